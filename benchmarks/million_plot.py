@@ -22,7 +22,7 @@ WIDTH, HEIGHT, LEFT, TOP, GAP = 360, 300, 60, 40, 60
 SVG: Final = "http://www.w3.org/2000/svg"
 COLORS: Final = (
     *("#1f77b4", "#ff7f0e", "#2ca02c", "#9467bd", "#8c564b"),
-    *("#e377c2", "#7f7f7f", "#bcbd22", "#17becf", "#393b79"),
+    *("#e377c2", "#7f7f7f", "#bcbd22", "#17becf", "#393b79", "#000000"),
 )
 Points = dict[str, list[tuple[float, float]]]
 
@@ -40,7 +40,7 @@ def main() -> None:
         cpu[command].append((files, figure["cpu"]))
         peak[command].append((files, figure["peak_mb"]))
     names = sorted(cpu)
-    width = 2 * (LEFT + WIDTH) + GAP
+    width = 2 * (LEFT + WIDTH) + GAP + 50
     height = TOP + HEIGHT + 50 + 18 * math.ceil(len(names) / 3)
     parts = [
         f'<svg xmlns="{SVG}" width="{width}" height="{height}" font-family="sans-serif" font-size="12">',

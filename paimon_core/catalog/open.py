@@ -21,15 +21,15 @@ def open_catalog(options: Mapping[str, str]) -> Catalog:
     """
     metastore = options.get(METASTORE, "filesystem")
     if metastore == "jdbc":
-        from paimon_core.catalog.jdbc import JdbcCatalog  # noqa: PLC0415 - needs SQLAlchemy
+        from paimon_core.catalog.jdbc.jdbc_catalog import JdbcCatalog  # noqa: PLC0415 - needs SQLAlchemy
 
         return JdbcCatalog(dict(options))
     if metastore == "rest":
-        from paimon_core.catalog.rest import RestCatalog  # noqa: PLC0415 - needs httpx
+        from paimon_core.catalog.rest.rest_catalog import RestCatalog  # noqa: PLC0415 - needs httpx
 
         return RestCatalog.connect(dict(options))
     if metastore == "hive":
-        from paimon_core.catalog.hive import HiveCatalog  # noqa: PLC0415 - as the others
+        from paimon_core.catalog.hive.hive_catalog import HiveCatalog  # noqa: PLC0415 - as the others
 
         return HiveCatalog.connect(options)
     if metastore != "filesystem":

@@ -43,11 +43,11 @@ def content_from_scratch(table: FileStoreTable, snapshot: Snapshot, new: NewMani
     """Write manifests of all files of the snapshot."""
     records = FileRecords(table, new.store.spelled)
     files = published_files(table, snapshot)
-    entries = [added(snapshot.id, records.data(e)) for e in files]
+    data = new.write(added(snapshot.id, records.data(e)) for e in files)
     vectors = _vector_manifests(table, snapshot, files, new) if has_iceberg_vectors(table) else []
-    total = FileTotals.of(entries)
+    total = _totals(files)
     return Content(
-        (*new.write(entries), *vectors),
+        (*data, *vectors),
         snapshot_summary(
             Operation.APPEND,
             added=total,
@@ -78,17 +78,14 @@ def content_on_base(
     changed = _FileChanges.of(table, changes.files)
     touched = _rewrite(store, data, changed, snapshot.id, new) if changed.removes else _Kept(data)
     records = FileRecords(table, store.spelled)
-    coming = [
-        added(snapshot.id, records.data(e))
-        for name, e in changed.added.items()
-        if name not in touched.present
-    ]
-    data = _compacted(store, [*touched.manifests, *new.write(coming)], snapshot.id, new)
+    coming = [e for name, e in changed.added.items() if name not in touched.present]
+    made = new.write(added(snapshot.id, records.data(e)) for e in coming)
+    data = _compacted(store, [*touched.manifests, *made], snapshot.id, new)
     if not has_iceberg_vectors(table):
         vectors = []
     elif any(e.index_file.index_type == DELETION_VECTORS_INDEX for e in changes.index_files):
         vectors = _vector_manifests(table, snapshot, _with_vectors(table, snapshot), new)
-    gained, lost = FileTotals.of(coming), FileTotals.of(touched.removed)
+    gained, lost = _totals(coming), FileTotals.of(touched.removed)
     before = totals_in(base.current.summary) or _totals_of(store, known)
     operation = Operation.APPEND
     if touched.removed:
@@ -194,7 +191,7 @@ def _compacted(
         len(small) < settings.compact_max_files and sum(m.length for m in small) < target
     ):
         return manifests
-    entries = [e for m in small for e in store.entries(m)]
+    entries = (e for m in small for e in store.entries(m))
     merged = new.write(m for e in entries if (m := _in_merged(e, snapshot_id)) is not None)
     # Manifests of this commit are in no list yet.
     store.delete([m.name for m in small if m.snapshot_id == snapshot_id])
@@ -206,6 +203,12 @@ def _in_merged(entry: IcebergEntry, snapshot_id: int) -> IcebergEntry | None:
     if snapshot_id in (entry.snapshot_id, entry.file_sequence_number):
         return entry
     return replace(entry, status=Status.EXISTING) if entry.is_live else None
+
+
+def _totals(files: Sequence[ManifestEntry]) -> FileTotals:
+    return FileTotals(
+        len(files), sum(e.file.row_count for e in files), sum(e.file.file_size for e in files)
+    )
 
 
 def _totals_of(store: IcebergStore, manifests: Iterable[IcebergManifest]) -> FileTotals:

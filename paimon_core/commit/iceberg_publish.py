@@ -43,6 +43,8 @@ from paimon_core.snapshot.snapshot import Snapshot
 log = logging.getLogger(__name__)
 
 _FIRST_SNAPSHOT = 1
+SETTLED_MILLIS = 60_000
+"""The age of a version at which no commit builds on it any more."""
 
 
 def publish_commit(
@@ -119,15 +121,14 @@ def _publish(work: _Work, changes: ManifestChanges | None) -> None:
     newest = table.snapshots.latest() if later else None
     stale = [v for v in later if newest is None or v > newest.id]
     older = [v for v in versions if v < snapshot.id]
-    # Versions of slower commits, without a successor, are not part of the line either.
-    line = {s.id for s in (*draft.expired, *draft.metadata.snapshots)}
-    unused = [v for v in older if not draft.built_on_base or v not in line]
     same = [v for v in versions if v == snapshot.id]
-    before = [m for v in (*unused, *stale, *same) if (m := _readable(store, v)) is not None]
+    replaced = [m for v in (*stale, *same) if (m := _readable(store, v)) is not None]
+    unused, kept = _unused(work, draft, older)
     store.write_metadata(draft.metadata)
     if later == stale:
         store.write_hint(snapshot.id)
-    _clean(work, draft, before, older=older, stale=stale)
+    older = [v for v in older if v not in kept]
+    _clean(work, draft, [*replaced, *unused], older=older, stale=stale)
 
 
 # --- what the new version says --------------------------------------------------------------------
@@ -259,6 +260,30 @@ def _expired(work: _Work, history: Sequence[IcebergSnapshot]) -> list[IcebergSna
             break
         going.append(s)
     return going
+
+
+def _unused(
+    work: _Work, draft: _Draft, older: Sequence[int]
+) -> tuple[list[IcebergMetadata], set[int]]:
+    """Return the older versions that the new one is not built on, and which of them must stay.
+
+    They are of slower commits, or from before a gap.  Slower commits may still be building on the
+    young ones, except on the last: Java fails if it cannot read what it builds on.
+    """
+    line = {s.id for s in (*draft.expired, *draft.metadata.snapshots)}
+    settled = work.env.now_millis() - SETTLED_MILLIS
+    found: list[IcebergMetadata] = []
+    kept: set[int] = set()
+    for version in older:
+        if draft.built_on_base and version in line:
+            continue
+        metadata = _readable(work.store, version)
+        last = version == work.snapshot.id - 1
+        if metadata is not None and metadata.updated_millis > settled and not last:
+            kept.add(version)
+        elif metadata is not None:
+            found.append(metadata)
+    return found, kept
 
 
 def _clean(

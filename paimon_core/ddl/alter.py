@@ -40,7 +40,7 @@ from paimon_core.known_options import check_value
 from paimon_core.options import BUCKET, IGNORE_DELETE, IGNORE_UPDATE_BEFORE, Options, parse_bool
 from paimon_core.schema.schema_json import NEWEST_VERSION
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.types.cast_rules import can_evolve
+from paimon_core.types.casts.rules import can_evolve
 from paimon_core.types.data_types import DataField, DataType
 from paimon_core.types.sql import type_to_sql
 

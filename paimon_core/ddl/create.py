@@ -18,7 +18,7 @@ from paimon_core.errors import PaimonError, SchemaError
 from paimon_core.known_options import check_values
 from paimon_core.options import Options, parse_bool
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER_ID, TableSchema
-from paimon_core.types.cast import cast_column
+from paimon_core.types.casts.cast import cast_column
 from paimon_core.types.data_types import (
     ArrayType,
     AtomicType,

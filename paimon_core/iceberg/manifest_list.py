@@ -15,7 +15,7 @@ import fastavro
 from paimon_core.errors import CorruptTable
 from paimon_core.format.avro.container import Container
 from paimon_core.format.avro.schema import physical_schema
-from paimon_core.iceberg.manifest import IcebergEntry, avro_field, check_known
+from paimon_core.iceberg.manifest import IcebergEntry, Status, avro_field, check_known
 from paimon_core.iceberg.schema import SPEC_ID
 from paimon_core.iceberg.values import from_avro, from_bytes, to_bytes
 from paimon_core.manifest.avro_codec import RecordWriter, avro_codec, read_records
@@ -25,6 +25,7 @@ _ZSTD_LEVEL: Final = 1
 _NOT_COMPARABLE: Final = (TypeRoot.BINARY, TypeRoot.VARBINARY)
 _FLOATING: Final = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 _COUNTS: Final = ("added", "existing", "deleted")
+_ORDER: Final = {Status.ADDED: 0, Status.EXISTING: 1, Status.DELETED: 2}
 
 
 class ManifestContent(IntEnum):
@@ -69,35 +70,52 @@ class IcebergManifest:
         return self.rows["added"] + self.rows["existing"]
 
 
-def describe(
-    path: str,
-    length: int,
-    entries: Sequence[IcebergEntry],
-    *,
-    snapshot_id: int,
-    content: ManifestContent,
-    partition_type: RowType,
-) -> IcebergManifest:
-    """Return the description of a manifest that was written for a snapshot."""
-    files, rows = dict.fromkeys(_COUNTS, 0), dict.fromkeys(_COUNTS, 0)
-    for e in entries:
-        kind = e.status.name.lower()
-        files[kind] += 1
-        rows[kind] += e.row_count
-    return IcebergManifest(
-        path=path,
-        length=length,
-        content=content,
-        sequence_number=snapshot_id,
-        min_sequence_number=min(e.sequence_number for e in entries),
-        snapshot_id=snapshot_id,
-        files=files,
-        rows=rows,
-        partitions=tuple(
-            _summary([e.data_file["partition"][f.name] for e in entries], f.type)
-            for f in partition_type.fields
-        ),
-    )
+class ManifestTally:
+    """What a manifest list says about a manifest, counted while its entries are written."""
+
+    __slots__ = ("_files", "_first_sequence", "_partitions", "_rows")
+
+    def __init__(self) -> None:
+        self._files = dict.fromkeys(_COUNTS, 0)
+        self._rows = dict.fromkeys(_COUNTS, 0)
+        self._first_sequence: int | None = None
+        self._partitions: set[tuple[Any, ...]] = set()
+
+    def add(self, entry: IcebergEntry) -> None:
+        kind = _COUNTS[_ORDER[entry.status]]
+        self._files[kind] += 1
+        self._rows[kind] += entry.row_count
+        first = self._first_sequence
+        if first is None or entry.sequence_number < first:
+            self._first_sequence = entry.sequence_number
+        self._partitions.add(tuple(entry.data_file["partition"].values()))
+
+    def describe(
+        self,
+        path: str,
+        length: int,
+        *,
+        snapshot_id: int,
+        content: ManifestContent,
+        partition_type: RowType,
+    ) -> IcebergManifest:
+        """Return the description of the manifest, which was written for a snapshot."""
+        columns = zip(*self._partitions, strict=True)
+        first = self._first_sequence
+        return IcebergManifest(
+            path=path,
+            length=length,
+            content=content,
+            sequence_number=snapshot_id,
+            min_sequence_number=snapshot_id if first is None else first,
+            snapshot_id=snapshot_id,
+            files=self._files,
+            rows=self._rows,
+            partitions=tuple(
+                _summary(stored, f.type)
+                for stored, f in zip(columns, partition_type.fields, strict=True)
+            ),
+        )
 
 
 def _summary(stored: Sequence[Any], t: DataType) -> PartitionSummary:

@@ -15,7 +15,7 @@ from paimon_core.iceberg.manifest import IcebergEntry, ManifestWriter, read_entr
 from paimon_core.iceberg.manifest_list import (
     IcebergManifest,
     ManifestContent,
-    describe,
+    ManifestTally,
     encode_list,
     read_list,
 )
@@ -155,30 +155,29 @@ class NewManifests:
         """Write the entries in order; return the new manifests, none without entries."""
         made: list[IcebergManifest] = []
         writer: ManifestWriter | None = None
-        part: list[IcebergEntry] = []
+        tally = ManifestTally()
         for number, entry in enumerate(entries, start=1):
             if writer is None:
                 writer = ManifestWriter(self.store.partition_type, self.store.settings.compression)
             writer.add(entry)
-            part.append(entry)
+            tally.add(entry)
             if number % _ROLL_CHECK == 0 and writer.size >= self.store.target_size:
-                made.append(self._close(writer, part, content))
-                writer, part = None, []
+                made.append(self._close(writer, tally, content))
+                writer, tally = None, ManifestTally()
         if writer is not None:
-            made.append(self._close(writer, part, content))
+            made.append(self._close(writer, tally, content))
         return made
 
     def _close(
-        self, writer: ManifestWriter, entries: Sequence[IcebergEntry], content: ManifestContent
+        self, writer: ManifestWriter, tally: ManifestTally, content: ManifestContent
     ) -> IcebergManifest:
         self.count += 1
         path = self.store.path(self._name(self.count))
         data = writer.finish()
         self.store.io.write_bytes(path, data)
-        return describe(
+        return tally.describe(
             self.store.spelled(path),
             len(data),
-            entries,
             snapshot_id=self.snapshot_id,
             content=content,
             partition_type=self.store.partition_type,

@@ -7,7 +7,7 @@ other, so the folders below the prefix are shared among several listings that ru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -34,54 +34,64 @@ def list_objects(call: Call, bucket: str, prefix: str, path: str) -> list[FileSt
 
     Objects whose names end with a slash stand for folders.
     """
+
+    def stats(objects: Iterable[dict[str, Any]]) -> Iterator[FileStat]:
+        # Made page by page: an object of a reply takes several times the memory.
+        return (_stat(o, path, prefix) for o in objects if o["Key"] != prefix)
+
     first = call("list_objects_v2", Bucket=bucket, Prefix=prefix)
-    found: list[dict[str, Any]] = list(first.get("Contents") or ())
     if not first.get("IsTruncated"):
-        return [_stat(o, path, prefix) for o in found if o["Key"] != prefix]
-    found = []
+        return list(stats(first.get("Contents") or ()))
+    found: list[FileStat] = []
     folders: list[str] = []
     for page in _pages(call, Bucket=bucket, Prefix=prefix, Delimiter="/"):
-        found += page.get("Contents") or ()
+        found += stats(page.get("Contents") or ())
         folders += [p["Prefix"] for p in page.get("CommonPrefixes") or ()]
     folders.sort()
     size = -(-len(folders) // _LISTINGS)
     ranges = [folders[i : i + size] for i in range(0, len(folders), size)] if folders else []
 
-    def listed(part: list[str]) -> list[dict[str, Any]] | None:
-        return _in_folders(call, bucket, prefix, part)
+    def listed(part: list[str]) -> list[FileStat] | None:
+        return _in_folders(call, bucket, prefix, part, stats)
 
     if ranges:
         with ThreadPoolExecutor(len(ranges), thread_name_prefix="list") as pool:
             for objects in pool.map(listed, ranges):
                 if objects is None:  # the store returns the keys in another order
                     pages = _pages(call, Bucket=bucket, Prefix=prefix)
-                    found = [o for page in pages for o in page.get("Contents") or ()]
+                    found = [s for page in pages for s in stats(page.get("Contents") or ())]
                     break
                 found += objects
-    return [_stat(o, path, prefix) for o in found if o["Key"] != prefix]
+    return found
 
 
 def _in_folders(
-    call: Call, bucket: str, prefix: str, folders: Sequence[str]
-) -> list[dict[str, Any]] | None:
+    call: Call,
+    bucket: str,
+    prefix: str,
+    folders: Sequence[str],
+    stats: Callable[[Iterable[dict[str, Any]]], Iterator[FileStat]],
+) -> list[FileStat] | None:
     """Return the objects in consecutive folders; None if the keys are not in their order."""
     first, last = folders[0], folders[-1]
     if len(folders) == 1:
         pages = _pages(call, Bucket=bucket, Prefix=first)
-        return [o for page in pages for o in page.get("Contents") or ()]
-    found: list[dict[str, Any]] = []
+        return [s for page in pages for s in stats(page.get("Contents") or ())]
+    found: list[FileStat] = []
     before = ""
     # "dt=1" precedes "dt=1/", whose marker must be found, and also "dt=1-2/", which is skipped.
     for page in _pages(call, Bucket=bucket, Prefix=prefix, StartAfter=first.rstrip("/")):
+        here: list[dict[str, Any]] = []
         for o in page.get("Contents") or ():
             key = o["Key"]
             if key <= before:
                 return None
             before = key
             if key > last and not key.startswith(last):
-                return found
+                return [*found, *stats(here)]
             if key >= first:
-                found.append(o)
+                here.append(o)
+        found += stats(here)
     return found
 
 

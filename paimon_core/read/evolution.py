@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from paimon_core.format.arrow_conversion import with_children
 from paimon_core.types.arrow import arrow_type, map_types
-from paimon_core.types.cast import cast_column
+from paimon_core.types.casts.cast import cast_column
 from paimon_core.types.data_types import (
     ArrayType,
     DataField,

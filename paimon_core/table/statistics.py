@@ -21,7 +21,7 @@ from paimon_core.io.json_text import parse_json_object, to_pretty_json
 from paimon_core.io.read_retry import read_whole
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.types.cast_text import java_to_string, parse_text
+from paimon_core.types.casts.text import java_to_string, parse_text
 from paimon_core.types.data_types import (
     BINARY_TYPES,
     CHARACTER_TYPES,

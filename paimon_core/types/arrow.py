@@ -43,7 +43,7 @@ from paimon_core.types.data_types import (
     VectorType,
 )
 from paimon_core.types.sql import type_to_sql
-from paimon_core.types.variant_parts import METADATA, VALUE
+from paimon_core.types.variants.parts import METADATA, VALUE
 
 FIELD_ID: Final = b"PARQUET:field_id"
 COUNT_TYPE: Final = AtomicType(kind=TypeRoot.INT, nullable=False)

@@ -26,8 +26,8 @@ from paimon_core.types.data_types import (
 )
 from paimon_core.types.json_values import json_float, short_float, sorted_pairs
 from paimon_core.types.sql import type_to_sql
-from paimon_core.types.variant import variant_json
-from paimon_core.types.variant_parts import METADATA, VALUE
+from paimon_core.types.variants.parts import METADATA, VALUE
+from paimon_core.types.variants.variant import variant_json
 
 
 def batch_to_json_rows(batch: pa.RecordBatch | pa.Table, row_type: RowType) -> Iterator[list[Any]]:

@@ -36,8 +36,8 @@ from paimon_core.types.java_numbers import (
     float_text,
 )
 from paimon_core.types.sql import type_to_sql
-from paimon_core.types.variant import variant_json
-from paimon_core.types.variant_building import variant_of_json
+from paimon_core.types.variants.building import variant_of_json
+from paimon_core.types.variants.variant import variant_json
 
 
 def json_value(value: Any, data_type: DataType) -> Any:

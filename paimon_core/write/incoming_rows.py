@@ -20,7 +20,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
 from paimon_core.options import IGNORE_DELETE, IGNORE_UPDATE_BEFORE, ROWKIND_FIELD
 from paimon_core.types.arrow import arrow_schema, column_from_internal
-from paimon_core.types.cast import parse_default
+from paimon_core.types.casts.cast import parse_default
 from paimon_core.types.data_types import DataField, RowType, TypeRoot
 from paimon_core.types.not_null import has_required_parts, missing_part
 from paimon_core.types.value_shapes import has_shapes, wrong_shape

@@ -41,7 +41,7 @@ from paimon_core.schema.scan_options import SCAN_OPTIONS
 from paimon_core.table.open import open_table_at, split_identifier
 from paimon_core.table.system.audit_log import AUDIT_LOG
 from paimon_core.table.system.read import split_system_name
-from paimon_core.types.cast import parse_default
+from paimon_core.types.casts.cast import parse_default
 from paimon_core.types.zones import zone_of
 
 _STORE_PREFIXES: Final = ("s3.", "s3a.", "fs.", "fsspec.")

@@ -197,6 +197,9 @@ def _shown(frame: DataFrame, columns: Columns, schema: StructType) -> DataFrame:
     """The columns of the table from those of its files."""
     from pyspark.sql.functions import lit  # noqa: PLC0415 - only with a session
 
+    stored = [None if f is None else f.name for f in columns]
+    if frame.columns == stored and not any(f.metadata for f in schema.fields):
+        return frame
     shown: list[Column] = []
     for field, own in zip(columns, schema.fields, strict=True):
         found = lit(None).cast(own.dataType) if field is None else frame[_quoted(field.name)]

@@ -15,7 +15,7 @@ from paimon_core.ddl.alter import apply_changes
 from paimon_core.ddl.schema_change import AddColumn, SchemaChange, UpdateColumnType
 from paimon_core.errors import CommitConflict, NotFound, SchemaError
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.types.cast_rules import can_cast
+from paimon_core.types.casts.rules import can_cast
 from paimon_core.types.data_types import (
     ArrayType,
     AtomicType,

@@ -31,7 +31,7 @@ from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.table.write_session import new_writer
 from paimon_core.types.arrow import arrow_schema
-from paimon_core.types.cast_rules import can_cast
+from paimon_core.types.casts.rules import can_cast
 from paimon_core.types.data_types import (
     BINARY_TYPES,
     CHARACTER_TYPES,

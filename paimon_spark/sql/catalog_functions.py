@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from paimon_core.catalog.rest import RestCatalog
-from paimon_core.catalog.rest_functions import SPARK, Function, RestFunctions
+from paimon_core.catalog.rest.functions import SPARK, Function, RestFunctions
+from paimon_core.catalog.rest.rest_catalog import RestCatalog
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.types.data_types import DataField
 from paimon_core.types.sql import type_to_sql

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from paimon_core.catalog.rest import RestCatalog
-from paimon_core.catalog.rest_views import SPARK, RestViews, View
+from paimon_core.catalog.rest.rest_catalog import RestCatalog
+from paimon_core.catalog.rest.views import SPARK, RestViews, View
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.types.data_types import DataField
 from paimon_core.types.sql import type_to_sql

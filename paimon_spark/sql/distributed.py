@@ -59,8 +59,11 @@ def distributed_dataframe(
     frame = _read(session, name, scan, columns, predicate)
     if frame is None:
         return None
+    fields = scan.table.schema.row_type.project(columns).fields
+    if not any(f.type.root is TypeRoot.CHAR or characters_metadata(f.type) for f in fields):
+        return frame
     shown = []
-    for field in scan.table.schema.row_type.project(columns):
+    for field in fields:
         text, metadata = quoted(field.name), characters_metadata(field.type)
         if field.type.root is TypeRoot.CHAR and pads(session):
             text = f"rpad({text}, {getattr(field.type, 'length', 1)})"

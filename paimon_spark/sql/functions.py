@@ -6,7 +6,7 @@ in SQL (`catalog_functions`).
 
 from __future__ import annotations
 
-from paimon_core.catalog.rest_functions import Function
+from paimon_core.catalog.rest.functions import Function
 from paimon_core.errors import UnsupportedFeature
 from paimon_spark.sql.catalog_functions import (
     create_sql_function,

@@ -13,7 +13,7 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from paimon_core.types.arrow import column_from_internal
-from paimon_core.types.cast_text import parse_text
+from paimon_core.types.casts.text import parse_text
 from paimon_core.types.data_types import (
     BINARY_TYPES,
     CHARACTER_TYPES,

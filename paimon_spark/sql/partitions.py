@@ -15,7 +15,7 @@ from paimon_core.paths import escape_path_name
 from paimon_core.retention.registered_partitions import unregister_partitions
 from paimon_core.scan.scan import scan_files
 from paimon_core.types.binary_row import decode_row
-from paimon_core.types.cast_text import java_to_string, parse_text
+from paimon_core.types.casts.text import java_to_string, parse_text
 from paimon_core.types.data_types import (
     TIMESTAMP_TYPES,
 )

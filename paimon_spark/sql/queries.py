@@ -15,7 +15,7 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
-from paimon_core.catalog.rest_views import View
+from paimon_core.catalog.rest.views import View
 from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp
 from paimon_core.types.zones import zone_of
 from paimon_spark.sql.catalog_functions import CALLED, replace_catalog_functions

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from paimon_core.errors import PaimonError, UnsupportedFeature
-from paimon_core.types.cast_text import java_to_string
+from paimon_core.types.casts.text import java_to_string
 from paimon_spark.sql.call import literal
 from paimon_spark.sql.ddl import read_properties
 from paimon_spark.sql.errors import AnalysisError

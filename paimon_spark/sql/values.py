@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from paimon_core.types.datetimes import iso_date, utc_to_local
 from paimon_core.types.java_numbers import float_text
-from paimon_core.types.variant import variant_json
-from paimon_core.types.variant_parts import METADATA, VALUE
+from paimon_core.types.variants.parts import METADATA, VALUE
+from paimon_core.types.variants.variant import variant_json
 
 _MICROS_OF_DAY: Final = 86_400_000_000
 

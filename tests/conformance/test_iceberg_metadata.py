@@ -23,6 +23,7 @@ from iceberg_reader import (
 from replay import run_step
 
 from oracle import Oracle
+from paimon_core.commit import iceberg_publish
 from paimon_core.errors import StorageError
 from paimon_core.iceberg.store import IcebergStore
 from paimon_core.index.deletion_vectors import read_deletion_vectors
@@ -290,7 +291,8 @@ def test_a_rollback_shows_the_old_rows(shared: Shared) -> None:
     shared.check()
 
 
-def test_manifests_are_compacted(shared: Shared) -> None:
+def test_manifests_are_compacted(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(iceberg_publish, "SETTLED_MILLIS", 0)
     made(
         shared,
         bucket="-1",
@@ -376,7 +378,7 @@ def _by_file(vectors: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(vectors, key=lambda v: v["referenced_data_file"])
 
 
-def test_a_moved_table_is_described_anew(shared: Shared) -> None:
+def test_a_moved_table_is_described_again(shared: Shared) -> None:
     made(shared, bucket="-1")
     shared.ours("write", rows=[[1, "a", "x"]])
     moved = Shared(shared.oracle, shared.warehouse, "u")

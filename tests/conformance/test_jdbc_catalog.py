@@ -15,9 +15,9 @@ import pytest
 from catalog_rows import COLUMNS, RETRIES, append, append_one_by_one, schema
 
 from oracle import Oracle, OracleError
-from paimon_core.catalog.jdbc import JdbcCatalog
-from paimon_core.catalog.jdbc_database import JdbcDatabase
-from paimon_core.catalog.jdbc_lock import JdbcLock
+from paimon_core.catalog.jdbc.database import JdbcDatabase
+from paimon_core.catalog.jdbc.jdbc_catalog import JdbcCatalog
+from paimon_core.catalog.jdbc.lock import JdbcLock
 from paimon_core.ddl.schema_change import SetOption
 from paimon_core.errors import AlreadyExists, CatalogLocked, NotFound
 

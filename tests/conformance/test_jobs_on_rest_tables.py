@@ -13,7 +13,7 @@ from catalog_rows import COLUMNS, RETRIES
 from oracle import Oracle, RestServer
 from paimon_core.catalog.catalog import Catalog
 from paimon_core.catalog.open import open_catalog
-from paimon_core.catalog.rest_commit import RestSnapshotCommit
+from paimon_core.catalog.rest.commit import RestSnapshotCommit
 from paimon_core.errors import UnsupportedFeature
 from paimon_maintenance.job.report import Report
 from paimon_maintenance.registry import job_named

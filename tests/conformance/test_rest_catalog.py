@@ -15,7 +15,7 @@ from catalog_rows import COLUMNS, RETRIES, append, append_one_by_one, schema
 from oracle import Oracle, RestServer
 from paimon_core.catalog.catalog import OtherObject
 from paimon_core.catalog.open import open_catalog
-from paimon_core.catalog.rest import RestCatalog
+from paimon_core.catalog.rest.rest_catalog import RestCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.environment import system_environment

@@ -15,7 +15,7 @@ from cast_cases import FAILED, VALUES, ask_java, pairs
 from oracle import Oracle
 from paimon_core.errors import SchemaError
 from paimon_core.types.arrow import arrow_type, column_from_internal
-from paimon_core.types.cast import can_evolve, cast_column
+from paimon_core.types.casts.cast import can_evolve, cast_column
 from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
 from paimon_core.types.decimals import from_unscaled
 from paimon_core.types.json_columns import json_column

@@ -26,7 +26,7 @@ from slow_store import (
 )
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
-from paimon_core.catalog.jdbc import JdbcCatalog
+from paimon_core.catalog.jdbc.jdbc_catalog import JdbcCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.environment import system_environment

@@ -178,3 +178,34 @@ def test_columns_and_filters(session: Any, tmp_path: Path) -> None:
         read(session, columns=["nothing"], path=root)
     lake.log("db.empty")
     assert read(session, path=str(tmp_path / "db.db" / "empty")).count() == 0
+
+
+def test_hidden_rows(session: Any, tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.primary_key("db.keyed", buckets=2)
+    lake.append({"k": list(range(100)), "v": ["a"] * 100}, "db.keyed")
+    lake.append({"k": list(range(50, 150)), "v": ["b"] * 100}, "db.keyed")
+    path = str(tmp_path / "db.db" / "keyed")
+    first = read(session, columns=["v"], path=path)
+    assert "MapInArrow" not in first._jdf.queryExecution().toString()
+    # The filter goes down to the scan, below the rows that are skipped there.
+    assert first.where("v = 'a'").count() == 50
+    lake.append({"k": list(range(75)), "v": ["c"] * 75}, "db.keyed")
+    counts = read(session, path=path).groupBy("v").count().collect()
+    assert {r["v"]: r["count"] for r in counts} == {"b": 75, "c": 75}
+    assert first.groupBy("v").count().where("v = 'a'").first()["count"] == 50
+
+
+def test_deleted_rows_of_an_append_table(session: Any, tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.log("db.t", deletion__vectors_enabled="true")
+    for start in (0, 100):
+        lake.append({"k": list(range(start, start + 100)), "v": ["a"] * 100})
+    table = open_catalog(str(tmp_path)).get_table("db.t")
+    table.delete("k < 30 OR k = 199")
+    planned = plan(lake.table())
+    assert planned.merged
+    assert not planned.rest
+    path = str(tmp_path / "db.db" / "t")
+    assert sorted(r.k for r in read(session, path=path).collect()) == list(range(30, 199))
+    assert read(session, path=path).where("k < 40").count() == 10

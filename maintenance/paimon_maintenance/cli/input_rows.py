@@ -188,7 +188,7 @@ def _csv(
     import pyarrow as pa  # noqa: PLC0415 - fast start
     from pyarrow import csv  # noqa: PLC0415 - fast start
 
-    from paimon_core.types.cast import cast_column  # noqa: PLC0415 - fast start
+    from paimon_core.types.casts.cast import cast_column  # noqa: PLC0415 - fast start
     from paimon_core.types.sql import parse_type  # noqa: PLC0415 - fast start
 
     fields = {f.name: f for f in schema.fields}

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from paimon_core.catalog.catalog import Catalog
-from paimon_core.catalog.rest import RestCatalog
-from paimon_core.catalog.rest_functions import Function, RestFunctions
-from paimon_core.catalog.rest_views import SPARK, RestViews
+from paimon_core.catalog.rest.functions import Function, RestFunctions
+from paimon_core.catalog.rest.rest_catalog import RestCatalog
+from paimon_core.catalog.rest.views import SPARK, RestViews
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument, NotFound, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable

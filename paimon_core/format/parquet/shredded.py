@@ -12,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from paimon_core.errors import UnsupportedFeature
-from paimon_core.types.variant_building import Days, Float, assembled
+from paimon_core.types.variants.building import Days, Float, assembled
 
 _TYPED: Final = "typed_value"
 _PARTS: Final = {"metadata", "value", _TYPED}

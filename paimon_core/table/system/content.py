@@ -19,8 +19,8 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.table.system.definition import Row, SystemRead, SystemTable, local_millis
 from paimon_core.types.arrow import column_from_internal, column_to_internal
 from paimon_core.types.binary_row import decode_row
-from paimon_core.types.cast import cast_column
-from paimon_core.types.cast_text import java_to_string
+from paimon_core.types.casts.cast import cast_column
+from paimon_core.types.casts.text import java_to_string
 from paimon_core.types.data_types import AtomicType, DataType
 from paimon_core.types.partition_text import partition_text
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from paimon_core.catalog.hive_client import HiveClient, with_site
+from paimon_core.catalog.hive.client import HiveClient, with_site
 from paimon_core.catalog.open import open_catalog
 from paimon_core.errors import InvalidArgument, StorageError, UnsupportedFeature
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from catalog_rows import append, schema
 
-from paimon_core.catalog.jdbc import JdbcCatalog
-from paimon_core.catalog.jdbc_database import JdbcDatabase, _engine, _parsed
-from paimon_core.catalog.jdbc_lock import JdbcLock
+from paimon_core.catalog.jdbc.database import JdbcDatabase, _engine, _parsed
+from paimon_core.catalog.jdbc.jdbc_catalog import JdbcCatalog
+from paimon_core.catalog.jdbc.lock import JdbcLock
 from paimon_core.catalog.open import open_catalog
 from paimon_core.ddl.schema_change import SetOption
 from paimon_core.errors import (

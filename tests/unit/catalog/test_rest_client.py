@@ -17,10 +17,10 @@ from typing import Any, ClassVar
 import pytest
 
 from paimon_core.catalog.open import open_catalog
-from paimon_core.catalog.rest_auth import DlfAuth, DlfToken, Request, auth_of, default_headers
-from paimon_core.catalog.rest_client import ResourceNotFound, RestClient
-from paimon_core.catalog.rest_commit import RestSnapshotCommit
-from paimon_core.catalog.token_io import TokenFileIO
+from paimon_core.catalog.rest.auth import DlfAuth, DlfToken, Request, auth_of, default_headers
+from paimon_core.catalog.rest.client import ResourceNotFound, RestClient
+from paimon_core.catalog.rest.commit import RestSnapshotCommit
+from paimon_core.catalog.rest.token_io import TokenFileIO
 from paimon_core.errors import (
     AlreadyExists,
     InvalidArgument,
@@ -134,7 +134,7 @@ def test_a_change_without_an_answer_is_not_repeated(server: _Server, client: Res
     quick = replace(client, options={**client.options, "caretaker.request-deadline": "300 ms"})
     server.answers[:] = [(0, {}, {})]
     started = time.monotonic()
-    with pytest.raises(StorageError, match="no answer"):
+    with pytest.raises(StorageError, match="did not answer"):
         quick.post("/v1/c", {})
     assert time.monotonic() - started < 0.9
     assert len(server.seen) == 1
@@ -223,7 +223,7 @@ def test_missing_and_unknown_options_are_named() -> None:
     with pytest.raises(InvalidArgument, match="token"):
         open_catalog({**rest, "uri": "http://127.0.0.1:1", "token.provider": "bear"})
     nowhere = {**rest, "uri": "http://127.0.0.1:1", "token.provider": "bear", "token": "t"}
-    with pytest.raises(StorageError, match="no answer"):
+    with pytest.raises(StorageError, match="did not answer"):
         open_catalog(nowhere)
 
 

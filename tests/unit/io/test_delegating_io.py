@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from paimon_core.catalog import lock, token_io
+from paimon_core.catalog import lock
+from paimon_core.catalog.rest import token_io
 from paimon_core.errors import CorruptTable, StorageError, UnsupportedFeature
 from paimon_core.io.confined import ConfinedFileIO
 from paimon_core.io.delegating import DelegatingFileIO

@@ -15,8 +15,8 @@ from cast_cases import FAILED, VALUES
 
 from paimon_core.errors import SchemaError
 from paimon_core.types.arrow import arrow_type, column_from_internal, column_to_internal
-from paimon_core.types.cast import can_cast, can_evolve, cast_column, parse_default
-from paimon_core.types.cast_rules import rule_for
+from paimon_core.types.casts.cast import can_cast, can_evolve, cast_column, parse_default
+from paimon_core.types.casts.rules import rule_for
 from paimon_core.types.data_types import DataType
 from paimon_core.types.json_columns import json_column
 from paimon_core.types.json_values import from_json_value

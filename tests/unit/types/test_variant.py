@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
-from paimon_core.types.variant import variant_json
+from paimon_core.types.variants.variant import variant_json
 
 NO_NAMES = bytes([1, 0, 0])
 

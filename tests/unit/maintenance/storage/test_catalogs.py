@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from catalog_rows import append, schema
 
-from paimon_core.catalog.jdbc import JdbcCatalog
+from paimon_core.catalog.jdbc.jdbc_catalog import JdbcCatalog
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_maintenance.cli.main import main
 from paimon_maintenance.jobs.compact.definition import COMPACT

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from paimon_core.types.arrow import (
     arrow_type,
 )
-from paimon_core.types.cast_arrays import (
+from paimon_core.types.casts.arrays import (
     Ints,
     array_of,
     atomic,

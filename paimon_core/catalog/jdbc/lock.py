@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from paimon_core.catalog.jdbc_database import LOCKS, JdbcDatabase
+from paimon_core.catalog.jdbc.database import LOCKS, JdbcDatabase
 from paimon_core.errors import CatalogLocked, StorageError
 from paimon_core.options import parse_duration_millis
 

@@ -16,7 +16,7 @@ from paimon_core.types.arrow import (
     arrow_type,
     time_unit,
 )
-from paimon_core.types.cast_arrays import (
+from paimon_core.types.casts.arrays import (
     Ints,
     array_of,
     atomic,

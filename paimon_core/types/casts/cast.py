@@ -25,11 +25,11 @@ from paimon_core.errors import SchemaError
 from paimon_core.types.arrow import (
     arrow_type,
 )
-from paimon_core.types.cast_arrays import (
+from paimon_core.types.casts.arrays import (
     atomic,
     map_values,
 )
-from paimon_core.types.cast_numbers import (
+from paimon_core.types.casts.numbers import (
     boolean_to_number,
     decimal_to_decimal,
     decimal_to_number,
@@ -37,7 +37,7 @@ from paimon_core.types.cast_numbers import (
     number_to_decimal,
     number_to_number,
 )
-from paimon_core.types.cast_rules import (
+from paimon_core.types.casts.rules import (
     STRING,
     Rule,
     can_cast,
@@ -45,13 +45,13 @@ from paimon_core.types.cast_rules import (
     rule_for,
     same_but_nullable,
 )
-from paimon_core.types.cast_text import (
+from paimon_core.types.casts.text import (
     binary_string,
     character_string,
     java_to_string,
     parse_text,
 )
-from paimon_core.types.cast_times import (
+from paimon_core.types.casts.times import (
     date_to_timestamp,
     number_to_timestamp,
     time_to_timestamp,

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote_plus
 
-from paimon_core.catalog.rest_auth import Auth, Request, auth_of, utc_now
+from paimon_core.catalog.rest.auth import Auth, Request, auth_of, utc_now
 from paimon_core.errors import (
     AlreadyExists,
     InvalidArgument,

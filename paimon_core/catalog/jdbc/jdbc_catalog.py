@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
 from paimon_core.catalog.filesystem import FileSystemCatalog, database_path
-from paimon_core.catalog.jdbc_database import NAME_LENGTH, VALUE_LENGTH, JdbcDatabase
-from paimon_core.catalog.jdbc_lock import JdbcLock
+from paimon_core.catalog.jdbc.database import NAME_LENGTH, VALUE_LENGTH, JdbcDatabase
+from paimon_core.catalog.jdbc.lock import JdbcLock
 from paimon_core.catalog.lock import file_options, held, lock_enabled, under_lock
 from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from paimon_core.catalog.hive_client import HiveClient
-from paimon_core.catalog.hive_thrift import (
+from paimon_core.catalog.hive.client import HiveClient
+from paimon_core.catalog.hive.thrift_calls import (
     EXCLUSIVE_LOCK,
     LOCK_ACQUIRED,
     LOCK_WAITING,

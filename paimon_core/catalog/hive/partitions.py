@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from paimon_core.catalog.hive_client import HiveClient
-from paimon_core.catalog.hive_tables import LOCATION_PROPERTY, in_properties, location_of
-from paimon_core.catalog.hive_thrift import (
+from paimon_core.catalog.hive.client import HiveClient
+from paimon_core.catalog.hive.tables import LOCATION_PROPERTY, in_properties, location_of
+from paimon_core.catalog.hive.thrift_calls import (
     LOAD_DONE,
     AddPartitionsRequest,
     Partition,

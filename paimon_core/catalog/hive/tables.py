@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from paimon_core.catalog.hive_thrift import (
+from paimon_core.catalog.hive.thrift_calls import (
     Database,
     FieldSchema,
     Partition,

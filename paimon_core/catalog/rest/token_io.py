@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
-from paimon_core.catalog.rest_auth import TOKEN_SAFE_MILLIS
-from paimon_core.catalog.rest_client import RestClient
+from paimon_core.catalog.rest.auth import TOKEN_SAFE_MILLIS
+from paimon_core.catalog.rest.client import RestClient
 from paimon_core.errors import StorageError
 from paimon_core.io.delegating import DelegatingFileIO
 from paimon_core.io.file_io import FileIO

@@ -14,18 +14,18 @@ from typing import Any, Final
 from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
 from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files
-from paimon_core.catalog.rest_client import ResourceNotFound, RestClient
-from paimon_core.catalog.rest_commit import RestSnapshotCommit
-from paimon_core.catalog.rest_json import (
+from paimon_core.catalog.rest.client import ResourceNotFound, RestClient
+from paimon_core.catalog.rest.commit import RestSnapshotCommit
+from paimon_core.catalog.rest.payloads import (
     changes_json,
     identifier_json,
     object_name,
     partition_of,
     schema_json,
 )
-from paimon_core.catalog.rest_versions import RestVersions
+from paimon_core.catalog.rest.token_io import DATA_TOKEN_ENABLED, TokenFileIO
+from paimon_core.catalog.rest.version_management import RestVersions
 from paimon_core.catalog.table_files import TABLE_DEFAULT, TableFiles
-from paimon_core.catalog.token_io import DATA_TOKEN_ENABLED, TokenFileIO
 from paimon_core.ddl.create import normalized
 from paimon_core.ddl.schema_change import SchemaChange, change_from_object
 from paimon_core.ddl.validation import validate_schema

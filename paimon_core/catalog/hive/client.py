@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree as ET
 
-from paimon_core.catalog.hive_thrift import CALLS, Call, HiveFailure
+from paimon_core.catalog.hive.thrift_calls import CALLS, Call, HiveFailure
 from paimon_core.errors import (
     AlreadyExists,
     CatalogError,

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
-from paimon_core.catalog import hive_tables
 from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
 from paimon_core.catalog.filesystem import database_path
-from paimon_core.catalog.hive_client import WAREHOUSE_DIR, HiveClient, with_site
-from paimon_core.catalog.hive_lock import HiveLock
-from paimon_core.catalog.hive_partitions import HivePartitions
-from paimon_core.catalog.hive_thrift import Database as HiveDatabase
-from paimon_core.catalog.hive_thrift import EnvironmentContext, Table
-from paimon_core.catalog.hive_thrift import Partition as HivePartition
+from paimon_core.catalog.hive import tables as hive_tables
+from paimon_core.catalog.hive.client import WAREHOUSE_DIR, HiveClient, with_site
+from paimon_core.catalog.hive.lock import HiveLock
+from paimon_core.catalog.hive.partitions import HivePartitions
+from paimon_core.catalog.hive.thrift_calls import Database as HiveDatabase
+from paimon_core.catalog.hive.thrift_calls import EnvironmentContext, Table
+from paimon_core.catalog.hive.thrift_calls import Partition as HivePartition
 from paimon_core.catalog.lock import file_options, held, lock_enabled, under_lock
 from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files

@@ -1,0 +1,8 @@
+"""Databases and tables as rows of SQLite or PostgreSQL (Java: `jdbc/JdbcCatalog`).
+
+::
+
+    jdbc_catalog   databases and tables
+      |-- database   connections and tables of the catalog's own database
+      `-- lock       the lock on a table: a row that expires
+"""
