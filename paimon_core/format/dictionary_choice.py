@@ -32,6 +32,8 @@ REPEATS: Final = 4
 
 def dictionary_columns(table: pa.Table) -> list[str]:
     """Return the paths of the leaf columns that should be written with a dictionary."""
+    if table.num_rows == 0:
+        return []  # Arrow imports pandas to combine no chunks
     return [
         path
         for name, column in zip(table.schema.names, table.columns, strict=True)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import numpy as np
 import pyarrow as pa
 
 from paimon_core.format.data_format import compression_of, open_assembler, parquet_zstd_level
 from paimon_core.format.parquet.assembler import COPIED_CODECS, ParquetAssembler
-from paimon_core.format.parquet.chunks import StoredColumn, value_of
-from paimon_core.format.parquet.stored_page import value_of_bound
+from paimon_core.format.parquet.chunks import StoredColumn
+from paimon_core.format.parquet.stored_page import Raw, value_of_bound
 from paimon_core.options import Options
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER
 from paimon_core.types.arrow import arrow_schema
-from paimon_core.types.data_types import AtomicType, DataField
 from paimon_core.write.data_file_writer import RollingKeyValueWriter
 from paimon_core.write.file_layout import FileLayout, small_file_size
 from paimon_core.write.page_splice import (
@@ -105,12 +103,11 @@ class RollingSpliceWriter(RollingKeyValueWriter):
         """Return the key of the first or the last row: a bound of its page, or decoded."""
         if len(self._key_type) == 1:
             place = leaf_ranges(self._file_type)[self._first_value + self._key_place].start
-            value = _end_value(stored, place, self._key_type.fields[0], first=first)
-            if value is not None:
-                schema = arrow_schema(self._key_type)
-                return pa.RecordBatch.from_arrays(
-                    [pa.array([value], schema[0].type)], schema=schema
-                )
+            bound = _end_bound(stored, place, first=first)
+            schema = arrow_schema(self._key_type)
+            array = None if bound is None else _one_value(bound, schema[0].type)
+            if array is not None:
+                return pa.RecordBatch.from_arrays([array], schema=schema)
         row = stored.rows.start if first else stored.rows.stop - 1
         (batch,) = stored.file.decoded(range(row, row + 1), self._key_type)
         return batch
@@ -130,14 +127,26 @@ class RollingSpliceWriter(RollingKeyValueWriter):
         )
 
 
-def _end_value(stored: StoredRange, place: int, field: DataField, *, first: bool) -> Any:
+def _end_bound(stored: StoredRange, place: int, *, first: bool) -> Raw | None:
     """Return the least or the greatest value of a sorted column; None if no bound is one."""
     column, rows = stored.group.columns[place], stored.in_group
     for page in column.pages or ():
         bound = page.minimum if first else page.maximum
-        begins = page.first_row == rows.start if first else page.end_row == rows.stop
-        if begins and bound is not None and len(bound) < SHORTENED:
-            value = value_of_bound(column.physical_type, bound)
-            assert isinstance(field.type, AtomicType)  # a key
-            return None if value is None else value_of(value, field.type)
+        ends = page.first_row == rows.start if first else page.end_row == rows.stop
+        if ends and bound is not None and len(bound) < SHORTENED:
+            return value_of_bound(column.physical_type, bound)
+    return None
+
+
+def _one_value(value: Raw, arrow: pa.DataType) -> pa.Array | None:
+    """Return an array of one integer or text; None for other types.
+
+    Made of its buffers, as `pa.array` imports pandas.
+    """
+    if isinstance(value, int) and not pa.types.is_decimal(arrow):
+        data = np.array([value], f"i{arrow.bit_width // 8}")
+        return pa.Array.from_buffers(arrow, 1, [None, pa.py_buffer(data)])
+    if isinstance(value, bytes) and pa.types.is_string(arrow):
+        offsets = np.array([0, len(value)], np.int32)
+        return pa.Array.from_buffers(arrow, 1, [None, pa.py_buffer(offsets), pa.py_buffer(value)])
     return None

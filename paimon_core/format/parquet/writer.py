@@ -92,7 +92,8 @@ class ParquetFileWriter:
 
     def close(self) -> int:
         self._flush()
-        writer = self._writer or self._open(self._schema.empty_table())
+        # Schema.empty_table imports pandas.
+        writer = self._writer or self._open(pa.Table.from_batches([], self._schema))
         if self._tail is None:
             writer.close()
         else:
