@@ -259,13 +259,13 @@ def _report(
         kinds = [str(s.commit_kind) for s in snapshots]
         twice += sum(1 for a, b in itertools.pairwise(kinds) if a == b == "COMPACT")
         made = {s.id for s in snapshots if str(s.commit_kind) == "COMPACT"}
-        told = {
+        reported = {
             number
             for entry in history.newest(table=name, limit=None)
             for number in entry.snapshots
             if entry.event == "run"
         }
-        untrue += made != told
+        untrue += made != reported
         latest = snapshots[-1]
         files: dict[tuple[bytes, int], int] = {}
         for entry in scan_files(table, latest):

@@ -15,6 +15,9 @@ What is compared, in turns (A B C A B C), each in a process of its own:
 - floor: pyarrow decodes the same files and encodes as many rows as come out, into the columns of a
   data file (`_KEY_id` once more), with the same codec and level, one thread; no merge, no
   statistics of ours, no metadata.  It does not decode `_KEY_id`, because no reader needs it;
+- copy: the bytes of the input are read and as many as came out are written, without decoding;
+- flink (with --flink): Flink 2.0 with the official connector, `CALL sys.compact`, parallelism 1,
+  without the start of the JVM and of the first job;
 - spark (with --spark): ours as one Spark application on local[1], without the session's start.
 
 In the end Java reads what both made of the table: counts and checksums of all rows must agree.
@@ -31,10 +34,12 @@ import shutil
 import statistics
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from cases import COLUMNS, Case, kinds, tables
+from figures import Figure, record
 from processes import Measured, machine, run, run_step
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -56,6 +61,30 @@ def java(warehouse: Path, *steps: dict[str, Any]) -> Measured:
     defaults = {"op": "defaults", "warehouse": str(warehouse), "database": "db", "table": "t"}
     text = "\n".join(json.dumps(s) for s in (defaults, *steps))
     return run([str(ORACLE / "oracle"), "-"], text=text)
+
+
+def flink(warehouse: Path, like: dict[str, Any]) -> Measured:
+    """A full compaction by Flink; rows and bytes are those of our own, which Java compares."""
+    text = "\n".join(
+        [
+            "SET 'table.dml-sync' = 'true';",
+            f"CREATE CATALOG lake WITH ('type' = 'paimon', 'warehouse' = '{warehouse}');",
+            "USE CATALOG lake;",
+            # The first job loads the classes of Flink's runtime.
+            "SELECT COUNT(*) FROM `db`.`t$snapshots`;",
+            "CALL sys.compact(`table` => 'db.t', compact_strategy => 'full');",
+            "SELECT SUM(record_count), COUNT(*) FROM `db`.`t$files`;",
+        ]
+    )
+    command = [str(ORACLE / "flink-sql"), "-"]
+    measured = run(command, text=text, environment={"FLINK_PARALLELISM": "1"})
+    call = next(line for line in measured.lines if line.endswith("'full')"))
+    if not call.startswith("OK"):
+        raise SystemExit(f"Flink: {call}")
+    seconds = float(call.split(" rows ")[1].split(" s ")[0])
+    keep = ("input_rows", "input_bytes", "output_rows", "output_bytes")
+    measured.answers.append({k: like[k] for k in keep} | {"seconds": seconds})
+    return measured
 
 
 def make_table(case: Case, warehouse: Path) -> None:
@@ -106,9 +135,11 @@ def copy_table(source: Path, target: Path) -> Path:
 # --- the comparison -------------------------------------------------------------------------------
 
 
-def compare(case: Case, source: Path, folder: Path, *, repetitions: int, spark: bool) -> Any:
-    """Figures of all repetitions of one table."""
-    ways = ["ours", "floor", *(["java"] if has_java() else []), *(["spark"] if spark else [])]
+def compare(
+    case: Case, source: Path, folder: Path, *, repetitions: int, more: Sequence[str]
+) -> Any:
+    """Figures of all repetitions of one table; `more`: ways beside ours, the floors and Java's."""
+    ways = ["ours", "floor", "copy", *(["java"] if has_java() else []), *more]
     figures: dict[str, list[dict[str, Any]]] = {way: [] for way in ways}
     for repetition in range(repetitions):
         for way in ways:
@@ -118,6 +149,12 @@ def compare(case: Case, source: Path, folder: Path, *, repetitions: int, spark: 
             load = os.getloadavg()[0]
             if way == "java":
                 measured = java(warehouse, {"op": "compact", "options": KEEP_SNAPSHOTS})
+            elif way == "flink":
+                measured = flink(warehouse, figures["ours"][0])
+            elif way == "copy":
+                out = figures["ours"][0]["output_bytes"]
+                measured = run_step(STEPS, "copy", warehouse=str(warehouse), bytes=out)
+                measured.answer["output_rows"] = figures["ours"][0]["output_rows"]
             elif way == "floor":
                 rows = figures["ours"][0]["output_rows"]
                 measured = run_step(STEPS, "floor", warehouse=str(warehouse), rows=rows)
@@ -206,6 +243,36 @@ def verdict(result: dict[str, Any]) -> dict[str, Any]:
     return ratios
 
 
+def recorded_figures(result: dict[str, Any]) -> list[Figure]:
+    """The figures of one table for docs/performance.md."""
+    case, found = result["case"], verdict(result)
+    targets: dict[str, tuple[float, float]] = {"pk": (1.1, 100), "append": (1.1, 300)}
+    floor, rate = targets.get(case, (None, None))
+    ours = result["figures"]["ours"]
+    figures = [
+        Figure(name=f"{case}: {way}", value=round(middle(answers, "seconds"), 2), unit="s")
+        for way, answers in result["figures"].items()
+    ]
+    figures.append(
+        Figure(
+            name=f"{case}: ours to the floor, CPU", value=found["ours_to_floor_cpu"], target=floor
+        )
+    )
+    figures.append(
+        Figure(
+            name=f"{case}: input per core",
+            value=round(ours[0]["input_bytes"] / 1e6 / middle(ours, "cpu_seconds")),
+            unit="MB/s",
+            target=rate,
+            at_least=True,
+        )
+    )
+    figures.append(
+        Figure(name=f"{case}: peak memory", value=found["ours_peak_mb"], unit="MB", target=1024)
+    )
+    return figures
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -217,6 +284,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work here, leave the tables")
     parser.add_argument("--data", type=Path, metavar="DIR", help="take DIR/pk and DIR/append")
     parser.add_argument("--one-core", action="store_true", help="also Java's collector, compiler")
+    parser.add_argument("--flink", action="store_true", help="measure Flink's `CALL sys.compact`")
     parser.add_argument("--spark", action="store_true", help="measure Spark on local[1], too")
     arguments = parser.parse_args()
     facts = machine()
@@ -243,7 +311,7 @@ def main() -> None:
                     source,
                     folder / "copies" / case.name,
                     repetitions=repetitions,
-                    spark=arguments.spark,
+                    more=[way for way in ("flink", "spark") if getattr(arguments, way)],
                 )
             )
             shutil.rmtree(folder / "copies")
@@ -252,6 +320,7 @@ def main() -> None:
             shutil.rmtree(folder, ignore_errors=True)
     for result in results:
         print(*table_lines(result), "", sep="\n")
+        record(recorded_figures(result))
     summary = {r["case"]: verdict(r) for r in results}
     print(
         json.dumps(

@@ -32,6 +32,7 @@ from paimon_maintenance.run.runner import RunServices, run_table
 
 ROW_GROUP_BYTES = 48 * 1024**2
 BATCH_ROWS = 65_536
+COPY_BYTES = 4 * 1024**2
 
 
 def step_generate(request: dict[str, Any]) -> dict[str, Any]:
@@ -153,6 +154,29 @@ def step_floor(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def step_copy(request: dict[str, Any]) -> dict[str, Any]:
+    """Read the bytes of all files and write `bytes` of them."""
+    table = open_table(request["warehouse"], TABLE)
+    entries = scan_files(table, table.latest_or_not_found())
+    paths = [table.paths.data_file(e.partition, e.bucket, e.file) for e in entries]
+    out, left = Path(request["warehouse"]) / "copy", int(request["bytes"])
+    wall, cpu = time.perf_counter(), time.process_time()
+    with out.open("wb") as target:
+        for path in paths:
+            with Path(path.removeprefix("file:")).open("rb") as source:
+                while chunk := source.read(COPY_BYTES):
+                    target.write(chunk[:left])
+                    left = max(0, left - len(chunk))
+    return {
+        "seconds": time.perf_counter() - wall,
+        "cpu_seconds": time.process_time() - cpu,
+        "input_rows": sum(e.file.row_count for e in entries),
+        "input_bytes": sum(e.file.file_size for e in entries),
+        "output_rows": 0,
+        "output_bytes": out.stat().st_size,
+    }
+
+
 def _row_groups(paths: list[str], share: float) -> Iterator[pa.Table]:
     """The first rows of each file, a share of them, as row groups in the form of a data file."""
     waiting: list[pa.RecordBatch] = []
@@ -184,6 +208,7 @@ STEPS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "ours": step_ours,
     "slices": step_slices,
     "floor": step_floor,
+    "copy": step_copy,
 }
 
 

@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def _least(arguments: list[str], times: int) -> tuple[float, float]:
-    """(seconds, CPU seconds) of the quickest of so many processes; files are cached after one."""
+    """(seconds, CPU seconds) of the fastest of this many processes; files are cached after one."""
     paths = os.pathsep.join(str(CHECKOUT / p) for p in ("", "maintenance", "plugins", "dags"))
     environment = {**os.environ, "PYTHONPATH": paths}
     best, best_cpu = float("inf"), float("inf")

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -85,6 +85,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=COMMANDS, default=list(COMMANDS))
     parser.add_argument("--made", help="the folder of the tables of an earlier call")
     parser.add_argument("--listed", action="store_true", help="make the data files, too")
+    parser.add_argument("--keep", help="append the figures to this file (`million_plot.py`)")
     parser.add_argument("--text", action="store_true", help="print for people instead of --json")
     wanted = parser.parse_args()
     print(json.dumps(machine()), file=sys.stderr)
@@ -99,6 +100,9 @@ def main() -> int:
                 made = _made(Path(wanted.made or folder), files, wanted.due, data)
                 lines.append(_measured(command, files, made, text=wanted.text))
                 print(lines[-1], flush=True)
+                if wanted.keep:
+                    with Path(wanted.keep).open("a", encoding="utf-8") as kept:
+                        kept.write(json.dumps(asdict(lines[-1])) + "\n")
     return int(any("missed" in str(line) for line in lines))
 
 

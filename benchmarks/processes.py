@@ -29,6 +29,8 @@ class Measured:
     wall_seconds: float
     cpu_seconds: float
     peak_mb: float
+    lines: list[str]
+    """Everything that it printed."""
     memory: list[tuple[float, float]]
     """(seconds since the start, resident megabytes), if samples were wanted."""
 
@@ -84,6 +86,7 @@ def run(
         wall_seconds=time.perf_counter() - started,
         cpu_seconds=usage.ru_utime + usage.ru_stime,
         peak_mb=usage.ru_maxrss / _MEGABYTE_IN_KB,
+        lines=lines,
         memory=memory,
     )
 

@@ -6,7 +6,7 @@
 Each job runs from planning to verification on one thread, in a process of its own, in turns.  The
 ways differ in what has to be done beside merging:
 
-    5 -> 10    each bucket is split while it is merged; likewise 4 -> 8
+    5 -> 10    each bucket is split while it is merged; also 4 -> 8
     8 -> 4     pairs of buckets are merged
     4 -> 7     every bucket goes to all others: with a primary key through runs on local disk, for
                more files than one merge may have open go in
@@ -64,7 +64,7 @@ def step_job(request: dict[str, Any]) -> dict[str, Any]:
     if request["encode"]:
         from paimon_core.compaction.page_copy import PageCopy  # noqa: PLC0415
 
-        setattr(PageCopy, "of", lambda _table, _unit: None)  # noqa: B010 - for this process
+        setattr(PageCopy, "of", lambda *_: None)  # noqa: B010 - for this process
     job = job_named(request["job"])
     wall, cpu = time.perf_counter(), time.process_time()
     report = run_table(
@@ -111,7 +111,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--long", action="store_true", help="5 million rows instead of half a one")
-    parser.add_argument("--rows", type=int, help="so many rows")
+    parser.add_argument("--rows", type=int, help="number of rows")
     parser.add_argument("--repetitions", type=int, help="default: 3 with --long, else 1")
     arguments = parser.parse_args()
     rows = arguments.rows or (5_000_000 if arguments.long else 500_000)

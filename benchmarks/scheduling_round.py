@@ -1,6 +1,7 @@
-"""How long one round of the scheduler takes on many tables of which few changed.
+"""The duration of one round of the scheduler over many tables with few changes.
 
     ./caretaker python benchmarks/scheduling_round.py --tables 2000 --changed 0.02
+    ./caretaker python benchmarks/scheduling_round.py --tables 10000
 
 The tables are copies of one small table on a local disk.  The first round measures all of them; then
 some get a commit, and the second round looks at all, measures those, decides, and runs their jobs.
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from lakes import Lake
@@ -40,25 +42,27 @@ def main() -> None:
 def measure(folder: Path, number: int, share: float) -> None:
     """Print the seconds of each round."""
     lake = Lake(folder / "lake")
-    lake.primary_key("db.t0000")
-    lake.fill(1, rows=20, name="db.t0000")
-    names = [f"db.t{i:04}" for i in range(number)]
+    lake.primary_key("db.t00000")
+    lake.fill(1, rows=20, name="db.t00000")
+    names = [f"db.t{i:05}" for i in range(number)]
     database = lake.warehouse / "db.db"
     for name in names[1:]:
-        shutil.copytree(database / "t0000", database / name.removeprefix("db."))
+        shutil.copytree(database / "t00000", database / name.removeprefix("db."))
     history = SqlHistory(f"sqlite:///{folder}/history.db")
     scope = Scope(warehouse=str(lake.warehouse), tables=tuple(names))
     store = NeedStore(history, str(lake.warehouse))
     services = RunServices(env=system_environment(), history=history)
 
     def round_of(what: str, *, dry_run: bool) -> None:
-        begin = time.monotonic()
+        begin, begin_cpu = time.monotonic(), time.process_time()
         found = run_round(
             scope, Policy(file=""), services, store, budget=Budget(seconds=None), dry_run=dry_run
         )
         print(
-            f"{what}: {time.monotonic() - begin:.1f} s, {found.looked} looked at, "
-            f"{found.measured} measured, {len(found.results)} jobs"
+            f"{what}: {time.monotonic() - begin:.1f} s, {time.process_time() - begin_cpu:.1f} CPU s, "
+            f"{found.looked} looked at, {found.measured} measured, {len(found.results)} jobs, "
+            f"peak {getrusage(RUSAGE_SELF).ru_maxrss / 1024:.0f} MB",
+            flush=True,
         )
 
     round_of(f"{number} tables for the first time", dry_run=True)

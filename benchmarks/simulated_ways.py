@@ -98,7 +98,7 @@ class Lake:
 
 
 Way = Callable[[Lake, int, float], None]
-"""Maintains the lake at a time, in one round of so many seconds."""
+"""Maintains the lake at a time, in one round of this many seconds."""
 
 
 class Ours:
@@ -246,7 +246,7 @@ def is_red(found: Measurement, now: int) -> bool:
 
 
 def simulate(way: Way, *, seed: int, tables: int, days: int, budget: float) -> Totals:
-    """What the way comes to in so many days, with a round every half hour."""
+    """The result of the way after this many days, with a round every half hour."""
     there = Lake({t.name: t for t in lake(seed, tables, days)}, random.Random(seed + 1))
     totals = there.totals
     red_since: dict[str, int] = {}

@@ -35,6 +35,7 @@ K_V = [{"name": "k", "type": "INT"}, {"name": "v", "type": "STRING"}]
 TRACKED = {"bucket": "-1", "row-tracking.enabled": "true", "compaction.min.file-num": "2"}
 EVOLVING = {**TRACKED, "data-evolution.enabled": "true"}
 KEYED = {"bucket": "1", "write-only": "true"}
+_MERGED = {"bucket": "-1", "compaction.min.file-num": "2"}
 _ROWS = [[[i, f"v{i}"], [i + 10, f"w{i}"]] for i in range(3)]
 _DOCUMENTS = [[[i, {"a": i, "b": ["x", None]}], [i + 10, '"text"']] for i in range(3)]
 
@@ -54,7 +55,7 @@ class Kind:
 
 def _documents(**options: str) -> Kind:
     columns = [{"name": "k", "type": "INT"}, {"name": "v", "type": "VARIANT"}]
-    return Kind(columns=columns, options={"bucket": "-1", **options}, commits=_DOCUMENTS)
+    return Kind(columns=columns, options=_MERGED | options, commits=_DOCUMENTS)
 
 
 _SHREDDING = json.dumps(
@@ -74,9 +75,9 @@ _SHREDDING = json.dumps(
 
 
 def _flink(columns: str, options: dict[str, str], values: str) -> Kind:
-    told = ", ".join(f"'{k}' = '{v}'" for k, v in options.items())
+    clause = ", ".join(f"'{k}' = '{v}'" for k, v in options.items())
     inserts = "".join(f"INSERT INTO t VALUES {values.replace('#', str(i))};\n" for i in range(3))
-    sql = f"CREATE TABLE t ({columns}) WITH ({told});\n{inserts}"
+    sql = f"CREATE TABLE t ({columns}) WITH ({clause});\n{inserts}"
     return Kind(sql=sql, projection=["k"])
 
 
@@ -99,6 +100,9 @@ KINDS: dict[str, Kind] = {
     "VARIANT": _documents(),
     "VARIANT, shredded": _documents(**{"parquet.variant.shreddingSchema": _SHREDDING}),
     "VARIANT, shredded by inference": _documents(**{"variant.inferShreddingSchema": "true"}),
+    "VARIANT, shredded, in buckets": _documents(
+        **{"bucket": "1", "bucket-key": "k", "parquet.variant.shreddingSchema": _SHREDDING}
+    ),
     "VARIANT by keys": Kind(
         columns=[{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "VARIANT"}],
         keys=["k"],
@@ -107,7 +111,12 @@ KINDS: dict[str, Kind] = {
     ),
     "VECTOR": _flink(
         "k INT, e ARRAY<FLOAT> COMMENT '__VECTOR_FIELD;2'",
-        {"bucket": "-1", "field.e.vector-dim": "2"},
+        _MERGED | {"field.e.vector-dim": "2"},
+        "(#, ARRAY[CAST(1.5 AS FLOAT), CAST(# AS FLOAT)])",
+    ),
+    "VECTOR in buckets": _flink(
+        "k INT, e ARRAY<FLOAT> COMMENT '__VECTOR_FIELD;2'",
+        {"bucket": "1", "bucket-key": "k", "field.e.vector-dim": "2"},
         "(#, ARRAY[CAST(1.5 AS FLOAT), CAST(# AS FLOAT)])",
     ),
     "BLOB": _flink(

@@ -3,7 +3,7 @@
 ::
 
     HOME/
-      lock                    held while somebody installs
+      lock                    held during an installation
       current                 one line: the path of the environment in use
       env-KEY/                a virtual environment; KEY names lock, Python, machine and place
         requirements.lock     written last: the environment is complete
@@ -14,7 +14,7 @@ wheel, checked against the lock.  Everything else is installed by it, from whate
 pip is set up for, each file checked against its hash in the lock.
 
 A changed lock makes a new environment beside the old one, which stays until the next change: a
-process that runs in it goes on.  An interrupted installation goes on where it stopped.
+process that runs in it continues.  An interrupted installation continues where it stopped.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def main(argv: list[str]) -> int:
         say(str(error))
         return 1
     except KeyboardInterrupt:
-        say("interrupted; the next call goes on from here")
+        say("interrupted; the next call continues from here")
         return 130
     return 0
 
@@ -211,14 +211,14 @@ def _runs(env: Path) -> bool:
 
 
 def forget_incomplete(site: Path) -> None:
-    """Makes pip install anew what an interruption left half installed: RECORD is written last."""
+    """Makes pip install a package again if an interruption left it incomplete: RECORD is written last."""
     for info in site.glob("*.dist-info"):
         if not (info / "RECORD").is_file():
             shutil.rmtree(info)
 
 
 def unpack_pip(folder: Path, lock: str, site: Path) -> None:
-    """Installs the wheel of pip that lies in `folder`, if the lock knows it."""
+    """Installs the wheel of pip in `folder`, if it is in the lock."""
     (pip,) = (entry for entry in lock_file.entries(lock) if entry.name == "pip")
     wheel = folder / f"pip-{pip.version}-py3-none-any.whl"
     try:
@@ -253,7 +253,7 @@ def _pip_install(env: Path, wanted: str, log: Path, scratch: Path, lock_fd: int)
         *("--progress-bar", "off", "-r", str(request)),
     ]
     with log.open("ab") as output:
-        # pip inherits the lock: should this process be killed, nobody else starts a second one.
+        # pip inherits the lock: if this process is killed, no other process starts a second one.
         pip = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

@@ -1,8 +1,8 @@
 """Prints the home of a Java that Spark runs on: ``python -m bootstrap.java HOME``.
 
 Looks at JAVA_HOME, PATH and the usual folders; if there is none, gets a JDK through the package
-manager at hand, as root or with a sudo that asks nothing.  If that cannot be, says the one line
-that mends it and fails.
+manager at hand, as root or with a sudo that asks nothing.  If that is not possible, prints the command
+that fixes it, and fails.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def _run(command: tuple[str, ...]) -> int:
 
 
 def advice(managers: tuple[PackageManager, ...]) -> str:
-    """The one line that mends it."""
+    """The command that fixes it."""
     manager = at_hand(managers)
     if manager is None:
         return f"Spark needs Java {OLDEST} or newer: install a JDK and set JAVA_HOME to it"

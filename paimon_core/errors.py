@@ -110,7 +110,7 @@ class CatalogError(PaimonError):
 class NotFound(CatalogError, LookupError):
     """The named database, table, snapshot, tag, branch or consumer does not exist."""
 
-    default_next_step = "check the name; `caretaker inspect` lists what is there"
+    default_next_step = "check the name; `caretaker tables` lists the tables"
 
 
 class AlreadyExists(CatalogError):
@@ -122,7 +122,7 @@ class AlreadyExists(CatalogError):
 class CatalogLocked(CatalogError):
     """Another client held the catalog's lock on the table for too long; nothing was changed."""
 
-    default_next_step = "see which client holds the lock, then run again"
+    default_next_step = "find out which client holds the lock, then run again"
 
 
 class SchemaError(PaimonError):
@@ -177,7 +177,7 @@ class StorageError(PaimonError, OSError):
     is unknown, unless a subclass says otherwise.
     """
 
-    default_next_step = "see whether the store answers, then run again"
+    default_next_step = "check that the store answers, then run again"
 
 
 class StorageAccessDenied(StorageError, PermissionError):
@@ -251,7 +251,7 @@ class LeaseHeld(MaintenanceError):
 class LeaseLost(MaintenanceError):
     """The job stopped midway because another one took over its lease."""
 
-    default_next_step = "run again: the next run finishes what this one began"
+    default_next_step = "run again: the next run finishes the work"
 
 
 class StalePlan(MaintenanceError):

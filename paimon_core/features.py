@@ -12,10 +12,24 @@ from collections.abc import Callable, Collection, Iterator
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.external_paths import ExternalPaths
 from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.iceberg.schema import unpublishable
+from paimon_core.iceberg.settings import (
+    CATALOG_LOCATION,
+    DISABLED,
+    FORMAT_VERSIONS,
+    HADOOP_CATALOG,
+    ICEBERG_FORMAT_VERSION,
+    ICEBERG_STORAGE,
+    ICEBERG_STORAGE_LOCATION,
+    MANIFEST_COMPRESSION,
+    TABLE_LOCATION,
+    iceberg_folder,
+)
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
 from paimon_core.index.hash_index import HASH_INDEX
 from paimon_core.lsm.changelog_producers import CHANGELOG_PRODUCERS
 from paimon_core.lsm.engines.traits import MERGE_ENGINES
+from paimon_core.manifest.avro_codec import AVRO_CODECS
 from paimon_core.options import (
     BUCKET_FUNCTION,
     CHANGELOG_PRODUCER,
@@ -215,8 +229,7 @@ def _uncommittable(table: FileStoreTable) -> Iterator[str]:
         yield f"{CLUSTERING_INCREMENTAL.key} with {table.bucket_mode.value} buckets"
     if options.value(MANIFEST_FORMAT) not in _MANIFEST_FORMATS:
         yield f"{MANIFEST_FORMAT.key}={options.value(MANIFEST_FORMAT)}"
-    if options.get("metadata.iceberg.storage", "disabled").lower() != "disabled":
-        yield "metadata.iceberg.storage"
+    yield from _unpublishable(table)
     for key in options:
         if key.startswith("pk-") and key.endswith(".index.columns"):
             yield key
@@ -232,8 +245,28 @@ def _untaggable(table: FileStoreTable) -> Iterator[str]:
         yield TAG_TO_PARTITION.key
     if options.value(MANIFEST_FORMAT) not in _MANIFEST_FORMATS:
         yield f"{MANIFEST_FORMAT.key}={options.value(MANIFEST_FORMAT)}"
-    if options.get("metadata.iceberg.storage", "disabled").lower() != "disabled":
-        yield "metadata.iceberg.storage"
+    yield from _unpublishable(table)
+
+
+def _unpublishable(table: FileStoreTable) -> Iterator[str]:
+    """Yield why the Iceberg metadata of the table cannot be written after each commit."""
+    options = table.options
+    storage = options.value(ICEBERG_STORAGE)
+    if storage == DISABLED:
+        return
+    if storage not in (TABLE_LOCATION, HADOOP_CATALOG):
+        yield f"{ICEBERG_STORAGE.key}={storage}"
+    elif iceberg_folder(table.root, options) is None:
+        yield f"{ICEBERG_STORAGE.key}={storage} outside of a folder DATABASE.db"
+    if options.value(ICEBERG_STORAGE_LOCATION) not in (None, TABLE_LOCATION, CATALOG_LOCATION):
+        yield f"{ICEBERG_STORAGE_LOCATION.key}={options.value(ICEBERG_STORAGE_LOCATION)}"
+    if options.value(ICEBERG_FORMAT_VERSION) not in FORMAT_VERSIONS:
+        yield f"{ICEBERG_FORMAT_VERSION.key}={options.value(ICEBERG_FORMAT_VERSION)}"
+    if options.value(MANIFEST_COMPRESSION).lower() not in AVRO_CODECS:
+        yield f"{MANIFEST_COMPRESSION.key}={options.value(MANIFEST_COMPRESSION)}"
+    if options.value(DATA_EVOLUTION_ENABLED):
+        yield f"{ICEBERG_STORAGE.key} with {DATA_EVOLUTION_ENABLED.key}"
+    yield from (f"{ICEBERG_STORAGE.key} with {what}" for what in unpublishable(table.schema))
 
 
 def _refuse(

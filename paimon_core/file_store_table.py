@@ -45,7 +45,8 @@ class FileStoreTable:
 
     `name` is "db.t", `root` the table's folder, `schema` the newest schema with `dynamic_options`
     merged in, `partition_registry` the catalog's partitions for other engines if it keeps them,
-    `versions` how the catalog changes the history if it does that itself.
+    `versions` how the catalog changes the history if it does that itself, `location` the root as the
+    catalog spells it ("file:/w/db.db/t"), for paths that other programs read.
     """
 
     io: FileIO
@@ -62,6 +63,7 @@ class FileStoreTable:
     consumers: ConsumerStore
     partition_registry: PartitionRegistry | None = field(default=None, compare=False, repr=False)
     versions: VersionManagement | None = field(default=None, compare=False, repr=False)
+    location: str | None = field(default=None, compare=False, repr=False)
     dynamic_options: Mapping[str, str | None] = field(default_factory=dict)
     manifests: ManifestCache = field(default_factory=ManifestCache, compare=False, repr=False)
 

@@ -37,7 +37,7 @@ from paimon_core.options import (
 )
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.data_types import RowType
-from paimon_core.types.text import partition_text
+from paimon_core.types.partition_text import partition_text
 
 MAIN_BRANCH: Final = "main"
 POSTPONE_BUCKET: Final = -2

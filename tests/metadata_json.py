@@ -24,7 +24,7 @@ from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.binary_row import decode_row, row_arity
 from paimon_core.types.data_types import DataType, RowType, TypeRoot
-from paimon_core.types.text import json_value
+from paimon_core.types.json_values import json_value
 
 Json = dict[str, Any]
 
@@ -171,7 +171,7 @@ class MetadataJson:
 def _json_value(value: object, data_type: DataType) -> Any:
     if value is None and not data_type.nullable:
         # The oracle's getter for a NOT NULL column does not look at the null bit (statistics may
-        # be null all the same), and so prints what an empty slot holds.
+        # still be null), and so prints what an empty slot holds.
         return "" if data_type.root in _SLOT_OF_BYTES else 0
     return json_value(value, data_type)
 

@@ -20,15 +20,15 @@ says what to do about each of them.
 
 
 def alert_dags(settings: Settings) -> Iterator[DAG]:
-    """The DAG of the alerts; none without `[alerts]`."""
+    """The DAG of the alerts; an empty list without `[alerts]`."""
     if settings.alerts is None:
         return
-    from paimon_airflow.alert_operator import SendAlerts  # noqa: PLC0415 - only where it is used
+    from paimon_airflow.alerts.operator import SendAlerts  # noqa: PLC0415 - only where it is used
 
     with DAG(
         dag_id="caretaker_alerts",
         dag_display_name="Caretaker: alerts",
-        description="notify who has to know",
+        description="notify the targets of open alerts",
         doc_md=_DOCS,
         schedule=settings.alerts.schedule or None,
         start_date=_START,

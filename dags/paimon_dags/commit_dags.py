@@ -1,9 +1,9 @@
 """The DAGs that commits start: `caretaker_on_commit`, and `caretaker_on_partition` for asset events.
 
-They exist only with `[on_commit]` in `caretaker.toml`.  `caretaker_on_commit` hangs on an asset of the
-whole lake, which has a watcher (`paimon_airflow.commit_trigger`).  `caretaker_on_partition` hangs on
-the assets of the named tables; an event that ingestion adds with a partition key compacts just that
-partition.
+They exist only with `[on_commit]` in `caretaker.toml`.  `caretaker_on_commit` is scheduled by an
+asset of the whole lake, which has a watcher (`paimon_airflow.commits.trigger`).
+`caretaker_on_partition` is scheduled by the assets of the named tables; an event that ingestion
+adds with a partition key compacts just that partition.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from airflow.sdk import DAG, Asset, AssetAny, AssetWatcher, PartitionedAssetTimetable
 
-from paimon_airflow.assets import MAINTAINED, table_asset
-from paimon_dags.form import engine_defaults
+from paimon_airflow.tasks.assets import MAINTAINED, table_asset
+from paimon_dags.form import task_options
 from paimon_dags.settings import OnCommitSettings, Settings, SettingsError
 
 _START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -25,8 +25,8 @@ _ON_COMMIT = """\
 Compacts just the partitions that commits changed, right after them. A watcher in the triggerer looks
 for new snapshots every {poll:g} seconds; what was maintained is in Caretaker's history.
 
-Which tables take part says the policy (`on_commit: minor` or `full`); without a policy, a minor
-compaction of all tables. Plans of Spark's size are left to the scheduler.
+The policy selects the tables (`on_commit: minor` or `full`); without a policy, a minor
+compaction of all tables. Plans that need Spark are left to the scheduler.
 
 **If it fails**, the report names the table and the reason. The table is tried again after a minute, then
 after two, four and so on; other tables go on.
@@ -39,14 +39,14 @@ or through `POST /api/v2/assets/events`.
 
 
 def commit_dags(settings: Settings) -> Iterator[DAG]:
-    """The DAGs of maintenance on commit; none without `[on_commit]`."""
+    """The DAGs of maintenance on commit; an empty list without `[on_commit]`."""
     own = settings.on_commit
     if own is None:
         return
     if settings.warehouse is None:
         message = "[on_commit] needs `warehouse` in [caretaker], or CARETAKER_WAREHOUSE"
         raise SettingsError(message)
-    from paimon_airflow.commit_trigger import CommitTrigger  # noqa: PLC0415 - only where it is used
+    from paimon_airflow.commits.trigger import CommitTrigger  # noqa: PLC0415 - only where it is used
 
     trigger = CommitTrigger(
         warehouse=settings.warehouse,
@@ -84,7 +84,7 @@ def _dag(
     dag_id: str, title: str, settings: Settings, own: OnCommitSettings, *, schedule: Any, docs: str
 ) -> DAG:
     pool: dict[str, Any] = {"pool": settings.pool} if settings.pool else {}
-    from paimon_airflow.commit_operator import MaintainCommits  # noqa: PLC0415 - as above
+    from paimon_airflow.commits.operator import MaintainCommits  # noqa: PLC0415 - as above
 
     with DAG(
         dag_id=dag_id,
@@ -102,11 +102,7 @@ def _dag(
             task_id="maintain",
             task_display_name="Maintain the commits",
             params_of_job={"tables": list(own.tables), "warehouse": settings.warehouse},
-            policy=settings.policy or "",
-            defaults=engine_defaults(settings),
-            timezone=settings.timezone,
-            storage=settings.storage,
-            storage_connection=settings.storage_connection,
+            **task_options(settings),
             linger_seconds=own.linger_seconds,
             outlets=[MAINTAINED, *(table_asset(table) for table in own.assets)],
             retries=0,

@@ -84,24 +84,25 @@ shell: `caretaker plan {job} DB.TABLE -w WAREHOUSE`."""
 
 _BY_HAND = """\
 **Triggered by hand**, the form opens with no tables and with *Dry run* on; name the tables, then
-switch *Dry run* off. Runs by the schedule use the schedule's own tables and are no dry runs."""
+switch *Dry run* off. Runs by the schedule use the schedule's own tables and are not dry runs."""
 
 _TASKS = """\
 `plan` reads metadata. `in_process` runs the job in the worker's own process on the tables that have
-something to do; it rewrites no data. `report` sums up: see its *Rendered Templates*, or its log."""
+something to do; it rewrites no data. For the summary of `report`, see its *Rendered Templates*, or
+its log."""
 
 _SPARK_TASKS = """\
 `plan` reads metadata and chooses the engine of each table. `in_process` runs the job in the worker, on
 tables with nothing to rewrite, or with less than `spark_threshold` ({threshold}). `on_spark` is one Spark
 application per batch of the others (connection `{connection}`), labelled with its tables and the reason.
-`report` sums up: see its *Rendered Templates*, or its log."""
+For the summary of `report`, see its *Rendered Templates*, or its log."""
 
 _FAILS = """\
 **When it fails.** `report` names each table that failed, why, and what had changed in it before; the
 other tables are done."""
 
 _RETRIED = """\
-Airflow has already tried again, only with the tables that failed for a passing reason."""
+Airflow has already tried again, only with the tables whose error may pass."""
 
 _NOT_RETRIED = """\
 Airflow did not try again: look at the table first, it may have changed since."""

@@ -1,18 +1,19 @@
 """The trigger form of a job's DAG as Airflow Params: which tables, the job's arguments, safety.
 
-Help texts are plain: Airflow sets code in a help text over the lines around it.
+Help texts are plain text: Airflow prints code in a help text over the surrounding lines.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from airflow.sdk import Param
 from airflow.sdk.exceptions import ParamValidationError
 
-from paimon_airflow.batches import SIZE_PATTERN
-from paimon_airflow.job_request import ENGINE
+from paimon_airflow.tasks.batches import SIZE_PATTERN
+from paimon_airflow.tasks.job_request import ENGINE
 from paimon_dags.pages import Page
 from paimon_dags.settings import Settings, SettingsError
 from paimon_maintenance.job.arguments import Argument
@@ -39,7 +40,7 @@ _UNITS = {
         (1, "ms"),
     ),
 }
-# The jobs' help texts are written for the command line; here is how a form takes the same.
+# The jobs' help texts are for the command line; these are the forms of the same input here.
 _WRITTEN = {
     ArgumentKind.PARTITIONS: "One partition per line, for instance {}",
     ArgumentKind.TEXTS: "One per line, for instance {}",
@@ -83,13 +84,14 @@ def job_form(
 ) -> Form:
     """The form of the job's own DAG.
 
-    The job's arguments open empty, so that only what somebody typed beats the policy.  Their help
+    The job's arguments open empty, so that only typed values override the policy.  Their help
     says what applies otherwise, `defaults` of the DAG included.  Other params open with the values of
     `defaults`.
     """
     arguments = {a.name: _argument(a, job, page, defaults, policy) for a in job.arguments}
     first = {name: param for name, param in arguments.items() if name in page.first}
-    # A job that a page leaves to people never means all tables, whatever schedule it is put on.
+    # A job that its page leaves to people never runs on all tables by default, even with a
+    # schedule.
     tables = ALL_TABLES if has_schedule and not page.by_hand else None
     params = {
         "warehouse": _warehouse(settings),
@@ -159,6 +161,20 @@ def below_policy(job: Job, defaults: Mapping[str, object]) -> dict[str, object]:
 def engine_defaults(settings: Settings) -> dict[str, object]:
     """What the settings say on where the work runs, which the policy may override."""
     return {n: value for n in ENGINE if (value := getattr(settings, n)) is not None}
+
+
+def task_options(
+    settings: Settings, defaults: Mapping[str, object] | None = None
+) -> dict[str, Any]:
+    """What every task of a job takes from the settings: policy, engine, time zone and store."""
+    return {
+        # Not the worker's CARETAKER_POLICY: the form shows what this policy says.
+        "policy": settings.policy or "",
+        "defaults": {**engine_defaults(settings), **(defaults or {})},
+        "timezone": settings.timezone,
+        "storage": settings.storage,
+        "storage_connection": settings.storage_connection,
+    }
 
 
 def _param(
@@ -243,7 +259,7 @@ def _argument(
     if argument.name in job.required and not ruled and argument.name not in defaults:
         schema = _required(schema)
     elif "enum" in schema:
-        # What the form's list of choices shows when nothing is chosen.
+        # The entry of a list of choices that means "not set".
         schema["values_display"] = {"null": otherwise or "not set"}
     if otherwise:
         left = "Left alone" if argument.kind is ArgumentKind.BOOLEAN else "Empty"
@@ -263,7 +279,7 @@ def _otherwise(
     ruled: tuple[tuple[tuple[str, ...], object], ...],
     defaults: Mapping[str, object],
 ) -> str:
-    """What applies where nothing is typed: the policy's value, else the DAG's, else the job's."""
+    """The value that applies to an empty field: the policy's, else the DAG's, else the job's."""
     default = _shown(defaults[argument.name] if argument.name in defaults else _written(argument))
     if not ruled:
         return default
@@ -272,7 +288,7 @@ def _otherwise(
 
 
 def _shown(value: object) -> str:
-    """A default for people, without code: Airflow sets code over the lines around it."""
+    """A default as plain text: Airflow prints code over the surrounding lines."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
@@ -346,7 +362,7 @@ def _limits(job: Job, settings: Settings) -> dict[str, Param]:
 
 
 def _engine(settings: Settings) -> dict[str, Param]:
-    """Where the work runs; the params open empty, so that only what somebody typed beats the policy."""
+    """Where the work runs; the params open empty, so that only typed values override the policy."""
     below = engine_defaults(settings)
     choices = {
         "type": ["string", "null"],

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk import DAG
 
-from paimon_airflow.batches import parse_size
-from paimon_airflow.job_request import APPROVAL_OF_JOB, ENGINE
 from paimon_airflow.task_groups import caretaker_job
+from paimon_airflow.tasks.batches import parse_size
+from paimon_airflow.tasks.job_request import APPROVAL_OF_JOB, ENGINE
 from paimon_dags.docs import job_docs
-from paimon_dags.form import Form, below_policy, engine_defaults, job_form, policy_form
+from paimon_dags.form import Form, below_policy, job_form, policy_form, task_options
 from paimon_dags.pages import BY_HAND, Page, all_pages
 from paimon_dags.settings import Settings, SettingsError
 from paimon_maintenance.job.job import Job
@@ -147,13 +147,8 @@ def _dag(
             job.name,
             from_form=True,
             scheduled=form.scheduled,
-            # Not the worker's CARETAKER_POLICY: the form shows what this policy says.
-            policy=settings.policy or "",
             schedule=policy_schedule,
-            defaults={**engine_defaults(settings), **(defaults or {})},
-            timezone=settings.timezone,
-            storage=settings.storage,
-            storage_connection=settings.storage_connection,
+            **task_options(settings, defaults),
             spark_connection=settings.spark_connection,
             spark_conf=settings.spark_conf,
             submit=settings.submit,

@@ -1,6 +1,6 @@
 """When the jobs run, and what their pages say beyond the jobs' own definitions.
 
-A job without a page here has a DAG all the same: only by hand, and the form asks for tables.
+A job without a page here still has a DAG: it runs only by hand, and the form asks for tables.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 BY_HAND = ""
-"""The schedule of a DAG that only runs when somebody triggers it."""
+"""The schedule of a DAG that only runs when a person or a program triggers it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,9 +17,9 @@ class Page:
     """One job's DAG.
 
     `schedule` is a cron expression, "" for a job that only runs by hand; its form asks for tables
-    instead of taking all.  `defaults` are the DAG's own arguments where it wants others than the
-    procedure has, `by_hand_defaults` those of a DAG that only runs by hand.  `notes` is Markdown for
-    the operator.
+    instead of taking all.  `defaults` are the DAG's own arguments where they differ from the
+    procedure's defaults, `by_hand_defaults` those of a DAG that only runs by hand.  `notes` is
+    Markdown for the operator.
     """
 
     job: str
@@ -31,7 +31,7 @@ class Page:
     first: tuple[str, ...] = ()
     """The arguments that the form opens with; the others are in a section of their own."""
     deletes: bool = True
-    """Whether the job may remove something that nothing brings back.  Its form then opens with no
+    """Whether the job may remove something that cannot be restored.  Its form then opens with no
     tables and with *Dry run* on.  True unless the page says otherwise."""
     notes: str = ""
 
@@ -42,7 +42,7 @@ class Page:
 
     @property
     def by_hand(self) -> bool:
-        """Whether nothing but a person (or a program) triggers it."""
+        """Whether the DAG runs only when a person or a program triggers it."""
         return self.schedule == BY_HAND
 
 
@@ -51,7 +51,7 @@ COMPACT = Page(
     deletes=False,
     area="compaction",
     schedule="*/30 * * * *",
-    # Paimon's procedure means full where nothing is said; every half hour that would rewrite
+    # Paimon's procedure defaults to full; every half hour that would rewrite
     # whole tables again and again.
     defaults={"strategy": "minor"},
     first=("strategy",),
@@ -184,9 +184,9 @@ AUTOMATIC_TAGS = Page(
     schedule="*/10 * * * *",
     first=("when_idle",),
     notes="""\
-**For which tables?** Those with `tag.automatic-creation` set to `process-time`, `watermark` or
-`batch`. Writers create these tags themselves unless they are `write-only`. Then this DAG does, and
-must run at least once per tag period.
+**For which tables?** Tables with `tag.automatic-creation` set to `process-time`, `watermark` or
+`batch`. Writers create these tags themselves unless they are `write-only`. For `write-only` tables
+this DAG creates them, and must run at least once per tag period.
 """,
 )
 EXPIRE_CONSUMERS = Page(

@@ -7,13 +7,14 @@ from datetime import UTC, datetime
 
 from airflow.sdk import DAG
 
-from paimon_dags.form import engine_defaults
+from paimon_dags.form import task_options
 from paimon_dags.settings import Settings
 
 _START = datetime(2024, 1, 1, tzinfo=UTC)
 _DOCS = """\
-Runs one round of the scheduler: measures the tables that changed, and runs what is worth its cost within
-the budget of the policy. `caretaker policy explain DB.TABLE` says why something ran, or not.
+Runs one round of the scheduler: measures the tables that changed, and runs the jobs that are worth
+their cost, within the budget of the policy. `caretaker policy explain DB.TABLE` says why a job ran
+or did not run.
 
 A rescale that the round proposes becomes a run of `caretaker_rescale`, which waits for an approval. Each
 proposal is made once; a rejected one does not come back.
@@ -23,7 +24,7 @@ proposal is made once; a rejected one does not come back.
 
 
 def scheduler_dags(settings: Settings) -> Iterator[DAG]:
-    """The DAG of the scheduler; none without `[scheduler]`."""
+    """The DAG of the scheduler; an empty list without `[scheduler]`."""
     own = settings.scheduler
     if own is None:
         return
@@ -31,12 +32,12 @@ def scheduler_dags(settings: Settings) -> Iterator[DAG]:
         TriggerDagRunOperator,
     )
 
-    from paimon_airflow.scheduler_operator import RESCALE_DAG, RunScheduler  # noqa: PLC0415
+    from paimon_airflow.runs.scheduler_operator import RESCALE_DAG, RunScheduler  # noqa: PLC0415
 
     with DAG(
         dag_id="caretaker_schedule",
         dag_display_name="Caretaker: scheduler",
-        description="run what is worth its cost now",
+        description="run the jobs that are worth their cost now",
         doc_md=_DOCS,
         schedule=own.schedule or None,
         start_date=_START,
@@ -49,11 +50,7 @@ def scheduler_dags(settings: Settings) -> Iterator[DAG]:
             task_id="round",
             task_display_name="One round",
             params_of_job={"tables": list(own.tables), "warehouse": settings.warehouse},
-            policy=settings.policy or "",
-            defaults=engine_defaults(settings),
-            timezone=settings.timezone,
-            storage=settings.storage,
-            storage_connection=settings.storage_connection,
+            **task_options(settings),
             spark_connection=settings.spark_connection,
             retries=0,
             **({"pool": settings.pool} if settings.pool else {}),

@@ -61,13 +61,14 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Final, cast
 
-from paimon_airflow.batches import parse_size
+from paimon_airflow.tasks.batches import parse_size
 from paimon_maintenance.storage.catalogs import catalogs_from
 from paimon_maintenance.storage.config_file import CONFIG_VARIABLE
 from paimon_maintenance.storage.options import HOW_TO_PASS_SECRETS, secret_keys
-
-WAREHOUSE_VARIABLE = "CARETAKER_WAREHOUSE"
-POLICY_VARIABLE = "CARETAKER_POLICY"
+from paimon_maintenance.storage.variables import (
+    POLICY_VARIABLE,
+    WAREHOUSE_VARIABLE,
+)
 
 
 class SettingsError(ValueError):
@@ -76,7 +77,7 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSettings:
-    """The settings of one job; None: as its page says.
+    """The settings of one job; None: the value of its page.
 
     `schedule` is a cron expression, or "" for a DAG that only runs by hand.
     """
@@ -228,7 +229,9 @@ def _check_catalogs(raw: Mapping[str, object], where: str) -> None:
 
 
 def _refuse_secrets(options: Mapping[str, object], where: str) -> None:
-    """Refuse secrets: DAGs are stored with these options, and Spark shows its own to everybody."""
+    """Refuse secrets: DAGs are stored with these options, and Spark shows its configuration to all
+    users.
+    """
     found = secret_keys(options)
     for name, value in options.items():
         if isinstance(value, Mapping):  # such as env_vars of the operator
@@ -298,13 +301,13 @@ _TYPES: Final[Mapping[type, str]] = {
     int: "a whole number",
     str: "a text",
     bool: "true or false",
-    tuple: "a list of texts",
+    tuple: "a list of strings",
     Mapping: "a table",
 }
 
 
 def _typed(raw: Mapping[str, object], defaults: object, where: str) -> None:
-    """Refuse values of another type than the defaults' (mostly texts where that is None)."""
+    """Refuse values whose type is not that of the default (mostly text if the default is None)."""
     for name, value in raw.items():
         default = getattr(defaults, name)
         if default is None:

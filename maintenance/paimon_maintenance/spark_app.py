@@ -169,7 +169,7 @@ def run_batch(
 
 
 def _request(parts: Mapping[str, object]) -> RunRequest | Exception:
-    """One request of the batch, or why it cannot be read; the others run all the same."""
+    """One request of the batch, or why it cannot be read; the other requests still run."""
     from paimon_maintenance.registry import job_named  # noqa: PLC0415 - needs the path
     from paimon_maintenance.run.request import RunRequest  # noqa: PLC0415 - as above
 

@@ -26,8 +26,8 @@ from paimon_core.predicate import (
 )
 from paimon_core.types.arrow import arrow_type, column_to_internal
 from paimon_core.types.data_types import AtomicType, DataField, DataType, RowType
+from paimon_core.types.partition_text import parse_partition_text
 from paimon_core.types.sql import type_to_sql
-from paimon_core.types.text import parse_partition_text
 
 Filter = Predicate | str
 """A predicate, or the text of one: "dt = '2024-01-01' AND amount > 5"."""

@@ -36,7 +36,7 @@ class Split:
 
     @property
     def row_count(self) -> int | None:
-        """Stored rows, before merging and deletion vectors; None if only reading tells."""
+        """Stored rows, before merging and deletion vectors; None if it is unknown before reading."""
         if isinstance(self.task, BucketTask):
             return sum(e.file.row_count for e in self.task.entries)
         return None
@@ -103,7 +103,7 @@ class ReadBuilder:
     def with_limit(self, limit: int) -> ReadBuilder:
         """At most this many rows for each call that reads."""
         if limit < 0:
-            raise InvalidArgument(f"a limit is at least 0, not {limit}")
+            raise InvalidArgument(f"a limit must be at least 0, not {limit}")
         self._limit = limit
         return self
 
@@ -137,7 +137,7 @@ class TableScan:
     def with_shard(self, index: int, count: int) -> TableScan:
         """Plan only part `index` (from 0) of `count`, so that the parts together are everything."""
         if not 0 <= index < count:
-            raise InvalidArgument(f"a shard is from 0 to {count - 1}, not {index}")
+            raise InvalidArgument(f"a shard must be from 0 to {count - 1}, not {index}")
         return TableScan(self.scan, self.predicate, self.context, (index, count))
 
     def plan(self) -> Plan:

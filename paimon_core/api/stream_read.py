@@ -44,7 +44,7 @@ class StreamSplit:
 
 @dataclass(frozen=True, slots=True)
 class StreamTablePlan:
-    """One step of a stream; `next_snapshot_id` is where it goes on, None for an empty table."""
+    """One step of a stream; `next_snapshot_id` is where it continues, None for an empty table."""
 
     step: StreamPlan
     table: FileStoreTable
@@ -93,7 +93,9 @@ class StreamReadBuilder:
     def with_poll_interval_ms(self, poll_interval_ms: int) -> StreamReadBuilder:
         """How long to wait when there is nothing new (default: 1000)."""
         if poll_interval_ms <= 0:
-            raise InvalidArgument(f"a poll interval is above 0 ms, not {poll_interval_ms}")
+            raise InvalidArgument(
+                f"a poll interval must be greater than 0 ms, not {poll_interval_ms}"
+            )
         self._poll_millis = poll_interval_ms
         return self
 

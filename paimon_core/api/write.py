@@ -57,17 +57,19 @@ class _WriteBuilder:
         self._context = context
         self._partition: dict[str, Any] | None = None
         self.commit_user = context.env.new_uuid()
-        """Who commits.  A batch has a user of its own; a stream keeps its user after a restart."""
+        """The commit user.  A batch has a user of its own; a stream keeps its user after a restart.
+        """
 
     def overwrite(self, partition: Partition | None = None, *, dynamic: bool | None = None) -> Self:
         """Replace rows instead of adding to them.
 
-        With `partition`, what is in the partitions that have these values; `dynamic`: the
-        partitions of the new rows; neither: the option `dynamic-partition-overwrite` (default true)
-        decides between the partitions of the new rows and the whole table, as in Java.
+        With `partition`, replace the content of the partitions with these values; with `dynamic`,
+        that of the partitions of the new rows; neither: the option `dynamic-partition-overwrite`
+        (default true) decides between the partitions of the new rows and the whole table, as in
+        Java.
         """
         if partition and dynamic:
-            raise InvalidArgument("an overwrite is either of a named partition or dynamic")
+            raise InvalidArgument("an overwrite is either dynamic or of a named partition")
         self._partition = partition_values(self._table, partition or {})
         chosen = False if partition else dynamic
         if chosen is not None:
@@ -111,7 +113,25 @@ class StreamWriteBuilder(_WriteBuilder):
         )
 
 
-class TableWrite:
+class _Closing:
+    """A context manager that calls `close` at its end."""
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class TableWrite(_Closing):
     """Writes rows into data files, which `prepare_commit` hands over as commit messages.
 
     Columns are matched by name; missing ones get their default value.  A column `_row_kind` (+I,
@@ -151,21 +171,12 @@ class TableWrite:
         """Delete the files of rows that `prepare_commit` has not returned."""
         self._writer.abort()
 
-    close = abort
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+    def close(self) -> None:
+        """Same as `abort`."""
+        self.abort()
 
 
-class _TableCommit:
+class _TableCommit(_Closing):
     def __init__(
         self,
         table: FileStoreTable,
@@ -187,17 +198,6 @@ class _TableCommit:
     def close(self) -> None:
         """Wait for what runs in the background after the last commit."""
         self._after.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _commit(
         self,

@@ -60,7 +60,7 @@ class Catalog(Protocol):
 
     @property
     def maintained_jobs(self) -> frozenset[str]:
-        """The jobs that the catalog's own service does, so that nobody else should."""
+        """The jobs that the catalog's own service does, so that no other client should do them."""
 
     def list_databases(self) -> list[str]:
         """The names of all databases, sorted."""

@@ -174,6 +174,7 @@ class FileSystemCatalog:
             identifier,
             branch=branch,
             dynamic_options=dynamic_options,
+            location="/".join((self.warehouse.rstrip("/"), *folder.split("/")[-2:])),
         )
 
     def list_partitions(self, identifier: str) -> list[Partition]:

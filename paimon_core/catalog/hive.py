@@ -239,9 +239,9 @@ class HiveCatalog:
             kind = hive_tables.other_kind(found)
             raise UnsupportedFeature(
                 f"type={kind}",
-                f"{identifier} is no Paimon table but a {kind}",
+                f"{identifier} is not a Paimon table but a {kind}",
                 table=identifier,
-                next_step="nothing has to be done: Paimon's maintenance does not apply to it",
+                next_step="no action is needed: Paimon's maintenance does not apply to it",
             )
         return found
 
@@ -280,6 +280,7 @@ class HiveCatalog:
             branch=branch,
             dynamic_options=dynamic_options,
             partition_registry=HivePartitions(self._client, *name),
+            location=self._location(found),
         )
 
     def create_table(

@@ -186,15 +186,15 @@ class HiveClient:
                 if isinstance(e, PaimonError):
                     raise
                 raise StorageError(
-                    f"the Hive metastore {host}:{port} gave no answer: {e}",
-                    next_step="see whether the metastore runs, then run again",
+                    f"the Hive metastore {host}:{port} did not answer: {e}",
+                    next_step="check that the metastore runs, then run again",
                 ) from e
             finally:
                 transport.close()
             return
         raise StorageError(
             f"no Hive metastore can be reached ({'; '.join(reasons)})",
-            next_step="see whether the metastore runs, and the option uri",
+            next_step="check that the metastore runs, and check the option uri",
         )
 
     @property

@@ -98,7 +98,7 @@ class JdbcDatabase:
         except (OperationalError, InterfaceError) as e:
             raise StorageError(
                 f"the database of the JDBC catalog does not answer: {_reason(e)}",
-                next_step="see whether the database answers, and the options uri and jdbc.user",
+                next_step="check that the database runs, and check the options uri and jdbc.user",
             ) from e
 
     def rows(self, sql: str, **values: object) -> list[tuple[Any, ...]]:
@@ -109,7 +109,7 @@ class JdbcDatabase:
             return [tuple(row) for row in connection.execute(text(sql), values)]
 
     def create_tables(self, *, locks: bool, lock_key_length: int) -> None:
-        """Create the catalog's tables as far as they are missing."""
+        """Create the missing tables of the catalog."""
         self._engine()  # says which package is missing
         from sqlalchemy import inspect, text  # noqa: PLC0415 - an extra
         from sqlalchemy.exc import DBAPIError  # noqa: PLC0415 - an extra

@@ -1,9 +1,9 @@
 """The distributed lock of a JDBC catalog (Java: `jdbc/JdbcCatalogLock`, `*DistributedLockDialect`).
 
-A lock is a row with the id `CATALOG_KEY.DATABASE.TABLE`; whoever inserts it holds the lock.  It
-expires: a client that finds it held for longer than `lock-acquire-timeout` of its holder deletes it.
-Ages are compared with the database's clock, in the time zone of the session, so all clients of a
-PostgreSQL database must run in one time zone (Java's do, too).
+A lock is a row with the id `CATALOG_KEY.DATABASE.TABLE`; the client that inserts it holds the
+lock.  It expires: a client that finds it held for longer than `lock-acquire-timeout` of its holder
+deletes it. Ages are compared with the database's clock, in the time zone of the session, so all
+clients of a PostgreSQL database must run in one time zone (Java's do, too).
 """
 
 from __future__ import annotations

@@ -172,9 +172,9 @@ class RestCatalog:
         if _type(found) != _TABLE:
             raise UnsupportedFeature(
                 f"type={_type(found)}",
-                f"{identifier} is no Paimon table but a {_type(found)}",
+                f"{identifier} is not a Paimon table but a {_type(found)}",
                 table=identifier,
-                next_step="nothing has to be done: Paimon's maintenance does not apply to it",
+                next_step="no action is needed: Paimon's maintenance does not apply to it",
             )
         return found
 
@@ -226,6 +226,7 @@ class RestCatalog:
             dynamic_options=dynamic_options,
             snapshot_commit=None if external else commit,
             versions=None if external else RestVersions(self.client, identifier, branch),
+            location=path,
         )
 
     def _storage(self, identifier: str, path: str, *, external: bool) -> tuple[FileIO, str]:
@@ -263,7 +264,9 @@ class RestCatalog:
         first = files.create_first(schema, external=True)
         if first is None:
             raise AlreadyExists(
-                f"another client creates a table in {path}", table=identifier, next_step="run again"
+                f"another client is creating a table in {path}",
+                table=identifier,
+                next_step="run again",
             )
         wanted = replace(first, options=Options({**first.options, PATH.key: path}))
         try:

@@ -180,7 +180,7 @@ def _load(auth: DlfAuth) -> DlfToken:
         raise StorageError(
             f"no DLF access key could be read from {source}: {type(e).__name__}",
             file=source,
-            next_step="see whether it holds AccessKeyId, AccessKeySecret and Expiration",
+            next_step="check that it has AccessKeyId, AccessKeySecret and Expiration",
         ) from None
 
 

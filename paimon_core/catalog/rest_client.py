@@ -91,7 +91,7 @@ class RestClient:
         """The JSON object of the answer; empty if there is none.
 
         Without `retry_unavailable`, 503 is an error at once: what answered it may have passed the
-        request on, and the caller wants to see what became of it before it asks again.
+        request on, and the caller checks the outcome before it asks again.
         """
         retried = _RETRIED if retry_unavailable else frozenset({_TOO_MANY})
         return self._send("POST", path, {}, body, retried)
@@ -112,7 +112,7 @@ class RestClient:
             if not token or not elements:
                 return found
             parameters = {"pageToken": str(token)}
-        raise StorageError(f"the REST catalog goes on listing {path} without an end", file=path)
+        raise StorageError(f"the REST catalog keeps listing {path} without an end", file=path)
 
     def _send(
         self,
@@ -138,9 +138,9 @@ class RestClient:
                 final = isinstance(e, (httpx.TimeoutException, httpx.ConnectError))
                 if last or final or method not in _IDEMPOTENT:
                     raise StorageError(
-                        f"the REST catalog gave no answer to {method} {path}: {type(e).__name__} {e}",
+                        f"the REST catalog did not answer {method} {path}: {type(e).__name__} {e}",
                         file=path,
-                        next_step="see whether the catalog answers at the option uri",
+                        next_step="check that the catalog runs at the option uri",
                     ) from e
             else:
                 if answer.status_code not in retried:
@@ -248,7 +248,7 @@ def _error(request: Request, answer: httpx.Response) -> PaimonError:
         case 401 | 403:
             error = StorageAccessDenied(
                 message,
-                next_step="check the token or key in the catalog's options, and what it may do",
+                next_step="check the token or key in the catalog's options, and its permissions",
             )
         case 404:
             error = ResourceNotFound(message, resource_type=str(parts.get("resourceType") or ""))

@@ -58,7 +58,7 @@ class RestSnapshotCommit:
         try:
             answer = self.client.post(path, body, retry_unavailable=False)
         except AlreadyExists as e:
-            # Whose snapshot is there has to be looked up.
+            # Read the snapshot to find out whose it is.
             raise StorageError(e.message, file=path) from e
         success = answer.get("success")
         if not isinstance(success, bool):

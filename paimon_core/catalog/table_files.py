@@ -114,7 +114,7 @@ class TableFiles:
     def withdraw_first(self, first: TableSchema) -> None:
         """Delete the first schema of a table that its catalog refused, and folders that are empty.
 
-        A folder in which another client went on meanwhile stays as it is.
+        A folder to which another client has written stays unchanged.
         """
         store = self.schemas()
         latest = store.latest()
@@ -157,7 +157,7 @@ class TableFiles:
             if store.commit_new(changed):
                 return changed
         raise AlreadyExists(
-            f"other schema changes of table {self.identifier} won every time",
+            f"other schema changes of table {self.identifier} were committed first in every attempt",
             table=self.identifier,
             next_step="run again",
         )
@@ -171,7 +171,7 @@ class TableFiles:
         check_values(options)
         for key in unknown_options(options):
             near = similar_name(key)
-            hint = "" if near is None else f"; is {near} meant?"
+            hint = "" if near is None else f"; did you mean {near}?"
             log.warning("table=%s option %r is unknown to Paimon%s", self.identifier, key, hint)
 
     @contextmanager

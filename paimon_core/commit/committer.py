@@ -20,6 +20,7 @@ from itertools import pairwise
 
 from paimon_core.commit.base import is_replaced, stands
 from paimon_core.commit.conflict import SortKey, check_conflicts
+from paimon_core.commit.iceberg_publish import publish_commit
 from paimon_core.commit.manifest_changes import ManifestChanges, append_changes, compact_changes
 from paimon_core.commit.message import CommitMessage
 from paimon_core.commit.partition_statistics import partition_statistics
@@ -152,15 +153,16 @@ def commit_changes(
     `provide` returns the changes for the snapshot that an attempt builds on; it is called for each
     attempt (an overwrite deletes what exists *then*).
     """
-    committed = ManifestChanges()
+    tried: dict[int, ManifestChanges] = {}
 
     def remembered(latest: Snapshot | None) -> ManifestChanges:
-        nonlocal committed
-        committed = provide(latest)
-        return committed
+        changes = provide(latest)
+        tried[1 if latest is None else latest.id + 1] = changes
+        return changes
 
     snapshot = _commit_changes(table, remembered, request, env=env)
-    add_partitions(table, committed.files)
+    add_partitions(table, tried[snapshot.id].files)
+    publish_commit(table, snapshot, tried[snapshot.id], env)
     return snapshot
 
 
@@ -320,7 +322,7 @@ def _find_own(
                 continue
             raise CommitStateUnknown(
                 f"cannot tell whether a commit to table {table.name} happened: snapshot "
-                f"{snapshot_id} expired before it could be looked at",
+                f"{snapshot_id} expired before it was checked",
                 table=table.name,
                 snapshot=snapshot_id,
             ) from e
@@ -358,7 +360,7 @@ def _give_up(
         raise doubt.error(table, request, attempt, doubt.cause) from doubt.cause
     raise CommitConflict(
         f"gave up committing to table {table.name} after {attempt + 1} attempts: other commits "
-        f"won every time",
+        f"were first in every attempt",
         table=table.name,
         snapshot=tried.id,
         next_step="raise commit.max-retries or commit less often, then run again",

@@ -14,8 +14,9 @@ mean for another manifest is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, dropwhile
 from typing import Final
 
 from paimon_core.errors import UnsupportedFeature
@@ -27,7 +28,7 @@ from paimon_core.options import MANIFEST_FULL_COMPACTION_SIZE, MANIFEST_MERGE_MI
 
 _FULL_SIZE_OF_ALL: Final = 1
 Read = Callable[[ManifestFileMeta], Iterable[ManifestEntry]]
-Write = Callable[[Sequence[ManifestEntry]], list[ManifestFileMeta]]
+Write = Callable[[Iterable[ManifestEntry]], list[ManifestFileMeta]]
 MayHold = Callable[[frozenset[bytes]], Callable[[ManifestFileMeta], bool]]
 
 
@@ -155,18 +156,25 @@ def _full(
     if len(to_merge) <= 1:
         return None
     kept: list[ManifestFileMeta] = []
-    rewritten: list[ManifestEntry] = []
     gone = deleted - _came_back(to_merge, deleted, read) if deleted else deleted
-    seen: set[FileIdentity] = set()
-    for manifest in to_merge:
-        entries = [e for e in read(manifest) if e.kind is FileKind.ADD]
-        live = [e for e in entries if e.identity not in gone and e.identity not in seen]
-        seen.update(e.identity for e in live if e.identity in deleted)
-        if must_change(manifest) or len(live) < len(entries):
-            rewritten += live
-        else:
-            kept.append(manifest)
-    written = write(rewritten) if rewritten else []
+
+    def rewritten() -> Iterator[ManifestEntry]:
+        """The live entries of manifests that change, one manifest after the other; fills `kept`."""
+        seen: set[FileIdentity] = set()
+        for manifest in to_merge:
+            entries = [e for e in read(manifest) if e.kind is FileKind.ADD]
+            live = entries
+            if deleted:
+                live = [e for e in entries if e.identity not in gone and e.identity not in seen]
+                seen.update(e.identity for e in live if e.identity in deleted)
+            if must_change(manifest) or len(live) < len(entries):
+                yield from live
+            else:
+                kept.append(manifest)
+
+    live = rewritten()
+    first = next(live, None)
+    written = [] if first is None else write(chain([first], live))
     return [*untouched, *kept, *written], written
 
 
@@ -179,7 +187,7 @@ def _came_back(
     file is lost.
     """
     newest: dict[FileIdentity, FileKind] = {}
-    for manifest in manifests:
+    for manifest in dropwhile(lambda m: m.num_deleted_files == 0, manifests):
         for entry in read(manifest):
             if entry.identity in deleted:
                 newest[entry.identity] = entry.kind

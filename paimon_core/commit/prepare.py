@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -24,7 +24,7 @@ from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.io.file_io import delete_abandoned, map_parallel
 from paimon_core.manifest.data_file import FileKind, ManifestEntry, ManifestFileMeta
 from paimon_core.manifest.index_manifest import write_index_manifest
-from paimon_core.manifest.manifest_file import write_manifests
+from paimon_core.manifest.manifest_file import read_manifest, write_manifests
 from paimon_core.manifest.manifest_list import write_manifest_list
 from paimon_core.options import (
     MANIFEST_FULL_COMPACTION_SIZE,
@@ -32,7 +32,8 @@ from paimon_core.options import (
     MANIFEST_TARGET_SIZE,
     ROW_TRACKING_ENABLED,
 )
-from paimon_core.scan.manifests import data_manifests, may_hold, read_entries
+from paimon_core.scan.columns import MOST_OBJECTS
+from paimon_core.scan.manifests import data_manifests, may_hold, missing_metadata, read_entries
 from paimon_core.snapshot.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -99,7 +100,7 @@ def _prepare(
 
     extra = next_extra(latest, request, new_uuid=env.new_uuid, table=table.name)
 
-    def write(entries: Sequence[ManifestEntry]) -> list[ManifestFileMeta]:
+    def write(entries: Iterable[ManifestEntry]) -> list[ManifestFileMeta]:
         metas = write_manifests(
             table.io,
             table.paths,
@@ -128,7 +129,7 @@ def _prepare(
             min_count=table.options.value(MANIFEST_MERGE_MIN_COUNT),
             full_size=table.options.value(MANIFEST_FULL_COMPACTION_SIZE),
         ),
-        read=lambda meta: read_entries(table, meta),
+        read=partial(_read_once, table),
         write=write,
         may_hold=partial(may_hold, table),
     )
@@ -182,6 +183,17 @@ def _prepare(
         next_row_id=next_row_id,
         extra=extra,
     )
+
+
+def _read_once(table: FileStoreTable, meta: ManifestFileMeta) -> Sequence[ManifestEntry]:
+    """Return the entries of a manifest that is merged; large ones do not go into the cache."""
+    if meta.num_added_files + meta.num_deleted_files <= MOST_OBJECTS:
+        return read_entries(table, meta)
+    path = table.paths.manifest(meta.file_name)
+    try:
+        return read_manifest(table.io, path)
+    except FileNotFoundError as e:
+        raise missing_metadata(table, path, None) from e
 
 
 def _index_manifest(

@@ -11,7 +11,7 @@ from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 
 
 class Origin(StrEnum):
-    """Whose changes a commit makes: those of a job, or rows of a writer.
+    """The kind of changes that a commit makes: those of a job, or rows of a writer.
 
     `ROWS` may rewrite files (an update), `REPLACEMENT` replaces whole partitions.
     """

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 from paimon_core.manifest.data_file import FileSource, ManifestEntry
-
-ROW_ID: Final = "_ROW_ID"
+from paimon_core.schema.tracked import ROW_ID
 
 
 def with_row_ids(

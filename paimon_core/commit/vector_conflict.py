@@ -65,7 +65,7 @@ def check_vectors(
                     raise _conflict(
                         table,
                         latest,
-                        f"file {vector.data_file}, of which this commit deletes rows, is no longer "
+                        f"file {vector.data_file}, whose rows this commit deletes, is no longer "
                         f"there",
                         vector.data_file,
                     )

@@ -63,8 +63,8 @@ def _idle_trees(
         if options.value(RECORD_LEVEL_EXPIRE_TIME) is not None:
             return np.zeros(count, bool)
         below = np.bincount(bucket_of[live.level < number_of_levels(options) - 1], minlength=count)
-        settled: npt.NDArray[Any] = (runs == 1) & (below == 0)
-        return settled
+        is_compacted: npt.NDArray[Any] = (runs == 1) & (below == 0)
+        return is_compacted
     rules = PickRules.of(options)
     idle = runs < rules.run_trigger
     if rules.force_level_0:

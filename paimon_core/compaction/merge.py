@@ -72,6 +72,8 @@ class UnitMerge:
     vectors: Mapping[str, Positions]
     on_found: OnFound | None = None
     spill_dir: str | None = None
+    windows: Mapping[str, range] | None = None
+    """By file name, the rows to merge; None: all rows of the unit's key range."""
 
     @property
     def is_plain(self) -> bool:
@@ -84,9 +86,15 @@ class UnitMerge:
         for section in sections:
             yield from reader.merged(section, engine, drop_deletes=self.unit.drop_deletes)
 
-    def sections(self, sections: Sequence[Section]) -> Iterator[MergeResult]:
-        """Yield the rows of the sections, one after the other, and their changelog."""
-        has_new = any(f.level == 0 for s in sections for run in s for f in run.files)
+    def sections(
+        self, sections: Sequence[Section], *, has_new: bool | None = None
+    ) -> Iterator[MergeResult]:
+        """Yield the rows of the sections, one after the other, and their changelog.
+
+        `has_new`: there are files of level 0; by default, if they are among these sections.
+        """
+        if has_new is None:
+            has_new = holds_new(sections)
         return self._merged(sections, has_new=has_new)
 
     def file(self, file: DataFileMeta) -> Iterator[MergeResult]:
@@ -114,12 +122,18 @@ class UnitMerge:
             read_type=self.table.schema.row_type,
             low=None if key_range is None else key_range.low,
             high=None if key_range is None else key_range.high,
-            windows={} if key_range is None else key_range.rows,
+            windows=self._windows,
             spill_dir=self.spill_dir,
             vectors=self.vectors,
             with_levels=self._needs_levels,
             keep=None if expiry is None else expiry.keep,
         )
+
+    @property
+    def _windows(self) -> Mapping[str, range]:
+        if self.windows is not None:
+            return self.windows
+        return {} if self.unit.key_range is None else self.unit.key_range.rows
 
     @property
     def _needs_levels(self) -> bool:
@@ -183,6 +197,11 @@ class UnitMerge:
         ignored = options.value(CHANGELOG_ROW_DEDUPLICATE_IGNORE_FIELDS)
         names = [n for n in self.table.schema.names if n not in ignored]
         return equality(names, rules=rules_of(self.table))
+
+
+def holds_new(sections: Sequence[Section]) -> bool:
+    """Return whether files of level 0 are among these sections."""
+    return any(f.level == 0 for s in sections for run in s for f in run.files)
 
 
 def _finding(

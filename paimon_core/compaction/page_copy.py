@@ -3,24 +3,29 @@
 The rows of an append table do not change when its files are joined.  If the files are Parquet with
 the table's current columns and compression, their pages are copied unchanged into the new file,
 which takes a fraction of the time.  Other files are decoded in their turn; if these are most of the
-bytes, all files are decoded.
+bytes, all files are decoded.  Of a file with a deletion vector, the pages between deleted rows are
+copied.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_core.compaction.unit import CompactUnit
+from paimon_core.compaction.untouched import NOTHING_DELETED, untouched
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.data_format import format_of
 from paimon_core.format.parquet.assembler import COPIED_CODECS, layout_like
 from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
 from paimon_core.format.stored_file import StoredFile, open_stored_file
+from paimon_core.index.deletion_vectors import Positions
 from paimon_core.index.file_index.writer import indexed_columns
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.read.ahead import one_after_the_other, source_of
@@ -28,12 +33,18 @@ from paimon_core.read.data_file import missing_data_file
 from paimon_core.scan.prune import column_stats
 from paimon_core.types.data_types import RowType
 from paimon_core.write.file_layout import target_file_size
+from paimon_core.write.page_splice import StoredRange
 from paimon_core.write.page_writer import (
     RollingPageWriter,
     StoredRows,
     are_large,
     copied_compression,
 )
+
+LEAST_BYTES: Final = 4 * 1024 * 1024
+"""Fewer bytes of a file in a row are decoded: each copy costs pages that are encoded again."""
+MOST_BYTES: Final = 128 * 1024 * 1024
+"""The uncompressed bytes of a row group of copied pages; larger ones are divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +56,27 @@ class PageCopy:
     like: pq.FileMetaData
     codec: str
     copied: frozenset[str]
+    vectors: Mapping[str, Positions]
 
     @staticmethod
-    def of(table: FileStoreTable, unit: CompactUnit) -> PageCopy | None:
+    def of(
+        table: FileStoreTable, unit: CompactUnit, vectors: Mapping[str, Positions]
+    ) -> PageCopy | None:
         """Return the work; None if the rows must be decoded.
 
         That is the case for another format, for a compression that Parquet does not identify, for
         file indexes, which are built from values, for files with other columns, and for files with
-        so few rows that encoding them together gives a better file.  The caller handles rows
-        deleted by deletion vectors.
+        so few rows that encoding them together gives a better file.
         """
         compression = copied_compression(table.options)
         if compression is None or indexed_columns(table.options):
             return None
         files = unit.append_files
-        copied = [f for f in files if format_of(f.file_name) == "parquet" and _is_current(table, f)]
+        copied = [
+            f
+            for f in files
+            if format_of(f.file_name) == "parquet" and has_current_columns(table, f)
+        ]
         size, rows = sum(f.file_size for f in copied), sum(f.row_count for f in copied)
         columns = len(copied) * len(table.schema.fields)
         if 2 * size < unit.rewritten_bytes or not are_large(
@@ -72,36 +89,63 @@ class PageCopy:
             layout_like(table.schema.row_type, compression),
             COPIED_CODECS[compression],
             frozenset(f.file_name for f in copied),
+            vectors,
         )
 
     def run(
         self,
         writer: RollingPageWriter,
-        decode: Callable[[DataFileMeta], Iterator[pa.RecordBatch]],
+        decode: Callable[[DataFileMeta, range | None], Iterator[pa.RecordBatch]],
         progress: Callable[[int], None],
     ) -> None:
         """Pass all rows to the writer in the order of the files.
 
-        `decode` yields the rows of a file that cannot be copied; `progress` gets the number of rows
-        written.  Raises CorruptTable if a file is missing or contradicts its metadata.
+        `decode` yields rows that cannot be copied, of a whole file or of a part, without the
+        deleted ones; `progress` gets the number of rows written.  Raises CorruptTable if a file is missing or contradicts its metadata.
         """
         limit = min(ROW_GROUP_BYTES, target_file_size(self.table.options, primary_key=False))
         waiting = _Waiting(writer, progress)
         sources = [source_of(f.file_size, self._opened, f) for f in self.unit.append_files]
         try:
             for item in one_after_the_other(self.table.io, sources):
-                if isinstance(item, StoredFile):
-                    waiting.add(item, limit)
+                if isinstance(item, _Opened) and item.deleted is None:
+                    waiting.add(item.stored, limit)
                     continue
                 waiting.flush()
-                for batch in decode(item):
+                if isinstance(item, _Opened):
+                    self._copy_between(item, writer, decode, progress)
+                    continue
+                for batch in decode(item, None):
                     writer.write(batch)
                     progress(batch.num_rows)
             waiting.flush()
         finally:
             waiting.close()
 
-    def _opened(self, file: DataFileMeta) -> Iterator[StoredFile | DataFileMeta]:
+    def _copy_between(
+        self,
+        opened: _Opened,
+        writer: RollingPageWriter,
+        decode: Callable[[DataFileMeta, range | None], Iterator[pa.RecordBatch]],
+        progress: Callable[[int], None],
+    ) -> None:
+        """Copy the pages between the deleted rows of a file, and decode the others."""
+        done = 0
+
+        def decode_up_to(row: int) -> None:
+            for batch in decode(opened.file, range(done, row)) if row > done else ():
+                writer.write(batch)
+                progress(batch.num_rows)
+
+        with closing(opened.stored):
+            for stored in opened.between():
+                decode_up_to(stored.rows.start)
+                writer.take_rows(stored)
+                progress(len(stored.rows))
+                done = stored.rows.stop
+            decode_up_to(opened.file.row_count)
+
+    def _opened(self, file: DataFileMeta) -> Iterator[_Opened | DataFileMeta]:
         """Yield the open file, or its metadata if it must be decoded."""
         if file.file_name not in self.copied:
             yield file
@@ -119,7 +163,32 @@ class PageCopy:
             )
         except FileNotFoundError as e:
             raise missing_data_file(path) from e
-        yield opened or file
+        yield file if opened is None else _Opened(file, opened, self.vectors.get(file.file_name))
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """An open file, its metadata, and its deleted rows; None if there are none."""
+
+    file: DataFileMeta
+    stored: StoredFile
+    deleted: Positions | None
+
+    def between(self) -> Iterator[StoredRange]:
+        """Yield the rows to copy."""
+        deleted = NOTHING_DELETED if self.deleted is None else self.deleted
+        for group in self.stored.groups:
+            pages = group.columns[0].pages
+            if pages is None or not group.rows:
+                continue
+            first = group.first_row
+            for rows in untouched(
+                [first, *(first + p.end_row for p in pages)],
+                deleted,
+                least=max(1, LEAST_BYTES * group.rows // max(1, group.size)),
+                most=max(1, MOST_BYTES * group.rows // max(1, group.uncompressed)),
+            ):
+                yield StoredRange(self.stored, group, rows)
 
 
 class _Waiting:
@@ -159,7 +228,7 @@ class _Waiting:
             file.close()
 
 
-def _is_current(table: FileStoreTable, file: DataFileMeta) -> bool:
+def has_current_columns(table: FileStoreTable, file: DataFileMeta) -> bool:
     """Return whether the file has the table's current columns."""
     return file.schema_id == table.schema.id or _columns(
         table.schema_of(file.schema_id).row_type

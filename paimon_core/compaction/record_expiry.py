@@ -20,11 +20,15 @@ from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import RECORD_LEVEL_EXPIRE_TIME, RECORD_LEVEL_TIME_FIELD
 from paimon_core.scan.prune import column_stats
 from paimon_core.types.buffers import BoolArray, fixed_values, valid_rows
-from paimon_core.types.data_types import DataField, DataType, TypeRoot
+from paimon_core.types.data_types import (
+    INTEGER_TYPES,
+    TIMESTAMP_TYPES,
+    DataField,
+    DataType,
+    TypeRoot,
+)
 
 _MILLIS_FROM: Final = 10**12
-_NUMBERS: Final = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
-_TIMES: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _PER_SECOND: Final = {"ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -67,7 +71,7 @@ def expiry_before(table: FileStoreTable, seconds: int) -> RecordExpiry:
     """Return the expiry of rows before this time; InvalidArgument without a valid time field."""
     name = table.options.value(RECORD_LEVEL_TIME_FIELD)
     field = None if name is None else table.schema.row_type.get(name)
-    if field is None or field.type.root not in (TypeRoot.INT, TypeRoot.BIGINT, *_TIMES):
+    if field is None or field.type.root not in (TypeRoot.INT, TypeRoot.BIGINT, *TIMESTAMP_TYPES):
         raise InvalidArgument(
             f"table {table.name} has {RECORD_LEVEL_EXPIRE_TIME.key}, but its "
             f"{RECORD_LEVEL_TIME_FIELD.key} ({name}) is not a column of type INT, BIGINT or TIMESTAMP",
@@ -92,7 +96,7 @@ def _seconds(column: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _in_seconds(value: int, data_type: DataType) -> int:
-    if data_type.root in _TIMES:
+    if data_type.root in TIMESTAMP_TYPES:
         millis = value // 1_000_000
         return -(-millis // 1000) if millis < 0 else millis // 1000
     return value // 1000 if value >= _MILLIS_FROM else value
@@ -100,4 +104,4 @@ def _in_seconds(value: int, data_type: DataType) -> int:
 
 def _comparable(old: DataType, new: DataType) -> bool:
     """Return whether statistics of the old type are valid for the new one."""
-    return old.root == new.root or (old.root in _NUMBERS and new.root in _NUMBERS)
+    return old.root == new.root or (old.root in INTEGER_TYPES and new.root in INTEGER_TYPES)

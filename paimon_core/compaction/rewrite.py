@@ -15,8 +15,10 @@ from functools import partial
 
 import pyarrow as pa
 
+from paimon_core.compaction.alone import PageKeys
 from paimon_core.compaction.merge import UnitMerge
 from paimon_core.compaction.page_copy import PageCopy
+from paimon_core.compaction.spliced_merge import SplicedMerge
 from paimon_core.compaction.unit import CompactResult, CompactUnit, Rewrite
 from paimon_core.compaction.vectors import superseded_rows, vectors_of_unit
 from paimon_core.file_store_table import FileStoreTable
@@ -32,8 +34,10 @@ from paimon_core.read.row_tracking import read_tracked_rows
 from paimon_core.read.section import plain_rows
 from paimon_core.schema.tracked import tracked_schema
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
+from paimon_core.write.page_splice import StoredRange
 from paimon_core.write.page_writer import RollingPageWriter
 from paimon_core.write.row_writer import data_file_paths
+from paimon_core.write.splice_writer import RollingSpliceWriter
 from paimon_core.write.tracked_writer import RollingTrackedWriter
 
 Progress = Callable[[int], None]
@@ -119,7 +123,12 @@ class _Work:
     def merge(self, group: Rewrite) -> None:
         """Merge the sections of a group into one sequence of files, and write their changelog."""
         merge = self._unit_merge()
-        if merge.is_plain:
+        pages = PageKeys.of(self._table, self._unit, self._vectors, is_plain=merge.is_plain)
+        steps = None if pages is None else pages.steps(group)
+        if pages is not None and steps is not None:
+            writer = self._key_value_writer(RollingSpliceWriter)
+            self._write_merged(writer, SplicedMerge(merge, pages, group).results(steps))
+        elif merge.is_plain:
             self._write(self._key_value_writer(), merge.plain_rows(group))
         else:
             self._write_merged(self._key_value_writer(), merge.sections(group))
@@ -137,9 +146,11 @@ class _Work:
             spill_dir=self._spill_dir,
         )
 
-    def _key_value_writer(self, *, changelog: bool = False) -> RollingKeyValueWriter:
+    def _key_value_writer(
+        self, make: type[RollingKeyValueWriter] = RollingKeyValueWriter, *, changelog: bool = False
+    ) -> RollingKeyValueWriter:
         table, unit = self._table, self._unit
-        return RollingKeyValueWriter(
+        return make(
             table.io,
             table.paths,
             unit.partition,
@@ -153,11 +164,16 @@ class _Work:
         )
 
     def _write_merged(
-        self, writer: RollingKeyValueWriter | None, slices: Iterator[MergeResult]
+        self, writer: RollingKeyValueWriter | None, slices: Iterator[MergeResult | StoredRange]
     ) -> None:
         changelog = self._key_value_writer(changelog=True)
         try:
             for result in slices:
+                if isinstance(result, StoredRange):
+                    assert isinstance(writer, RollingSpliceWriter)
+                    writer.take_over(result)
+                    self._progress(len(result.rows))
+                    continue
                 if writer is not None:
                     rows = result.merged
                     writer.write(without_deletes(rows) if self._unit.drop_deletes else rows)
@@ -177,7 +193,7 @@ class _Work:
         """Write the rows of append files one file after the other."""
         table, unit = self._table, self._unit
         tracked = table.options.value(ROW_TRACKING_ENABLED)
-        pages = PageCopy.of(table, unit) if not self._vectors and not tracked else None
+        pages = None if tracked else PageCopy.of(table, unit, self._vectors)
         make = RollingAppendWriter if pages is None else RollingPageWriter
         schema = table.schema
         if tracked:
@@ -212,10 +228,13 @@ class _Work:
             ],
         )
 
-    def _append_rows(self, file: DataFileMeta) -> Iterator[pa.RecordBatch]:
+    def _append_rows(
+        self, file: DataFileMeta, rows: range | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a file, or some of them, without the deleted ones."""
         table, unit = self._table, self._unit
         tracked = table.options.value(ROW_TRACKING_ENABLED)
-        read = read_tracked_rows if tracked else partial(read_data_file, key_value=False)
+        read = read_tracked_rows if tracked else partial(read_data_file, key_value=False, rows=rows)
         batches = read(
             table.io,
             table.paths.data_file(unit.partition, unit.bucket, file),
@@ -226,7 +245,9 @@ class _Work:
             partition=unit.partition,
         )
         deleted = self._vectors.get(file.file_name)
-        return batches if deleted is None else without_deleted(batches, deleted)
+        if deleted is None:
+            return batches
+        return without_deleted(batches, deleted, 0 if rows is None else rows.start)
 
     def _write(
         self, writer: RollingAppendWriter | RollingKeyValueWriter, batches: Iterator[pa.RecordBatch]

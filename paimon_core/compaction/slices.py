@@ -9,7 +9,7 @@ Every version of a key is in one slice, outputs do not overlap, and only the fir
 inputs as deleted: results are committed all together or not at all.
 
 The cuts come from a sample of the keys (the key ranges of files are useless if every file spans the
-bucket); reading only key columns costs a small part of the rewrite.  The sample also tells between
+bucket); reading only key columns costs a small part of the rewrite.  The sample also shows between
 which rows of a file the keys of a slice are, so that a slice decodes only their pages.
 """
 

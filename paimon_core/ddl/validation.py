@@ -17,6 +17,7 @@ from paimon_core.lsm.engines.traits import MERGE_ENGINES, traits_of
 from paimon_core.options import (
     BUCKET,
     CHANGELOG_PRODUCER,
+    CLUSTERING_INCREMENTAL,
     DATA_EVOLUTION_ENABLED,
     DELETION_VECTORS_ENABLED,
     FILE_FORMAT,
@@ -48,7 +49,6 @@ _MAX_INT: Final = 2**31 - 1
 _STREAMING_READ_OVERWRITE: Final = Option("streaming-read-overwrite", parse_bool, False)
 _SNAPSHOT_MIN: Final = Option("snapshot.num-retained.min", int, 10)
 _SNAPSHOT_MAX: Final = Option("snapshot.num-retained.max", int, _MAX_INT)
-_CLUSTERING_INCREMENTAL: Final = Option("clustering.incremental", parse_bool, False)
 _BUCKET_APPEND_ORDERED: Final = Option("bucket-append-ordered", parse_bool, True)
 _READ_SEQUENCE_NUMBER: Final = Option("table-read.sequence-number.enabled", parse_bool, False)
 
@@ -320,7 +320,7 @@ def _check_row_tracking(schema: TableSchema) -> None:
             schema.options.value(ROW_TRACKING_ENABLED),
             "Data evolution config must enabled with row-tracking.enabled",
         )
-        for option in (DELETION_VECTORS_ENABLED, _CLUSTERING_INCREMENTAL):
+        for option in (DELETION_VECTORS_ENABLED, CLUSTERING_INCREMENTAL):
             _require(
                 not schema.options.value(option),
                 f"Data evolution config must disabled with {option.key}",
@@ -329,7 +329,7 @@ def _check_row_tracking(schema: TableSchema) -> None:
 
 def _check_clustering(schema: TableSchema) -> None:
     options = schema.options
-    if not options.value(_CLUSTERING_INCREMENTAL):
+    if not options.value(CLUSTERING_INCREMENTAL):
         return
     _require(
         not schema.primary_keys, "clustering.incremental cannot be combined with a primary key"

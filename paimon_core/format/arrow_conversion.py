@@ -38,10 +38,13 @@ def with_children(array: pa.Array, target: pa.DataType, children: list[pa.Array]
     """Return a list, map or struct like `array` with other children.
 
     Lists take their whole child (`array.values`), maps keys and items, structs their fields.
+    CorruptTable for a map with a null key.
     """
     if pa.types.is_struct(target):
         return _struct(array, target, children)
     if pa.types.is_map(target):
+        if children[0].null_count:  # Arrow would end the process
+            raise CorruptTable("a map has a null key")
         entries = pa.StructArray.from_arrays(children, fields=[target.key_field, target.item_field])
         children = [entries]
     validity, offsets = array.buffers()[:2]

@@ -34,12 +34,17 @@ from paimon_core.errors import InvalidArgument
 from paimon_core.options import STATS_KEEP_FIRST_N, Options
 from paimon_core.types.arrow import arrow_type
 from paimon_core.types.buffers import fixed_values
-from paimon_core.types.data_types import AtomicType, DataType, RowType, TypeRoot
+from paimon_core.types.data_types import (
+    TIMESTAMP_TYPES,
+    AtomicType,
+    DataType,
+    RowType,
+    TypeRoot,
+)
 
 KEY_TRUNCATION: Final = 128
 """The characters kept of a key's minimum and maximum, whatever the mode."""
 _TRUNCATE: Final = re.compile(r"truncate\((\d+)\)")
-_TIMESTAMPS: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _BINARY: Final = (TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.VARIANT)
 _MICROS: Final = 6
 _NANOS: Final = {"ms": 10**6, "us": 10**3, "ns": 1}
@@ -127,7 +132,7 @@ def has_minimum(data_type: DataType, file_format: str) -> bool:
     """Return whether the format provides minimum and maximum for columns of the type."""
     if not isinstance(data_type, AtomicType) or is_nested(data_type) or data_type.kind in _BINARY:
         return False
-    if data_type.kind in _TIMESTAMPS and (data_type.precision or 0) > _MICROS:
+    if data_type.kind in TIMESTAMP_TYPES and (data_type.precision or 0) > _MICROS:
         return file_format == "orc"
     return True
 
@@ -216,7 +221,7 @@ class _Column:
         )
         root = data_type.root
         self._float = root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
-        is_timestamp = root in _TIMESTAMPS
+        is_timestamp = root in TIMESTAMP_TYPES
         self._unit = _NANOS[arrow_type(data_type).unit] if is_timestamp else 1
         self._nulls = 0
         self._seen = False

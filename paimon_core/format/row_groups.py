@@ -15,12 +15,15 @@ from paimon_core.format.data_format import decoding, format_of, open_data_file
 from paimon_core.format.parquet.footer import read_checked_footer
 from paimon_core.io.file_io import FileIO
 from paimon_core.types.arrow import arrow_type
-from paimon_core.types.data_types import DataField, TypeRoot
+from paimon_core.types.data_types import (
+    INTEGER_TYPES,
+    DataField,
+    TypeRoot,
+)
 
 Value = int | bytes
 
 _TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY)
-_INTEGERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ def row_group_ends(
     Values are integers, or bytes of strings.  Raises CorruptTable if the footer cannot be read.
     """
     is_text = column.type.root in _TEXTS
-    if not (is_text or column.type.root in _INTEGERS) or format_of(path) != "parquet":
+    if not (is_text or column.type.root in INTEGER_TYPES) or format_of(path) != "parquet":
         return RowGroupEnds()
     with decoding(path), open_data_file(io, path, size) as source:
         return _ends(read_checked_footer(source), column)

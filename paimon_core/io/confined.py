@@ -12,7 +12,7 @@ followed.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +23,8 @@ from paimon_core.io.local import local_path
 from paimon_core.names import Boundary, lies_under, location
 
 _LOCAL_STORE: Final = "file://"
+_MOST_KNOWN: Final = 10_000
+"""Number of resolved folders that are kept in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,40 @@ def check_inside(boundary: Boundary, path: str) -> None:
             next_step="nothing was changed there; replace the link by a folder or a mount, or "
             "name the folder behind it in data-file.external-paths",
         )
+
+
+def check_all_inside(boundary: Boundary, paths: Iterable[str]) -> None:
+    """As `check_inside` for each of many paths; a folder above them is resolved once."""
+    known: dict[str, str] = {}
+    roots: list[str] | None = None
+    for path in paths:
+        boundary.checked(path)
+        folder = parent(path)
+        if not _is_local(folder):
+            continue
+        if roots is None:
+            roots = [
+                os.path.realpath(local_path(r)) for r in boundary.known_roots() if _is_local(r)
+            ]
+        if len(known) > _MOST_KNOWN:
+            known.clear()
+        real = _resolved(local_path(folder), known)
+        if not any(_same_or_under(real, root) for root in roots):
+            check_inside(boundary, path)
+
+
+def _resolved(folder: str, known: dict[str, str]) -> str:
+    """Return `os.path.realpath` of a folder; `known` are the folders that were resolved before."""
+    found = known.get(folder)
+    if found is not None:
+        return found
+    above, name = os.path.split(folder)
+    if name in {"", ".", ".."} or os.path.islink(folder):
+        found = os.path.realpath(folder)
+    else:
+        found = os.path.join(_resolved(above, known), name)
+    known[folder] = found
+    return found
 
 
 def is_inside(boundary: Boundary, folder: str) -> bool:

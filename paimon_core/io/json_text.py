@@ -27,6 +27,7 @@ _LONGEST_NUMBER: Final = 1000
 _MOST_EXPONENT: Final = 400
 # An unterminated string matches too: restarting at each of its quotes would take quadratic time.
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _LOWER_ESCAPE: Final = re.compile(r"\\u00([01][0-9a-f])")
 
 
@@ -42,11 +43,15 @@ def parse_json(data: bytes | str) -> Any:
     """Parse a JSON value.
 
     Raises ValueError if the text is not JSON, is nested deeper than `MOST_NESTED`, or holds a
-    number with too many digits or an exponent beyond the range of a double.
+    number with too many digits, an exponent beyond the range of a double, or half of a surrogate
+    pair, which no file can store as text.
     """
     text = data if isinstance(data, str) else data.decode("utf-8")
     _check_nesting(text)
-    return json.loads(text, parse_float=_decimal, parse_int=_integer, parse_constant=_no_number)
+    value = json.loads(text, parse_float=_decimal, parse_int=_integer, parse_constant=_no_number)
+    if _SURROGATE.search(text):
+        to_flat_json(value).encode()  # UnicodeEncodeError is a ValueError
+    return value
 
 
 def _check_nesting(text: str) -> None:

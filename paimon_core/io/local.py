@@ -27,7 +27,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_core.errors import InvalidArgument, StorageError, UnsupportedFeature
 from paimon_core.io.file_io import FileStat
 
 _AT_FDCWD: Final = -100
@@ -76,7 +76,7 @@ class LocalFileIO:
     def deletes_at_once(self) -> int:
         return 1
 
-    def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:  # noqa: ARG002 - opening tells it
+    def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:  # noqa: ARG002 - as in FileIO
         target = local_path(path)
         _refuse_other_than_file(os.stat(target), target)
         return pa.OSFile(target, "rb")
@@ -146,10 +146,17 @@ class LocalFileIO:
         return [self.delete(path) for path in paths]
 
     def delete(self, path: str) -> bool:
+        target = local_path(path)
         try:
-            os.unlink(local_path(path))
+            os.unlink(target)
         except FileNotFoundError:
             return False
+        except IsADirectoryError as e:
+            raise StorageError(
+                f"{target} is a folder, not a file, and was not deleted",
+                file=target,
+                next_step="move the folder out of the table, then run again",
+            ) from e
         return True
 
     def delete_dir(self, path: str, *, recursive: bool = True) -> bool:

@@ -2,16 +2,18 @@
 
 The writer's schema decides how a file is read: fields that an older Java lacks are absent, and
 fields that a newer one adds are found by `known_and_unknown`. (Manifests hold many entries and use
-the faster `entry_codec`.)
+the faster `entry_decoding` and `entry_encoding`.)
 """
 
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from io import BytesIO
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import fastavro
 
@@ -29,10 +31,13 @@ from paimon_core.io.json_text import parse_json
 from paimon_core.manifest.unknown_fields import UnknownFields, UnknownReader, unknown_reader
 from paimon_core.types.data_types import RowType
 
+T = TypeVar("T")
 BLOCK_BYTES: Final = 64_000
 """The bytes of records at which Java closes a block."""
 _RECORDS_OF_ANY_FILE: Final = 10_000
 _LEAST_RECORD_BYTES: Final = 4
+_BLOCKS_SEEN: Final = 4
+_LEAST_KEPT: Final = 4
 # Without xz: Java's bundles have no library for it.
 _CODECS: Final = {
     "zstd": "zstandard",
@@ -42,6 +47,8 @@ _CODECS: Final = {
     "snappy": "snappy",
     "bzip2": "bzip2",
 }
+AVRO_CODECS: Final = frozenset(_CODECS)
+"""The values of compression options that Java can write as Avro."""
 
 
 def avro_codec(compression: str) -> str:
@@ -62,31 +69,82 @@ def _reading_schema(schema: bytes) -> Any:
 
 def read_records(container: Container) -> Iterator[dict[str, Any]]:
     """Yield the records as dicts; logical types stay plain stored values."""
-    return (record for record, _ in _records(container, None))
+    for block in _blocks(container, None, lambda record, _: record, None):
+        yield from block
 
 
 def known_and_unknown(
-    container: Container, known: RowType
-) -> Iterator[tuple[dict[str, Any], UnknownFields]]:
-    """Yield the records as dicts, each with its fields that are not in `known`.
+    container: Container,
+    known: RowType,
+    make: Callable[[dict[str, Any], UnknownFields], T],
+    seen: SeenRecords[T] | None = None,
+) -> list[T]:
+    """Return what `make` makes of each record and its fields that are not in `known`.
 
-    Raises UnsupportedFeature for an unknown field that cannot be carried to another file.
+    With `seen`, records that an earlier file began with are not decoded again.  Raises
+    UnsupportedFeature for an unknown field that cannot be carried to another file.
     """
-    return _records(container, unknown_reader(container.schema, known))
+    unknown = unknown_reader(container.schema, known)
+    return [value for block in _blocks(container, unknown, make, seen) for value in block]
 
 
-def _records(
-    container: Container, unknown: UnknownReader | None
-) -> Iterator[tuple[dict[str, Any], UnknownFields]]:
-    schema = _reading_schema(container.metadata[SCHEMA_KEY])
+def _blocks(
+    container: Container,
+    unknown: UnknownReader | None,
+    make: Callable[[dict[str, Any], UnknownFields], T],
+    seen: SeenRecords[T] | None,
+) -> Iterator[list[T]]:
+    key = container.metadata[SCHEMA_KEY]
+    schema = _reading_schema(key)
     for rows, data in metadata_blocks(container):
+        values, ends = ([], []) if seen is None else seen.beginning(key, rows, data)
         stream = BytesIO(data)
-        for _ in range(rows):
+        stream.seek(ends[-1] if ends else 0)
+        for _ in range(rows - len(values)):
             start = stream.tell()
             record: Any = fastavro.schemaless_reader(stream, schema, None)
-            yield record, () if unknown is None else unknown.read(data, start)
+            values.append(make(record, () if unknown is None else unknown.read(data, start)))
+            ends.append(stream.tell())
         if stream.tell() != len(data):
             raise ValueError(f"{len(data) - stream.tell()} bytes are left after a block's records")
+        if seen is not None:
+            seen.keep(key, data, values, ends)
+        yield values
+
+
+class SeenRecords(Generic[T]):
+    """The decoded blocks of the last files, because the next file may begin with the same records.
+
+    The base list of a snapshot begins with most records of the list before it.  Values are shared, so
+    thousands of lists take little memory.  Safe to share between threads.
+    """
+
+    __slots__ = ("_blocks",)
+
+    def __init__(self) -> None:
+        self._blocks: deque[tuple[bytes, bytes, list[T], list[int]]] = deque(maxlen=_BLOCKS_SEEN)
+
+    def beginning(self, schema: bytes, rows: int, data: bytes) -> tuple[list[T], list[int]]:
+        """Return the values of the first records of a block, and where each of them ends."""
+        values: list[T] = []
+        ends: list[int] = []
+        for key, earlier, made, made_ends in tuple(self._blocks):
+            if key != schema:
+                continue
+            most = min(rows, len(made))
+
+            def differs(count: int, earlier: bytes = earlier, ends: list[int] = made_ends) -> bool:
+                return not data.startswith(earlier[: ends[count - 1]])
+
+            equal = bisect_left(range(1, most + 1), 1, key=differs)
+            if equal > len(values):
+                values, ends = made[:equal], made_ends[:equal]
+        return values, ends
+
+    def keep(self, schema: bytes, data: bytes, values: list[T], ends: list[int]) -> None:
+        """Keep a decoded block, unless it is so small that nothing would be saved."""
+        if len(values) >= _LEAST_KEPT:
+            self._blocks.append((schema, data, values.copy(), ends))
 
 
 def metadata_blocks(container: Container) -> Iterator[Block]:

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+from paimon_core.manifest.avro_codec import SeenRecords
 from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta
 
 T = TypeVar("T")
@@ -46,14 +47,18 @@ class _Held(Generic[T]):
 
 
 class ManifestCache:
-    """The content of recently read manifests and manifest lists."""
+    """The content of recently read manifests and manifest lists.
 
-    __slots__ = ("_capacity", "_entries", "_lists")
+    `seen_lists` are the records of the last lists, which the next one may begin with.
+    """
+
+    __slots__ = ("_capacity", "_entries", "_lists", "seen_lists")
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
         self._capacity = capacity
         self._entries: _Held[ManifestEntry] = _Held(capacity)
         self._lists: _Held[ManifestFileMeta] = _Held(capacity // 4)
+        self.seen_lists: SeenRecords[ManifestFileMeta] = SeenRecords()
 
     def get(self, name: str, load: Callable[[], list[ManifestEntry]]) -> tuple[ManifestEntry, ...]:
         """Return the entries of manifest `name`, from `load` if they are not cached."""

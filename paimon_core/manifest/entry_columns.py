@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_core.errors import CorruptTable
 from paimon_core.manifest.data_file import FileIdentity, FileKind, ManifestEntry
 from paimon_core.manifest.unknown_fields import UnknownFields
+from paimon_core.types.buffers import bool_values, index_array
 
 Column = npt.NDArray[Any]
 NULL: Final = -(2**63)
@@ -120,10 +120,6 @@ class EntryColumns:
         """Return the file name of one entry."""
         return str(self.names[position].as_py().decode())
 
-    def name_list(self) -> list[str]:
-        """Return all file names as texts."""
-        return [name.decode() for name in self.names.to_pylist()]
-
     def identity(self, position: int) -> FileIdentity:
         """Return the identity of one entry's file."""
         return FileIdentity(
@@ -144,10 +140,6 @@ class EntryColumns:
             rare.external_path,
             rare.extra_files,
         )
-
-    def named(self, names: pa.Array) -> Column:
-        """Return whether each entry's file name is one of these (`name_array`)."""
-        return as_flags(pc.is_in(self.names, value_set=names))
 
     def take(self, positions: Column) -> EntryColumns:
         """Return the entries at these positions (ascending)."""
@@ -192,12 +184,6 @@ def _moved(values: Mapping[int, Any], places: Column) -> dict[int, Any]:
     }
 
 
-def index_array(places: Column) -> pa.Array:
-    """Return positions as an Arrow array; `pa.array` would import pandas."""
-    places = np.ascontiguousarray(places, np.int64)
-    return pa.Array.from_buffers(pa.int64(), len(places), [None, pa.py_buffer(places)])
-
-
 def binary_array(sizes: Column, content: Any) -> pa.Array:
     """Return binary values of these sizes, which follow each other in `content`."""
     offsets = np.zeros(len(sizes) + 1, np.int64)
@@ -209,7 +195,7 @@ def binary_array(sizes: Column, content: Any) -> pa.Array:
 def as_flags(found: Any) -> Column:
     """Return an Arrow array of booleans, in chunks or not, for numpy."""
     chunks = found.chunks if _is_chunked(found) else [found]
-    return np.concatenate([np.zeros(0, bool), *(c.to_numpy(zero_copy_only=False) for c in chunks)])
+    return np.concatenate([np.zeros(0, bool), *(bool_values(c) for c in chunks)])
 
 
 def name_array(names: Iterable[str]) -> pa.Array:

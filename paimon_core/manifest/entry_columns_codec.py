@@ -1,7 +1,7 @@
 """Decodes manifests into columns (`EntryColumns`), many of them together.
 
 Files of another layout than that of Java 1.x and 2.x, and any file with something unusual in it, go
-through the decoder of objects (`entry_codec`): it knows every layout and raises the exact error.
+through the decoder of objects (`entry_decoding`): it knows every layout and raises the exact error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from paimon_core.format.avro.schema import file_schema
 from paimon_core.format.damage import DAMAGE_OF_STREAMS
 from paimon_core.manifest.avro_codec import metadata_blocks
 from paimon_core.manifest.data_file import FileSource, ManifestEntry
-from paimon_core.manifest.entry_codec import ENTRY_VERSION, decode_blocks, rare_of, zigzag
 from paimon_core.manifest.entry_columns import (
     NULL,
     Column,
@@ -29,14 +28,17 @@ from paimon_core.manifest.entry_columns import (
     Partitions,
     Rare,
     columns_of,
-    index_array,
 )
+from paimon_core.manifest.entry_decoding import decode_blocks, rare_of
+from paimon_core.manifest.entry_encoding import zigzag
+from paimon_core.manifest.entry_records import ENTRY_VERSION
 from paimon_core.manifest.entry_walk import EncodedBlocks, Longs, Positions, walk
 from paimon_core.manifest.layouts import MANIFEST_ENTRY
+from paimon_core.types.buffers import index_array
 
 _LAYOUT: Final = file_schema(MANIFEST_ENTRY)
 _VERSION_BYTE: Final = zigzag(ENTRY_VERSION)[0]
-_TOGETHER_BYTES: Final = 16 * 1024**2
+_TOGETHER_BYTES: Final = 8 * 1024**2
 """Decompressed bytes that are walked side by side: more is faster, but takes more memory."""
 _PIECE_BYTES: Final = 4 * 1024**2
 _LEAST_LANES: Final = 12

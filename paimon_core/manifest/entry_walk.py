@@ -51,7 +51,7 @@ _CONTINUES: Final = 0x80
 _SECOND_BRANCH: Final = 2
 _MOST_COLUMNS: Final = 2000
 _MOST_CELLS: Final = 1 << 20
-"""The null counts of all blocks are compared in one array of at most so many numbers."""
+"""The null counts of all blocks are compared in arrays of at most this many numbers."""
 _LEAST_BYTES: Final = 25
 """An entry has more fields, each at least a byte."""
 

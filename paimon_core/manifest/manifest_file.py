@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from paimon_core.io.file_io import FileIO, delete_abandoned
 from paimon_core.manifest.data_file import FileKind, ManifestEntry, ManifestFileMeta
-from paimon_core.manifest.entry_codec import ENTRY_KIND, Keep, decode_entries, encode_entry
+from paimon_core.manifest.entry_decoding import Keep, decode_entries
+from paimon_core.manifest.entry_encoding import encode_entry
+from paimon_core.manifest.entry_records import ENTRY_KIND
 from paimon_core.manifest.metadata_file import Sink, layout_of, open_sink, read_metadata
 from paimon_core.manifest.partition_stats import partition_stats
+from paimon_core.manifest.unknown_fields import UnknownLayout
 from paimon_core.options import MANIFEST_TARGET_SIZE, Options
 from paimon_core.paths import TablePaths
 from paimon_core.types.data_types import RowType
 
+_TOGETHER: Final = 10_000
+"""The number of entries that are looked through for unknown fields before they are written."""
 _ROLL_CHECK: Final = 1000
 """The number of entries after which Java checks the file's size."""
 
@@ -33,7 +41,7 @@ def read_manifest(io: FileIO, path: str, *, keep: Keep | None = None) -> list[Ma
 def write_manifests(
     io: FileIO,
     paths: TablePaths,
-    entries: Sequence[ManifestEntry],
+    entries: Iterable[ManifestEntry],
     *,
     options: Options,
     partition_type: RowType,
@@ -42,27 +50,38 @@ def write_manifests(
 ) -> list[ManifestFileMeta]:
     """Write the entries in order and return the new manifests; empty without entries.
 
-    A new manifest starts when one has reached `manifest.target-file-size`.  On failure, written
-    files are deleted again.  A manifest's schema id is the greatest of its files; like Java, a
-    manifest without files gets `schema_id`, the newest schema's id.
+    A new manifest starts when one has reached `manifest.target-file-size`.  A few thousand entries are
+    in memory at a time.  On failure, written files are deleted again.  A manifest's schema id is the
+    greatest of its files; like Java, a manifest without files gets `schema_id`, the newest schema's id.
     """
     target = options.value(MANIFEST_TARGET_SIZE)
-    prefix = f"manifest-{new_uuid()}-" if entries else ""
     made: list[ManifestFileMeta] = []
-    layout = layout_of(ENTRY_KIND, entries)
+    prefix, name, count = "", "", 0
+    layout: UnknownLayout | None = None
     sink: Sink[ManifestEntry] | None = None
-    start = 0
+    summary = _Summary()
+    remaining = iter(entries)
     try:
-        for count, entry in enumerate(entries, start=1):
-            name = f"{prefix}{len(made)}"
-            if sink is None:
-                path = paths.manifest(name)
-                sink = open_sink(io, path, ENTRY_KIND, options, layout, encode_entry)
-            sink.add(entry)
-            if count == len(entries) or (count % _ROLL_CHECK == 0 and sink.size >= target):
-                part = entries[start:count]
-                made.append(_describe(name, sink.close(), part, partition_type, schema_id))
-                start, sink = count, None
+        while together := list(islice(remaining, _TOGETHER)):
+            needed = layout_of(ENTRY_KIND, together)
+            if sink is not None and needed is not None and needed != layout:
+                made.append(summary.meta(name, sink.close(), partition_type, schema_id))
+                sink = None
+            for entry in together:
+                if sink is None:
+                    prefix = prefix or f"manifest-{new_uuid()}-"
+                    name, layout, summary = f"{prefix}{len(made)}", needed, _Summary()
+                    sink = open_sink(
+                        io, paths.manifest(name), ENTRY_KIND, options, layout, encode_entry
+                    )
+                sink.add(entry)
+                summary.add(entry)
+                count += 1
+                if count % _ROLL_CHECK == 0 and sink.size >= target:
+                    made.append(summary.meta(name, sink.close(), partition_type, schema_id))
+                    sink = None
+        if sink is not None:
+            made.append(summary.meta(name, sink.close(), partition_type, schema_id))
     except BaseException:
         if sink is not None:
             sink.abort()
@@ -71,24 +90,50 @@ def write_manifests(
     return made
 
 
-def _describe(
-    name: str, size: int, entries: Sequence[ManifestEntry], partition_type: RowType, newest: int
-) -> ManifestFileMeta:
-    files = [e.file for e in entries]
-    added = sum(e.kind is FileKind.ADD for e in entries)
-    row_ids = [(f.first_row_id, f.row_count) for f in files if f.first_row_id is not None]
-    has_ids = len(row_ids) == len(files)
-    return ManifestFileMeta(
-        file_name=name,
-        file_size=size,
-        num_added_files=added,
-        num_deleted_files=len(entries) - added,
-        partition_stats=partition_stats((e.partition for e in entries), partition_type),
-        schema_id=max((f.schema_id for f in files), default=newest),
-        min_bucket=min(e.bucket for e in entries),
-        max_bucket=max(e.bucket for e in entries),
-        min_level=min(f.level for f in files),
-        max_level=max(f.level for f in files),
-        min_row_id=min(first for first, _ in row_ids) if has_ids else None,
-        max_row_id=max(first + count - 1 for first, count in row_ids) if has_ids else None,
-    )
+@dataclass(slots=True)
+class _Summary:
+    """What a manifest list says about the entries of one manifest."""
+
+    count: int = 0
+    added: int = 0
+    partitions: Counter[bytes] = field(default_factory=Counter)
+    schemas: set[int] = field(default_factory=set)
+    buckets: set[int] = field(default_factory=set)
+    levels: set[int] = field(default_factory=set)
+    with_row_ids: int = 0
+    first_row: int = 0
+    last_row: int = 0
+
+    def add(self, entry: ManifestEntry) -> None:
+        """Count one more entry."""
+        file = entry.file
+        self.count += 1
+        self.added += entry.kind is FileKind.ADD
+        self.partitions[entry.partition] += 1
+        self.schemas.add(file.schema_id)
+        self.buckets.add(entry.bucket)
+        self.levels.add(file.level)
+        first = file.first_row_id
+        if first is not None:
+            last = first + file.row_count - 1
+            self.first_row = min(self.first_row, first) if self.with_row_ids else first
+            self.last_row = max(self.last_row, last) if self.with_row_ids else last
+            self.with_row_ids += 1
+
+    def meta(self, name: str, size: int, partition_type: RowType, newest: int) -> ManifestFileMeta:
+        """Return the manifest's record in a manifest list."""
+        has_ids = self.with_row_ids == self.count
+        return ManifestFileMeta(
+            file_name=name,
+            file_size=size,
+            num_added_files=self.added,
+            num_deleted_files=self.count - self.added,
+            partition_stats=partition_stats(self.partitions, partition_type),
+            schema_id=max(self.schemas, default=newest),
+            min_bucket=min(self.buckets),
+            max_bucket=max(self.buckets),
+            min_level=min(self.levels),
+            max_level=max(self.levels),
+            min_row_id=self.first_row if has_ids else None,
+            max_row_id=self.last_row if has_ids else None,
+        )

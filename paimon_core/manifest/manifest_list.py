@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.io.file_io import FileIO
+from paimon_core.manifest.avro_codec import SeenRecords
 from paimon_core.manifest.data_file import ManifestFileMeta
-from paimon_core.manifest.entry_codec import stats_from_record, stats_to_record
+from paimon_core.manifest.entry_records import stats_from_record, stats_to_record
 from paimon_core.manifest.layouts import MANIFEST
 from paimon_core.manifest.metadata_file import RecordKind, read_metadata, write_metadata
 from paimon_core.manifest.unknown_fields import UnknownFields
@@ -19,13 +20,15 @@ from paimon_core.paths import TablePaths
 LIST_VERSION: Final = 2
 
 
-def read_manifest_list(io: FileIO, path: str) -> list[ManifestFileMeta]:
-    """Return the manifests in the list, in order.
+def read_manifest_list(
+    io: FileIO, path: str, seen: SeenRecords[ManifestFileMeta] | None = None
+) -> list[ManifestFileMeta]:
+    """Return the manifests in the list, in order; `seen` are those of lists that were read before.
 
     Raises FileNotFoundError if the file is missing, CorruptTable if it cannot be decoded,
     UnsupportedFeature for another version or format.
     """
-    return read_metadata(io, path, _LIST_KIND)
+    return read_metadata(io, path, _LIST_KIND, seen=seen)
 
 
 def write_manifest_list(

@@ -23,8 +23,8 @@ from paimon_core.manifest.entry_columns import (
     EntryColumns,
     Partitions,
     as_flags,
-    index_array,
 )
+from paimon_core.types.buffers import index_array
 
 _Hashes = npt.NDArray[np.uint64]
 _FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -149,8 +149,15 @@ def _mixed(columns: EntryColumns, *numbers: Column) -> _Hashes:
     return name_hashes(columns.names, hashes * _FACTOR)
 
 
-def name_hashes(names: pa.Array, seed: _Hashes | None = None) -> _Hashes:
-    """Return a hash of each name."""
+def name_hashes(names: pa.Array | pa.ChunkedArray, seed: _Hashes | None = None) -> _Hashes:
+    """Return a hash of each name, and of its seed."""
+    if isinstance(names, pa.ChunkedArray):
+        found, start = np.empty(len(names), np.uint64), 0
+        for chunk in names.chunks:
+            end = start + len(chunk)
+            found[start:end] = name_hashes(chunk, None if seed is None else seed[start:end])
+            start = end
+        return found
     count = len(names)
     _, offsets_buffer, content = names.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int64, count + 1, names.offset * _WORD)

@@ -33,20 +33,6 @@ def merge_entries(
     return merged
 
 
-def merge_kinds(entries: Iterable[tuple[FileIdentity, FileKind]]) -> dict[FileIdentity, FileKind]:
-    """Return the kinds that remain, by the rules of `merge_entries`."""
-    merged: dict[FileIdentity, FileKind] = {}
-    for identity, kind in entries:
-        if identity not in merged:
-            merged[identity] = kind
-        elif kind is FileKind.ADD:
-            name = identity.file_name
-            raise CorruptTable(f"file {name} is added twice", file=name)
-        else:
-            del merged[identity]
-    return merged
-
-
 def live_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
     """Return the remaining ADD entries; CorruptTable if a DELETE has no ADD."""
     merged = merge_entries(entries)

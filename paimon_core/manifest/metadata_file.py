@@ -23,6 +23,7 @@ from paimon_core.io.file_io import FileIO, delete_abandoned
 from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.avro_codec import (
     RecordWriter,
+    SeenRecords,
     avro_codec,
     known_and_unknown,
     record_encoder,
@@ -62,8 +63,11 @@ def read_metadata(
     path: str,
     kind: RecordKind[T],
     decode_avro: Callable[[Container], list[T]] | None = None,
+    seen: SeenRecords[T] | None = None,
 ) -> list[T]:
     """Return the values in the file in order; `decode_avro` is an optional faster Avro decoder.
+
+    `seen` are records of files that were read before (`known_and_unknown`).
 
     Raises FileNotFoundError if the file is missing; CorruptTable, naming the file, if it cannot be
     decoded; UnsupportedFeature for an unknown version or format.
@@ -74,7 +78,7 @@ def read_metadata(
             container = Container(BytesIO(data))
             if decode_avro is not None:
                 return decode_avro(container)
-            return [kind.from_record(r, u) for r, u in known_and_unknown(container, kind.row_type)]
+            return known_and_unknown(container, kind.row_type, kind.from_record, seen)
         return [kind.from_record(r, ()) for r in _columnar_records(data, kind.row_type)]
     except (UnsupportedFeature, CorruptTable) as e:
         e.file = path

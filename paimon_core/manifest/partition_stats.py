@@ -21,7 +21,10 @@ _FLOATING = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 
 
 def partition_stats(partitions: Iterable[bytes], partition_type: RowType) -> SimpleStats:
-    """Return statistics over stored partition rows, one per entry (repeated ones count)."""
+    """Return statistics over stored partition rows, one per entry (repeated ones count).
+
+    `partitions` may also be the number of entries by partition.
+    """
     counts = Counter(partitions)
     types = [t.with_nullable(True) for t in partition_type.types]
     rows = [(decode_row(row, types), n) for row, n in counts.items()] if types else []

@@ -2,7 +2,8 @@
 
 ::
 
-    nodes     Leaf | And | Or          where     SQL text <-> predicate
+    nodes     Leaf | And | Or          where     SQL text -> predicate
+      |                                sql_text  predicate -> SQL text
       |                                columns   evaluate over Arrow columns
       `-- rows, may_match, ...         pruning   may a file with these statistics match?
 
@@ -29,7 +30,8 @@ from paimon_core.predicate.nodes import (
     split_conjuncts,
 )
 from paimon_core.predicate.pruning import may_match
-from paimon_core.predicate.where import parse_where, to_sql
+from paimon_core.predicate.sql_text import to_sql
+from paimon_core.predicate.where import parse_where
 
 __all__ = [
     "FALSE",

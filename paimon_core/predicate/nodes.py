@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from paimon_core.errors import InvalidArgument
 from paimon_core.types.data_types import RowType
-from paimon_core.types.text import from_json_value
+from paimon_core.types.json_values import from_json_value
 
 
 class Op(StrEnum):
@@ -160,7 +160,7 @@ _ORACLE_OPS: Final = {
 def from_oracle_filter(obj: Mapping[str, Any], row_type: RowType) -> Predicate:
     """Return the predicate of `{"field", "op", "value"}`, `{"and": [...]}` or `{"or": [...]}`.
 
-    The form of the steps of tests/conformance; values as in `paimon_core.types.text`.
+    The form of the steps of tests/conformance; values as in `paimon_core.types.json_values`.
     """
     for word, join in (("and", conjunction), ("or", disjunction)):
         if word in obj:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -27,21 +26,28 @@ from paimon_core.errors import InvalidArgument
 from paimon_core.predicate.nodes import (
     FALSE,
     TRUE,
-    And,
     Leaf,
     Op,
-    Or,
     Predicate,
     conjunction,
     disjunction,
-    escape_like,
     negate,
 )
 from paimon_core.types import datetimes
-from paimon_core.types.data_types import AtomicType, DataField, DataType, RowType, TypeRoot
+from paimon_core.types.data_types import (
+    BINARY_TYPES,
+    CHARACTER_TYPES,
+    INTEGER_TYPES,
+    TIMESTAMP_TYPES,
+    AtomicType,
+    DataField,
+    DataType,
+    RowType,
+    TypeRoot,
+)
 from paimon_core.types.decimals import pad_to_scale
+from paimon_core.types.partition_text import parse_boolean
 from paimon_core.types.sql import type_to_sql
-from paimon_core.types.text import json_value, parse_boolean
 
 _TOKEN: Final = re.compile(
     r"""\s*(?:
@@ -64,10 +70,6 @@ _COMPARISONS: Final = {
     ">=": Op.GE,
 }
 _FLIPPED: Final = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
-_INTEGERS: Final = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
-_STRINGS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
-_BINARIES: Final = (TypeRoot.BINARY, TypeRoot.VARBINARY)
-_TIMESTAMPS: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _LITERAL_WORDS: Final = ("TRUE", "FALSE", "NULL", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "X")
 
 
@@ -199,7 +201,7 @@ class _Parser:
             high = self.literal()
             return conjunction(
                 [self.compare(field, Op.GE, low), self.compare(field, Op.LE, high)]
-                if field.type.root in _INTEGERS or "null" in (low.kind, high.kind)
+                if field.type.root in INTEGER_TYPES or "null" in (low.kind, high.kind)
                 else [
                     Leaf(Op.BETWEEN, field.name, (self.value(field, low), self.value(field, high)))
                 ]
@@ -278,7 +280,7 @@ class _Parser:
         return Leaf(Op.IN, field.name, (*values, *nulls))
 
     def like(self, field: DataField) -> Predicate:
-        if field.type.root not in _STRINGS:
+        if field.type.root not in CHARACTER_TYPES:
             self.fail(f"LIKE needs a text column, {field.name} is {type_to_sql(field.type)}")
         literal = self.literal()
         if literal.kind not in ("string", "null"):
@@ -358,7 +360,7 @@ class _Parser:
         if literal.kind == "null":
             return Leaf(op, field.name, (None,))
         value = self.value(field, literal)
-        if isinstance(value, Decimal) and field.type.root in _INTEGERS:
+        if isinstance(value, Decimal) and field.type.root in INTEGER_TYPES:
             if op in (Op.EQ, Op.NE):
                 # Equal to no integer: `IN ()` is false, but unlike FALSE, its NOT excludes nulls.
                 return Leaf(Op.IN if op is Op.EQ else Op.NOT_IN, field.name)
@@ -400,13 +402,13 @@ def _internal(literal: _Literal, data_type: DataType) -> Any:
     if not isinstance(data_type, AtomicType):
         return None
     root = data_type.root
-    if root in _STRINGS:
+    if root in CHARACTER_TYPES:
         return value if kind == "string" else None
-    if root in _BINARIES:
+    if root in BINARY_TYPES:
         return value if kind == "bytes" else None
     if root is TypeRoot.BOOLEAN:
         return value if kind == "boolean" else parse_boolean(value) if kind == "string" else None
-    if root in _INTEGERS or root in (TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL):
+    if root in INTEGER_TYPES or root in (TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL):
         return _number(kind, value, data_type)
     if root is TypeRoot.DATE:
         if kind == "string":
@@ -422,7 +424,7 @@ def _internal(literal: _Literal, data_type: DataType) -> Any:
             if kind == "string"
             else None
         )
-    if root in _TIMESTAMPS:
+    if root in TIMESTAMP_TYPES:
         if kind == "date":
             return value * datetimes.NANOS_OF_DAY
         return value if kind == "timestamp" else _timestamp(value) if kind == "string" else None
@@ -443,109 +445,3 @@ def _number(kind: str, value: Any, t: AtomicType) -> Any:
     if t.kind is TypeRoot.DECIMAL:
         return pad_to_scale(number, t.scale or 0)
     return int(number) if number == int(number) else number
-
-
-# --- printing -----------------------------------------------------------------------------------
-
-
-def to_sql(predicate: Predicate, row_type: RowType | None = None) -> str:
-    """Return the predicate as SQL that `parse_where` can parse.
-
-    With the fields' types, literals have their own form; without, dates and similar types are
-    numbers.
-    """
-    match predicate:
-        case And(()):
-            return "TRUE"
-        case Or(()):
-            return "FALSE"
-        case And(children):
-            return " AND ".join(_bracketed(c, row_type) for c in children)
-        case Or(children):
-            return " OR ".join(_bracketed(c, row_type) for c in children)
-        case Leaf():
-            return _leaf_sql(predicate, row_type)
-
-
-def _bracketed(predicate: Predicate, row_type: RowType | None) -> str:
-    text = to_sql(predicate, row_type)
-    single = isinstance(predicate, Leaf) or len(predicate.children) < 2
-    if isinstance(predicate, Leaf) and predicate.op in _PREFIX_PATTERNS:
-        return text
-    return text if single else f"({text})"
-
-
-_PREFIX_PATTERNS: Final[Mapping[Op, str]] = {
-    Op.STARTS_WITH: "{}%",
-    Op.ENDS_WITH: "%{}",
-    Op.CONTAINS: "%{}%",
-}
-
-
-def _leaf_sql(leaf: Leaf, row_type: RowType | None) -> str:
-    field = row_type.get(leaf.field) if row_type is not None else None
-    data_type = field.type if field is not None else None
-    name = leaf.field
-    if not re.fullmatch(r"[^\W\d]\w*", name) or name.upper() in _RESERVED:
-        name = "`" + name.replace("`", "``") + "`"
-    literals = [_literal_sql(v, data_type) for v in leaf.literals]
-    match leaf.op:
-        case Op.IS_NULL:
-            return f"{name} IS NULL"
-        case Op.IS_NOT_NULL:
-            return f"{name} IS NOT NULL"
-        case Op.IN | Op.NOT_IN:
-            negation = "NOT " if leaf.op is Op.NOT_IN else ""
-            return (
-                f"{name} {negation}IN ({', '.join(literals)})"
-                if literals
-                else (f"{name} IS NOT NULL" if negation else "FALSE")
-            )
-        case Op.BETWEEN:
-            return f"{name} BETWEEN {literals[0]} AND {literals[1]}"
-        case Op.NOT_BETWEEN:
-            return f"{name} NOT BETWEEN {literals[0]} AND {literals[1]}"
-        case Op.LIKE:
-            return f"{name} LIKE {literals[0]}"
-        case Op.NOT_LIKE:
-            return f"{name} NOT LIKE {literals[0]}"
-        case op if op in _PREFIX_PATTERNS:
-            (text,) = leaf.literals
-            pattern = (
-                None if text is None else _PREFIX_PATTERNS[op].replace("{}", escape_like(text))
-            )
-            return f"{name} LIKE {_literal_sql(pattern, None)}"
-        case op:
-            return f"{name} {op} {literals[0]}"
-
-
-_RESERVED: Final = frozenset(
-    "AND OR NOT IS NULL IN BETWEEN LIKE ESCAPE TRUE FALSE".split()  # noqa: SIM905 - reads better
-)
-_TYPED: Final = {
-    TypeRoot.DATE: "DATE",
-    TypeRoot.TIME: "TIME",
-    TypeRoot.TIMESTAMP: "TIMESTAMP",
-    TypeRoot.TIMESTAMP_LTZ: "TIMESTAMP",
-}
-
-
-def _literal_sql(value: Any, data_type: DataType | None) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, bytes):
-        return f"X'{value.hex()}'"
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    if isinstance(value, Decimal):
-        return f"{value:f}"
-    if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else f"'{value}'"
-    word = _TYPED.get(data_type.root) if data_type is not None else None
-    if word is None or data_type is None:
-        return str(value)
-    if word == "TIMESTAMP":
-        return f"TIMESTAMP '{datetimes.sql_timestamp(value, 0)}'"
-    return f"{word} '{json_value(value, data_type)}'"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -18,8 +17,6 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import map_parallel
 from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.manifest.data_file import (
-    FileKind,
-    FileSource,
     IndexManifestEntry,
     ManifestEntry,
     ManifestFileMeta,
@@ -29,7 +26,7 @@ from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.paths import compacted_changelog
 from paimon_core.reachability.references import Reference, RefKind
-from paimon_core.scan.manifests import read_entries, read_together
+from paimon_core.scan.manifests import read_entries
 from paimon_core.snapshot.metadata_files import first_missing_metadata
 from paimon_core.snapshot.snapshot import Snapshot
 
@@ -75,22 +72,6 @@ class Metadata:
         for name, found in zip(wanted, map_parallel(self.table.io, read, wanted), strict=True):
             if found is not None:
                 self._lists[name] = found
-
-    def prefetch_entries(self, lists: Iterable[str]) -> None:
-        """Read the manifests of these lists concurrently into the cache of the table.
-
-        Unreadable ones are left to the methods that need them.
-        """
-        if self.table.io.parallelism <= 1:
-            return
-        metas = {m.file_name: m for name in lists for m in self.manifests_if_readable(name)}
-
-        def read(meta: ManifestFileMeta) -> None:
-            with suppress(CorruptTable):
-                read_entries(self.table, meta)
-
-        for together in read_together(metas.values()):
-            map_parallel(self.table.io, read, together)
 
     def manifests(self, name: str) -> list[ManifestFileMeta]:
         """Return the manifests that a list names; CorruptTable if the list is missing."""
@@ -157,16 +138,6 @@ class Metadata:
             self._lists[name] = found
         return self._lists[name]
 
-    def entries_if_readable(self, name: str) -> list[ManifestEntry]:
-        """Return the entries of a manifest list in order, skipping unreadable manifests."""
-        found: list[ManifestEntry] = []
-        for meta in self.manifests_if_readable(name):
-            try:
-                found += read_entries(self.table, meta)
-            except CorruptTable as e:
-                logger.warning("table=%s left to the orphan job: %s", self.table.name, e)
-        return found
-
     def index_entries_if_readable(self, name: str) -> list[IndexManifestEntry]:
         """Return the entries of an index manifest; empty if it is missing or cannot be decoded."""
         try:
@@ -189,8 +160,8 @@ class Metadata:
 
     def _decoded_list(self, name: str) -> list[ManifestFileMeta]:
         table = self.table
-        path = table.paths.manifest(name)
-        return table.manifests.get_list(name, lambda: read_manifest_list(table.io, path))
+        cache, path = table.manifests, table.paths.manifest(name)
+        return cache.get_list(name, lambda: read_manifest_list(table.io, path, cache.seen_lists))
 
 
 def _missing(table: FileStoreTable, path: str) -> CorruptTable:
@@ -230,11 +201,6 @@ def resolved_changelog_path(path: str) -> str:
     """Return the path that holds a file's bytes: slices written by Flink are in another file."""
     piece = compacted_changelog(path)
     return path if piece is None else piece.path
-
-
-def is_appended(entry: ManifestEntry) -> bool:
-    """Return whether the entry adds appended rows; a missing source counts as APPEND."""
-    return entry.kind is FileKind.ADD and entry.file.file_source is not FileSource.COMPACT
 
 
 def appended_is_changelog(reference: Reference) -> bool:

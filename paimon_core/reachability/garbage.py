@@ -20,33 +20,39 @@ nothing counts as garbage.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
-from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.confined import check_inside
-from paimon_core.io.file_io import parent
-from paimon_core.manifest.data_file import FileIdentity, FileKind, FileSource, ManifestEntry
-from paimon_core.manifest.entry_columns import Partitions, name_array
-from paimon_core.manifest.merge_entries import merge_entries, merge_kinds
+from paimon_core.io.confined import check_all_inside
+from paimon_core.manifest.entry_columns import (
+    Column,
+    ColumnsBuilder,
+    EntryColumns,
+    Partitions,
+    name_array,
+)
+from paimon_core.manifest.merge_columns import identity_hashes, merged_positions
+from paimon_core.reachability.candidates import Candidates, find_candidates, is_appended
 from paimon_core.reachability.files import (
     Metadata,
     Role,
     StoredFile,
     appended_is_changelog,
-    data_files,
-    is_appended,
     listed_names,
 )
+from paimon_core.reachability.name_set import NameSet
 from paimon_core.reachability.references import Reference, RefKind
+from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
 from paimon_core.scan.columns import entry_columns
 from paimon_core.scan.manifests import may_hold
-from paimon_core.snapshot.snapshot import CommitKind, Snapshot
+from paimon_core.snapshot.snapshot import CommitKind
+from paimon_core.types.buffers import index_array
 
 MOST_PARTITIONS_PRUNED: Final = 64
 """With more partitions, checking each manifest for each of them costs more than it saves."""
@@ -60,17 +66,17 @@ class Garbage:
     keeps alive; files with several holders count for the first one found.
     """
 
-    files: tuple[StoredFile, ...] = ()
+    files: StoredFiles = NO_FILES
     held: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:
         """The total size in bytes, as far as metadata holds it."""
-        return sum(f.size or 0 for f in self.files)
+        return self.files.bytes
 
     def counts(self) -> dict[str, int]:
         """The number of files by role."""
-        return dict(Counter(str(f.role) for f in self.files))
+        return self.files.counts()
 
 
 def find_garbage(
@@ -84,161 +90,48 @@ def find_garbage(
     going = [r for r in going if r.kind is not RefKind.TAG or r.snapshot.identity not in alive]
     if not going:
         return Garbage()
-    candidates = _candidates(going, staying, metadata)
+    candidates = find_candidates(going, staying, metadata)
     kept = _kept_names(staying)
     anchors = list(_anchors(going, staying))
     metadata.prefetch((n for a in anchors for n, _ in listed_names(a.reference)), missing=True)
     for anchor in anchors:
         _keep_contents(anchor, metadata, kept)
-    held = _drop_live(table, anchors, candidates, metadata)
-    files = [f for candidate in candidates.values() for f in candidate.files]
-    files += _metadata_files(going, kept, metadata)
+    left, held = _drop_live(table, anchors, candidates, metadata)
+    data = candidates.stored(left)
+    del candidates  # they may be as many as the files
+    metadata_files = StoredFiles.of(_metadata_files(going, kept, metadata))
+    files = StoredFiles.joined(data, metadata_files).distinct()
     check_deletable(table, files)
-    return Garbage(tuple(dict.fromkeys(files)), held)
+    pa.default_memory_pool().release_unused()  # what decoding took, before callers decode again
+    return Garbage(files, held)
 
 
-def check_deletable(table: FileStoreTable, files: Iterable[StoredFile]) -> None:
+def check_deletable(table: FileStoreTable, files: StoredFiles) -> None:
     """Raise CorruptTable if a file lies outside the table, by its path or behind a symbolic link.
 
     A plan checks this before any reference is deleted; otherwise every later run would stop at the
     file.
     """
-    boundary = table.paths.boundary
-    for path in {parent(f.path): f.path for f in files}.values():
-        check_inside(boundary, path)
+    check_all_inside(table.paths.boundary, (f.path for f in files.one_of_each_folder()))
 
 
-# --- what is removed
-# ----------------------------------------------------------------------------------
-
-
-class Candidate(NamedTuple):
-    """A data or changelog file and its extra files."""
-
-    partition: bytes
-    files: tuple[StoredFile, ...]
-
-
-Candidates = dict[str, Candidate]
-"""By the name of the data or changelog file."""
-
-
-def _candidates(
-    going: Sequence[Reference], staying: Sequence[Reference], metadata: Metadata
-) -> Candidates:
-    metadata.prefetch((n for r in going for n, _ in listed_names(r)), missing=True)
-    lines: dict[str, dict[int, Snapshot]] = defaultdict(dict)
-    for reference in staying:
-        if reference.kind is RefKind.SNAPSHOT:
-            lines[reference.table.branch][reference.snapshot.id] = reference.snapshot
-    lists_left = {s.changelog_manifest_list for line in lines.values() for s in line.values()}
-    lists_left |= {
-        r.snapshot.changelog_manifest_list for r in staying if r.kind is RefKind.CHANGELOG
-    }
-    found: Candidates = {}
-
-    def add(table: FileStoreTable, entries: Iterable[ManifestEntry], role: Role) -> None:
-        for entry in entries:
-            files = tuple(data_files(table, entry, role))
-            found[entry.file.file_name] = Candidate(entry.partition, files)
-
-    for run in _runs(going):
-        table = run[0].table
-        snapshots = [r.snapshot for r in run]
-        line = lines[table.branch]
-        before, after = line.get(snapshots[0].id - 1), line.get(snapshots[-1].id + 1)
-        if before is not None:
-            entries = _added(snapshots, metadata)
-        elif after is not None:
-            entries = _deleted([*snapshots[1:], after], metadata)
-        else:
-            entries = _ever_live(snapshots, metadata)
-        add(table, entries, Role.DATA)
-    for reference in going:
-        snapshot = reference.snapshot
-        if reference.kind is RefKind.TAG:
-            add(reference.table, _ever_live([snapshot], metadata), Role.DATA)
-            continue
-        if reference.kind is RefKind.CHANGELOG and appended_is_changelog(reference):
-            added = metadata.entries_if_readable(snapshot.delta_manifest_list)
-            add(reference.table, filter(is_appended, added), Role.DATA)
-        name = snapshot.changelog_manifest_list
-        if name is not None and name not in lists_left:
-            added = metadata.entries_if_readable(name)
-            add(reference.table, (e for e in added if e.kind is FileKind.ADD), Role.CHANGELOG)
-    return found
-
-
-def _runs(references: Iterable[Reference]) -> Iterator[list[Reference]]:
-    """Snapshots of one branch with consecutive ids, oldest first."""
-    snapshots = sorted(
-        (r for r in references if r.kind is RefKind.SNAPSHOT),
-        key=lambda r: (r.table.branch, r.snapshot.id),
-    )
-    run: list[Reference] = []
-    for reference in snapshots:
-        if run and (
-            run[-1].table.branch != reference.table.branch
-            or run[-1].snapshot.id + 1 != reference.snapshot.id
-        ):
-            yield run
-            run = []
-        run.append(reference)
-    if run:
-        yield run
-
-
-def _added(snapshots: Iterable[Snapshot], metadata: Metadata) -> Iterator[ManifestEntry]:
-    names = [s.delta_manifest_list for s in snapshots]
-    metadata.prefetch_entries(names)
-    for name in names:
-        for entry in metadata.entries_if_readable(name):
-            if entry.kind is FileKind.ADD:
-                yield entry
-
-
-def _deleted(snapshots: Iterable[Snapshot], metadata: Metadata) -> Iterator[ManifestEntry]:
-    """Yield what these snapshots deleted; an upgraded file is deleted and added at once.
-
-    Appends, as nearly all snapshots are, have no manifest with deletions.
-    """
-    names = [
-        s.delta_manifest_list
-        for s in snapshots
-        if any(m.num_deleted_files for m in metadata.manifests_if_readable(s.delta_manifest_list))
-    ]
-    metadata.prefetch_entries(names)
-    for name in names:
-        gone: dict[str, ManifestEntry] = {}
-        for entry in metadata.entries_if_readable(name):
-            if entry.kind is FileKind.DELETE:
-                gone[entry.file.file_name] = entry
-            else:
-                gone.pop(entry.file.file_name, None)
-        yield from gone.values()
-
-
-def _ever_live(snapshots: Sequence[Snapshot], metadata: Metadata) -> Iterator[ManifestEntry]:
-    base = metadata.entries_if_readable(snapshots[0].base_manifest_list)
-    try:
-        live: Iterable[ManifestEntry] = merge_entries(base).values()
-    except CorruptTable:
-        live = base
-    yield from (e for e in live if e.kind is FileKind.ADD)
-    yield from _added(snapshots, metadata)
+# --- metadata files that are removed --------------------------------------------------------------
 
 
 def _metadata_files(
     going: Iterable[Reference], kept: set[str], metadata: Metadata
 ) -> Iterator[StoredFile]:
     """Return lists, manifests, index files and statistics of what is removed, except kept ones."""
+    known = set(kept)
     for reference in going:
         paths, snapshot = reference.table.paths, reference.snapshot
         for name, size in listed_names(reference):
-            if name not in kept:
+            if name not in known:
+                known.add(name)
                 yield StoredFile(paths.manifest(name), Role.MANIFEST_LIST, size)
             for meta in metadata.manifests_if_readable(name):
-                if meta.file_name not in kept:
+                if meta.file_name not in known:
+                    known.add(meta.file_name)
                     yield StoredFile(paths.manifest(meta.file_name), Role.MANIFEST, meta.file_size)
         if reference.kind is RefKind.CHANGELOG:
             continue
@@ -321,77 +214,81 @@ def _drop_live(
     anchors: Iterable[Anchor],
     candidates: Candidates,
     metadata: Metadata,
-) -> dict[str, tuple[int, int]]:
-    """Remove from the candidates what the anchors need; return what each of them holds."""
+) -> tuple[Column, dict[str, tuple[int, int]]]:
+    """Return which candidates no anchor needs, and what each of the anchors holds."""
     held: dict[str, tuple[int, int]] = {}
+    names = candidates.entries.names
+    left = np.ones(len(candidates), bool)
     contents = _CandidateEntries(table, candidates, metadata)
     for reference, whole, _ in anchors:
-        if not candidates:
+        if not left.any():
             break
-        live = _needed_names(reference, contents, whole=whole)
-        mine = [candidates.pop(name) for name in live if name in candidates]
+        contents.names.remove_array(_needed_names(reference, contents, whole=whole))
+        before, left = left, contents.names.left(names)
+        mine = before & ~left
         others = reference.kind is not RefKind.SNAPSHOT or reference.table.branch != table.branch
-        if mine and others:
-            files = [f for candidate in mine for f in candidate.files]
-            held[reference.label] = (len(files), sum(f.size or 0 for f in files))
-    return held
-
-
-def _partitions(candidates: Candidates) -> frozenset[bytes] | None:
-    """Return the partitions of the candidates if they are few enough to filter manifests."""
-    partitions = frozenset(c.partition for c in candidates.values())
-    return partitions if len(partitions) <= MOST_PARTITIONS_PRUNED else None
-
-
-class _Mention(NamedTuple):
-    """An entry of a manifest that names a candidate."""
-
-    identity: FileIdentity
-    kind: FileKind
-    appended: bool
+        if others and mine.any():
+            held[reference.label] = candidates.size(mine)
+    return left, held
 
 
 class _CandidateEntries:
     """The entries of manifests that name candidates, each manifest read once."""
 
     def __init__(self, table: FileStoreTable, candidates: Candidates, metadata: Metadata) -> None:
+        self.names = NameSet(candidates.entries.names)
+        self._all = NameSet(candidates.entries.names)
         self._table = table
         self._metadata = metadata
-        self._names = name_array(candidates)
-        partitions = _partitions(candidates)
+        self._partitions = Partitions()
+        partitions = candidates.partitions(MOST_PARTITIONS_PRUNED)
         self._in_range = None if partitions is None else may_hold(table, partitions)
-        self._found: dict[str, list[_Mention]] = {}
+        self._found: dict[str, list[EntryColumns]] = {}
 
-    def of(self, *lists: str) -> list[_Mention]:
+    def of(self, *lists: str) -> EntryColumns:
         """Return the entries of all manifests in these lists, in order."""
         metas = [meta for name in lists for meta in self._metadata.manifests(name)]
         new = {m.file_name: m for m in metas if m.file_name not in self._found}
-        found: dict[str, list[_Mention]] = {name: [] for name in new}
+        found: dict[str, list[EntryColumns]] = {name: [] for name in new}
         wanted = [m for m in new.values() if self._in_range is None or self._in_range(m)]
-        for part in entry_columns(self._table, wanted, Partitions(), ("file_source",)):
-            source = part.numbers["file_source"]
-            for i in np.flatnonzero(part.named(self._names)).tolist():
-                kind = FileKind(int(part.kind[i]))
-                appended = kind is FileKind.ADD and source[i] != FileSource.COMPACT
-                mention = _Mention(part.identity(i), kind, appended)
-                found[wanted[part.manifest[i]].file_name].append(mention)
+        for part in entry_columns(self._table, wanted, self._partitions, ("file_source",)):
+            mentions = part.take(np.flatnonzero(self._all.left(part.names)))
+            if not len(mentions):
+                continue
+            numbers, starts = np.unique(mentions.manifest, return_index=True)
+            ends = np.append(starts[1:], len(mentions))
+            for number, start, end in zip(numbers, starts.tolist(), ends.tolist(), strict=True):
+                here = mentions.take(np.arange(start, end))
+                found[wanted[number].file_name].append(here)
         self._found |= found
-        return [mention for meta in metas for mention in self._found[meta.file_name]]
+        builder = ColumnsBuilder(self._partitions)
+        for meta in metas:
+            for part in self._found[meta.file_name]:
+                builder.add(part)
+        return builder.columns()
 
 
-def _needed_names(reference: Reference, contents: _CandidateEntries, *, whole: bool) -> set[str]:
+def _needed_names(
+    reference: Reference, contents: _CandidateEntries, *, whole: bool
+) -> pa.ChunkedArray:
+    """Return the names of candidates that a reference needs."""
     snapshot = reference.snapshot
     if reference.kind is RefKind.CHANGELOG:
         name = snapshot.changelog_manifest_list
         if name is not None:
-            return {m.identity.file_name for m in contents.of(name)}
+            return contents.of(name).names
         if not appended_is_changelog(reference):
-            return set()
+            return name_array(())
         added = contents.of(snapshot.delta_manifest_list)
-        return {m.identity.file_name for m in added if m.appended}
+        return _names(added, is_appended(added)) if len(added) else added.names
     if not whole:
         delta = contents.of(snapshot.delta_manifest_list)
-        return {m.identity.file_name for m in delta if m.kind is FileKind.ADD}
+        return _names(delta, delta.added)
     mentions = contents.of(snapshot.base_manifest_list, snapshot.delta_manifest_list)
-    merged = merge_kinds((m.identity, m.kind) for m in mentions)
-    return {i.file_name for i, kind in merged.items() if kind is FileKind.ADD}
+    live = np.zeros(len(mentions), bool)
+    live[merged_positions(mentions, identity_hashes(mentions))] = True
+    return _names(mentions, live & mentions.added)
+
+
+def _names(entries: EntryColumns, chosen: Column) -> pa.ChunkedArray:
+    return entries.names.take(index_array(np.flatnonzero(chosen)))

@@ -1,7 +1,8 @@
 """Removes from a set of file names all names that a reference mentions; the rest are orphans.
 
 Every entry of every manifest counts, whether it adds or deletes a file, as in Java's
-`OrphanFilesClean`: no merging, each manifest is read once, and memory holds only the candidates.
+`OrphanFilesClean`: no merging, each manifest is read once, and memory holds only the candidates
+(`NameSet`).
 
 Java treats a missing metadata file as empty, and has deleted live data that way (apache/paimon
 #7710).  Here a missing file stops the job, unless its reference has been removed meanwhile.
@@ -13,12 +14,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+import pyarrow.compute as pc
+
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestFileMeta
-from paimon_core.manifest.entry_columns import Partitions
+from paimon_core.manifest.entry_columns import Partitions, as_flags
 from paimon_core.manifest.unknown_fields import UnknownFields
 from paimon_core.reachability.files import Metadata, listed_names, resolved_changelog_path
+from paimon_core.reachability.name_set import NameSet
 from paimon_core.reachability.references import Reference, RefKind, all_references
 from paimon_core.scan.columns import entry_columns
 
@@ -29,13 +34,13 @@ _SLICE: Final = "$"
 
 @dataclass(slots=True)
 class Mentioned:
-    """Removes names that are not orphans from `candidates` (file names).
+    """Removes names that are not orphans from `candidates`.
 
     A name also counts as mentioned if a field that this version does not know holds it.
     """
 
     table: FileStoreTable
-    candidates: set[str]
+    candidates: NameSet
     _seen: set[object] = field(default_factory=set)
     _waiting: dict[str, ManifestFileMeta] = field(default_factory=dict)
     """The manifests of lists that were read, before they are read themselves."""
@@ -104,7 +109,7 @@ class Mentioned:
             optional = reference.kind is RefKind.CHANGELOG
             self._index(metadata, snapshot.index_manifest, optional=optional)
         if snapshot.statistics is not None:
-            self.candidates.discard(snapshot.statistics)
+            self.candidates.remove([snapshot.statistics])
         self._unknown_of_snapshot(reference)
 
     def _unknown_of_snapshot(self, reference: Reference) -> None:
@@ -135,7 +140,7 @@ class Mentioned:
         """Remove the candidates whose names the content of an unknown field holds."""
         if b"-" in content and content not in self._seen:
             self._seen.add(content)
-            self.candidates -= {n for n in self.candidates if n.encode() in content}
+            self.candidates.remove_inside(content)
 
     def _protect_all(self, fields: UnknownFields) -> None:
         for unknown in fields:
@@ -146,26 +151,27 @@ class Mentioned:
             return
         if optional and not self.table.io.exists(self.table.paths.manifest(name)):
             return
-        self.candidates.discard(name)
-        for meta in metadata.manifests(name):
-            if meta.file_name not in self._seen:
-                self.candidates.discard(meta.file_name)
-                self._protect_all(meta.unknown)
-                self._waiting[meta.file_name] = meta
+        self.candidates.remove([name])
+        found = {
+            meta.file_name: meta
+            for meta in metadata.manifests(name)
+            if meta.file_name not in self._seen and meta.file_name not in self._waiting
+        }
+        self.candidates.remove(found)
+        for meta in found.values():
+            self._protect_all(meta.unknown)
+        self._waiting |= found
         self._waiting_lists.add(name)
 
     def _read_manifests(self) -> None:
         """Read the manifests of all lists that were read, each once and many together."""
         metas = list(self._waiting.values())
         for part in entry_columns(self.table, metas, Partitions()):
-            names = part.name_list()
-            self.candidates.difference_update(names)
-            for name in names:
-                if _SLICE in name:
-                    real = resolved_changelog_path(f"bucket/{name}")
-                    self.candidates.discard(real.rsplit("/", 1)[-1])
-            for rare in part.rare.values():
-                self.candidates.difference_update(rare.extra_files)
+            self.candidates.remove_array(part.names)
+            sliced = np.flatnonzero(as_flags(pc.match_substring(part.names, _SLICE)))
+            real = (resolved_changelog_path(f"bucket/{part.name(i)}") for i in sliced.tolist())
+            self.candidates.remove(path.rsplit("/", 1)[-1] for path in real)
+            self.candidates.remove(name for rare in part.rare.values() for name in rare.extra_files)
             for of_file, of_entry in part.unknown.values():
                 self._protect_all(of_file)
                 self._protect_all(of_entry)
@@ -177,9 +183,10 @@ class Mentioned:
             return
         if optional and not self.table.io.exists(self.table.paths.manifest(name)):
             return
-        self.candidates.discard(name)
-        for entry in metadata.index_entries(name):
-            self.candidates.discard(entry.index_file.file_name)
+        self.candidates.remove([name])
+        entries = metadata.index_entries(name)
+        self.candidates.remove(e.index_file.file_name for e in entries)
+        for entry in entries:
             self._protect_all(entry.unknown)
         self._seen.add(name)
 

@@ -5,23 +5,21 @@ It repeats what `find_garbage` has found out, from the newest snapshot's own met
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.manifest.entry_columns import EntryColumns, as_flags, name_array
-from paimon_core.reachability.files import Metadata, StoredFile, listed_names, paths_of
+from paimon_core.manifest.entry_columns import EntryColumns, as_flags
+from paimon_core.reachability.files import Metadata, listed_names, paths_of
+from paimon_core.reachability.name_set import NameSet
 from paimon_core.reachability.references import Reference, snapshot_reference
+from paimon_core.reachability.stored_files import StoredFiles
 from paimon_core.scan.columns import scan_columns
 
 
-def check_not_needed(table: FileStoreTable, garbage: Iterable[StoredFile]) -> None:
+def check_not_needed(table: FileStoreTable, files: StoredFiles) -> None:
     """Raise CorruptTable if the newest snapshot needs one of the files."""
-    files = list(garbage)
     latest = table.snapshots.latest() if files else None
     if latest is None:
         return
@@ -37,20 +35,18 @@ def check_not_needed(table: FileStoreTable, garbage: Iterable[StoredFile]) -> No
         )
 
 
-def needed_files(
-    newest: Reference, live: EntryColumns, garbage: Iterable[StoredFile]
-) -> tuple[str, ...]:
+def needed_files(newest: Reference, live: EntryColumns, garbage: StoredFiles) -> tuple[str, ...]:
     """Return the paths of garbage files that the newest snapshot with these live files needs."""
-    garbage = list(garbage)
-    kept = _live_paths(newest.table, live, name_array({f.name for f in garbage}))
-    kept |= _metadata_paths(newest)
-    return tuple(f.path for f in garbage if f.path in kept)
+    kept = _live_paths(newest.table, live, NameSet(garbage.names)) | _metadata_paths(newest)
+    names = NameSet.of(path.rsplit("/", 1)[-1] for path in kept)
+    same_name = garbage.take(np.flatnonzero(names.left(garbage.names)))
+    return tuple(f.path for f in same_name if f.path in kept)
 
 
-def _live_paths(table: FileStoreTable, live: EntryColumns, names: pa.Array) -> set[str]:
+def _live_paths(table: FileStoreTable, live: EntryColumns, names: NameSet) -> set[str]:
     """Return the paths of live files with these names, and of those with more than a name."""
     # A slice of a joined changelog file is stored under another name.
-    chosen = live.named(names) | as_flags(pc.match_substring(live.names, "$"))
+    chosen = names.left(live.names) | as_flags(pc.match_substring(live.names, "$"))
     chosen[list(live.rare)] = True
     return {path for i in np.flatnonzero(chosen).tolist() for path in paths_of(table, live, i)}
 

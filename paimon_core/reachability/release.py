@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
+
+import numpy as np
 
 from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
@@ -25,7 +27,7 @@ from paimon_core.io.file_io import FileIO, parent
 from paimon_core.io.file_io import delete_files as delete_paths
 from paimon_core.io.json_text import to_pretty_json
 from paimon_core.io.read_retry import read_with_retries
-from paimon_core.reachability.files import Metadata, Role, StoredFile
+from paimon_core.reachability.files import Metadata, Role
 from paimon_core.reachability.garbage import check_deletable, find_garbage
 from paimon_core.reachability.references import (
     Reference,
@@ -34,11 +36,15 @@ from paimon_core.reachability.references import (
     on_branch,
     without,
 )
+from paimon_core.reachability.stored_files import StoredFiles
 from paimon_core.snapshot.snapshot_json import snapshot_from_object, snapshot_to_object
 
 logger = logging.getLogger(__name__)
 
 JOURNALS: Final = "caretaker/released"
+_DELETED_TOGETHER: Final = 100_000
+"""Number of files whose paths are in memory while they are deleted."""
+_DATA: Final = (Role.DATA, Role.CHANGELOG)
 _PHASES: Final = (
     frozenset({Role.DATA, Role.CHANGELOG, Role.INDEX, Role.STATISTICS}),
     frozenset({Role.MANIFEST, Role.INDEX_MANIFEST}),
@@ -80,7 +86,7 @@ def release(
     *,
     new_uuid: Callable[[], str],
     metadata: Metadata | None = None,
-    planned: Collection[StoredFile] | None = None,
+    planned: StoredFiles | None = None,
     clean_folders: bool = False,
     delete: Delete = delete_here,
 ) -> Removed:
@@ -101,7 +107,7 @@ def release(
     left = all_references(table)
     gone = without(going, left)
     garbage = find_garbage(table, gone, left, metadata or Metadata(table))
-    files = [f for f in garbage.files if planned is None or f in planned]
+    files = garbage.files if planned is None else garbage.files.only(planned)
     removed = delete_files(table, files, clean_folders=clean_folders, delete=delete)
     if journal is not None:
         table.io.delete(journal)
@@ -196,7 +202,7 @@ def finish_interrupted(
 
 def delete_files(
     table: FileStoreTable,
-    files: Sequence[StoredFile],
+    files: StoredFiles,
     *,
     clean_folders: bool = False,
     delete: Delete = delete_here,
@@ -207,18 +213,19 @@ def delete_files(
     the store is raised, and later phases do not start.
     """
     check_deletable(table, files)
-    counts: dict[str, int] = defaultdict(int)
+    counts: Counter[str] = Counter()
     size = 0
     for roles in _PHASES:
-        todo = [f for f in files if f.role in roles]
-        deleted = delete(table, [f.path for f in todo])
-        for file, done in zip(todo, deleted, strict=True):
-            if done:
-                counts[str(file.role)] += 1
-                size += file.size or 0
+        todo = files.of_roles(*roles)
+        for start in range(0, len(todo), _DELETED_TOGETHER):
+            part = todo[start : start + _DELETED_TOGETHER]
+            deleted = delete(table, [f.path for f in part])
+            done = part.take(np.flatnonzero(deleted))
+            counts.update(done.counts())
+            size += done.bytes
     folders = 0
     if clean_folders:
-        data = {parent(f.path) for f in files if f.role in (Role.DATA, Role.CHANGELOG)}
+        data = {parent(f.path) for f in files.of_roles(*_DATA).one_of_each_folder()}
         folders = delete_empty_folders(table.io, data, stop_at=table.paths.data_root)
     logger.info("table=%s deleted files=%d bytes=%d", table.name, sum(counts.values()), size)
     return Removed(dict(counts), size, folders)

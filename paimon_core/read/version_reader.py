@@ -1,6 +1,6 @@
 """Reads all versions of the keys of a section, for merges that need the origin of a row.
 
-A row's level tells a compaction what existed before; rows beyond the table's record-level
+A row's level shows a compaction what existed before; rows beyond the table's record-level
 expiration are left out.
 """
 

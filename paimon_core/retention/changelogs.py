@@ -17,10 +17,11 @@ from paimon_core.options import (
     SNAPSHOT_TIME_RETAINED,
     Options,
 )
-from paimon_core.reachability.files import Metadata, StoredFile
+from paimon_core.reachability.files import Metadata
 from paimon_core.reachability.garbage import find_garbage
 from paimon_core.reachability.references import Reference, RefKind, all_references, without
 from paimon_core.reachability.release import release
+from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
 from paimon_core.refs.consumers import Consumer
 from paimon_core.retention.deleting import Deleting
 from paimon_core.retention.expiry_range import Keep, Retention, choose_range
@@ -31,7 +32,7 @@ class ChangelogExpiry:
     """The changelogs to delete, oldest first, and the files that only they need."""
 
     going: tuple[Reference, ...] = ()
-    files: frozenset[StoredFile] = field(default=frozenset(), repr=False)
+    files: StoredFiles = field(default=NO_FILES, repr=False)
     interrupted: tuple[str, ...] = ()
     consumers_hold: bool = True
 
@@ -65,7 +66,7 @@ def plan_changelogs(table: FileStoreTable, retention: Retention) -> ChangelogExp
     if not going:
         return None
     garbage = find_garbage(table, going, without(references, going), Metadata(table))
-    return ChangelogExpiry(going=tuple(going), files=frozenset(garbage.files))
+    return ChangelogExpiry(going=tuple(going), files=garbage.files)
 
 
 def changelogs_of(table: FileStoreTable, references: Sequence[Reference]) -> list[Reference]:

@@ -29,7 +29,7 @@ from paimon_core.scan.columns import scan_columns
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.data_types import DataType, TypeRoot
-from paimon_core.types.text import partition_text
+from paimon_core.types.partition_text import partition_text
 
 _DAY: Final = 86_400_000
 STRATEGIES: Final = ("values-time", "update-time")

@@ -1,4 +1,4 @@
-"""Keeps the catalog's partitions true beyond commits that add files (Java: `HiveCatalog.dropPartitions`).
+"""Keeps the catalog's partitions consistent when files are removed (Java: `HiveCatalog.dropPartitions`).
 
 Java leaves them as they are when a table is rolled back; its `repairTable` adds what is missing then.
 """

@@ -21,7 +21,7 @@ from paimon_core.options import (
     SNAPSHOT_TIME_RETAINED,
     Options,
 )
-from paimon_core.reachability.files import Metadata, StoredFile
+from paimon_core.reachability.files import Metadata
 from paimon_core.reachability.garbage import Garbage, find_garbage
 from paimon_core.reachability.lost_changelogs import drop_lost_changelogs
 from paimon_core.reachability.references import (
@@ -32,6 +32,7 @@ from paimon_core.reachability.references import (
     without,
 )
 from paimon_core.reachability.release import release
+from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
 from paimon_core.refs.consumers import Consumer
 from paimon_core.retention.deleting import Deleting
 from paimon_core.retention.expiry_range import ExpiryRange, Retention, choose_range
@@ -51,7 +52,7 @@ class Expiry:
     """
 
     going: tuple[Reference, ...] = ()
-    files: frozenset[StoredFile] = frozenset()
+    files: StoredFiles = NO_FILES
     keep_changelogs: bool = False
     interrupted: tuple[str, ...] = ()
     clean_folders: bool = False
@@ -114,7 +115,7 @@ def plan_expiry(
     garbage = garbage_of(table, going, references, metadata, keep_changelogs=decoupled)
     work = Expiry(
         going=tuple(going),
-        files=frozenset(garbage.files),
+        files=garbage.files,
         keep_changelogs=decoupled,
         clean_folders=table.options.value(SNAPSHOT_CLEAN_EMPTY_DIRECTORIES),
         consumers_hold=consumers_hold,

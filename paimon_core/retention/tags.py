@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
@@ -13,6 +13,7 @@ from paimon_core.environment import Environment, local_clock
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.features import check_taggable
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.iceberg.tags import synchronise_tags
 from paimon_core.options import (
     SINK_PROCESS_TIME_ZONE,
     SINK_WATERMARK_TIME_ZONE,
@@ -22,11 +23,12 @@ from paimon_core.options import (
     TAG_NUM_RETAINED_MAX,
     TAG_TO_PARTITION,
 )
-from paimon_core.reachability.files import Metadata, StoredFile
+from paimon_core.reachability.files import Metadata
 from paimon_core.reachability.garbage import Garbage, find_garbage
 from paimon_core.reachability.keep import create_kept
 from paimon_core.reachability.references import Reference, all_references, tag_reference, without
 from paimon_core.reachability.release import Removed, release
+from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
 from paimon_core.refs.tags import Tag
 from paimon_core.retention.deleting import Deleting
 from paimon_core.retention.tag_schedule import (
@@ -155,7 +157,7 @@ class TagDeletion:
     """The tags to delete, the files that only they need, and journals of interrupted runs."""
 
     going: tuple[Reference, ...] = ()
-    files: frozenset[StoredFile] = field(default=frozenset(), repr=False)
+    files: StoredFiles = field(default=NO_FILES, repr=False)
     interrupted: tuple[str, ...] = ()
 
 
@@ -180,7 +182,7 @@ def plan_tag_deletion(
     going = [tag_reference(table, tag) for tag in tags]
     references = all_references(table)
     garbage = find_garbage(table, going, without(references, going), Metadata(table))
-    return TagDeletion(going=tuple(going), files=frozenset(garbage.files)), garbage, references
+    return TagDeletion(going=tuple(going), files=garbage.files), garbage, references
 
 
 def recheck_tags(table: FileStoreTable, work: TagDeletion) -> TagDeletion:
@@ -224,7 +226,7 @@ def free_tags(
     deleting: Deleting,
     change: Callable[[], object],
     *,
-    planned: Collection[StoredFile] | None = None,
+    planned: StoredFiles | None = None,
 ) -> Removed:
     """Run the change that removes the tags, then delete the files that only they need."""
 
@@ -244,8 +246,8 @@ def free_tags(
 
 # --- announcing ---------------------------------------------------------------------------------
 #
-# A tag is announced by its success file (Java: `SuccessFileTagCallback`), and by a partition in the
-# catalog (Java: `AddPartitionTagCallback`), each if the table has it enabled.
+# A tag is announced by its success file (Java: `SuccessFileTagCallback`), by a partition in the
+# catalog (Java: `AddPartitionTagCallback`), and in Iceberg's metadata, each if the table has it.
 
 
 def _success_file(table: FileStoreTable, name: str) -> str:
@@ -253,13 +255,14 @@ def _success_file(table: FileStoreTable, name: str) -> str:
 
 
 def announce_tag(table: FileStoreTable, name: str, now_millis: int) -> None:
-    """Write the success file of the tag, and add its partition."""
+    """Write the success file of the tag, add its partition, and publish it for Iceberg."""
     if table.options.value(TAG_CREATE_SUCCESS_FILE):
         content = {"creationTime": now_millis, "modificationTime": now_millis}
         table.io.overwrite(_success_file(table, name), json.dumps(content).encode())
     key = table.options.value(TAG_TO_PARTITION)
     if key is not None and table.partition_registry is not None:
         table.partition_registry.add([{key: name}])
+    synchronise_tags(table)
 
 
 def is_unannounced(table: FileStoreTable, name: str) -> bool:
@@ -276,9 +279,10 @@ def is_unannounced(table: FileStoreTable, name: str) -> bool:
 
 
 def withdraw_tag(table: FileStoreTable, name: str) -> None:
-    """Delete the success file, and drop the partition; before the tag, which they announce."""
+    """Undo `announce_tag`; before the tag is deleted."""
     if table.options.value(TAG_CREATE_SUCCESS_FILE):
         table.io.delete(_success_file(table, name))
     key = table.options.value(TAG_TO_PARTITION)
     if key is not None and table.partition_registry is not None:
         table.partition_registry.drop([{key: name}])
+    synchronise_tags(table, without=(name,))

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.file_io import map_parallel
+from paimon_core.io.file_io import FileIO, map_parallel
 from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta
 from paimon_core.manifest.entry_columns import Column, EntryColumns, Partitions, columns_of
@@ -25,7 +25,7 @@ from paimon_core.scan.manifests import (
 from paimon_core.snapshot.snapshot import Snapshot
 
 MOST_OBJECTS: Final = 5_000
-"""Up to so many entries, manifests are decoded into objects, which other readers of them share."""
+"""Up to this many entries, manifests are decoded into objects, which other readers share."""
 _MOST_EXPECTED: Final = 10_000_000
 """Room for more entries is made only as they come."""
 
@@ -52,9 +52,12 @@ def entry_columns(
 ) -> Iterator[EntryColumns]:
     """Yield the entries of the manifests in order, ADD and DELETE, some ten thousand together.
 
+    The first part has no rows, so that the columns are known where there are no entries.
+
     Manifests of a remote store are read side by side.  Errors as in `scan_columns`.
     """
     wanted, metas = tuple(numbers), list(manifests)
+    yield columns_of((), partitions, wanted)
     if _entries(metas) > MOST_OBJECTS:
         for decoded in decode_columns(_raw_manifests(table, metas), partitions, wanted):
             yield decoded.columns
@@ -84,6 +87,15 @@ def chosen_files(
         wanted = choose(columns_of(entries, partitions, ()))
         found += (e for e, is_wanted in zip(entries, wanted, strict=True) if is_wanted)
     return live_entries(found)
+
+
+def read_chosen(
+    io: FileIO, path: str, partitions: Partitions, choose: Callable[[EntryColumns], Column]
+) -> list[ManifestEntry]:
+    """Return the chosen entries of one manifest as objects; errors as `read_manifest`."""
+    raw = RawManifest(read_whole(io, path), lambda: read_manifest(io, path))
+    decoded = decode_columns([raw], partitions, ())
+    return [e for d in decoded for e in d.entries(np.flatnonzero(choose(d.columns)))]
 
 
 def _entries(manifests: Iterable[ManifestFileMeta]) -> int:

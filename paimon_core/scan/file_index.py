@@ -8,19 +8,17 @@ apply, for example because the column has changed its type.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.file_index.evaluate import rows_that_may_match
+from paimon_core.index.file_index.writer import INDEX_SUFFIX
 from paimon_core.io.file_io import map_parallel
 from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
 from paimon_core.options import FILE_INDEX_READ_ENABLED
 from paimon_core.predicate import Predicate, conjunction, fields_of, renamed, split_conjuncts
 from paimon_core.schema.table_schema import TableSchema
-
-INDEX_SUFFIX: Final = ".index"
 
 
 def reads_file_indexes(table: FileStoreTable) -> bool:

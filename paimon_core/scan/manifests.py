@@ -40,9 +40,9 @@ def changelog_manifests(table: FileStoreTable, snapshot: Snapshot) -> list[Manif
 
 def manifest_list(table: FileStoreTable, snapshot: Snapshot, name: str) -> list[ManifestFileMeta]:
     """Return the manifests in list `name`; CorruptTable if it is missing or unreadable."""
-    path = table.paths.manifest(name)
+    cache, path = table.manifests, table.paths.manifest(name)
     try:
-        return table.manifests.get_list(name, lambda: read_manifest_list(table.io, path))
+        return cache.get_list(name, lambda: read_manifest_list(table.io, path, cache.seen_lists))
     except FileNotFoundError as e:
         raise missing_metadata(table, path, snapshot.id) from e
 

@@ -43,7 +43,7 @@ _DEFAULT_MODES: Final = (
     ((_CREATION_TIME,), "from-creation-timestamp"),
     ((_BETWEEN, _BETWEEN_TIME, _AUTO_TAG), "incremental"),
 )
-# Mode -> the options of which exactly one must be set, and those that must not be set.
+# Mode -> options (exactly one must be set), and the options that must not be set.
 _RULES: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "from-timestamp": ((_MILLIS, _TIMESTAMP), (_SNAPSHOT, _FILE_TIME, _TAG, *_INCREMENTAL)),
     "from-snapshot": (

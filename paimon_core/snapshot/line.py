@@ -94,7 +94,7 @@ class NewestWatch:
         except NotFound as e:
             return e.message
         if now is None:
-            return f"table {self.snapshots.table} has no snapshot any more"
+            return f"table {self.snapshots.table} no longer has a snapshot"
         if now.id < seen.id:
             return f"snapshot {seen.id} was removed: the newest is {now.id}"
         there = now if now.id == seen.id else self.snapshots.get_or_none(seen.id)

@@ -1,8 +1,8 @@
 """Partitions that a table's catalog keeps for other engines (Java: `table/PartitionModification`).
 
-Hive finds the partitions of a table in the metastore, so whoever adds or drops one in Paimon does it
-there too: with `metastore.partitioned-table` each partition, with `metastore.tag-to-partition` each
-tag as a partition of an unpartitioned table.
+Hive finds the partitions of a table in the metastore, so a client that adds or drops one in Paimon
+does it there too: with `metastore.partitioned-table` each partition, with
+`metastore.tag-to-partition` each tag as a partition of an unpartitioned table.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta, SimpleStats
 from paimon_core.scan.manifests import manifest_list, read_entries
@@ -15,7 +16,7 @@ from paimon_core.types.binary_row import decode_row
 from paimon_core.types.data_types import AtomicType, DataField, DataType, RowType, TypeRoot
 from paimon_core.types.datetimes import local_date_time_text
 from paimon_core.types.decimals import from_unscaled
-from paimon_core.types.text import json_value
+from paimon_core.types.json_values import json_value
 
 Json = dict[str, Any]
 
@@ -78,8 +79,15 @@ def describe_entry(table: FileStoreTable, entry: ManifestEntry, *, stats: bool =
         names = f.value_stats_cols
         if names is None:
             names = f.write_cols or schema.names
-        fields = tracked_schema(schema).row_type.project(names).fields
-        described["value_stats"] = describe_stats(fields, f.value_stats)
+        row_type = tracked_schema(schema).row_type
+        if unknown := [name for name in names if row_type.get(name) is None]:
+            raise CorruptTable(
+                f"file {f.file_name} has statistics of column {unknown[0]!r}, which schema "
+                f"{f.schema_id} does not have",
+                table=table.name,
+                file=table.paths.schema(f.schema_id),
+            )
+        described["value_stats"] = describe_stats(row_type.project(names).fields, f.value_stats)
     return described
 
 

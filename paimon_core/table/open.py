@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from paimon_core.errors import InvalidArgument, NotFound, PaimonError
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.iceberg.settings import iceberg_folder
 from paimon_core.io.confined import ConfinedFileIO
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.open import open_file_io
@@ -63,6 +64,7 @@ def open_table(
         identifier,
         branch=branch,
         dynamic_options=dynamic_options,
+        location=f"{warehouse.rstrip('/')}/{database}.db/{name}",
     )
 
 
@@ -76,12 +78,13 @@ def open_table_at(
     snapshot_commit: SnapshotCommit | None = None,
     partition_registry: PartitionRegistry | None = None,
     versions: VersionManagement | None = None,
+    location: str | None = None,
 ) -> FileStoreTable:
     """The table whose folder is `root`; errors as in `open_table`.
 
     `snapshot_commit` is the part that the table's catalog takes in commits, if it takes one;
     `partition_registry` its partitions for other engines, if it keeps them; `versions` its part in
-    changes of the history.
+    changes of the history; `location` the root as the catalog spells it.
     """
     chosen = branch or MAIN_BRANCH
     bare = TablePaths(root=root, branch=chosen)
@@ -96,7 +99,9 @@ def open_table_at(
         )
     schema = latest.with_options(dynamic_options or {})
     boundary = Boundary(root, declared_roots(schema.options), schemas.declared_roots)
-    io = ConfinedFileIO(io, boundary)
+    beside = iceberg_folder(root, schema.options)
+    changeable = replace(boundary, declared=(*boundary.declared, beside)) if beside else boundary
+    io = ConfinedFileIO(io, changeable)
     if snapshot_commit is not None and snapshot_commit.owner is not None:
         io = CatalogOwnedFileIO(io, root, snapshot_commit)
     paths = table_paths(root, schema.partition_type, schema.options, branch=chosen, limits=boundary)
@@ -115,6 +120,7 @@ def open_table_at(
         consumers=ConsumerStore(io, paths, name),
         partition_registry=partition_registry,
         versions=versions,
+        location=location,
         dynamic_options=dict(dynamic_options or {}),
     )
     return replace(table, schema=replace(schema, signed_zeros=_has_signed_zeros(table)))

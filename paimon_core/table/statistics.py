@@ -22,14 +22,18 @@ from paimon_core.io.read_retry import read_whole
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.cast_text import java_to_string, parse_text
-from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
+from paimon_core.types.data_types import (
+    BINARY_TYPES,
+    CHARACTER_TYPES,
+    AtomicType,
+    DataType,
+    TypeRoot,
+)
 from paimon_core.types.sql import type_to_sql
 
 STATISTICS_PREFIX: Final = "stat-"
 
 _PLAIN_INTEGERS: Final = (TypeRoot.DATE, TypeRoot.TIME)
-_TEXTS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
-_WITHOUT_TEXT: Final = (TypeRoot.BINARY, TypeRoot.VARBINARY)
 _NUMBERS: Final = {
     "distinctCount": "distinct_count",
     "nullCount": "null_count",
@@ -179,7 +183,7 @@ def value_to_text(value: object, data_type: DataType) -> str:
     t = _with_text(data_type)
     if t.kind in _PLAIN_INTEGERS:
         return str(value)
-    if t.kind in _TEXTS:
+    if t.kind in CHARACTER_TYPES:
         return str(value)
     if t.kind is TypeRoot.DECIMAL:
         return format(cast("Decimal", value), "f")
@@ -191,13 +195,13 @@ def value_from_text(text: str, data_type: DataType) -> Any:
     t = _with_text(data_type)
     if t.kind in _PLAIN_INTEGERS:
         return int(text)
-    if t.kind in _TEXTS:
+    if t.kind in CHARACTER_TYPES:
         return text
     return parse_text(text, t)
 
 
 def _with_text(data_type: DataType) -> AtomicType:
-    if not isinstance(data_type, AtomicType) or data_type.kind in _WITHOUT_TEXT:
+    if not isinstance(data_type, AtomicType) or data_type.kind in BINARY_TYPES:
         raise UnsupportedFeature(f"minimum and maximum of {type_to_sql(data_type)} in statistics")
     return data_type
 

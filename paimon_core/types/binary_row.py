@@ -26,6 +26,7 @@ from typing import Any, Final, cast
 from paimon_core.errors import UNREADABLE, CorruptTable, InvalidArgument, UnsupportedFeature
 from paimon_core.types.arrow import map_types
 from paimon_core.types.data_types import (
+    TIMESTAMP_TYPES,
     ArrayType,
     AtomicType,
     DataType,
@@ -67,7 +68,6 @@ _FIXED: Final = {
     TypeRoot.FLOAT: struct.Struct("<f"),
     TypeRoot.DOUBLE: struct.Struct("<d"),
 }
-_TIMESTAMPS: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _OF_ANY_SIZE: Final = frozenset(
     {
         TypeRoot.CHAR,
@@ -207,7 +207,7 @@ def _room_for_null(data_type: DataType) -> int:
     if isinstance(data_type, AtomicType):
         if data_type.kind is TypeRoot.DECIMAL and (data_type.precision or 0) > COMPACT_PRECISION:
             return 16
-        if data_type.kind in _TIMESTAMPS and not is_compact_timestamp(data_type):
+        if data_type.kind in TIMESTAMP_TYPES and not is_compact_timestamp(data_type):
             return 8
     return 0
 

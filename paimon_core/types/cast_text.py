@@ -11,6 +11,7 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.types import datetimes
 from paimon_core.types.arrow import map_types
 from paimon_core.types.data_types import (
+    INTEGER_BOUNDS,
     ArrayType,
     AtomicType,
     DataType,
@@ -20,15 +21,9 @@ from paimon_core.types.data_types import (
 )
 from paimon_core.types.decimals import fit
 from paimon_core.types.java_numbers import parse_decimal, parse_float
+from paimon_core.types.partition_text import epoch_to_nanos, is_numeric, parse_boolean, sql_text
 from paimon_core.types.sql import type_to_sql
-from paimon_core.types.text import epoch_to_nanos, is_numeric, parse_boolean, sql_text
 
-_INTEGER_LIMITS: Final = {
-    TypeRoot.TINYINT: 2**7,
-    TypeRoot.SMALLINT: 2**15,
-    TypeRoot.INT: 2**31,
-    TypeRoot.BIGINT: 2**63,
-}
 _INTEGER: Final = re.compile(r"([+-]?)(\d*)(?:\.\d*)?", re.ASCII)
 
 
@@ -93,7 +88,7 @@ def _parse_atomic(text: str, t: AtomicType, zone: tzinfo) -> Any:
             number = _or_fail(parse_decimal(text), text)
             return fit(number, t.precision or 0, t.scale or 0)
         case TypeRoot.TINYINT | TypeRoot.SMALLINT | TypeRoot.INT | TypeRoot.BIGINT:
-            return _parse_integer(text, _INTEGER_LIMITS[t.kind])
+            return _parse_integer(text, INTEGER_BOUNDS[t.kind])
         case TypeRoot.FLOAT:
             return _or_fail(parse_float(text, single=True), text)
         case TypeRoot.DOUBLE:

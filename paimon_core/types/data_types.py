@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Final
 
 
 class TypeRoot(StrEnum):
@@ -59,6 +60,20 @@ class TypeRoot(StrEnum):
 
 MAX_LENGTH = 2**31 - 1
 """The length of STRING and BYTES: VARCHAR and VARBINARY of the maximum length."""
+
+
+CHARACTER_TYPES: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
+BINARY_TYPES: Final = (TypeRoot.BINARY, TypeRoot.VARBINARY)
+INTEGER_TYPES: Final = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
+FLOAT_TYPES: Final = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+TIMESTAMP_TYPES: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+INTEGER_BOUNDS: Final = {
+    TypeRoot.TINYINT: 2**7,
+    TypeRoot.SMALLINT: 2**15,
+    TypeRoot.INT: 2**31,
+    TypeRoot.BIGINT: 2**63,
+}
+"""Values of an integer type are at least the negative bound and less than the bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

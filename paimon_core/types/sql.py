@@ -398,7 +398,7 @@ class _Parser:
             length = self.integer()
             self.need(")")
         if not 1 <= length <= MAX_LENGTH:
-            self.fail(f"the length of {root} must lie between 1 and {MAX_LENGTH}")
+            self.fail(f"the length of {root} must be between 1 and {MAX_LENGTH}")
         return AtomicType(kind=root, length=length)
 
     def decimal(self) -> DataType:
@@ -409,9 +409,9 @@ class _Parser:
                 scale = self.integer()
             self.need(")")
         if not 1 <= precision <= MAX_DECIMAL_PRECISION:
-            self.fail(f"the precision of DECIMAL must lie between 1 and {MAX_DECIMAL_PRECISION}")
+            self.fail(f"the precision of DECIMAL must be between 1 and {MAX_DECIMAL_PRECISION}")
         if scale > precision:
-            self.fail(f"the scale of DECIMAL must lie between 0 and its precision, {precision}")
+            self.fail(f"the scale of DECIMAL must be between 0 and its precision, {precision}")
         return AtomicType(kind=TypeRoot.DECIMAL, precision=precision, scale=scale)
 
     def time(self, word: str) -> DataType:
@@ -420,7 +420,7 @@ class _Parser:
             precision = self.integer()
             self.need(")")
         if precision > MAX_TIME_PRECISION:
-            self.fail(f"the precision of {word} must lie between 0 and {MAX_TIME_PRECISION}")
+            self.fail(f"the precision of {word} must be between 0 and {MAX_TIME_PRECISION}")
         if root is TypeRoot.TIMESTAMP and self.eat_words("WITH", "LOCAL", "TIME", "ZONE"):
             root = TypeRoot.TIMESTAMP_LTZ
         elif root is not TypeRoot.TIMESTAMP_LTZ:

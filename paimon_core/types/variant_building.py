@@ -273,7 +273,7 @@ class Reader:
         end = self._integer(data, 1 + width * (2 + key_id), width)
         first = 1 + width * (2 + count)
         if start > end or first + end > len(data):
-            raise corrupt("a key lies outside its metadata")
+            raise corrupt("a key is outside its metadata")
         return data[first + start : first + end].decode("utf-8", "replace")
 
     def fields(self, at: int) -> list[tuple[str, int]]:
@@ -348,7 +348,7 @@ class Reader:
 
     def _check(self, end: int) -> None:
         if end > len(self.value):
-            raise corrupt("a part lies outside of it")
+            raise corrupt("a part is outside of it")
 
     @staticmethod
     def _integer(data: bytes, at: int, width: int) -> int:
@@ -415,7 +415,7 @@ def _assembled(row: Mapping[str, Any] | None, metadata: bytes, keys: Keys) -> by
 
 @dataclass(frozen=True, slots=True)
 class Float:
-    """A FLOAT, which Python does not tell from a DOUBLE."""
+    """A FLOAT, which Python does not distinguish from a DOUBLE."""
 
     value: float
 

@@ -280,10 +280,7 @@ class RollingKeyValueWriter(_RollingWriter):
         self._rows += batch.num_rows
         kinds = fixed_values(batch.column(VALUE_KIND), np.int8)
         self._deletes += int(np.isin(kinds, _RETRACTS).sum())
-        bounds = pc.min_max(batch.column(SEQUENCE_NUMBER))
-        low, high = bounds["min"].as_py(), bounds["max"].as_py()
-        self._min_sequence = low if self._min_sequence is None else min(self._min_sequence, low)
-        self._max_sequence = max(self._max_sequence, high)
+        self._see_sequence(batch.column(SEQUENCE_NUMBER))
         if self._min_key is None:
             self._min_key = self._key(batch.slice(0, 1))
         self._last = batch.slice(batch.num_rows - 1)
@@ -307,6 +304,14 @@ class RollingKeyValueWriter(_RollingWriter):
             file_source=self._source,
             value_stats_cols=value_cols,
         )
+
+    def _see_sequence(self, numbers: pa.Array) -> None:
+        bounds = pc.min_max(numbers)
+        self._widen_sequence(bounds["min"].as_py(), bounds["max"].as_py())
+
+    def _widen_sequence(self, low: int, high: int) -> None:
+        self._min_sequence = low if self._min_sequence is None else min(self._min_sequence, low)
+        self._max_sequence = max(self._max_sequence, high)
 
     def _key(self, row: pa.RecordBatch | None) -> bytes:
         assert row is not None

@@ -11,15 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 from typing import Any, Final
 
 import pyarrow as pa
 
-from paimon_core.format.data_format import compression_of, open_assembler, parquet_zstd_level
-from paimon_core.format.dictionary_choice import leaves
+from paimon_core.format.data_format import open_assembler, parquet_zstd_level
 from paimon_core.format.parquet.assembler import (
-    COPIED_CODECS,
     ChunkSource,
     ParquetAssembler,
     encoded,
@@ -28,10 +25,17 @@ from paimon_core.format.parquet.chunks import StoredColumn, StoredGroup, joined,
 from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
 from paimon_core.format.stored_file import StoredFile
 from paimon_core.options import Options
-from paimon_core.types.arrow import arrow_type
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_core.write.data_file_writer import RollingAppendWriter
 from paimon_core.write.file_layout import append_layout, small_file_size
+from paimon_core.write.page_splice import (
+    PageSplice,
+    StoredRange,
+    is_better_ended,
+    leaf_ranges,
+    takes_known,
+)
+from paimon_core.write.splice_writer import copied_codec
 
 DECODED_BYTES: Final = 4 * ROW_GROUP_BYTES
 """The limit in Arrow bytes for columns that are decoded for one row group."""
@@ -52,12 +56,7 @@ class _Known:
 
 def copied_compression(options: Options) -> str | None:
     """Return the compression of the table's Parquet files; None if their pages cannot be copied."""
-    layout = append_layout(options)
-    if layout.file_format != "parquet":
-        return None
-    compression = compression_of("parquet", layout.compression, options).lower()
-    compression = "none" if compression == "uncompressed" else compression
-    return compression if compression in COPIED_CODECS else None
+    return copied_codec(append_layout(options), options)
 
 
 def are_large(pages: int, rows: int, unpacked: int) -> bool:
@@ -105,11 +104,40 @@ class RollingPageWriter(RollingAppendWriter):
         if writer.bytes_written() >= self._target:
             self._finish()
 
+    def take_rows(self, stored: StoredRange) -> None:
+        """Add some rows of a row group, most of them as its pages.
+
+        Raises CorruptTable as `take_over` does.
+        """
+        if self._writer is not None and self._is_better_ended(stored.size):
+            self._finish()
+        writer = self._writer or self._open()
+        assert isinstance(writer, ParquetAssembler)
+        leading = writer.held(stored.leading_bytes)
+        splice = PageSplice(
+            self._schema.row_type, self._compression, parquet_zstd_level(self._schema.options)
+        )
+        chunks = splice.chunks(leading, stored, self)
+        rows = len(stored.rows)
+        writer.take_over(sum(b.num_rows for b in leading) + rows, chunks)
+        self._rows += rows
+        self._next += rows
+        if writer.bytes_written() >= self._target:
+            self._finish()
+
+    def knows(self, number: int, pages: StoredColumn) -> bool:
+        """Take the statistics of copied pages of a column (`ColumnSink`)."""
+        field = self._schema.row_type.fields[number]
+        return takes_known(self._stats.collector, number, field, pages)
+
+    def sees(self, number: int, values: pa.Array) -> None:
+        """Take decoded values of a column (`ColumnSink`)."""
+        self._stats.collector.update_column(number, values)
+
     @cached_property
     def _leaves(self) -> list[range]:
         """Return the leaf columns of the file for each column."""
-        counts = [_leaf_count(f) for f in self._schema.row_type.fields]
-        return [range(end - n, end) for n, end in zip(counts, accumulate(counts), strict=True)]
+        return leaf_ranges(self._schema.row_type)
 
     @property
     def _compression(self) -> str:
@@ -126,16 +154,14 @@ class RollingPageWriter(RollingAppendWriter):
         )
 
     def _is_better_ended(self, more: int) -> bool:
-        """Return whether to end the file before `more` bytes are added.
-
-        True if it is large enough, and would then exceed the target by more than it falls short
-        now.
-        """
+        """Return whether to end the file before `more` bytes are added."""
         assert self._writer is not None
-        written = self._writer.bytes_written()
-        if written < small_file_size(self._schema.options, primary_key=False):
-            return False  # or the next compaction would rewrite it again
-        return written + more - self._target > self._target - written
+        return is_better_ended(
+            self._writer.bytes_written(),
+            more,
+            target=self._target,
+            small=small_file_size(self._schema.options, primary_key=False),
+        )
 
     def _known(self, number: int, parts: Sequence[StoredRows]) -> _Known | None:
         """Return the statistics of a copied column; None if it must be decoded."""
@@ -150,7 +176,7 @@ class RollingPageWriter(RollingAppendWriter):
         nulls, low, high = joined(columns[0], field.type)
         if nulls is None:
             return None
-        if not collector.wants_bounds(number) or nulls == sum(c.values for c in columns[0]):
+        if not collector.wants_bounds(number) or nulls == sum(c.values or 0 for c in columns[0]):
             return _Known(nulls)
         assert isinstance(field.type, AtomicType)  # other types have no bounds
         if low is not None and high is not None:
@@ -207,12 +233,8 @@ class RollingPageWriter(RollingAppendWriter):
 def _can_be_one(chunks: Sequence[StoredColumn]) -> bool:
     """Return whether the chunks can, and should, be concatenated."""
     return not any(c.has_dictionary for c in chunks) and are_large(
-        len(chunks), sum(c.values for c in chunks), sum(c.uncompressed for c in chunks)
+        len(chunks), sum(c.values or 0 for c in chunks), sum(c.uncompressed or 0 for c in chunks)
     )
-
-
-def _leaf_count(field: DataField) -> int:
-    return sum(1 for _ in leaves(field.name, pa.nulls(0, arrow_type(field.type))))
 
 
 def _bounds_of_files(

@@ -42,12 +42,12 @@ class SystemPartition(InputPartition):
 
 
 def row_type_of(options: SourceOptions) -> RowType:
-    """The columns of a read: those of the table or system table, or the option `columns`' alone."""
+    """The columns of a read: those of the option `columns`, else all of the table or system table."""
     table = options.open_table()
     try:
         scan = batch_scan_of(table, zone=options.zone)
     except (InvalidArgument, NotFound):
-        # A stream may start where no batch does; a batch fails for the same reason in its reader.
+        # A stream accepts more start options than a batch; the reader of a batch rejects them.
         scan = BatchScan(table=table)
     row_type = _system_type(scan, options.system_table, options.zone)
     columns = options.columns
@@ -75,7 +75,7 @@ def _projected(row_type: RowType, columns: Iterable[str], table: str) -> RowType
 
 
 def checked_columns(schema: StructType, row_type: RowType, table: str) -> tuple[str, ...]:
-    """The columns that Spark asks for; InvalidArgument if it wants other types than there are."""
+    """The columns that Spark asks for; InvalidArgument if their types differ from the table's."""
     wanted = _projected(row_type, schema.fieldNames(), table)
     for field, own in zip(schema.fields, spark_schema(wanted).fields, strict=True):
         if field.dataType != own.dataType:
@@ -101,7 +101,7 @@ class PaimonBatchReader(DataSourceReader):
         self._predicate: Predicate | None = None
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """The filters that Spark has to apply itself: those without an equal among predicates."""
+        """The filters that Spark has to apply itself, because no predicate is equal to them."""
         self._predicate, left = push(filters, self._row_type)
         return left
 
@@ -111,7 +111,7 @@ class PaimonBatchReader(DataSourceReader):
             return [SystemPartition(self._scan, self._system)]
         tasks = plan_batch(self._scan, predicate=self._predicate, zone=self._zone)
         packs = pack_tasks(tasks, parallelism=os.cpu_count() or 1)
-        # Without a partition Spark would make one up, and give it to read().
+        # Without partitions, Spark would pass an invented one to read().
         return [TaskPartition(p) for p in packs] or [TaskPartition(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -63,6 +63,13 @@ class PaimonBatchWriter(DataSourceArrowWriter):
         self._user = options.text("commit-user") or self._env.new_uuid()
         self._shuffled = options.flag("write.shuffled")
         self._overwrite = overwrite
+        self._tasks = TaskWriter(
+            table=table,
+            env=self._env,
+            user=self._user,
+            overwrite=overwrite,
+            shuffled=self._shuffled,
+        )
         self._partition = options.overwritten_partition(table)
         if self._partition and (not overwrite or options.overwrites_dynamically):
             raise InvalidArgument(
@@ -74,13 +81,7 @@ class PaimonBatchWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """The files of one task."""
-        return TaskWriter(
-            table=self._table,
-            env=self._env,
-            user=self._user,
-            overwrite=self._overwrite,
-            shuffled=self._shuffled,
-        ).write(iterator)
+        return self._tasks.write(iterator)
 
     def commit(self, messages: Messages) -> None:
         """One snapshot of all that the tasks wrote; a second one if that makes compaction due."""
@@ -96,14 +97,14 @@ class PaimonBatchWriter(DataSourceArrowWriter):
         except CommitStateUnknown:
             raise
         except Exception:
-            # Something after the commit may have failed as well.
+            # The failure may also have happened after the commit.
             if not self._is_committed():
                 self._marker.clear()
             raise
         self._marker.clear()
 
     def abort(self, messages: Messages) -> None:
-        """Delete the files of the tasks, unless a commit may have taken them in."""
+        """Delete the files of the tasks, unless a commit may refer to them."""
         if self._marker.is_there or self._is_committed():
             log.warning(
                 "table=%s the outcome of the commit is unknown: no file is deleted",

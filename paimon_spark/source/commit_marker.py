@@ -1,4 +1,4 @@
-"""Remembers across processes of the driver that a commit was begun.
+"""Records for all processes of the driver that a commit was started.
 
 Spark runs `commit` and `abort` in processes of their own, and calls `abort` too when `commit` failed.
 Files of a commit whose outcome is unknown must stay.  So a commit leaves a marker, a local file,
@@ -26,14 +26,14 @@ class CommitMarker:
         return Path(tempfile.gettempdir()) / f"paimon-commit-{name}"
 
     def begin(self) -> None:
-        """The commit may exist from now on."""
+        """Record that the commit may exist from now on."""
         self._path.touch()
 
     def clear(self) -> None:
-        """The commit certainly does not exist, or it certainly does and Spark knows it."""
+        """Remove the marker: the outcome of the commit is known."""
         self._path.unlink(missing_ok=True)
 
     @property
     def is_there(self) -> bool:
-        """Whether a commit was begun, and nobody knows how it ended."""
+        """Whether a commit was started and its outcome is unknown."""
         return self._path.exists()

@@ -25,7 +25,7 @@ class PaimonDataSource(DataSource):
         return "paimon"
 
     def schema(self) -> StructType:
-        """The columns that a read gives.
+        """The columns of a read.
 
         Spark asks the same for batches and streams: the columns are the same for both.
         """

@@ -48,7 +48,11 @@ def shuffled(df: DataFrame, options: Mapping[str, str]) -> DataFrame:
     `options` say which table, as for the source.  With the option `write.shuffled` the writer
     relies on it.
     """
-    table = SourceOptions.of(options).open_table()
+    return shuffled_for(df, SourceOptions.of(options).open_table())
+
+
+def shuffled_for(df: DataFrame, table: FileStoreTable) -> DataFrame:
+    """The rows for a table, those of a bucket in one partition."""
     partition_keys = list(table.schema.partition_keys)
     match table.bucket_mode:
         case BucketMode.FIXED:

@@ -15,7 +15,15 @@ from typing import Any, Final
 from pyspark.sql import datasource as ds
 
 from paimon_core.predicate import And, Leaf, Op, Or, Predicate, conjunction, negate
-from paimon_core.types.data_types import AtomicType, RowType, TypeRoot
+from paimon_core.types.data_types import (
+    BINARY_TYPES,
+    CHARACTER_TYPES,
+    FLOAT_TYPES,
+    INTEGER_TYPES,
+    AtomicType,
+    RowType,
+    TypeRoot,
+)
 
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - wall clock times
 _COMPARISONS: Final[dict[type[ds.Filter], Op]] = {
@@ -30,21 +38,17 @@ _TEXTS: Final[dict[type[ds.Filter], Op]] = {
     ds.StringEndsWith: Op.ENDS_WITH,
     ds.StringContains: Op.CONTAINS,
 }
-_INTEGERS: Final = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
-_FLOATS: Final = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
-_STRINGS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
-_BYTES: Final = (TypeRoot.BINARY, TypeRoot.VARBINARY)
 _MICRO: Final = timedelta(microseconds=1)
 
 
 class _Untranslated(Exception):
-    """The filter has no equal among predicates."""
+    """No predicate is equal to the filter."""
 
 
 def push(
     filters: Sequence[ds.Filter], row_type: RowType
 ) -> tuple[Predicate | None, list[ds.Filter]]:
-    """What all translated filters together ask of a row, and the filters left to Spark."""
+    """The conjunction of all translated filters, and the filters left to Spark."""
     pushed: list[Predicate] = []
     left: list[ds.Filter] = []
     for f in filters:
@@ -57,7 +61,7 @@ def push(
 
 
 def predicate_of(f: ds.Filter, row_type: RowType) -> Predicate | None:
-    """The predicate that is true for exactly the rows that Spark's filter is; None if none is."""
+    """The predicate that selects exactly the rows of Spark's filter; None without filters."""
     try:
         return _predicate(f, row_type)
     except _Untranslated:
@@ -85,7 +89,7 @@ def _predicate(f: ds.Filter, row_type: RowType) -> Predicate:
             return Leaf(Op.IS_NULL, name)
         return _compared(Op.EQ, name, _literal(f.value, data_type))
     text = _TEXTS.get(type(f))
-    if text is not None and data_type.kind in _STRINGS:
+    if text is not None and data_type.kind in CHARACTER_TYPES:
         return Leaf(text, name, (_literal(getattr(f, "value", None), data_type),))
     op = _COMPARISONS.get(type(f))
     if op is None:
@@ -94,7 +98,7 @@ def _predicate(f: ds.Filter, row_type: RowType) -> Predicate:
 
 
 def _negated(f: ds.Filter, row_type: RowType) -> Predicate:
-    """`NOT f`, which is not true either where `f` is null."""
+    """`NOT f`, which is also not true where `f` is null."""
     if isinstance(f, ds.Not):
         return _predicate(f.child, row_type)
     if isinstance(f, ds.EqualNullSafe) and f.value is not None:
@@ -126,17 +130,17 @@ def _compared(op: Op, name: str, literal: Any) -> Predicate:
 
 
 def _literal(value: Any, t: AtomicType) -> Any:
-    """The value in internal form; _Untranslated for what is not a value of the type."""
+    """The value in internal form; raises _Untranslated if it is not a value of the type."""
     is_int = isinstance(value, int) and not isinstance(value, bool)
-    if t.kind in _INTEGERS and is_int:
+    if t.kind in INTEGER_TYPES and is_int:
         return value
     if t.kind is TypeRoot.TIME and is_int:
         return value
-    if t.kind in _FLOATS and isinstance(value, float):
+    if t.kind in FLOAT_TYPES and isinstance(value, float):
         return value
-    if t.kind in _STRINGS and isinstance(value, str):
+    if t.kind in CHARACTER_TYPES and isinstance(value, str):
         return value
-    if t.kind in _BYTES and isinstance(value, bytes | bytearray):
+    if t.kind in BINARY_TYPES and isinstance(value, bytes | bytearray):
         return bytes(value)
     if t.kind is TypeRoot.BOOLEAN and isinstance(value, bool):
         return value

@@ -1,10 +1,10 @@
 """A local copy of some columns of a table, by key, which follows the table's stream.
 
-Rows are in a temporary SQLite database: up to `memory` bytes of its pages are in memory, the rest in a
-file that goes with the process.  The copy is made of a snapshot, and then of the changes that a stream
-reads.  It is made again where changes do not say what a row has become: after an overwrite, a rollback,
-a change of the schema or a gap in the snapshots, and with each commit to tables that merge in a way of
-their own and keep no changelog.
+Rows are in a temporary SQLite database: up to `memory` bytes of its pages are in memory, the rest
+in a file that is deleted with the process.  The copy is made of a snapshot, and then of the changes
+that a stream reads.  It is made again where changes do not say what a row has become: after an
+overwrite, a rollback, a change of the schema or a gap in the snapshots, and with each commit to
+tables that merge in a way of their own and keep no changelog.
 
 Java: `flink/lookup/FileStoreLookupFunction`, `FullCacheLookupTable`.
 """
@@ -64,7 +64,7 @@ class LookupCache:
     _schema: pa.Schema | None = None
 
     def refresh(self, every_seconds: float) -> None:
-        """Take in what was committed, unless that was done in the last `every_seconds`."""
+        """Apply new commits, unless that happened in the last `every_seconds`."""
         with self._lock:
             now = time.monotonic()
             if self.checked is not None and now - self.checked < every_seconds:
@@ -74,7 +74,9 @@ class LookupCache:
             self.checked = now
 
     def find(self, keys: Sequence[pa.Array]) -> tuple[pa.Array, list[pa.Array]]:
-        """The places of the keys that there are rows for, once for each row; and their columns."""
+        """The positions of the keys that have rows, once for each row, and the columns of these
+        rows.
+        """
         with self._lock:
             assert self._database is not None
             assert self._schema is not None
@@ -102,7 +104,7 @@ class LookupCache:
     # --- following the table ---
 
     def _follows(self) -> bool:
-        """Whether the changes since the last time were taken in; False: load all rows."""
+        """Apply the changes since the last time; False if all rows must be loaded again."""
         if self._stream is None or self._seen is None:
             return False
         table = self._stream.table
@@ -120,7 +122,7 @@ class LookupCache:
         if any(not self._is_followed(n) for n in range(last + 1, latest.id + 1)):
             return False
         assert self._database is not None
-        # Until all is taken in, it is not known what the rows are.
+        # Until all changes are applied, the rows are inconsistent.
         self._seen = None
         with self._database:
             while True:
@@ -129,7 +131,7 @@ class LookupCache:
                     break
                 self._apply(self._stream.read(plan))
         done = (plan.next_snapshot or 1) - 1
-        # The stream passes an overwrite that was committed meanwhile.
+        # The stream skips an overwrite that was committed meanwhile.
         if any(not self._is_followed(n) for n in range(latest.id + 1, done + 1)):
             return False
         self._see(done)
@@ -203,7 +205,7 @@ class LookupCache:
                 if not gone.any():
                     self._database.executemany(put, rows)
                     continue
-                # In their order: a key may go and come back.
+                # In order: a key may be deleted and inserted again.
                 for row, is_gone in zip(rows, np.asarray(gone), strict=True):
                     if not is_gone:
                         self._database.execute(put, row)
@@ -216,7 +218,7 @@ class LookupCache:
         return _stored(column, as_key=as_key)
 
     def close(self) -> None:
-        """Forget all rows."""
+        """Drop all rows."""
         with self._lock:
             self._seen = self._stream = None
             if self._database is not None:
@@ -225,7 +227,7 @@ class LookupCache:
 
 
 def _has_changes(table: FileStoreTable) -> bool:
-    """Whether the table's stream tells what rows have become, not only what was written."""
+    """Whether the table's stream contains the merged rows, not only the written ones."""
     options = table.options
     if not table.has_primary_key or changelog_producer_of(options).has_changelog:
         return True
@@ -240,7 +242,7 @@ def _names(prefix: str, count: int) -> str:
 
 
 def _stored(column: pa.Array, *, as_key: bool = False) -> list[Any]:
-    """What SQLite keeps of the values: numbers, texts and bytes that are equal if they are."""
+    """The values as SQLite keeps them: numbers, texts and bytes with the same equality."""
     t = column.type
     if pa.types.is_floating(t):
         # By their bits, as SQLite has no NaN; as keys both zeros are one.

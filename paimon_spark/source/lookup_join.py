@@ -38,7 +38,7 @@ class Lookup:
     def join(self, rows: DataFrame) -> DataFrame:
         """The rows with the columns of the table, of a batch or a stream.
 
-        InvalidArgument for a column that the rows lack, or have already.
+        InvalidArgument for a missing column, or one that the rows already have.
         """
         missing = [c for c, _ in self.on if c not in rows.columns]
         twice = [c for c in self.added.fieldNames() if c in rows.columns]

@@ -12,7 +12,7 @@ overwrite-partition              "dt=2024-01-31,hr=8": what a static overwrite r
 write.merge-schema               add columns, and widen types, that the rows have
 write.merge-schema.explicit-cast allow casts that may lose data, too
 write.shuffled                   the rows of a bucket are all in one task (`distribution`)
-commit-user                      who commits; a stream keeps it through restarts
+commit-user                      the commit user; a stream keeps it across restarts
 read.changelog                   read the audit log: `rowkind`, and all columns
 read.stream.max*PerTrigger       how much a micro-batch takes: maxFiles, maxBytes, maxRows
 s3.*, s3a.*, fs.*, fsspec.*      for the store
@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfoNotFoundError
 
 from paimon_core.ddl.alter import check_dynamic_options
 from paimon_core.environment import Environment, machine_zone, system_environment
@@ -42,6 +42,7 @@ from paimon_core.table.open import open_table_at, split_identifier
 from paimon_core.table.system.audit_log import AUDIT_LOG
 from paimon_core.table.system.read import split_system_name
 from paimon_core.types.cast import parse_default
+from paimon_core.types.zones import zone_of
 
 _STORE_PREFIXES: Final = ("s3.", "s3a.", "fs.", "fsspec.")
 _OVERWRITE_MODE: Final = "partitionoverwritemode"
@@ -69,13 +70,13 @@ _RATES: Final = "read.stream."
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """The options that were given, by lower-case name."""
+    """The given options, by lower-case name."""
 
     given: Mapping[str, str]
 
     @staticmethod
     def of(options: Mapping[str, str]) -> SourceOptions:
-        """The options, whatever the case of their names."""
+        """The options; their names are case-insensitive."""
         return SourceOptions({k.lower(): v for k, v in options.items()})
 
     def flag(self, key: str) -> bool:
@@ -96,9 +97,9 @@ class SourceOptions:
         if name is None:
             return machine_zone()
         try:
-            return ZoneInfo(name)
+            return zone_of(name)
         except (ZoneInfoNotFoundError, ValueError) as e:
-            raise InvalidArgument(f"option timezone: no time zone is called {name!r}") from e
+            raise InvalidArgument(f"option timezone: unknown time zone {name!r}") from e
 
     @property
     def environment(self) -> Environment:
@@ -140,7 +141,9 @@ class SourceOptions:
 
     @property
     def system_table(self) -> str | None:
-        """The system table that is meant: "snapshots", "audit_log", ...; None for the table."""
+        """The system table of the path or option: "snapshots", "audit_log", ...; None for the
+        table.
+        """
         system = self._location[3]
         if not self.flag("read.changelog"):
             return system
@@ -151,7 +154,7 @@ class SourceOptions:
     def open_table(self, dynamic: Mapping[str, str | None] | None = None) -> FileStoreTable:
         """The table under its newest schema with the options of this read or write, and `dynamic`.
 
-        InvalidArgument for an option that nothing knows, SchemaError for one that cannot change.
+        InvalidArgument for an unknown option, SchemaError for one that cannot change.
         """
         url, name, branch, _ = self._location
         store = {k: v for k, v in self.given.items() if k.startswith(_STORE_PREFIXES)}
@@ -168,12 +171,13 @@ class SourceOptions:
             name,
             branch=branch or named,
             dynamic_options={**table_options, **(dynamic or {})},
+            location=url,
         )
         check_dynamic_options(table.schemas.get(table.schema.id), table_options)
         return table
 
     def _table_options(self) -> dict[str, str | None]:
-        """What is given for the table; a scan option that is given replaces all of the table's."""
+        """The given table options; one given scan option replaces all scan options of the table."""
         given = {
             k: v
             for k, v in self.given.items()
@@ -182,8 +186,8 @@ class SourceOptions:
         for key in unknown_options(given):
             near = similar_name(key)
             raise InvalidArgument(
-                f"option {key!r} is known neither to the source nor to Paimon",
-                next_step="omit it" if near is None else f"perhaps {near} is meant",
+                f"option {key!r} is unknown to the source and to Paimon",
+                next_step="omit it" if near is None else f"did you mean {near}?",
             )
         check_values(given)
         scanned = any(k in SCAN_OPTIONS for k in given)

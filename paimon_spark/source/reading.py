@@ -1,13 +1,15 @@
 """Batch reads as DataFrames that Spark's own Parquet reader feeds where it can.
 
-A source of Spark's Python API hands over rows that Python has read, tells Spark no size and never
-learns which columns are wanted.  Here Spark reads all files that need no merge itself
+A source of Spark's Python API returns rows that Python has read, reports no size and never
+learns which columns are wanted.  Here Spark reads all files that it can itself
 (`parquet_files`): in its JVM, the columns and row groups that it needs, and with a size that it can
-plan joins by.  Python tasks read the rest, merged, and both are one DataFrame.
+plan joins by.  Of files that merge with others, or have deleted rows, it skips the rows that the table
+does not show (`skipped_rows`).  Python tasks read the rest, merged, and both are one DataFrame.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -30,8 +32,9 @@ from paimon_core.table.batch_tasks import (
 )
 from paimon_core.types.data_types import RowType
 from paimon_spark.source.options import SourceOptions
-from paimon_spark.source.parquet_files import ParquetGroup, split_off_parquet
+from paimon_spark.source.parquet_files import Columns, MergedFiles, ParquetFile, readers_of
 from paimon_spark.source.rows import arrow_schema_of, to_spark
+from paimon_spark.source.skipped_rows import SkippedRows, hidden_rows_of, without_hidden
 from paimon_spark.source.spark_types import spark_schema
 
 if TYPE_CHECKING:
@@ -58,7 +61,7 @@ def read(
     """The rows that `format("paimon")` reads with these options, much faster.
 
     `columns` are all that merged reads decode (default: all).  Files without rows that meet `where`
-    are left out; other rows that do not meet it may be there, so filter as well.  The snapshot is that
+    are left out; other rows that do not match may remain, so filter as well.  The snapshot is that
     of this call.  All columns are nullable.  System tables and Spark Connect read as
     `format("paimon")` does.
     """
@@ -83,7 +86,7 @@ def read(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanPlan:
-    """What a batch reads: `groups` by Spark, `rest` by Python tasks.
+    """What a batch reads: `plain` and `merged` by Spark, `rest` by Python tasks.
 
     `size` is the bytes of all files, `rest_size` of those in `rest`.
     """
@@ -92,51 +95,59 @@ class ScanPlan:
     columns: tuple[str, ...]
     predicate: Predicate | None
     zone: tzinfo
-    groups: tuple[ParquetGroup, ...]
+    plain: tuple[ParquetFile, ...]
+    merged: tuple[MergedFiles, ...]
     rest: tuple[BatchTask, ...]
 
     @property
     def rest_size(self) -> int:
-        """Bytes of the files that Python reads; of changes, which are not known, a split's."""
+        """Bytes of the files that Python reads; the size of a split for changes, whose size is
+        unknown.
+        """
         return sum(_bytes(t) for t in self.rest)
 
     @property
     def size(self) -> int:
         """Bytes of all files."""
-        return self.rest_size + sum(g.size for g in self.groups)
+        by_spark = [*self.plain, *(f for m in self.merged for f in m.files)]
+        return self.rest_size + sum(f.size for f in by_spark)
 
 
 def plan_scan(
     scan: BatchScan, *, columns: Sequence[str], predicate: Predicate | None, zone: tzinfo
 ) -> ScanPlan:
-    """Who reads what of these columns; files without rows that meet the predicate are left out."""
+    """Which files Spark and Python read for these columns, without files that the predicate
+    excludes.
+    """
     tasks = plan_batch(scan, predicate=predicate, zone=zone)
-    groups, rest = split_off_parquet(tasks, columns, predicate)
+    readers = readers_of(tasks, columns, predicate)
     return ScanPlan(
         scan=scan,
         columns=tuple(columns),
         predicate=predicate,
         zone=zone,
-        groups=tuple(groups),
-        rest=tuple(rest),
+        plain=tuple(readers.plain),
+        merged=tuple(readers.merged),
+        rest=tuple(readers.rest),
     )
 
 
 def plan_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
-    """The rows of the plan; some that do not meet its predicate may be there.
+    """The rows of the plan, possibly with some that do not match its predicate.
 
     For classic Spark, whose driver is this process.
     """
     row_type = plan.scan.table.schema.row_type
     wanted = row_type.project(plan.columns)
     schema = _nullable(spark_schema(wanted))
-    frames = [_by_spark(spark, group, schema) for group in plan.groups]
+    frames = _by_spark(spark, plan, schema)
     if plan.rest or not frames:
         frames.append(_by_python(spark, plan, schema))
     frame: DataFrame = reduce(lambda a, b: a.unionAll(b), frames)
     size = plan.size * _row_size(wanted) // _row_size(row_type)
     if plan.rest and size <= _broadcast_limit(spark):
-        # Of rows that Python reads Spark knows no size, and would shuffle those that they join.
+        # Spark does not know the size of rows that Python reads, and would shuffle the other side
+        # of a join.
         return frame.hint("broadcast")
     return frame
 
@@ -150,15 +161,44 @@ def _nullable(schema: StructType) -> StructType:
 # --- read by Spark ------------------------------------------------------------------------------
 
 
-def _by_spark(spark: SparkSession, group: ParquetGroup, schema: StructType) -> DataFrame:
-    from pyspark.sql.functions import lit  # noqa: PLC0415 - only with a session
-    from pyspark.sql.types import StructType as Struct  # noqa: PLC0415 - same
+def _by_spark(spark: SparkSession, plan: ScanPlan, schema: StructType) -> list[DataFrame]:
+    """The rows of the files that Spark reads: a DataFrame for those with the same columns."""
+    groups: dict[Columns, list[ParquetFile]] = defaultdict(list)
+    for file in plan.plain:
+        groups[file.columns].append(file)
+    frames = []
+    if plan.merged:
+        hidden = hidden_rows_of(spark, plan.merged)
+        partly: dict[Columns, list[SkippedRows]] = defaultdict(list)
+        for merged in plan.merged:
+            for entry, file in zip(merged.task.entries, merged.files, strict=True):
+                skipped = SkippedRows(file, entry.file, hidden[entry.file.file_name])
+                if skipped.hidden.count == 0:
+                    groups[file.columns].append(file)
+                elif skipped.hidden.count < entry.file.row_count:
+                    partly[file.columns].append(skipped)
+        for columns, files in partly.items():
+            scan = _parquet(spark, columns, [f.file for f in files])
+            frames.append(_shown(without_hidden(spark, scan, files), columns, schema))
+    for columns, plain in groups.items():
+        frames.append(_shown(_parquet(spark, columns, plain), columns, schema))
+    return frames
 
-    stored = spark_schema(RowType(fields=tuple(f for f in group.columns if f is not None)))
+
+def _parquet(spark: SparkSession, columns: Columns, files: Sequence[ParquetFile]) -> DataFrame:
+    from pyspark.sql.types import StructType as Struct  # noqa: PLC0415 - only with a session
+
+    stored = spark_schema(RowType(fields=tuple(f for f in columns if f is not None)))
     reader = spark.read.schema(_nullable(Struct(list(stored.fields)))).options(**_AS_WRITTEN)
-    frame = reader.parquet(*(f"file:{p}" for p in group.paths))
+    return reader.parquet(*(f"file:{f.path}" for f in files))
+
+
+def _shown(frame: DataFrame, columns: Columns, schema: StructType) -> DataFrame:
+    """The columns of the table from those of its files."""
+    from pyspark.sql.functions import lit  # noqa: PLC0415 - only with a session
+
     shown: list[Column] = []
-    for field, own in zip(group.columns, schema.fields, strict=True):
+    for field, own in zip(columns, schema.fields, strict=True):
         found = lit(None).cast(own.dataType) if field is None else frame[_quoted(field.name)]
         shown.append(found.alias(own.name, metadata=own.metadata))
     return frame.select(*shown)
@@ -173,7 +213,7 @@ def _quoted(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads the tasks of a Spark task; travels to it."""
+    """Reads the splits of a Spark task; sent to the executor."""
 
     columns: tuple[str, ...]
     predicate: Predicate | None
@@ -201,7 +241,7 @@ def _by_python(spark: SparkSession, plan: ScanPlan, schema: StructType) -> DataF
     context = spark.sparkContext
     packs = pack_tasks(plan.rest, parallelism=context.defaultParallelism)
     rows: Any = [(bytearray(pickle.dumps(pack)),) for pack in packs]
-    # An RDD, as Spark would take the size of a list of tasks for that of their rows.
+    # An RDD, because Spark would take the size of a list of tasks for the size of their rows.
     frame = spark.createDataFrame(
         context.parallelize(rows, max(1, len(rows))), "tasks BINARY", verifySchema=False
     )

@@ -29,7 +29,7 @@ def arrow_schema_of(schema: StructType) -> pa.Schema:
 def to_spark(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows for Spark.  Rows that retract another one (-U, -D) are left out.
 
-    A DataFrame has no row kinds: with them, a deleted row would look like one that is there.
+    A DataFrame has no row kinds: with them, a deleted row would look like an existing one.
     """
     for batch in batches:
         kept = batch
@@ -43,9 +43,9 @@ def to_spark(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[p
 
 
 def converted(column: pa.Array, target: pa.DataType) -> pa.Array:
-    """The column as one of the target type; digits of timestamps that it has no room for go.
+    """The column in the target type; digits of timestamps beyond its precision are dropped.
 
-    InvalidArgument for values that do not fit otherwise.
+    InvalidArgument for other values that do not fit.
     """
     if column.type == target:
         return column
@@ -106,7 +106,7 @@ def _map(column: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _struct(column: pa.Array, target: pa.DataType) -> pa.Array:
-    """By field names; a field that is missing is null."""
+    """Match fields by name; a missing field is null."""
     have = {field.name: i for i, field in enumerate(column.type)}
     fields = list(target)
     flat = column.flatten()

@@ -1,7 +1,7 @@
 """`write.merge-schema`: the table's schema takes in that of the rows (Java: `SchemaMergingUtils`).
 
-Columns that are new are added at the end, nullable; a type becomes the rows' type where that loses
-nothing.  `explicit` allows casts that SQL makes only when asked.
+Columns that are new are added at the end, nullable; a type becomes the rows' type if the cast
+loses nothing.  `explicit` allows casts that SQL makes only when asked.
 """
 
 from __future__ import annotations
@@ -55,14 +55,15 @@ def merge_schema(
         if table.schemas.commit_new(changed):
             return table.refreshed()
     raise CommitConflict(
-        f"other schema changes of table {table.name} won every time", table=table.name
+        f"other schema changes of table {table.name} were committed first in every attempt",
+        table=table.name,
     )
 
 
 def schema_changes(
     own: RowType, data: RowType, *, explicit: bool, path: tuple[str, ...] = ()
 ) -> Iterator[SchemaChange]:
-    """What makes the columns hold those of the data."""
+    """The schema changes after which the columns can hold the data."""
     for field in data.fields:
         at = (*path, field.name)
         mine = own.get(field.name)
@@ -75,7 +76,7 @@ def schema_changes(
 def _type_changes(
     own: DataType, data: DataType, *, explicit: bool, path: tuple[str, ...]
 ) -> Iterator[SchemaChange]:
-    """What makes the column at the path hold the data; fields of rows change one by one."""
+    """The schema changes for the column at this path; each field of a row has its own change."""
     match own, data:
         case RowType(), RowType():
             yield from schema_changes(own, data, explicit=explicit, path=path)
@@ -92,7 +93,7 @@ def _type_changes(
 
 
 def merged_type(own: DataType, data: DataType, *, explicit: bool) -> DataType:
-    """The type that a column gets, nullable as it is; SchemaError if there is none."""
+    """The merged type of a column, with its nullability; SchemaError if the types do not merge."""
     if own.with_nullable(True) == data.with_nullable(True):
         return own
     match own, data:

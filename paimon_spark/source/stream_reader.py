@@ -6,7 +6,7 @@ says that the snapshot is read as a whole, as at the start of a stream.  Once al
 are read the offset names the next one with index -1, so that no snapshot is planned twice.
 
 With `consumer-id`, the table keeps the snapshots that the stream has not processed: its progress is
-stored when Spark has completed a micro-batch, and a new query of the same id goes on there.
+stored when Spark has completed a micro-batch, and a new query with the same id continues there.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- offsets ---
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where a new query begins: as the scan options say, or where its consumer has come to."""
+        """The start of a new query: by the scan options, or the position of its consumer."""
         if self._initial is None:
             # Spark asks more than once, a stream plans its start only once.
             plan = self._stream.plan()
@@ -98,7 +98,7 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """The first of the limits; `latestOffset` keeps all of them."""
+        """The first of the limits; `latestOffset` applies all of them."""
         for limit, most in self._limits.items():
             return limit(most)  # type: ignore[call-arg]
         return ReadAllAvailable()
@@ -109,7 +109,7 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._advanced(Offset.of(start), room, self._last).to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """From now on nothing is read of snapshots that come later."""
+        """Stop at the newest snapshot of this moment."""
         latest = self._table.snapshots.latest_id() or 0
         self._last = Offset(latest + 1)
 
@@ -121,7 +121,7 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return at
             snapshot, units = found
             if snapshot != at.snapshot:
-                # Those between have no changes to tell.
+                # The snapshots in between have no changes.
                 at = Offset(snapshot)
                 if bound is not None and not at.is_before(bound):
                     return at
@@ -138,8 +138,8 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _units(self, at: Offset) -> tuple[int, list[WholeUnit | ChangesUnit]] | None:
         """The next snapshot that has something to read from `at` on, and its units.
 
-        Without units, all up to that snapshot tell nothing.  None if there is no snapshot yet, or
-        the stream has met its bound.
+        Without units, the snapshots up to it have no changes.  None if there is no snapshot yet, or
+        the stream has reached its bound.
         """
         if at.whole:
             return at.snapshot, self._of_whole(self._table.snapshots.get(at.snapshot))
@@ -153,7 +153,7 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         plan = scan.plan()
         snapshot = (plan.next_snapshot or 1) - 1
         if plan.is_empty:
-            # The offset passes snapshots that tell nothing, so that they may expire.
+            # The offset moves past snapshots without changes, so that they may expire.
             return None if snapshot < at.snapshot else (snapshot, [])
         if plan.gone is not None:
             return snapshot, [ChangesUnit(plan)]
@@ -222,7 +222,7 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._table.consumers.set(self._stream.consumer, offset.snapshot)
 
     def stop(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing: the reader keeps nothing open."""
 
 
 _BY_CREATION: Final = ("from-file-creation-time", "from-creation-timestamp")
@@ -235,7 +235,7 @@ def _limits_of(options: SourceOptions, table: FileStoreTable) -> dict[type[ReadL
                 key,
                 f"the option {key} is not supported",
                 table=table.name,
-                next_step="use a trigger of Spark's: .trigger(processingTime=...)",
+                next_step="use a trigger of Spark: .trigger(processingTime=...)",
             )
     limits: dict[type[ReadLimit], int] = {}
     for key, limit in _LIMITS:

@@ -15,7 +15,7 @@ from paimon_core.table.batch_tasks import BucketTask
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """All up to unit `index` of the snapshot has been read; -1: nothing of it."""
+    """Everything up to unit `index` of the snapshot has been read; -1: no unit of it."""
 
     snapshot: int
     index: int = -1
@@ -27,16 +27,16 @@ class Offset:
         return Offset(int(json["snapshotId"]), int(json["index"]), bool(json["scanSnapshot"]))
 
     def to_json(self) -> dict[str, Any]:
-        """For a checkpoint."""
+        """The offset as JSON for a checkpoint."""
         return {"snapshotId": self.snapshot, "index": self.index, "scanSnapshot": self.whole}
 
     def is_before(self, other: Offset) -> bool:
-        """Whether the other one is further."""
+        """Whether the other offset is later."""
         return (self.snapshot, self.index) < (other.snapshot, other.index)
 
 
 class Unit(Protocol):
-    """What is read in one piece."""
+    """The smallest piece that is read at once."""
 
     @property
     def files(self) -> int: ...
@@ -67,7 +67,7 @@ class WholeUnit:
 
 @dataclass(frozen=True, slots=True)
 class ChangesUnit:
-    """A file of changes, or all that an overwrite took away and brought."""
+    """A file of changes, or all rows that an overwrite removed and added."""
 
     plan: StreamPlan
 
@@ -93,7 +93,7 @@ class UnitsPartition(InputPartition):
 
 @dataclass(slots=True)
 class Room:
-    """How much more a micro-batch may take; None: no limit.  The first unit always fits."""
+    """How much more a micro-batch may read; None: no limit.  The first unit always fits."""
 
     left: dict[type[ReadLimit], int]
     begun: bool = False

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 def commit_user(options: SourceOptions, root: str) -> str:
-    """Who commits: the option `commit-user`, else what table and checkpoint come to.
+    """The commit user: the option `commit-user`, else one derived from table and checkpoint.
 
     InvalidArgument if neither is known: a user that changes would commit a micro-batch twice.
     """
@@ -55,19 +55,20 @@ class PaimonStreamWriter(DataSourceStreamArrowWriter):
         self._user = commit_user(options, self._table.root)
         self._shuffled = options.flag("write.shuffled")
         self._overwrite = overwrite
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
-        """The files of one task."""
-        return TaskWriter(
+        self._tasks = TaskWriter(
             table=self._table,
             env=self._env,
             user=self._user,
-            overwrite=self._overwrite,
+            overwrite=overwrite,
             shuffled=self._shuffled,
-        ).write(iterator)
+        )
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
+        """The files of one task."""
+        return self._tasks.write(iterator)
 
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803 - Spark's name
-        """The snapshot of a micro-batch; none if it was committed before."""
+        """Commit a micro-batch; does nothing if it is already committed."""
         if self._is_committed(batchId):
             log.info("table=%s micro-batch %d was committed before", self._table.name, batchId)
             delete_written(self._table, messages)
@@ -93,7 +94,7 @@ class PaimonStreamWriter(DataSourceStreamArrowWriter):
         marker.clear()
 
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Delete the files of the tasks, unless a commit may have taken them in."""
+        """Delete the files of the tasks, unless a commit may refer to them."""
         if CommitMarker(self._user, batchId).is_there or self._is_committed(batchId):
             log.warning(
                 "table=%s the outcome of micro-batch %d is unknown: no file is deleted",

@@ -1,13 +1,13 @@
-"""What a Spark task writes, and what the driver makes of all tasks together.
+"""Writes the rows of a Spark task, and combines the results of all tasks on the driver.
 
-Tasks run side by side and know nothing of each other.  Java brings all rows of a bucket to one task
+Tasks run in parallel and do not know each other.  Java brings all rows of a bucket to one task
 (`PaimonSparkWriter`); a source of Spark's Python API cannot do that, only its caller can
 (`paimon_spark.source.distribution`).  So that the result is right without it:
 
-- fixed buckets: each task numbers its rows in a range of its own, so that of one key that two tasks
-  wrote every reader sees the same version;
-- dynamic buckets: a partition that two tasks wrote is refused, as each made a place for its keys
-  without knowing of the other's; so are two tasks for a table with keys across partitions;
+- fixed buckets: each task numbers its rows in a range of its own, so that every reader sees the
+  same version of a key that two tasks wrote;
+- dynamic buckets: a partition that two tasks wrote is refused, because each chose buckets for its
+  keys without knowing of the other's; so are two tasks for a table with keys across partitions;
 - postpone: each task has files of its own name, which are put in order when they are compacted.
 """
 
@@ -32,7 +32,12 @@ from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.table.write_session import new_writer
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.cast_rules import can_cast
-from paimon_core.types.data_types import DataType, TypeRoot
+from paimon_core.types.data_types import (
+    BINARY_TYPES,
+    CHARACTER_TYPES,
+    DataType,
+    TypeRoot,
+)
 from paimon_core.types.sql import type_to_sql
 from paimon_core.write.incoming_rows import Kinds
 from paimon_core.write.row_writer import RowWriter, delete_new_files
@@ -61,9 +66,10 @@ class TaskMessage(WriterCommitMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskWriter:
-    """Writes the rows of a task; travels to it with Spark's writer.
+    """Writes the rows of a task; sent to the executor with Spark's writer.
 
-    `shuffled`: the rows of each bucket are all in one task.
+    `shuffled`: the rows of each bucket are all in one task.  `first_task` is the number of the first
+    task, for a second job of one commit.
     """
 
     table: FileStoreTable
@@ -71,11 +77,12 @@ class TaskWriter:
     user: str
     overwrite: bool
     shuffled: bool
+    first_task: int = 0
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> TaskMessage:
-        """The files made of the rows; none is left when it fails."""
+        """Write the rows to files; after a failure no file is left."""
         context = TaskContext.get()
-        task = 0 if context is None else context.partitionId()
+        task = self.first_task + (0 if context is None else context.partitionId())
         first = next(batches, None)
         if first is None:
             return TaskMessage(task, ())
@@ -136,7 +143,7 @@ def table_rows(table: FileStoreTable, batch: pa.RecordBatch) -> tuple[pa.RecordB
 
 
 def check_columns(table: FileStoreTable, schema: StructType) -> None:
-    """Nothing; InvalidArgument for columns that the table lacks, or whose types do not fit it.
+    """Raise InvalidArgument for columns that the table does not have or whose types do not fit.
 
     A value may be narrower than its column, not wider, as in Spark's store assignment.
     """
@@ -162,7 +169,7 @@ def check_columns(table: FileStoreTable, schema: StructType) -> None:
 
 
 def _fits(given: DataType, own: DataType) -> bool:
-    """Whether the type may be stored as the other; single values can still be refused."""
+    """Whether the type can be stored as the other; single values can still be refused."""
     if own.root is TypeRoot.TIME:
         return given.root is TypeRoot.INT
     if given.root in _FAMILIES:
@@ -170,13 +177,11 @@ def _fits(given: DataType, own: DataType) -> bool:
     return given.root is own.root or can_cast(given, own.with_nullable(True), explicit=False)
 
 
-_STRINGS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
-_BYTES: Final = (TypeRoot.BINARY, TypeRoot.VARBINARY)
 _MAPS: Final = (TypeRoot.MAP, TypeRoot.MULTISET)
 _FAMILIES: Final = {
-    TypeRoot.VARCHAR: _STRINGS,
-    TypeRoot.CHAR: _STRINGS,
-    TypeRoot.VARBINARY: _BYTES,
+    TypeRoot.VARCHAR: CHARACTER_TYPES,
+    TypeRoot.CHAR: CHARACTER_TYPES,
+    TypeRoot.VARBINARY: BINARY_TYPES,
     TypeRoot.MAP: _MAPS,
     TypeRoot.ARRAY: (TypeRoot.ARRAY,),
     TypeRoot.ROW: (TypeRoot.ROW,),
@@ -191,7 +196,7 @@ _FAMILIES: Final = {
 def merged_messages(
     table: FileStoreTable, written: Iterable[WriterCommitMessage | None], *, shuffled: bool
 ) -> list[CommitMessage]:
-    """One message a bucket; InvalidArgument if tasks wrote what only one of them may."""
+    """One message for each bucket; InvalidArgument if several tasks wrote to a place of one owner."""
     by_bucket: dict[tuple[bytes, int], list[CommitMessage]] = defaultdict(list)
     owners: dict[object, set[int]] = defaultdict(set)
     for message in task_messages(written):
@@ -210,7 +215,7 @@ def merged_messages(
 
 
 def _alone(table: FileStoreTable, m: CommitMessage, *, shuffled: bool) -> object:
-    """What only one task may write to: (what it is, which); None if all may."""
+    """The place that only one task may write to: (kind, value); None if all tasks may write."""
     match table.bucket_mode:
         case BucketMode.CROSS_PARTITION:
             return "table", None
@@ -237,12 +242,12 @@ def _joined(parts: Sequence[CommitMessage]) -> CommitMessage:
 
 
 def task_messages(written: Iterable[WriterCommitMessage | None]) -> Iterator[TaskMessage]:
-    """The messages of tasks that ended well."""
+    """The messages of successful tasks."""
     return (m for m in written if isinstance(m, TaskMessage))
 
 
 def delete_written(table: FileStoreTable, written: Iterable[WriterCommitMessage | None]) -> None:
-    """Delete the files of all tasks that ended well; those that failed deleted theirs."""
+    """Delete the files of all successful tasks; failed tasks have deleted their own."""
     for message in task_messages(written):
         for m in message.messages:
             delete_new_files(table, m)

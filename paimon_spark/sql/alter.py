@@ -22,25 +22,36 @@ from paimon_core.ddl.schema_change import (
     UpdateTableComment,
 )
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_core.types.data_types import DataField, DataType
 from paimon_spark.sql.ddl import COMMENT_PROPERTY, check_default, read_properties
-from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.partitions import add_partitions, drop_partitions
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, TableName, not_found
 from paimon_spark.sql.tags import tag_statement
 from paimon_spark.sql.tokens import Words
-from paimon_spark.sql.types import read_type
+from paimon_spark.sql.types import read_type, simple_text
+from paimon_spark.sql.upcast import field_at, fits_into
 
 _IMMUTABLE = {"primary-key": "Alter primary key is not supported"}
 
 
 def alter_database(session: SqlSession, words: Words) -> Result:
-    """ALTER DATABASE name SET DBPROPERTIES (..) | SET LOCATION '..'.
+    """ALTER DATABASE name SET DBPROPERTIES (..) | UNSET DBPROPERTIES (..) | SET LOCATION '..'.
 
     UnsupportedFeature in a filesystem catalog, which keeps neither.
     """
     catalog, database = session.database_name(words.name())
     session.need_database(catalog, database)
+    removed: list[str] = []
+    changes: dict[str, str] = {}
+    if words.eat("UNSET"):
+        if not words.eat_any("DBPROPERTIES", "PROPERTIES"):
+            words.fail("DBPROPERTIES")
+        removed = words.items(words.string)
+        words.end()
+        session.catalog_named(catalog).alter_database(database, removed=removed)
+        return NOTHING
     words.need("SET")
     if words.eat("LOCATION"):
         changes = {"location": words.string()}
@@ -118,7 +129,16 @@ def _changes(session: SqlSession, name: TableName, words: Words) -> list[SchemaC
     if words.eat("RENAME", "COLUMN"):
         path = columns.path(words.name())
         words.need("TO")
-        return [RenameColumn(path, words.identifier())]
+        new = words.identifier()
+        if columns.field(path) is None:
+            raise _no_column(columns, path)
+        if columns.field((*path[:-1], new)) is not None:
+            raise AnalysisError(
+                f"[FIELD_ALREADY_EXISTS] Cannot rename column, because `{new}` already exists in "
+                f"table {columns.table.name}",
+                table=columns.table.name,
+            )
+        return [RenameColumn(path, new)]
     if words.eat("DROP"):
         if not words.eat_any("COLUMN", "COLUMNS"):
             words.fail("COLUMN")
@@ -128,7 +148,12 @@ def _changes(session: SqlSession, name: TableName, words: Words) -> list[SchemaC
         words.eat("COLUMN")
         return _alter_columns(words, columns)
     if words.eat_any("REPLACE") and words.eat("COLUMNS"):
-        raise UnsupportedFeature("ALTER TABLE REPLACE COLUMNS", table=name.identifier)
+        raise UnsupportedFeature(
+            "ALTER TABLE REPLACE COLUMNS",
+            "ALTER TABLE ... REPLACE COLUMNS is not supported for Paimon tables. Please use RENAME "
+            "COLUMN, ALTER COLUMN TYPE, DROP COLUMN, and ADD COLUMN instead.",
+            table=name.identifier,
+        )
     return words.fail("a change of the table")
 
 
@@ -151,6 +176,10 @@ class _Columns:
             (n for n in self.table.schema.names if n.lower() == parts[0].lower()), parts[0]
         )
         return (first, *parts[1:])
+
+    def field(self, path: Sequence[str]) -> DataField | None:
+        """The field at this path; `element`, `key` and `value` lead into arrays and maps."""
+        return field_at(self.table.schema.row_type, path)
 
     def has(self, parts: Sequence[str]) -> bool:
         return self.path(parts)[0] in self.table.schema.names
@@ -227,9 +256,9 @@ def _alter_columns(words: Words, columns: _Columns) -> list[SchemaChange]:
     changes: list[SchemaChange] = []
     while True:
         parts = words.name()
-        if not columns.has(parts):
-            raise _no_column(columns, parts)
         path = columns.path(parts)
+        if columns.field(path) is None:
+            raise _no_column(columns, parts)
         before = len(changes)
         while not words.done and not words.looks_at(","):
             changes.append(_alter_one(words, columns, path))
@@ -241,12 +270,18 @@ def _alter_columns(words: Words, columns: _Columns) -> list[SchemaChange]:
 
 def _alter_one(words: Words, columns: _Columns, path: Path) -> SchemaChange:
     if words.eat("TYPE"):
-        return UpdateColumnType(path, read_type(words))
+        return _new_type(columns, path, read_type(words))
     if words.eat("COMMENT"):
         return UpdateColumnComment(path, words.string())
     if words.eat("DROP", "NOT", "NULL"):
         return UpdateColumnNullability(path, nullable=True)
     if words.eat("SET", "NOT", "NULL"):
+        field = columns.field(path)
+        if field is not None and field.type.nullable:
+            raise AnalysisError(
+                f"Cannot change nullable column to non-nullable: {'.'.join(path)}",
+                table=columns.table.name,
+            )
         return UpdateColumnNullability(path, nullable=False)
     if words.eat("SET", "DEFAULT"):
         default = words.expression(",")
@@ -262,10 +297,25 @@ def _alter_one(words: Words, columns: _Columns, path: Path) -> SchemaChange:
     # Hive's form: CHANGE COLUMN name new_name type.
     name = words.identifier()
     if name.lower() != path[-1].lower():
-        raise UnsupportedFeature(
-            "renaming by CHANGE COLUMN", next_step="use ALTER TABLE ... RENAME COLUMN"
+        raise SqlSyntaxError(
+            "[INVALID_STATEMENT_OR_CLAUSE] Renaming column is not supported in Hive-style ALTER "
+            "COLUMN, please run RENAME COLUMN instead"
         )
-    return UpdateColumnType(path, read_type(words))
+    return _new_type(columns, path, read_type(words))
+
+
+def _new_type(columns: _Columns, path: Path, new: DataType) -> UpdateColumnType:
+    """The change of a type.  AnalysisError if not all old values fit, as Spark refuses it."""
+    field = columns.field(path)
+    if field is not None and not fits_into(field.type, new):
+        old = simple_text(field.type).upper()
+        raise AnalysisError(
+            f"[NOT_SUPPORTED_CHANGE_COLUMN] ALTER TABLE ALTER/CHANGE COLUMN is not supported for "
+            f'changing {columns.table.name}\'s column `{".".join(path)}` with type "{old}" to '
+            f'`{".".join(path)}` with type "{simple_text(new).upper()}"',
+            table=columns.table.name,
+        )
+    return UpdateColumnType(path, new)
 
 
 def _no_column(columns: _Columns, parts: Sequence[str]) -> AnalysisError:

@@ -26,14 +26,14 @@ _EXPLICIT: Final = "write.merge-schema.explicit-cast"
 
 
 def merges_schema(session: SqlSession, name: TableName) -> bool:
-    """Whether the session says that a write by name changes the table's schema."""
+    """Whether a write by name may change the table's schema in this session."""
     return parse_bool(session.table_options(name).get(MERGE_SCHEMA, "false"))
 
 
 def merged_schema(
     session: SqlSession, name: TableName, table: FileStoreTable, frame: DataFrame
 ) -> FileStoreTable:
-    """The table after it took in the new columns and wider types of the query.
+    """The table with the new columns and wider types of the query.
 
     SchemaError if the types of a column do not merge.
     """

@@ -38,9 +38,9 @@ def call_statement(session: SqlSession, words: Words) -> Result:
 def call_procedure(
     session: SqlSession, name: str, given: Given, *, catalog: str | None = None
 ) -> Result:
-    """Run a procedure on the tables of a catalog, by default the current one.
+    """Run a procedure on the tables of a catalog (default: the current one).
 
-    UnsupportedFeature in a session that has none.
+    UnsupportedFeature in a session without procedures.
     """
     if session.procedures is None:
         raise UnsupportedFeature(

@@ -1,4 +1,4 @@
-"""Views that a catalog keeps: CREATE, DROP, SHOW and DESCRIBE; a REST catalog has them.
+"""Views of a catalog: CREATE, DROP, SHOW and DESCRIBE; a REST catalog has them.
 
 Java: `spark/execution/PaimonViewExec`.  A filesystem catalog refuses them, as in Java.
 """
@@ -21,7 +21,7 @@ from paimon_spark.sql.tokens import Words
 
 
 def views_of(session: SqlSession, catalog: str) -> RestViews | None:
-    """The views of a catalog, None for one that has none."""
+    """The views of a catalog; None if the catalog does not support views."""
     found = session.catalog_named(catalog)
     return RestViews(found.client) if isinstance(found, RestCatalog) else None
 

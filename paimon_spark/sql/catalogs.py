@@ -32,7 +32,7 @@ class CatalogRef:
 
 
 OpenCatalog = Callable[[str, Mapping[str, str]], Catalog]
-"""From warehouse and options to a catalog."""
+"""Opens a catalog from warehouse and options."""
 
 
 def catalog_at(warehouse: str, options: Mapping[str, str]) -> Catalog:

@@ -89,7 +89,8 @@ class _Seen:
 def load_files(session: SqlSession, name: TableName, load: Load) -> Result:
     """Load the files that match and are not loaded yet; one commit.
 
-    One row a file comes back.  InvalidArgument if a value does not fit and the statement aborts.
+    Returns one row for each file.  InvalidArgument if a value does not fit and the statement
+    aborts.
     """
     table = session.open(name, to_write=True)
     targets = _targets(table, load.columns)
@@ -284,7 +285,7 @@ def _cast(
 
 
 def _with_nulls(value: str, load: Load) -> str:
-    """The text with NULL for what NULL_IF and EMPTY_FIELD_AS_NULL say."""
+    """The text, with NULL for the values of NULL_IF and EMPTY_FIELD_AS_NULL."""
     nulls = load.options.get("NULL_IF", ())
     nulls = [nulls] if isinstance(nulls, str) else list(nulls)
     if str(load.options.get("EMPTY_FIELD_AS_NULL", "")).upper() == "TRUE":
@@ -300,7 +301,7 @@ def _counts(frame: DataFrame) -> dict[str, int]:
 
 
 def _examples(frame: DataFrame, text: str) -> dict[str, str]:
-    """One text of a row for each file."""
+    """The text of one row for each file."""
     rows = frame.selectExpr(_FILE, f"{text} AS text").dropDuplicates([_FILE]).collect()
     return {_base_name(row[0]): row[1] for row in rows}
 

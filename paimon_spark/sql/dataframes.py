@@ -1,4 +1,4 @@
-"""Paimon tables as DataFrames, and DataFrames as Arrow: the seam between SQL and Spark.
+"""Paimon tables as DataFrames, and DataFrames as Arrow: the interface between SQL and Spark.
 
 `table_dataframe` reads through the core on the driver.
 """
@@ -54,7 +54,7 @@ def table_dataframe(
     wanted: Collection[str] | None = None,
     conditions: Sequence[str] = (),
 ) -> DataFrame:
-    """The rows of a table, a branch or a system table, as the options say which.
+    """The rows of a table, a branch or a system table; the options select the snapshot.
 
     `metadata` names hidden columns to add; `lenient` as in `scanned_rows`.  `wanted` are the names,
     in lower case, of the columns that the query needs; None for all.  Rows that do not meet one of
@@ -81,7 +81,7 @@ def table_dataframe(
 
 
 def _needed(table: FileStoreTable, wanted: Collection[str] | None) -> list[str]:
-    """The table's columns among the wanted; one of them if there are none, to count rows."""
+    """The wanted columns of the table; one column if none is wanted, to count rows."""
     names = table.schema.names
     if wanted is None:
         return list(names)
@@ -95,7 +95,7 @@ def table_rows(
     columns: Sequence[str] | None = None,
     predicate: Predicate | None = None,
 ) -> tuple[pa.Table, RowType]:
-    """The rows that a batch reads; of changes those that are no deletes, as Spark shows them."""
+    """The rows that a batch reads; for changes, without deletes, as in Spark."""
     batch = batch_scan_of(table, zone=session.zone)
     row_type = batch.table.schema.row_type
     if columns is not None:
@@ -146,9 +146,9 @@ def arrow_dataframe(session: SqlSession, rows: pa.Table, row_type: RowType) -> D
 def _made(session: SqlSession, rows: pa.Table, schema: str, row_type: RowType) -> DataFrame:
     from pyspark.sql.types import StructType  # noqa: PLC0415 - only once Spark runs
 
-    # Spark takes an empty batch for the end of the rows.
+    # For Spark, an empty batch means the end of the rows.
     batches = [b for b in rows.to_batches() if b.num_rows]
-    # Nor does it take a nested column without a chunk.
+    # Spark also rejects a nested column without a chunk.
     whole = pa.Table.from_batches(batches) if batches else rows.schema.empty_table()
     spark: Any = session.spark  # whose overloads do not know Arrow tables
     types: Any = StructType.fromDDL(schema)

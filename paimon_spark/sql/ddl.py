@@ -36,7 +36,7 @@ _RESERVED = ("provider", "location", "owner", "external", "is_managed_location")
 
 @dataclass(slots=True, kw_only=True)
 class TableClauses:
-    """What follows the columns of CREATE TABLE."""
+    """The clauses after the columns of CREATE TABLE."""
 
     partitioned_by: list[Column | str] = field(default_factory=list)
     properties: dict[str, str] = field(default_factory=dict)
@@ -261,8 +261,8 @@ def drop_table(session: SqlSession, words: Words) -> Result:
     parts = words.name()
     words.eat("PURGE")
     words.end()
-    if len(parts) == 1 and parts[0].lower() in session.views:
-        del session.views[parts[0].lower()]
+    if session.view_key(parts):
+        del session.views[session.view_key(parts)]
         return NOTHING
     name = session.table_name(parts)
     if name.system is not None:
@@ -306,7 +306,7 @@ def _column(words: Words) -> Column:
 
 
 def check_default(text: str) -> None:
-    """SchemaError for a default that differs from row to row."""
+    """SchemaError for a default that is not the same for all rows."""
     if text.lower().startswith(("current_", "now(", "rand", "uuid(")):
         raise SchemaError(f"Unsupported default value `{text}`")
 

@@ -1,4 +1,4 @@
-"""Large reads and writes, which the executors do through the DataFrame source.
+"""Large reads and writes: executors do them through the DataFrame source.
 
 The driver reads small tables itself: it needs no Python worker for that, and is done in
 milliseconds.  Both ways give the same rows.
@@ -13,7 +13,13 @@ from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.file_store_table import BucketMode
 from paimon_core.predicate import Predicate
 from paimon_core.table.batch_scan import BatchScan
-from paimon_core.types.data_types import MAX_LENGTH, DataField, RowType, TypeRoot
+from paimon_core.types.data_types import (
+    CHARACTER_TYPES,
+    MAX_LENGTH,
+    DataField,
+    RowType,
+    TypeRoot,
+)
 from paimon_core.types.sql import type_to_sql
 from paimon_spark.sql.characters import characters_metadata, pads
 from paimon_spark.sql.names import quoted
@@ -24,12 +30,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 LARGE_READ: Final = 8 * 1024**2
-"""Bytes of data files, compressed, some of which Python tasks have to read."""
+"""Bytes of data files, compressed, some of which have to be merged."""
 PARQUET_READ: Final = 1024**2
 """Bytes of data files that Spark reads itself."""
 LARGE_WRITE: Final = 64 * 1024**2
 """Bytes of rows, as Spark estimates them."""
-_CHARACTERS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _STORE: Final = ("s3.", "s3a.", "fs.", "fsspec.")
 _QUOTES: Final = "'\""
 
@@ -43,7 +48,7 @@ def distributed_dataframe(
 ) -> DataFrame | None:
     """These columns of the table from the executors, as `arrow_dataframe` gives them.
 
-    None if the driver should read them: little that may match, or no whole snapshot.
+    None if the driver should read them: few rows can match, or the read is not a whole snapshot.
     """
     from pyspark.sql.functions import expr  # noqa: PLC0415 - only with a session
 
@@ -76,7 +81,7 @@ def _read(
     )
 
     plan = plan_scan(scan, columns=columns, predicate=predicate, zone=session.zone)
-    if plan.size <= (LARGE_READ if plan.rest else PARQUET_READ):
+    if plan.size <= (LARGE_READ if plan.rest or plan.merged else PARQUET_READ):
         return None
     if hasattr(session.spark, "_jsparkSession"):
         return plan_dataframe(session.spark, plan)
@@ -87,7 +92,7 @@ def _read(
 
 
 def _register(session: SqlSession) -> None:
-    """Make the source known to Spark, once."""
+    """Register the source with Spark, once."""
     if not session.has_source:
         from paimon_spark import register  # noqa: PLC0415 - imports PySpark
 
@@ -119,7 +124,8 @@ def writes_distributed(
     written by executors.
     """
     limited = any(
-        f.type.root in _CHARACTERS and getattr(f.type, "length", None) != MAX_LENGTH for f in fields
+        f.type.root in CHARACTER_TYPES and getattr(f.type, "length", None) != MAX_LENGTH
+        for f in fields
     )
     postponed = session.open(name, to_write=True).bucket_mode is BucketMode.POSTPONE
     documents = "VARIANT" in type_to_sql(RowType(fields=tuple(fields)))
@@ -131,7 +137,7 @@ def writes_distributed(
     ):
         return False
     if not hasattr(frame, "_jdf"):
-        return False  # Spark Connect tells no size
+        return False  # Spark Connect reports no size
     plan = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001 - PySpark has no other way
     return int(str(plan.stats().sizeInBytes())) > LARGE_WRITE
 

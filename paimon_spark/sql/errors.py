@@ -21,21 +21,27 @@ class SqlSyntaxError(InvalidArgument):
 
 
 class AnalysisError(InvalidArgument):
-    """The statement names what does not exist, or combines what does not fit."""
+    """The statement names something that does not exist, or combines incompatible parts."""
 
     default_next_step = "correct the statement"
 
 
 class WriteRefused(PaimonError):
-    """Rows that do not fit the table: nothing was written."""
+    """Rows do not fit the table; nothing was written."""
 
     default_next_step = "correct the rows and run again"
 
 
 class IncompatibleRows(InvalidArgument):
-    """The columns of a query do not fit those of the table: nothing was written."""
+    """The columns of a query do not fit those of the table; nothing was written."""
 
     default_next_step = "select the columns of the table"
+
+
+class WrongArguments(PaimonError):
+    """The arguments of a procedure are not those that it has."""
+
+    default_next_step = "correct the call; docs/sql.md lists the procedures"
 
 
 def error_type(error: BaseException) -> str:
@@ -59,6 +65,6 @@ def error_type(error: BaseException) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """What is wrong, without the trace that Spark appends."""
+    """The message of the error, without the trace that Spark appends."""
     text = str(error).partition("\n\nJVM stacktrace:")[0].partition(";\n'")[0]
     return text.strip() or type(error).__name__

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +25,6 @@ from paimon_core.table.write_session import commit_files, delete_messages, new_w
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.write.column_file import write_columns
 from paimon_spark.sql.metadata_columns import Numbers, PlacedRows
-
-if TYPE_CHECKING:
-    from paimon_spark.sql.merge import Clause
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,23 +72,6 @@ def evolved_rows(table: FileStoreTable, snapshot: Snapshot | None) -> EvolvedRow
         numbers[files] if groups else positions,
     )
     return EvolvedRows(placed, tuple(groups))
-
-
-def check_merge(table: FileStoreTable, clauses: Sequence[Clause]) -> None:
-    """UnsupportedFeature for what MERGE INTO does not do with data evolution, as in Java."""
-    for clause in clauses:
-        refused = None
-        if clause.case.value == "NOT MATCHED BY SOURCE":
-            refused = (
-                "notMatchedBySourceActions is not supported in MergeIntoPaimonDataEvolutionTable."
-            )
-        elif clause.assignments is None and not clause.star:
-            refused = (
-                "Only SET clause is supported in MergeIntoPaimonDataEvolutionTable for SQL: "
-                "WHEN MATCHED."
-            )
-        if refused is not None:
-            raise UnsupportedFeature("data-evolution.enabled", refused, table=table.name)
 
 
 def commit_columns(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -30,10 +31,10 @@ from paimon_spark.sql.errors import (
 from paimon_spark.sql.literals import literal_rows
 from paimon_spark.sql.partitions import read_spec, spec_values
 from paimon_spark.sql.postpone import write_to_buckets, writes_to_buckets
-from paimon_spark.sql.queries import query_dataframe
+from paimon_spark.sql.queries import query_dataframe, rewritten
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import OVERWRITE_MODE, SqlSession, TableName
-from paimon_spark.sql.tokens import Words
+from paimon_spark.sql.tokens import Words, with_quoted_names
 from paimon_spark.sql.types import read_schema_text, read_type
 from paimon_spark.sql.upsert import upsert, upsert_keys
 
@@ -55,11 +56,36 @@ class _Insert:
     by_name: bool
 
 
-def insert(session: SqlSession, words: Words, *, ctes: str = "") -> Result:
-    """INSERT INTO | OVERWRITE; `ctes` is the WITH that stands before it."""
+_LONG: Final = 64 * 1024
+_HEAD: Final = re.compile(r"\s*INSERT\s[^;]{0,4000}?\bVALUES(?=\s*\()", re.IGNORECASE)
+_IN_HEAD: Final = re.compile(r"--|/\*|\b(?:SELECT|WITH|FROM)\b", re.IGNORECASE)
+
+
+def insert_long_values(session: SqlSession, statement: str) -> Result | None:
+    """Run a long INSERT ... VALUES, whose rows no tokenizer has to go through.
+
+    None for other statements.
+    """
+    head = _HEAD.match(statement) if len(statement) > _LONG else None
+    if head is None or _IN_HEAD.search(head[0]) or any(head[0].count(q) % 2 for q in "'\"`"):
+        return None
+    words = Words(with_quoted_names(head[0]))
+    words.at += 1
+    return insert(session, words, values=statement[head.end() :])
+
+
+def insert(
+    session: SqlSession, words: Words, *, ctes: str = "", source: str = "", values: str = ""
+) -> Result:
+    """INSERT INTO | OVERWRITE; `ctes` is the WITH clause before it, `source` the FROM clause.
+
+    `values` are the rows that follow the last of the words.
+    """
     overwrite = words.eat("OVERWRITE")
     if not overwrite:
         words.need("INTO")
+    if overwrite and _names_directory(words):
+        return _to_directory(session, words)
     words.eat("TABLE")
     name = session.table_name(words.name())
     spec = read_spec(words) if words.eat("PARTITION") else {}
@@ -67,14 +93,59 @@ def insert(session: SqlSession, words: Words, *, ctes: str = "") -> Result:
         raise UnsupportedFeature("INSERT OVERWRITE ... IF NOT EXISTS")
     columns: list[str] | None = None
     by_name = words.eat("BY", "NAME")
+    if words.eat("REPLACE", "WHERE"):
+        condition = words.expression("SELECT", "VALUES", "WITH", "FROM", "TABLE")
+        return _replace_where(session, name, condition, words.rest())
     if words.looks_at("(") and not _opens_query(words):
         columns = words.items(words.identifier)
     by_name = words.eat("BY", "NAME") or by_name
-    query = f"{ctes} {words.rest()}" if ctes else words.rest()
+    query = f"{ctes} {words.rest()}" if ctes else source + words.rest() + values
     if not query:
         words.fail("a query")
     parsed = _Insert(name=name, overwrite=overwrite, spec=spec, columns=columns, by_name=by_name)
     return _run(session, parsed, query)
+
+
+def _names_directory(words: Words) -> bool:
+    at = int(words.word() == "LOCAL")
+    following = words.word(at + 1)
+    return words.word(at) == "DIRECTORY" and following in ("", "USING", "ROW", "STORED", "OPTIONS")
+
+
+def _to_directory(session: SqlSession, words: Words) -> Result:
+    """INSERT OVERWRITE [LOCAL] DIRECTORY 'path' USING format query: files that Spark writes."""
+    target = words.expression("SELECT", "VALUES", "WITH", "FROM", "TABLE")
+    query = rewritten(session, words.rest())
+    session.spark.sql(f"INSERT OVERWRITE {target} {query}")
+    return NOTHING
+
+
+def _replace_where(session: SqlSession, name: TableName, condition: str, query: str) -> Result:
+    """INSERT INTO t REPLACE WHERE condition query: rows in place of the partitions of a condition.
+
+    Java: `BaseWriteBuilder.failIfCanNotOverwrite`.  IncompatibleRows for other conditions.
+    """
+    table = session.open(name, to_write=True)
+    words, spec = Words(condition), {}
+    while condition.strip().lower() != "true":
+        column = words.identifier()
+        if not words.eat("=") and not words.eat("<=>"):
+            raise IncompatibleRows(
+                f"Only support Overwrite filters with Equal and EqualNullSafe, but got: {condition}"
+            )
+        if column.lower() not in {k.lower() for k in table.schema.partition_keys}:
+            raise IncompatibleRows(
+                f"Only support Overwrite filters on partition column "
+                f"{', '.join(table.schema.partition_keys)}, but got {condition}."
+            )
+        spec[column] = words.expression("AND")
+        if not words.eat("AND"):
+            words.end()
+            break
+    replaced = spec_values(session, table, spec)
+    frame = query_dataframe(session, query)
+    write(session, table, fetched(table, frame, table.schema.fields), overwrite=replaced)
+    return NOTHING
 
 
 def _opens_query(words: Words) -> bool:
@@ -133,7 +204,7 @@ def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
 def _in_order_of(
     frame: DataFrame, fields: Sequence[DataField], spec: Mapping[str, str | None]
 ) -> Sequence[DataField]:
-    """The fields in Hive's order, partition columns last, if that is how the query names them."""
+    """The fields in Hive's order, partition columns last, if the query names them in this order."""
     by_name = {f.name.lower(): f for f in fields}
     last = [c.lower() for c in spec]
     hive = [*(n for n in by_name if n not in last), *last]
@@ -234,7 +305,7 @@ def _with_static(table: FileStoreTable, rows: pa.Table, static: Mapping[str, obj
 
 
 def _without_default(query: str) -> str:
-    """The query with NULL for DEFAULT: what is null gets the default when it is written."""
+    """The query with NULL for DEFAULT: a null gets the default when it is written."""
     words = Words(query)
     pieces, done = [], 1
     for i, token in enumerate(words.tokens):
@@ -257,7 +328,7 @@ def write(
     overwrite: Mapping[str, object] | None = None,
     tasks: int = 1,
 ) -> None:
-    """Commit the rows; with `overwrite`, in place of the partitions that agree with it.
+    """Commit the rows; with `overwrite`, they replace the partitions that match it.
 
     `tasks` are those of the query, for tables that choose their buckets by it.
 
@@ -312,7 +383,7 @@ def create_as_select(
     if any(not isinstance(c, str) for c in clauses.partitioned_by):
         raise SqlSyntaxError("partition columns of CREATE TABLE AS SELECT have no type")
     if replace_table and session.has_table(name):
-        rows = frame.toArrow()  # before the table that it may read is empty
+        rows = frame.toArrow()  # before the table is emptied, because the query may read it
         replace_with(session, name, columns, clauses)
         frame = session.spark.createDataFrame(rows, schema=frame.schema)
     else:

@@ -1,11 +1,12 @@
-"""Rows of literals as columns, without Spark: what most INSERT ... VALUES are."""
+"""Rows of literals as columns, without Spark: enough for most INSERT ... VALUES."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, tzinfo
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from sqlglot import exp, parse_one
@@ -14,6 +15,9 @@ from sqlglot.errors import SqlglotError
 from paimon_core.types.arrow import column_from_internal
 from paimon_core.types.cast_text import parse_text
 from paimon_core.types.data_types import (
+    BINARY_TYPES,
+    CHARACTER_TYPES,
+    INTEGER_BOUNDS,
     ArrayType,
     AtomicType,
     DataField,
@@ -23,14 +27,6 @@ from paimon_core.types.data_types import (
     TypeRoot,
 )
 
-_INTEGERS = {
-    TypeRoot.TINYINT: 2**7,
-    TypeRoot.SMALLINT: 2**15,
-    TypeRoot.INT: 2**31,
-    TypeRoot.BIGINT: 2**63,
-}
-_STRINGS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
-_BINARIES = (TypeRoot.BINARY, TypeRoot.VARBINARY)
 _TIMES = (TypeRoot.DATE, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _TYPED = {
     "DATE": TypeRoot.DATE,
@@ -42,21 +38,23 @@ _TYPED = {
 
 
 class NotLiteral(Exception):
-    """Something that Spark has to compute, or to refuse."""
+    """An expression that Spark has to compute or refuse."""
 
 
 def literal_rows(text: str, fields: Sequence[DataField], zone: tzinfo) -> pa.Table | None:
     """The rows of `VALUES (..), (..)` or of a SELECT of literals, in the types of the fields.
 
-    None if Spark is needed: for expressions, conversions with rules of their own, and whatever it
-    would refuse.
+    None if Spark is needed: for expressions, conversions with rules of their own, and everything
+    that Spark would refuse.
     """
     try:
-        tree = parse_one(text, dialect="spark")
-        rows = [
-            [_value(node, f.type, zone) for node, f in zip(row, fields, strict=True)]
-            for row in _rows(tree)
-        ]
+        rows = _plain_rows(text, fields, zone)
+        if rows is None:
+            tree = parse_one(text, dialect="spark")
+            rows = [
+                [_value(node, f.type, zone) for node, f in zip(row, fields, strict=True)]
+                for row in _rows(tree)
+            ]
         columns = [
             column_from_internal([row[i] for row in rows], f.type.with_nullable(True))
             for i, f in enumerate(fields)
@@ -64,6 +62,72 @@ def literal_rows(text: str, fields: Sequence[DataField], zone: tzinfo) -> pa.Tab
     except (SqlglotError, NotLiteral, ValueError, ArithmeticError, pa.ArrowException):
         return None
     return pa.table(columns, names=[f.name for f in fields])
+
+
+_VALUES: Final = re.compile(r"\s*VALUES\s*", re.IGNORECASE)
+_OPEN: Final = re.compile(r"\s*\(")
+_CELL: Final = re.compile(
+    r"""\s*(?:(?P<word>NULL|TRUE|FALSE|DEFAULT)
+    |(?P<number>-?\d+(?:\.\d+)?)
+    |(?P<type>DATE|TIMESTAMP|TIMESTAMP_NTZ|TIMESTAMP_LTZ)?\s*'(?P<text>[^'\\]*)'
+    )\s*(?P<end>[,)])""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_NEXT: Final = re.compile(r"\s*(,|;?\s*$)")
+_WORDS: Final = {"NULL": None, "DEFAULT": None, "TRUE": True, "FALSE": False}
+_TYPE_WORDS: Final = {
+    "DATE": TypeRoot.DATE,
+    "TIMESTAMP": TypeRoot.TIMESTAMP_LTZ,
+    "TIMESTAMP_LTZ": TypeRoot.TIMESTAMP_LTZ,
+    "TIMESTAMP_NTZ": TypeRoot.TIMESTAMP,
+}
+
+
+def _plain_rows(text: str, fields: Sequence[DataField], zone: tzinfo) -> list[list[Any]] | None:
+    """The rows of a VALUES of plain literals, thousands of them in the time of a parser's hundred.
+
+    None for anything else, which the parser has to judge.
+    """
+    start = _VALUES.match(text)
+    if start is None or not all(isinstance(f.type, AtomicType) for f in fields):
+        return None
+    types = [f.type for f in fields if isinstance(f.type, AtomicType)]
+    rows: list[list[Any]] = []
+    at = start.end()
+    while True:
+        opening = _OPEN.match(text, at)
+        if opening is None:
+            return None
+        row: list[Any] = []
+        at, end = opening.end(), ","
+        while end == ",":
+            cell = _CELL.match(text, at)
+            if cell is None or len(row) == len(types):
+                return None
+            row.append(_plain_value(cell, types[len(row)], zone))
+            at, end = cell.end(), cell["end"]
+        if len(row) != len(types):
+            return None
+        rows.append(row)
+        following = _NEXT.match(text, at)
+        if following is None:
+            return None
+        at = following.end()
+        if following[1] != ",":
+            return rows
+
+
+def _plain_value(cell: re.Match[str], target: AtomicType, zone: tzinfo) -> Any:
+    if cell["number"] is not None:
+        return _from_number(cell["number"], target)
+    if cell["word"] is not None:
+        value = _WORDS[cell["word"].upper()]
+        if value is not None and target.kind is not TypeRoot.BOOLEAN:
+            raise NotLiteral
+        return value
+    if cell["type"] is not None and _TYPE_WORDS[cell["type"].upper()] is not target.kind:
+        raise NotLiteral
+    return _from_text(cell["text"], target, zone)
 
 
 def _rows(tree: exp.Expr) -> list[list[exp.Expr]]:
@@ -102,7 +166,7 @@ def _value(node: exp.Expr, target: DataType, zone: tzinfo) -> Any:
         case exp.Neg() if isinstance(node.this, exp.Literal) and not node.this.is_string:
             if isinstance(target, AtomicType):
                 return _from_number("-" + str(node.this.this), target)
-        case exp.HexString() if target.root in _BINARIES:
+        case exp.HexString() if target.root in BINARY_TYPES:
             digits = f"{int(node.this):x}" if node.args.get("is_integer") else str(node.this)
             return bytes.fromhex(digits)
         case exp.Cast() if isinstance(node.this, exp.Literal) and node.this.is_string:
@@ -110,8 +174,8 @@ def _value(node: exp.Expr, target: DataType, zone: tzinfo) -> Any:
             if typed is target.root and isinstance(target, AtomicType):
                 return _from_text(str(node.this.this), target, zone)
         case exp.Cast() if isinstance(node.this, exp.Literal) and isinstance(target, AtomicType):
-            # 10L and the like; of other casts the rules are Spark's.
-            if target.kind in _INTEGERS and str(node.this.this).isdecimal():
+            # 10L and similar; other casts follow Spark's rules.
+            if target.kind in INTEGER_BOUNDS and str(node.this.this).isdecimal():
                 return _from_number(str(node.this.this), target)
         case exp.Array() if isinstance(target, ArrayType):
             return [_value(e, target.element, zone) for e in node.expressions]
@@ -129,11 +193,11 @@ def _value(node: exp.Expr, target: DataType, zone: tzinfo) -> Any:
 
 
 def _from_text(text: str, target: AtomicType, zone: tzinfo) -> Any:
-    if target.kind in _STRINGS:
+    if target.kind in CHARACTER_TYPES:
         if len(text) > (target.length or 0):
             raise NotLiteral
         return text.ljust(target.length or 0) if target.kind is TypeRoot.CHAR else text
-    if target.kind in _BINARIES:
+    if target.kind in BINARY_TYPES:
         return text.encode()
     if target.kind in _TIMES and not text.strip().isdigit():
         return parse_text(text, target, zone)
@@ -141,8 +205,8 @@ def _from_text(text: str, target: AtomicType, zone: tzinfo) -> Any:
 
 
 def _from_number(text: str, target: AtomicType) -> Any:
-    if target.kind in _INTEGERS:
-        number, limit = int(text), _INTEGERS[target.kind]
+    if target.kind in INTEGER_BOUNDS:
+        number, limit = int(text), INTEGER_BOUNDS[target.kind]
         if not -limit <= number < limit:
             raise NotLiteral
         return number
@@ -154,6 +218,6 @@ def _from_number(text: str, target: AtomicType) -> Any:
         return value
     if target.kind in (TypeRoot.DOUBLE, TypeRoot.FLOAT):
         return float(text)
-    if target.kind in _STRINGS and text.lstrip("-").isdecimal() and text == str(int(text)):
+    if target.kind in CHARACTER_TYPES and text.lstrip("-").isdecimal() and text == str(int(text)):
         return _from_text(text, target, UTC)
     raise NotLiteral

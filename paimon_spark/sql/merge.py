@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,8 +20,20 @@ from paimon_spark.sql.by_name import (
     shaped,
 )
 from paimon_spark.sql.errors import IncompatibleRows, WriteRefused
-from paimon_spark.sql.evolution import check_merge
 from paimon_spark.sql.insert import fetched, null_checked
+from paimon_spark.sql.large_changes import (
+    DELETED,
+    INSERTED,
+    KEY,
+    KIND,
+    UPDATED,
+    LargeTarget,
+    cast_rows,
+    check_keys,
+    check_matched_once,
+    open_large,
+)
+from paimon_spark.sql.merge_clauses import Case, Clause, check_data_evolution, read_clauses
 from paimon_spark.sql.names import quoted
 from paimon_spark.sql.queries import query_dataframe_of, register
 from paimon_spark.sql.result import NOTHING, Result
@@ -33,12 +44,19 @@ from paimon_spark.sql.row_level import (
     cast_text,
     check_assignments,
     read_alias,
-    read_assignments,
     unqualified,
 )
 from paimon_spark.sql.session import SqlSession
-from paimon_spark.sql.targets import NUMBER_FIELD, ROW_NUMBER, Numbers, Target, open_target
+from paimon_spark.sql.targets import (
+    NUMBER_FIELD,
+    ROW_NUMBER,
+    ChangedTable,
+    Numbers,
+    Target,
+    open_target,
+)
 from paimon_spark.sql.tokens import Words
+from paimon_spark.sql.types import read_schema_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,27 +67,9 @@ _ACTION = DataField(id=0, name="__paimon_action", type=AtomicType(kind=TypeRoot.
 _UPDATE_AFTER = 2
 
 
-class Case(Enum):
-    """Which rows a WHEN clause is about."""
-
-    MATCHED = "MATCHED"
-    NOT_MATCHED = "NOT MATCHED"
-    NOT_MATCHED_BY_SOURCE = "NOT MATCHED BY SOURCE"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clause:
-    """One WHEN: `assignments` None for a DELETE; `star` for UPDATE SET * and INSERT *."""
-
-    case: Case
-    condition: str
-    assignments: Assignments | None = None
-    star: bool = False
-
-
 @dataclass(slots=True)
 class _Changes:
-    """What all clauses together do."""
+    """The changes of all clauses."""
 
     removed: list[Numbers] = field(default_factory=list)
     updated: list[pa.Table] = field(default_factory=list)
@@ -78,7 +78,7 @@ class _Changes:
 
 @dataclass(frozen=True, slots=True)
 class _Merge:
-    target: Target
+    target: ChangedTable
     target_view: str
     target_alias: str
     source: str
@@ -106,7 +106,7 @@ def merge(session: SqlSession, words: Words) -> Result:
         source_alias = read_alias(words, "ON") or parts[-1]
     words.need("ON")
     condition = words.expression("WHEN")
-    clauses = _clauses(words)
+    clauses = read_clauses(words)
     source_columns: Mapping[str, Any] = {}
     merges = merges_schema(session, name)
     star = any(c.star for c in clauses)
@@ -118,21 +118,64 @@ def merge(session: SqlSession, words: Words) -> Result:
             new = frame if star else frame.select(*_new_columns(table, frame, clauses))
             merged_schema(session, name, table, new)
         source_columns = {f.name.lower(): f for f in frame.schema.fields}
-    target = open_target(session, name, "MERGE")
+    large = open_large(session, name, "MERGE", words.text)
+    target = large or open_target(session, name, "MERGE")
     view = register(session, target.dataframe(words.text))
     plan = _Merge(
         target, view, target_alias, source, source_alias, condition, source_columns, merges
     )
-    if target.evolved is not None:
-        check_merge(target.table, clauses)
+    if isinstance(target, Target) and target.evolved is not None:
+        check_data_evolution(target.table, clauses)
     clauses = [_checked(target, clause, target_alias) for clause in clauses]
+    by_case = {case: [c for c in clauses if c.case is case] for case in Case}
+    if isinstance(target, LargeTarget):
+        _merge_large(target, plan, {case: mine for case, mine in by_case.items() if mine})
+        return NOTHING
     changes = _Changes()
-    for case in Case:
-        mine = [c for c in clauses if c.case is case]
+    for case, mine in by_case.items():
         if mine:
-            _collect(plan, case, mine, changes)
+            _collect(target, plan, case, mine, changes)
     _commit(target, changes, _updated_columns(target, clauses))
     return NOTHING
+
+
+def _merge_large(
+    target: LargeTarget, plan: _Merge, by_case: Mapping[Case, Sequence[Clause]]
+) -> None:
+    """Run the queries of all cases on the executors, and commit what they change."""
+    parts = [_large_changes(target, plan, case, mine) for case, mine in by_case.items()]
+    with target.changes(parts) as rows:
+        if not _only_deletes(by_case.get(Case.MATCHED, ())):
+            check_matched_once(rows, target.table)
+        check_keys(rows, target.table)
+        target.commit(rows)
+
+
+def _large_changes(
+    target: LargeTarget, plan: _Merge, case: Case, clauses: Sequence[Clause]
+) -> DataFrame:
+    """The changes of one case with their kind, and with the primary key as it was."""
+    alias = quoted(plan.target_alias)
+    fields = [target.table.schema.row_type.get(k) for k in target.table.schema.primary_keys]
+    keys = [
+        f"CAST(NULL AS {read_schema_text(f.type)}) AS {KEY}{i}"
+        if case is Case.NOT_MATCHED
+        else f"{alias}.{quoted(f.name)} AS {KEY}{i}"
+        for i, f in enumerate(fields)
+        if f is not None
+    ]
+    rows = _changed_rows(plan, case, clauses, keys)
+    kind = f"CAST({INSERTED} AS INT)"
+    if case is not Case.NOT_MATCHED:
+        deletes = [str(i) for i, c in enumerate(clauses) if c.assignments is None]
+        kind = f"IF({_ACTION.name} IN ({', '.join(deletes) or '-1'}), {DELETED}, {UPDATED})"
+    columns = [quoted(c) for c in rows.columns if c != _ACTION.name]
+    return cast_rows(target, rows.selectExpr(*columns, f"{kind} AS {KIND}"))
+
+
+def _only_deletes(clauses: Sequence[Clause]) -> bool:
+    """Whether it does not matter how often a row is matched."""
+    return len(clauses) == 1 and clauses[0].assignments is None
 
 
 def _updated_columns(target: Target, clauses: Sequence[Clause]) -> list[str]:
@@ -149,7 +192,7 @@ def _new_columns(table: FileStoreTable, frame: DataFrame, clauses: Sequence[Clau
     return [quoted(c) for c in frame.columns if c.lower() in given and c.lower() not in known]
 
 
-def _checked(target: Target, clause: Clause, alias: str) -> Clause:
+def _checked(target: ChangedTable, clause: Clause, alias: str) -> Clause:
     """The clause with bare column names; errors as in `check_assignments`."""
     if not clause.assignments:
         return clause
@@ -158,50 +201,10 @@ def _checked(target: Target, clause: Clause, alias: str) -> Clause:
     return replace(clause, assignments=bare)
 
 
-def _clauses(words: Words) -> list[Clause]:
-    found: list[Clause] = []
-    while words.eat("WHEN"):
-        case = Case.MATCHED
-        if words.eat("NOT"):
-            case = Case.NOT_MATCHED
-        words.need("MATCHED")
-        if words.eat("BY") and words.eat_any("SOURCE", "TARGET") == "SOURCE":
-            case = Case.NOT_MATCHED_BY_SOURCE
-        condition = words.expression("THEN") if words.eat("AND") else "true"
-        words.need("THEN")
-        found.append(_clause(words, case, condition))
-    words.end()
-    if not found:
-        words.fail("WHEN")
-    return found
-
-
-def _clause(words: Words, case: Case, condition: str) -> Clause:
-    if words.eat("INSERT") and case is Case.NOT_MATCHED:
-        if words.eat("*"):
-            return Clause(case=case, condition=condition, assignments=(), star=True)
-        columns = words.items(words.name)
-        words.need("VALUES")
-        values = words.items(lambda: words.expression(","))
-        if len(columns) != len(values):
-            words.fail("as many values as columns")
-        pairs = [(column, v) for column, v in zip(columns, values, strict=True)]
-        return Clause(case=case, condition=condition, assignments=pairs)
-    if case is not Case.NOT_MATCHED:
-        if words.eat("DELETE"):
-            return Clause(case=case, condition=condition)
-        if words.eat("UPDATE"):
-            words.need("SET")
-            if words.eat("*"):
-                return Clause(case=case, condition=condition, assignments=(), star=True)
-            return Clause(
-                case=case, condition=condition, assignments=read_assignments(words, "WHEN")
-            )
-    return words.fail("UPDATE, DELETE or INSERT")
-
-
-def _collect(plan: _Merge, case: Case, clauses: Sequence[Clause], changes: _Changes) -> None:
-    """Run the query of one case and note what its rows do."""
+def _changed_rows(
+    plan: _Merge, case: Case, clauses: Sequence[Clause], more: Sequence[str] = ()
+) -> DataFrame:
+    """The rows of one case with the number of their clause; `more` is the SQL of other columns."""
     target = plan.target
     actions = " ".join(f"WHEN {c.condition} THEN {i}" for i, c in enumerate(clauses))
     values = [_values(plan, c) for c in clauses]
@@ -215,20 +218,27 @@ def _collect(plan: _Merge, case: Case, clauses: Sequence[Clause], changes: _Chan
     )
     number = "CAST(NULL AS BIGINT)" if case is Case.NOT_MATCHED else ROW_NUMBER
     query = (
-        f"SELECT {number} AS {ROW_NUMBER}, CASE {actions} END AS {_ACTION.name}, {columns} "
-        f"FROM {_join(plan, case)} ON {plan.condition}"
+        f"SELECT {number} AS {ROW_NUMBER}, CASE {actions} END AS {_ACTION.name}, "
+        f"{', '.join([columns, *more])} FROM {_join(plan, case)} ON {plan.condition}"
     )
     frame = query_dataframe_of(target.session, query, target.name)
+    return frame.filter(f"{_ACTION.name} IS NOT NULL")
+
+
+def _collect(
+    target: Target, plan: _Merge, case: Case, clauses: Sequence[Clause], changes: _Changes
+) -> None:
+    """Run the query of one case and note what its rows do."""
     fields = (NUMBER_FIELD, _ACTION, *target.table.schema.fields)
-    rows = fetched(target.table, frame.filter(f"{_ACTION.name} IS NOT NULL"), fields)
+    rows = fetched(target.table, _changed_rows(plan, case, clauses), fields)
     action = np.asarray(rows.column(1)).astype(np.int64)
     if case is Case.NOT_MATCHED:
         changes.inserted.append(rows.drop_columns([ROW_NUMBER, _ACTION.name]))
         return
     numbers = np.asarray(rows.column(0)).astype(np.int64)
     deletes = np.array([c.assignments is None for c in clauses])[action]
-    only_delete = len(clauses) == 1 and clauses[0].assignments is None
-    if case is Case.MATCHED and len(np.unique(numbers)) != len(numbers) and not only_delete:
+    several = len(np.unique(numbers)) != len(numbers)
+    if case is Case.MATCHED and several and not _only_deletes(clauses):
         raise WriteRefused(
             "[MERGE_CARDINALITY_VIOLATION] The ON search condition of the MERGE statement matched "
             "a single row from the target table with multiple rows of the source table "

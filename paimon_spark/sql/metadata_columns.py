@@ -1,4 +1,4 @@
-"""Rows with the places where they lie, and the hidden columns that show these places.
+"""Rows with their positions in files, and the hidden columns that show them.
 
 =====================  =========================================================================
 __paimon_file_path     the data file; of a primary-key table only where nothing has to be merged
@@ -36,7 +36,11 @@ from paimon_core.read.table_read import BATCH_ROWS, bucket_vectors, skips_level_
 from paimon_core.scan.scan import in_plan_order, scan_files
 from paimon_core.scan.splits import never_merges
 from paimon_core.scan.vectors import vector_files
-from paimon_core.schema.table_schema import VALUE_KIND
+from paimon_core.schema.table_schema import (
+    SEQUENCE_NUMBER,
+    VALUE_KIND,
+)
+from paimon_core.schema.tracked import ROW_ID
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.batch_scan import BatchScan
 from paimon_core.table.batch_tasks import BucketTask, plan_batch, read_task
@@ -48,8 +52,6 @@ FILE_PATH: Final = "__paimon_file_path"
 ROW_INDEX: Final = "__paimon_row_index"
 PARTITION: Final = "__paimon_partition"
 BUCKET: Final = "__paimon_bucket"
-ROW_ID: Final = "_ROW_ID"
-SEQUENCE_NUMBER: Final = "_SEQUENCE_NUMBER"
 METADATA_COLUMNS: Final = (FILE_PATH, ROW_INDEX, PARTITION, BUCKET, ROW_ID, SEQUENCE_NUMBER)
 _OF_FILES: Final = frozenset({FILE_PATH, ROW_INDEX, ROW_ID, SEQUENCE_NUMBER})
 _BIGINT: Final = AtomicType(kind=TypeRoot.BIGINT)
@@ -64,7 +66,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class PlacedRows:
-    """The table's rows; of each its file, an index into `entries`, and its position there.
+    """The table's rows; for each, its file (an index into `entries`) and its position in the file.
 
     Positions count all rows of a file, those that a deletion vector hides too; -1 where rows of
     several files were merged, whose first file stands for the bucket.  `row_ids` and `sequences`
@@ -92,13 +94,13 @@ def metadata_columns_in(text: str) -> frozenset[str]:
 def placed_rows(
     table: FileStoreTable, snapshot: Snapshot | None, predicate: Predicate | None = None
 ) -> PlacedRows:
-    """The rows of an append table, without files that hold no match of the predicate.
+    """The rows of an append table, without files that the predicate excludes.
 
     UnsupportedFeature for tables whose rows are in several files (data evolution).
     """
     check_readable(table)
     if has_data_evolution(table):
-        raise UnsupportedFeature("places of rows under data evolution", table=table.name)
+        raise UnsupportedFeature("positions of rows under data evolution", table=table.name)
     if snapshot is not None:
         check_snapshot_readable(table, snapshot)
     entries: list[ManifestEntry] = []
@@ -112,7 +114,7 @@ def placed_rows(
 
 
 class _Collected:
-    """What the files gave so far."""
+    """The rows of the files so far."""
 
     def __init__(self, table: FileStoreTable) -> None:
         self._table = table

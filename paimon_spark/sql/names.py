@@ -1,4 +1,4 @@
-"""Names inside of SQL text."""
+"""Names in SQL text."""
 
 from __future__ import annotations
 

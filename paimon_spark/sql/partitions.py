@@ -16,7 +16,9 @@ from paimon_core.retention.registered_partitions import unregister_partitions
 from paimon_core.scan.scan import scan_files
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.cast_text import java_to_string, parse_text
-from paimon_core.types.data_types import TypeRoot
+from paimon_core.types.data_types import (
+    TIMESTAMP_TYPES,
+)
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, TableName
@@ -27,7 +29,6 @@ Spec = Mapping[str, str | None]
 
 
 _IN_METASTORE: Final = "metastore.partitioned-table"
-_TIMESTAMPS: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 
 
 def read_spec(words: Words) -> dict[str, str | None]:
@@ -80,7 +81,7 @@ def _value(session: SqlSession, table: FileStoreTable, key: str, text: str) -> o
         return parse_text(literal, field.type.with_nullable(True), session.zone)
     except (ValueError, ArithmeticError, pa.ArrowException) as e:
         raise AnalysisError(
-            f"[CAST_INVALID_INPUT] {text} is no value of the partition column {key}"
+            f"[CAST_INVALID_INPUT] {text} is not a value of the partition column {key}"
         ) from e
 
 
@@ -106,7 +107,7 @@ def partition_names(
         shown = "null"
         if value is not None:
             shown = java_to_string(value, field.type, session.zone)
-            if field.type.root in _TIMESTAMPS and "." in shown:
+            if field.type.root in TIMESTAMP_TYPES and "." in shown:
                 shown = shown.rstrip("0").rstrip(".")
         parts.append(f"{escape_path_name(field.name)}={escape_path_name(shown)}")
     return "/".join(parts)
@@ -115,7 +116,7 @@ def partition_names(
 def matching(
     partitions: Sequence[Mapping[str, object]], values: Mapping[str, object]
 ) -> list[Mapping[str, object]]:
-    """The partitions that agree with the values."""
+    """The partitions that match the values."""
     return [p for p in partitions if all(p[k] == v for k, v in values.items())]
 
 
@@ -131,7 +132,7 @@ def show_partitions(session: SqlSession, words: Words) -> Result:
 
 
 def add_partitions(session: SqlSession, name: TableName, words: Words) -> Result:
-    """ALTER TABLE ADD [IF NOT EXISTS] PARTITION (..) PARTITION (..): checked, and nothing more.
+    """ALTER TABLE ADD [IF NOT EXISTS] PARTITION (..) PARTITION (..): only checked.
 
     Partitions come with their rows, as in Java, unless a metastore keeps them
     (`metastore.partitioned-table`), which is refused.
@@ -214,7 +215,7 @@ def drop_partitions(session: SqlSession, name: TableName, words: Words) -> Resul
 def remove_partitions(
     session: SqlSession, table: FileStoreTable, chosen: Sequence[Mapping[str, object]]
 ) -> None:
-    """Commit that nothing is left in these partitions."""
+    """Commit an overwrite that empties these partitions."""
     tests = [t for t in (static_partition_test(table, dict(values)) for values in chosen) if t]
 
     def is_going(partition: bytes) -> bool:

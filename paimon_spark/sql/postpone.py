@@ -68,7 +68,7 @@ def write_to_buckets(
 def _by_buckets(
     table: FileStoreTable, rows: pa.Table, default: int
 ) -> Mapping[int, np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """Number of buckets -> the places of the rows whose partitions have so many."""
+    """Number of buckets -> the positions of the rows in partitions with this number."""
     keys = list(table.schema.partition_keys)
     known = _known(table)
     if not keys:

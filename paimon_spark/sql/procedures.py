@@ -1,4 +1,4 @@
-"""What `CALL` reaches: the jobs, through a protocol that `maintenance` fills in."""
+"""The procedures that `CALL` runs: a protocol that `maintenance` implements with its jobs."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ class Procedures(Protocol):
         """All procedures, sorted."""
 
     def call(self, name: str, given: Given, site: CallSite) -> Result:
-        """Run the procedure.  AnalysisError for an unknown name, or if an argument is not
-        one of its; what the job raises otherwise.
+        """Run the procedure.  AnalysisError for an unknown name, or an unknown argument; also
+        raises the errors of the job.
         """

@@ -16,13 +16,13 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.data_types import TypeRoot
 
 COMPARED_BY_SPARK = frozenset({TypeRoot.CHAR, TypeRoot.TIMESTAMP_LTZ})
-"""Spark pads literals of the one, and reads those of the other on the session's clock."""
+"""Spark pads literals of CHAR, and reads those of the other type in the session's time zone."""
 _FULL_SCAN = "read.allow.fullScan"
 _DATE = re.compile(r"'\d{4}-\d{2}-\d{2}'")
 
 
 def conditions_of(table: exp.Table) -> list[str]:
-    """What the SELECT that reads the table asks of it alone: conditions, joined by AND.
+    """The conditions that the SELECT has on this table alone, joined by AND.
 
     A row that does not meet them cannot change the answer.  So they are those of WHERE, unless an
     outer join makes rows without the table's, and those of the table's own JOIN ... ON.
@@ -51,7 +51,7 @@ def _is_inner(join: exp.Join) -> bool:
 
 
 def _is_about(condition: exp.Expr, name: str) -> bool:
-    """Whether no column of the condition is said to be another table's.
+    """Whether no column of the condition names another table.
 
     A column without a table is this one's if it has such a column, as names of the inner query hide
     those of the outer one, and Spark refuses what two tables of a query have.
@@ -72,7 +72,7 @@ def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _bare(node: exp.Expr) -> exp.Expr:
-    """The condition without the table before its columns, and with DATE literals."""
+    """The condition without table names before columns, and with DATE literals."""
 
     def bare(n: exp.Expr) -> exp.Expr:
         if isinstance(n, exp.Column) and n.table:
@@ -104,7 +104,7 @@ def plain_condition(table: FileStoreTable, condition: str) -> Predicate | None:
 
 
 def _compares_zero(predicate: Predicate) -> bool:
-    """Whether it compares with 0.0, which for Spark alone is equal to -0.0."""
+    """Whether it compares with 0.0, which only Spark treats as equal to -0.0."""
     match predicate:
         case And(children) | Or(children):
             return any(map(_compares_zero, children))

@@ -7,10 +7,9 @@ names everything itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
-from zoneinfo import ZoneInfo
 
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
@@ -18,10 +17,13 @@ from sqlglot.tokenizer_core import TokenType
 
 from paimon_core.catalog.rest_views import View
 from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp
+from paimon_core.types.zones import zone_of
+from paimon_spark.sql.catalog_functions import CALLED, replace_catalog_functions
 from paimon_spark.sql.catalog_views import find_view, place_of
 from paimon_spark.sql.dataframes import arrow_of, table_dataframe
-from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
+from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.metadata_columns import FILE_PATH, metadata_columns_in
+from paimon_spark.sql.names import quoted
 from paimon_spark.sql.pushdown import conditions_of
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import (
@@ -31,8 +33,10 @@ from paimon_spark.sql.session import (
     TableName,
     not_found,
 )
+from paimon_spark.sql.sys_functions import plain_name, replace_sys_functions
 from paimon_spark.sql.table_functions import blank_options, replace_functions
 from paimon_spark.sql.tokens import START, Words, with_quoted_names
+from paimon_spark.sql.unparsed import relations
 from paimon_spark.sql.values import json_rows
 
 if TYPE_CHECKING:
@@ -58,7 +62,8 @@ _TRAVEL: Final = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
 
 def query_dataframe(session: SqlSession, text: str) -> DataFrame:
     """The query as a DataFrame, not yet run."""
-    return session.spark.sql(rewritten(session, text))
+    plain = rewritten(session, text)  # first: what it refuses needs no Spark
+    return session.spark.sql(plain)
 
 
 def query_dataframe_of(session: SqlSession, text: str, target: TableName) -> DataFrame:
@@ -74,20 +79,52 @@ def run_query(session: SqlSession, text: str) -> Result:
 
 def collected(frame: DataFrame) -> Result:
     """The columns and rows of a DataFrame."""
-    columns = list(frame.columns)
+    columns = [plain_name(c).replace(CALLED, "") for c in frame.columns]
     plain = frame.toDF(*(f"c{i}" for i in range(len(columns)))) if columns else frame
-    shown = plain.selectExpr(
-        *(
-            f"CAST({f.name} AS STRING) AS {f.name}" if _has_no_arrow(f.dataType) else f.name
-            for f in plain.schema.fields
-        )
-    )
-    zone = ZoneInfo(frame.sparkSession.conf.get(ZONE_KEY) or "UTC")
+    shown = plain.selectExpr(*(_shown(f) for f in plain.schema.fields))
+    zone = zone_of(frame.sparkSession.conf.get(ZONE_KEY) or "UTC")
     return Result(columns, json_rows(arrow_of(shown), zone))
 
 
-def _has_no_arrow(data_type: Any) -> bool:
-    return data_type.typeName() in ("variant", "void") or "interval" in data_type.simpleString()
+def _shown(field: Any) -> str:
+    """The SQL of a column in a type that Arrow has."""
+    if field.dataType.typeName() == "variant":
+        return f"to_json({field.name}) AS {field.name}"
+    arrow = _arrow_type(field.dataType)
+    return f"CAST({field.name} AS {arrow}) AS {field.name}" if arrow else str(field.name)
+
+
+def _arrow_type(data_type: Any) -> str | None:
+    """The type with texts in place of what Arrow lacks, at any depth; None if it has all."""
+    match data_type.typeName():
+        case "void":
+            return "STRING"
+        case name if "interval" in name:
+            return "STRING"
+        case "array":
+            element = _arrow_type(data_type.elementType)
+            return None if element is None else f"ARRAY<{element}>"
+        case "map":
+            parts = data_type.keyType, data_type.valueType
+            if not any(map(_arrow_type, parts)):
+                return None
+            key, value = (_arrow_type(p) or p.simpleString() for p in parts)
+            return f"MAP<{key}, {value}>"
+        case "struct" if _renames(data_type) or any(
+            _arrow_type(f.dataType) for f in data_type.fields
+        ):
+            fields = (
+                f"c{i}: {_arrow_type(f.dataType) or f.dataType.simpleString()}"
+                for i, f in enumerate(data_type.fields)
+            )
+            return f"STRUCT<{', '.join(fields)}>"
+    return None
+
+
+def _renames(data_type: Any) -> bool:
+    """Whether Arrow needs other fields: some share a name, or cannot be null inside of a null."""
+    names = {f.name for f in data_type.fields}
+    return len(names) < len(data_type.fields) or not all(f.nullable for f in data_type.fields)
 
 
 def register(session: SqlSession, frame: DataFrame) -> str:
@@ -140,14 +177,11 @@ def rewritten(
     text = with_quoted_names(text)
     text, for_all, for_one = blank_options(text)
     text = replace_functions(session, text, lambda n, o: _view_of(session, n, o, {}))
+    text = replace_sys_functions(session, text)
+    text = replace_catalog_functions(session, text, lambda body: rewritten(session, body))
     if Words(text).looks_at("TABLE"):
         text = "SELECT * FROM " + text.lstrip()[len("TABLE") :]
-    try:
-        tree = parse_one(text, dialect="spark")
-    except SqlglotError as e:
-        raise SqlSyntaxError(f"[PARSE_SYNTAX_ERROR] {_first_line(str(e))}") from e
-    if isinstance(tree, exp.Column | exp.Alias):
-        raise SqlSyntaxError(f"[PARSE_SYNTAX_ERROR] Syntax error at or near '{tree.name}'")
+    tree = _parsed(text)
     edits = _Edits(text)
     views: dict[object, str] = {}
     known: set[tuple[str, str]] = set(known_names)
@@ -155,19 +189,12 @@ def rewritten(
     wanted = _columns_in(text)
     metadata = hidden | ({FILE_PATH} if _INPUT_FILE.search(text) else set())
     lenient = FILE_PATH not in hidden
-    for node in tree.find_all(exp.Table):
-        if isinstance(node.this, exp.Dot):
-            session.table_name([p.name for p in node.parts])  # says what is wrong
-        if not isinstance(node.this, exp.Identifier) or node.find_ancestor(exp.Hint):
-            continue
-        parts = [p.name for p in node.parts]
-        start = node.parts[0].meta["start"]
-        end = node.parts[-1].meta["end"] + 1
-        if len(parts) == 1 and _is_cte(node, parts[0]):
-            continue
-        if len(parts) == 1 and parts[0].lower() in session.views:
-            inner = rewritten(session, session.views[parts[0].lower()], options)
-            edits.put(start, end, f"({inner})" + _alias(node, parts[-1]))
+    for one in _named(session, text, tree):
+        start, end, parts = one.start, one.end, list(one.parts)
+        key = session.view_key(parts)
+        if key:
+            inner = rewritten_view(session, key, options)
+            edits.put(start, end, f"({inner})" + one.alias())
             continue
         name = _paimon_table(session, parts)
         if name is None:
@@ -177,24 +204,80 @@ def rewritten(
             known.add((view_name.database.lower(), parts[-1].lower()))
             with place_of(session, view_name):
                 inner = rewritten(session, name.text(), options)
-            edits.put(start, end, f"({inner})" + _alias(node, parts[-1]))
+            edits.put(start, end, f"({inner})" + one.alias())
             continue
         known.add((name.database.lower(), parts[-1].lower()))
         travel, end = _travel(session, text, end)
         chosen = {**(options or {}), **for_all, **for_one.get(start, {}), **travel}
-        wants = _Wanted(metadata, lenient, wanted, tuple(conditions_of(node)))
+        wants = _Wanted(metadata, lenient, wanted, one.conditions)
         view = _view_of(session, name, chosen, views, wants)
-        edits.put(start, end, view + _alias(node, parts[-1]))
-    for column in tree.find_all(exp.Column):
+        edits.put(start, end, view + one.alias())
+    for column in () if isinstance(tree, str) else tree.find_all(exp.Column):
         _strip_database(column, known, edits)
     if metadata:
         _hide_metadata(text, metadata, edits)
     return edits.applied()
 
 
+def rewritten_view(session: SqlSession, key: str, options: Mapping[str, str] | None = None) -> str:
+    """The query of a temporary view, whose tables are those of the place where it was made."""
+    view = session.views[key]
+    with place_of(session, TableName(view.database, "", catalog=view.catalog)):
+        return rewritten(session, view.query, options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A name in place of a table, and the conditions on its rows."""
+
+    parts: Sequence[str]
+    start: int
+    end: int
+    aliased: bool
+    conditions: tuple[str, ...] = ()
+
+    def alias(self) -> str:
+        """The table's own name as alias, where the query gives none and may."""
+        return "" if self.aliased else f" AS {quoted(self.parts[-1])}"
+
+
+def _parsed(text: str) -> exp.Expr | str:
+    """The query as a tree, or what sqlglot says about it."""
+    try:
+        tree: exp.Expr = parse_one(text, dialect="spark")
+    except SqlglotError as e:
+        return _first_line(str(e))
+    if isinstance(tree, exp.Column | exp.Alias):
+        return f"Syntax error at or near '{tree.name}'"
+    return tree
+
+
+def _named(session: SqlSession, text: str, tree: exp.Expr | str) -> Iterator[_Name]:
+    """Yield the names of tables that the query does not define itself."""
+    if isinstance(tree, str):
+        for r in relations(session, text, tree):
+            yield _Name(r.parts, r.start, r.end, r.aliased)
+        return
+    for node in tree.find_all(exp.Table):
+        if isinstance(node.this, exp.Dot):
+            session.table_name([p.name for p in node.parts])  # it reports the error
+        if not isinstance(node.this, exp.Identifier) or node.find_ancestor(exp.Hint):
+            continue
+        parts = [p.name for p in node.parts]
+        if len(parts) == 1 and _is_cte(node, parts[0]):
+            continue
+        yield _Name(
+            parts,
+            node.parts[0].meta["start"],
+            node.parts[-1].meta["end"] + 1,
+            bool(node.args.get("alias") or node.args.get("sample")),
+            tuple(conditions_of(node)),
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What a query needs of a table; as the arguments of `table_dataframe`."""
+    """The part of a table that a query needs, as arguments of `table_dataframe`."""
 
     metadata: Collection[str] = ()
     lenient: bool = False
@@ -242,13 +325,6 @@ def _columns_in(text: str) -> frozenset[str] | None:
     return frozenset(found)
 
 
-def _alias(node: exp.Table, name: str) -> str:
-    """The table's own name as alias, where the query gives none and may."""
-    if node.args.get("alias") or node.args.get("sample"):
-        return ""
-    return " AS `" + name.replace("`", "``") + "`"
-
-
 def _is_cte(node: exp.Expr, name: str) -> bool:
     """Whether a WITH in whose scope the node lies defines the name."""
     inside: exp.Expr | None = node
@@ -294,7 +370,7 @@ def _paimon_table(session: SqlSession, parts: list[str]) -> TableName | View | N
 
 
 def _strip_database(column: exp.Column, known: set[tuple[str, str]], edits: _Edits) -> None:
-    """Take the database (and catalog) off a column's name: views have neither."""
+    """Remove the database (and catalog) from a column's name: views have neither."""
     database = column.args.get("db")
     table = column.args.get("table")
     if database is None or table is None or "start" not in table.meta:
@@ -306,7 +382,7 @@ def _strip_database(column: exp.Column, known: set[tuple[str, str]], edits: _Edi
 
 
 def _hide_metadata(text: str, metadata: Collection[str], edits: _Edits) -> None:
-    """`*` means the table's own columns, not the hidden ones; input_file_name() is such a one."""
+    """`*` means the table's own columns, not the hidden ones; input_file_name() is a hidden one."""
     words = Words(text)
     hidden = f" EXCEPT ({', '.join(sorted(metadata))})"
     for i, token in enumerate(words.tokens):
@@ -348,17 +424,11 @@ def _travel(session: SqlSession, text: str, end: int) -> tuple[dict[str, str], i
     if kind is None or not words.eat("AS", "OF"):
         return {}, end
     first = words.at
-    value: str | None = None
-    if words.is_string():
-        value = words.string()
-    elif words.word().isdecimal():
-        value = str(words.integer())
-    else:
-        words.identifier()
-        if words.is_string():
-            words.string()
-        elif words.looks_at("("):
-            words.parenthesized()
+    value = _operand(words)
+    while "VERSION" not in kind and words.word() in ("+", "-"):
+        words.at += 1
+        _operand(words)
+        value = None
     last = words.tokens[words.at - 1].end + 1
     end = last - len(START)
     if "VERSION" in kind:
@@ -367,6 +437,27 @@ def _travel(session: SqlSession, text: str, end: int) -> tuple[dict[str, str], i
         return {"scan.version": value}, end
     source = words.text[words.tokens[first].start : last]
     return {"scan.timestamp-millis": str(_millis(session, value, source))}, end
+
+
+def _operand(words: Words) -> str | None:
+    """Pass over a literal, a function call, an interval or what is in parentheses; the literal."""
+    if words.is_string():
+        return words.string()
+    if words.word().isdecimal():
+        return str(words.integer())
+    if words.looks_at("("):
+        words.parenthesized()
+        return None
+    name = words.identifier()
+    if words.is_string():
+        words.string()
+    elif words.looks_at("("):
+        words.parenthesized()
+    if name.upper() == "INTERVAL":
+        if words.word()[:1].isdecimal():
+            words.integer()
+        words.identifier()
+    return None
 
 
 def _millis(session: SqlSession, value: str | None, source: str) -> int:
@@ -381,7 +472,7 @@ def _millis(session: SqlSession, value: str | None, source: str) -> int:
         nanos = parse_sql_timestamp(value, 3)
     except ValueError as e:
         raise AnalysisError(
-            f"[INVALID_TIME_TRAVEL_TIMESTAMP_EXPR.INPUT] {source} is no timestamp"
+            f"[INVALID_TIME_TRAVEL_TIMESTAMP_EXPR.INPUT] {source} is not a timestamp"
         ) from e
     return local_to_utc(nanos, session.zone) // 1_000_000
 

@@ -13,13 +13,28 @@ from paimon_core.predicate import evaluate
 from paimon_core.types.data_types import DataField, DataType, RowType
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.insert import fetched, null_checked
+from paimon_spark.sql.large_changes import (
+    DELETED,
+    KIND,
+    UPDATED,
+    LargeTarget,
+    cast_rows,
+    open_large,
+)
 from paimon_spark.sql.literals import literal_rows
 from paimon_spark.sql.names import quoted
 from paimon_spark.sql.pushdown import plain_condition
 from paimon_spark.sql.queries import query_dataframe_of, register
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession
-from paimon_spark.sql.targets import NUMBER_FIELD, ROW_NUMBER, Numbers, Target, open_target
+from paimon_spark.sql.targets import (
+    NUMBER_FIELD,
+    ROW_NUMBER,
+    ChangedTable,
+    Numbers,
+    Target,
+    open_target,
+)
 from paimon_spark.sql.tokens import Words
 from paimon_spark.sql.types import read_schema_text
 
@@ -39,6 +54,11 @@ def delete(session: SqlSession, words: Words) -> Result:
         if target_table.snapshots.latest() is not None:
             replace_partitions(target_table, None, user=session.env.new_uuid(), env=session.env)
         return NOTHING
+    large = open_large(session, name, "DELETE", condition, condition)
+    if large is not None:
+        columns = ", ".join(quoted(n) for n in large.table.schema.names)
+        _change(large, alias, f"{ROW_NUMBER}, {columns}, {DELETED} AS {KIND}", condition)
+        return NOTHING
     target = open_target(session, name, "DELETE", condition)
     target.commit(_chosen(target, alias, condition))
     return NOTHING
@@ -52,17 +72,16 @@ def update(session: SqlSession, words: Words) -> Result:
     given = read_assignments(words, "WHERE")
     condition = words.rest() if words.eat("WHERE") else "true"
     words.end()
-    target = open_target(session, name, "UPDATE", condition)
-    schema = target.table.schema
-    assignments = unqualified(target, given, alias)
-    check_assignments(target, assignments)
-    keys = {k.lower() for k in schema.primary_keys}
-    if any(path[0].lower() in keys for path, _ in assignments):
-        raise UnsupportedFeature(
-            "updates of primary keys",
-            "Can't update the primary key column.",
-            table=target.table.name,
+    large = open_large(session, name, "UPDATE", words.text, condition)
+    if large is not None:
+        assignments = _checked(large, given, alias)
+        values = ", ".join(
+            f"{text} AS {quoted(n)}" for n, text in aligned(large, assignments, alias).items()
         )
+        _change(large, alias, f"{ROW_NUMBER}, {values}, {UPDATED} AS {KIND}", condition)
+        return NOTHING
+    target = open_target(session, name, "UPDATE", condition)
+    assignments = _checked(target, given, alias)
     made = _updated_literally(target, assignments, condition)
     if made is None:
         made = _updated_by_spark(target, alias, assignments, condition)
@@ -77,14 +96,37 @@ def update(session: SqlSession, words: Words) -> Result:
     return NOTHING
 
 
-def assigned_columns(target: Target, assignments: Assignments) -> list[str]:
+def _checked(target: ChangedTable, given: Assignments, alias: str) -> Assignments:
+    """The assignments of an UPDATE with bare names; errors as in `check_assignments`."""
+    assignments = unqualified(target, given, alias)
+    check_assignments(target, assignments)
+    keys = {k.lower() for k in target.table.schema.primary_keys}
+    if any(path[0].lower() in keys for path, _ in assignments):
+        raise UnsupportedFeature(
+            "updates of primary keys",
+            "Can't update the primary key column.",
+            table=target.table.name,
+        )
+    return assignments
+
+
+def _change(target: LargeTarget, alias: str, columns: str, condition: str) -> None:
+    """Commit what becomes of the rows that meet a condition."""
+    view = register(target.session, target.dataframe())
+    query = f"SELECT {columns} FROM {view} AS {quoted(alias)} WHERE {condition}"
+    rows = cast_rows(target, query_dataframe_of(target.session, query, target.name))
+    with target.changes([rows]) as changes:
+        target.commit(changes)
+
+
+def assigned_columns(target: ChangedTable, assignments: Assignments) -> list[str]:
     """The table's columns that are assigned."""
     given = {path[0].lower() for path, _ in assignments}
     return [n for n in target.table.schema.names if n.lower() in given]
 
 
 def read_alias(words: Words, *stops: str) -> str | None:
-    """[AS] alias, unless one of these words comes."""
+    """[AS] alias, unless one of these words follows."""
     if words.eat("AS"):
         return words.identifier()
     if words.done or words.word() in stops:
@@ -108,7 +150,7 @@ def read_assignments(words: Words, *stops: str) -> list[tuple[list[str], str]]:
 
 
 def _mask(target: Target, condition: str) -> Numbers | None:
-    """The numbers of the rows for which a plain condition holds; None if Spark is needed."""
+    """The numbers of the rows that match a plain condition; None if Spark is needed."""
     if condition == "true":
         return np.arange(target.rows.num_rows, dtype=np.int64)
     predicate = plain_condition(target.table, condition)
@@ -171,7 +213,7 @@ def _updated_by_spark(
 
 
 def unqualified(
-    target: Target, assignments: Assignments, alias: str
+    target: ChangedTable, assignments: Assignments, alias: str
 ) -> list[tuple[Sequence[str], str]]:
     """The assignments without the alias, or the table's name, before a column: `SET t.a = 1`."""
     names = {n.lower() for n in target.table.schema.names}
@@ -189,8 +231,8 @@ def unqualified(
     return [(bare(path), value) for path, value in assignments]
 
 
-def check_assignments(target: Target, assignments: Assignments) -> None:
-    """AnalysisError for a column that is not there, UnsupportedFeature for one assigned twice."""
+def check_assignments(target: ChangedTable, assignments: Assignments) -> None:
+    """AnalysisError for an unknown column, UnsupportedFeature for one assigned twice."""
     names = {n.lower() for n in target.table.schema.names}
     for path, _ in assignments:
         if path[0].lower() not in names:
@@ -214,8 +256,8 @@ def check_assignments(target: Target, assignments: Assignments) -> None:
                 )
 
 
-def aligned(target: Target, assignments: Assignments, alias: str) -> Mapping[str, str]:
-    """The SQL of each column's new value: what is assigned, else the column itself."""
+def aligned(target: ChangedTable, assignments: Assignments, alias: str) -> Mapping[str, str]:
+    """The SQL of each column's new value: the assigned one, else the column itself."""
     return {
         field.name: _aligned(field, f"`{alias}`.{quoted(field.name)}", assignments)
         for field in target.table.schema.fields

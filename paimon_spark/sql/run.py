@@ -1,4 +1,4 @@
-"""Statements to the modules that run them."""
+"""Passes each statement to the module that runs it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from paimon_spark.sql import (
     call,
     copy_into,
     ddl,
+    functions,
     insert,
     merge,
     partitions,
@@ -22,8 +23,17 @@ from paimon_spark.sql import (
 )
 from paimon_spark.sql import tags as tag_statements
 from paimon_spark.sql.catalogs import CATALOG
+from paimon_spark.sql.comments import comment_on
+from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.multi_insert import multi_insert
 from paimon_spark.sql.procedures import Procedures
-from paimon_spark.sql.queries import drop_registered, query_dataframe, rewritten, run_query
+from paimon_spark.sql.queries import (
+    drop_registered,
+    query_dataframe,
+    rewritten,
+    rewritten_view,
+    run_query,
+)
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession
 from paimon_spark.sql.splitter import split_statements
@@ -44,7 +54,6 @@ _SHOW: Final[tuple[tuple[tuple[str, ...], Run], ...]] = (
     (("TABLES",), show.show_tables),
     (("VIEWS",), show.show_views),
     (("TABLE", "EXTENDED"), show.show_table_extended),
-    (("USER", "FUNCTIONS", "IN"), show.show_user_functions),
     (("CREATE", "TABLE"), show.show_create_table),
     (("PARTITIONS",), partitions.show_partitions),
     (("COLUMNS",), show.show_columns),
@@ -55,18 +64,22 @@ _SHOW: Final[tuple[tuple[tuple[str, ...], Run], ...]] = (
 
 
 def execute(session: SqlSession, statement: str) -> Result:
-    """Run one statement.  PaimonError for what is refused here, Spark's errors from Spark."""
-    words = Words(with_quoted_names(statement))
+    """Run one statement.  Raises PaimonError, or Spark's errors."""
     before = session.registered
     try:
-        own = _own(session, words)
+        own = _own_result(session, statement)
         return run_query(session, statement) if own is None else own
     finally:
         drop_registered(session, before)
 
 
-def _own(session: SqlSession, words: Words) -> Result | None:
+def _own_result(session: SqlSession, statement: str) -> Result | None:
     """The result of a statement that is not a query, None for a query."""
+    long = insert.insert_long_values(session, statement)
+    return _own(session, Words(with_quoted_names(statement))) if long is None else long
+
+
+def _own(session: SqlSession, words: Words) -> Result | None:
     match words.word():
         case "USE":
             return ddl.use(session, _after(words, 1))
@@ -100,14 +113,30 @@ def _own(session: SqlSession, words: Words) -> Result | None:
             return call.call_statement(session, _after(words, 1))
         case "ANALYZE":
             return views.analyze(session, _after(words, 1))
+        case "COMMENT" if words.word(1) == "ON":
+            return comment_on(session, _after(words, 1))
         case "REFRESH":
-            return NOTHING
+            return views.refresh(session, _after(words, 1))
+        case "MSCK":
+            raise AnalysisError(
+                "[NOT_SUPPORTED_COMMAND_FOR_V2_TABLE] MSCK REPAIR TABLE is not supported for v2 tables"
+            )
         case "EXPLAIN":
             return views.explain(session, _after(words, 1))
-        case "CACHE" | "UNCACHE" | "CLEAR":
+        case "CACHE":
+            return views.cache(session, _after(words, 1))
+        case "UNCACHE" | "CLEAR":
             return NOTHING
+        case "BEGIN":
+            raise UnsupportedFeature(
+                "SQL scripts",
+                "scripts (BEGIN ... END) are not supported",
+                next_step="write the statements one after the other",
+            )
         case "WITH":
             return _with(session, words)
+        case "FROM":
+            return multi_insert(session, words)
     return None
 
 
@@ -120,6 +149,9 @@ def _show(session: SqlSession, words: Words) -> Result:
     for first, run in _SHOW:
         if words.eat(*first):
             return run(session, words)
+    scope = words.word() if words.word(1) == "FUNCTIONS" else ""
+    if words.eat(scope, "FUNCTIONS") or words.eat("FUNCTIONS"):
+        return functions.show_functions(session, words, scope or "ALL")
     if words.eat_any("CURRENT"):
         return Result(("catalog", "namespace"), [[session.current_catalog, session.database]])
     return _by_spark(session, "SHOW " + words.rest())
@@ -129,13 +161,16 @@ def _describe(session: SqlSession, words: Words) -> Result:
     if words.eat_any(*_DATABASE):
         return show.describe_database(session, words)
     if words.word() in ("FUNCTION", "QUERY", "SELECT", "WITH", "VALUES"):
-        if not words.eat("QUERY") and words.word() == "FUNCTION":
-            return _by_spark(session, "DESCRIBE " + words.rest())
+        if not words.eat("QUERY") and words.eat("FUNCTION"):
+            return functions.describe_function(session, words)
         return _by_spark(session, "DESCRIBE QUERY " + rewritten(session, words.rest()))
     words.eat("TABLE")
-    if words.word() and words.word().lower() in session.views and words.word(1) == "":
-        text = rewritten(session, session.views[words.word().lower()])
-        return _by_spark(session, "DESCRIBE QUERY " + text)
+    at = words.at
+    words.eat_any("EXTENDED", "FORMATTED")  # of a temporary view Spark shows the columns only
+    key = session.view_key(words.name())
+    if key and words.done:
+        return _by_spark(session, "DESCRIBE QUERY " + rewritten_view(session, key))
+    words.at = at
     return show.describe_table(session, words)
 
 
@@ -161,17 +196,10 @@ def _create(session: SqlSession, words: Words) -> Result:
             replace_table=replace,
             must_exist=must_exist,
         )
-    if words.word() in ("TEMPORARY", "TEMP") and words.word(1) == "FUNCTION":
-        start = "CREATE OR REPLACE " if replace else "CREATE "
-        return _by_spark(session, start + words.rest())
+    if "FUNCTION" in (words.word(), words.word(1)):
+        return functions.create_function(session, words, replace=replace)
     if words.word() in ("VIEW", "TEMPORARY", "TEMP", "GLOBAL"):
         return views.create_view(session, words, replace=replace)
-    if words.word() == "FUNCTION":
-        raise UnsupportedFeature(
-            "functions in a catalog",
-            "this catalog does not support functions",
-            next_step="create a TEMPORARY function",
-        )
     return words.fail("DATABASE, TABLE or VIEW")
 
 
@@ -183,6 +211,8 @@ def _drop(session: SqlSession, words: Words) -> Result:
     if words.eat("VIEW"):
         return views.drop_view(session, words)
     if words.word() in ("FUNCTION", "TEMPORARY", "TEMP"):
+        if words.word() == "FUNCTION" or words.word(1) == "FUNCTION":
+            return functions.drop_function(session, words)
         return _by_spark(session, "DROP " + words.rest())
     return words.fail("DATABASE, TABLE or VIEW")
 
@@ -190,6 +220,8 @@ def _drop(session: SqlSession, words: Words) -> Result:
 def _alter(session: SqlSession, words: Words) -> Result:
     if words.eat_any(*_DATABASE):
         return alter.alter_database(session, words)
+    if words.eat("VIEW"):
+        return views.alter_view(session, words)
     words.need("TABLE")
     return alter.alter_table(session, words)
 
@@ -235,8 +267,7 @@ def sql(
         )
     frame: DataFrame | None = None
     for statement in split_statements(text):
-        words = Words(with_quoted_names(statement))
-        own = _own(session, words)
+        own = _own_result(session, statement)
         if own is None:
             frame = query_dataframe(session, statement)
         elif own.rows:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Final
-from zoneinfo import ZoneInfo
 
 from paimon_core.catalog.catalog import Catalog
 from paimon_core.catalog.filesystem import FileSystemCatalog
@@ -20,6 +19,7 @@ from paimon_core.paths import TablePaths
 from paimon_core.schema.scan_options import SCAN_OPTIONS
 from paimon_core.schema.store import SchemaStore
 from paimon_core.table.system.read import split_system_name
+from paimon_core.types.zones import zone_of
 from paimon_spark.sql.catalogs import (
     CATALOG,
     CatalogRef,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 DEFAULT_DATABASE: Final = "default"
 SYSTEM_DATABASE: Final = "sys"
-"""Holds the tables about all tables (`global_tables`)."""
+"""The database of the tables about all tables (`global_tables`)."""
 OPTION_PREFIX: Final = "spark.paimon."
 ZONE_KEY: Final = "spark.sql.session.timeZone"
 OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
@@ -57,8 +57,21 @@ class TableName:
 
     @property
     def shown(self) -> str:
-        """As errors and answers name it."""
+        """The name as errors and results show it."""
         return f"`{self.catalog}`.`{self.database}`.`{self.table}`"
+
+
+@dataclass(frozen=True, slots=True)
+class TempView:
+    """A temporary view: its query, and the catalog and database in which it names tables."""
+
+    query: str
+    catalog: str
+    database: str
+
+
+GLOBAL_TEMP: Final = "global_temp"
+"""The database of global temporary views."""
 
 
 @dataclass(slots=True)
@@ -66,9 +79,9 @@ class SqlSession:
     """The state between statements.
 
     `start_spark` makes the Spark session; it is called once, by the first statement that needs it.
-    `conf` holds what SET said, `views` the text of each temporary view by its name in lower case.
-    `warehouse` is a folder, or `catalog:NAME` for one of the `defined` catalogs, which `open_catalog`
-    then opens.
+    `conf` holds the values of SET, `views` the temporary views by their names in lower case, with
+    their database for global ones.  `warehouse` is a folder, or `catalog:NAME` for one of the
+    `defined` catalogs, which `open_catalog` then opens.
     """
 
     warehouse: str
@@ -81,7 +94,7 @@ class SqlSession:
     current_catalog: str = CATALOG
     database: str = DEFAULT_DATABASE
     conf: dict[str, str] = field(default_factory=dict)
-    views: dict[str, str] = field(default_factory=dict)
+    views: dict[str, TempView] = field(default_factory=dict)
     registered: int = 0
     has_source: bool = False
     """Whether Spark knows the DataFrame source."""
@@ -120,7 +133,7 @@ class SqlSession:
 
     @property
     def spark(self) -> SparkSession:
-        """Spark, started if it has not been, with everything that SET said."""
+        """Spark, started if necessary, with all values of SET."""
         if self._spark is None:
             self._spark = self.start_spark()
             for key, value in self.conf.items():
@@ -134,12 +147,12 @@ class SqlSession:
 
     @property
     def zone(self) -> tzinfo:
-        """The session's time zone: what SET said, else Spark's if it runs, else the machine's."""
+        """The session's time zone: the value of SET, else Spark's if it runs, else the machine's."""
         name = self.conf.get(ZONE_KEY)
         if name is None and self._spark is not None:
             name = self._spark.conf.get(ZONE_KEY)
         try:
-            return machine_zone() if name is None else ZoneInfo(name)
+            return machine_zone() if name is None else zone_of(name)
         except (ValueError, OSError, LookupError):
             return machine_zone()
 
@@ -148,7 +161,7 @@ class SqlSession:
     def table_name(self, parts: list[str]) -> TableName:
         """The table that the parts name.
 
-        InvalidArgument for a catalog that does not exist, AnalysisError for what is no name.
+        InvalidArgument for a catalog that does not exist, AnalysisError for an invalid name.
         """
         names, catalog = list(parts), self.current_catalog
         if len(names) == 3:
@@ -171,6 +184,18 @@ class SqlSession:
         database, _, table = identifier.partition(".")
         return TableName(database, table, branch, system, catalog)
 
+    def view_key(self, parts: Sequence[str]) -> str:
+        """The key under which `views` has a temporary view of this name, "" for none."""
+        lowered = [p.lower() for p in parts]
+        if len(lowered) == 1 or (len(lowered) == 2 and lowered[0] == GLOBAL_TEMP):
+            key = ".".join(lowered)
+            return key if key in self.views else ""
+        return ""
+
+    def new_view(self, query: str) -> TempView:
+        """A view of a query that names tables as the session does now."""
+        return TempView(query, self.current_catalog, self.database)
+
     def database_name(self, parts: list[str]) -> tuple[str, str]:
         """Catalog and database of `db` or `catalog.db`."""
         if len(parts) == 2:
@@ -190,11 +215,11 @@ class SqlSession:
         if not self.has_database(catalog, database):
             raise AnalysisError(
                 f"[SCHEMA_NOT_FOUND] The schema `{catalog}`.`{database}` cannot be found",
-                next_step="check the name; SHOW DATABASES lists what is there",
+                next_step="check the name; SHOW DATABASES lists the databases",
             )
 
     def has_table(self, name: TableName) -> bool:
-        """Whether the table (or its branch) is there."""
+        """Whether the table (or its branch) exists."""
         catalog = self.catalog_for(name)
         if not isinstance(catalog, FileSystemCatalog):
             try:
@@ -240,10 +265,10 @@ class SqlSession:
         return table
 
     def table_options(self, name: TableName) -> dict[str, str]:
-        """What SET spark.paimon.* says of this table (Java: `OptionUtils.mergeSQLConf`).
+        """The options that SET spark.paimon.* gives this table (Java: `OptionUtils.mergeSQLConf`).
 
         `spark.paimon.KEY` is for all tables, `spark.paimon.CATALOG.DATABASE.TABLE.KEY` for one, with
-        `*` in any place; the latter is the stronger.
+        `*` for any part; the latter has precedence.
         """
         one = re.compile(
             rf"({re.escape(name.catalog)}|\*)\.({re.escape(name.database)}|\*)\.({re.escape(name.table)}|\*)\.(.+)"
@@ -263,9 +288,9 @@ class SqlSession:
 
 
 def not_found(name: TableName) -> AnalysisError:
-    """The error for a table that is not there."""
+    """The error for a table that does not exist."""
     return AnalysisError(
         f"[TABLE_OR_VIEW_NOT_FOUND] The table or view {name.shown} cannot be found",
         table=name.identifier,
-        next_step="check the name; SHOW TABLES lists what is there",
+        next_step="check the name; SHOW TABLES lists the tables",
     )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 
 from paimon_spark.sql.errors import SqlSyntaxError
+from paimon_spark.sql.names import quoted
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import OPTION_PREFIX, ZONE_KEY, SqlSession
 
 _KEY_VALUE = re.compile(r"\s*(`(?:[^`]|``)+`|[^\s=`]+)\s*=(.*)", re.DOTALL)
 _ZONE = re.compile(r"TIME\s+ZONE\s+(LOCAL|'[^']*'|\"[^\"]*\")\s*", re.IGNORECASE)
+_OWN_GRAMMAR = re.compile(r"(VAR|VARIABLE|TIME\s+ZONE)\s", re.IGNORECASE)
 _COLUMNS = ("key", "value")
 
 
@@ -25,8 +27,10 @@ def set_statement(session: SqlSession, text: str) -> Result:
     if text in ("", "-v", "-V"):
         return Result(_COLUMNS, [[k, v] for k, v in sorted(session.conf.items())])
     assignment = _KEY_VALUE.fullmatch(text)
-    if assignment:
+    if assignment and not _OWN_GRAMMAR.match(text):
         return _set(session, _unquoted(assignment[1]), _value(assignment[2]))
+    if _OWN_GRAMMAR.match(text):
+        return _by_spark(session, f"SET {text}")
     if re.fullmatch(r"`(?:[^`]|``)+`|\S+", text) is None:
         raise SqlSyntaxError(
             "[INVALID_SET_SYNTAX] Expected format is 'SET', 'SET key', or 'SET key=value'"
@@ -56,9 +60,19 @@ def _set(session: SqlSession, key: str, value: str) -> Result:
 def _current(session: SqlSession, key: str) -> str:
     if key in session.conf:
         return session.conf[key]
-    if session.has_spark and not key.startswith(OPTION_PREFIX):
-        return str(session.spark.conf.get(key, "<undefined>"))
-    return "<undefined>"
+    if key.startswith(OPTION_PREFIX) or not (session.has_spark or key.startswith("spark.sql.")):
+        return "<undefined>"
+    row = session.spark.sql(f"SET {quoted(key)}").first()
+    return "<undefined>" if row is None else str(row["value"])
+
+
+def _by_spark(session: SqlSession, text: str) -> Result:
+    """A SET that is not about a key: of a variable, or of an interval as the time zone."""
+    frame = session.spark.sql(text)
+    zone = session.spark.conf.get(ZONE_KEY)
+    if "ZONE" in text.upper() and zone is not None:
+        session.conf[ZONE_KEY] = zone
+    return Result(frame.columns, [list(row) for row in frame.collect()])
 
 
 def _unquoted(key: str) -> str:

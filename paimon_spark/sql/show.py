@@ -29,7 +29,6 @@ from paimon_spark.sql.tokens import Words
 from paimon_spark.sql.types import catalog_text, simple_text
 
 _DESCRIBED = ("col_name", "data_type", "comment")
-_FUNCTIONS = ("max_pt",)
 _METADATA_COLUMNS = (
     ("__paimon_file_path", "string"),
     ("__paimon_row_index", "bigint"),
@@ -79,7 +78,7 @@ def show_tables(session: SqlSession, words: Words) -> Result:
     if database != SYSTEM_DATABASE:
         names = session.catalog_named(catalog).list_tables(database)
     tables = [t for t in names if matches(pattern, t)]
-    views = [v for v in sorted(session.views) if matches(pattern, v)]
+    views = [v for v in sorted(session.views) if "." not in v and matches(pattern, v)]
     return Result(
         ("namespace", "tableName", "isTemporary"),
         [*([database, t, False] for t in tables), *(["", v, True] for v in views)],
@@ -99,7 +98,7 @@ def show_views(session: SqlSession, words: Words) -> Result:
     pattern = _like(words)
     kept = views_of(session, catalog)
     names = [] if kept is None else kept.names(database)
-    views = [v for v in sorted(session.views) if matches(pattern, v)]
+    views = [v for v in sorted(session.views) if "." not in v and matches(pattern, v)]
     return Result(
         ("namespace", "viewName", "isTemporary"),
         [
@@ -107,16 +106,6 @@ def show_views(session: SqlSession, words: Words) -> Result:
             *(["", v, True] for v in views),
         ],
     )
-
-
-def show_user_functions(session: SqlSession, words: Words) -> Result:
-    """SHOW USER FUNCTIONS IN sys: the functions that every catalog has."""
-    catalog, database = session.database_name(words.name())
-    pattern = _like(words)
-    session.need_database(catalog, database)
-    names = _FUNCTIONS if database == SYSTEM_DATABASE else ()
-    found = [f"{catalog}.{database}.{n}" for n in names if matches(pattern, n)]
-    return Result(("function",), [[name] for name in found])
 
 
 def show_table_extended(session: SqlSession, words: Words) -> Result:

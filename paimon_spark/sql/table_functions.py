@@ -1,4 +1,4 @@
-"""What stands in place of a table name or beside it: table functions, dynamic options, sys functions.
+"""Table functions, dynamic options and sys functions, in place of or after a table name.
 
 ::
 
@@ -15,13 +15,15 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from paimon_core.errors import PaimonError
+from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_core.types.cast_text import java_to_string
 from paimon_spark.sql.call import literal
 from paimon_spark.sql.ddl import read_properties
 from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.names import quoted
 from paimon_spark.sql.partitions import live_partitions
 from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.sys_functions import MAX_PT, sys_function_at
 from paimon_spark.sql.tokens import START, Words, with_quoted_names
 
 _BETWEEN: Final = {
@@ -51,22 +53,29 @@ def replace_functions(
         if name in _FUNCTIONS and words.word(1) == "(":
             words.at += 1
             new = view_of(*_incremental(session, name, _arguments(words)))
-        elif words.looks_at("SYS", ".", "MAX_PT", "("):
-            words.at += 3
-            new = _max_pt(session, _arguments(words))
         elif name in _CURRENT and words.word(1) == "(" and words.word(2) == ")":
+            first = words.at
             words.at += 3
             value = session.current_catalog if name == "current_catalog" else session.database
-            new = f"'{value}'"
-            alone = words.word() in ("", ",", "FROM")
-            if alone and words.tokens[words.at - 4].text.upper() in ("SELECT", ","):
-                new += f" AS `{name}()`"
+            new = f"'{value}'" + _column_name(words, first, f"{name}()")
         else:
-            words.at += 1
-            continue
+            first = words.at
+            if sys_function_at(session, words) != MAX_PT:
+                words.at = first + 1
+                continue
+            given = words.items(lambda: words.expression(","))
+            new = _max_pt(session, given)
+            new += _column_name(words, first, f"{MAX_PT}({', '.join(given)})".replace("'", ""))
         pieces += [words.text[done:start], new]
         done = words.tokens[words.at - 1].end + 1
     return "".join([*pieces, words.text[done:]])
+
+
+def _column_name(words: Words, first: int, name: str) -> str:
+    """The alias of a function that is a column of its own, which a literal replaces."""
+    alone = words.word() in ("", ",", "FROM")
+    own = alone and words.tokens[first - 1].text.upper() in ("SELECT", ",")
+    return f" AS {quoted(name)}" if own else ""
 
 
 def _arguments(words: Words) -> list[str]:
@@ -92,16 +101,32 @@ def _incremental(
     return name, {_BETWEEN[function]: f"{arguments[1]},{arguments[2]}"}
 
 
-def _max_pt(session: SqlSession, arguments: list[str]) -> str:
-    """The greatest value of the first partition column, as a literal."""
-    (text,) = arguments
+def _max_pt(session: SqlSession, given: list[str]) -> str:
+    """The greatest value of the first partition column, as a literal.
+
+    Java: `MaxPtFunction`, `ReplacePaimonFunctions`.
+    """
+    if len(given) != 1:
+        raise UnsupportedFeature(MAX_PT, f"Wrong number of inputs, expected 1 but got {len(given)}")
+    try:
+        text = literal(given[0])
+    except AnalysisError as e:
+        raise UnsupportedFeature(MAX_PT, "Table name must be a literal") from e
+    if not isinstance(text, str):
+        raise UnsupportedFeature(MAX_PT, "Table name cannot be null")
     table = session.open(_table(session, text))
     keys = table.schema.partition_keys
     if not keys:
-        raise AnalysisError(f"{table.name} is not a partitioned table", table=table.name)
+        raise UnsupportedFeature(
+            MAX_PT, f"{table.name} is not a partitioned table", table=table.name
+        )
     values = [p[keys[0]] for p in live_partitions(table) if p[keys[0]] is not None]
     if not values:
-        raise AnalysisError(f"{table.name} has no partition with data files", table=table.name)
+        raise UnsupportedFeature(
+            MAX_PT,
+            f"{table.name} has no partitions or none of the partitions have any data",
+            table=table.name,
+        )
     greatest = max(values)  # type: ignore[type-var]
     shown = java_to_string(greatest, table.schema.partition_type.types[0], session.zone)
     return "'" + shown.replace("'", "\\'") + "'"
@@ -141,7 +166,7 @@ def blank_options(text: str) -> tuple[str, Options, dict[int, Options]]:
 
 
 def _name_before(words: Words, at: int) -> int:
-    """Where the name begins that ends before this token."""
+    """The start of the name that ends before this token."""
     first = at - 1
     while first >= 2 and words.tokens[first - 1].text == ".":
         first -= 2

@@ -2,7 +2,8 @@
 
 Rows are read once from a pinned snapshot, and each is known by its number.  A primary-key table gets
 changes for its keys.  An append table loses rows by deletion vectors where it has them, else by
-rewriting the files concerned (copy on write); the commit fails if those files are gone meanwhile.
+rewriting the files concerned (copy on write); the commit fails if another commit removed those
+files.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,8 @@ from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.read.table_read import skips_level_0
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
+from paimon_core.schema.table_schema import SEQUENCE_NUMBER
+from paimon_core.schema.tracked import ROW_ID
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.batch_scan import BatchScan
 from paimon_core.table.level_rewrite import without_rows
@@ -45,8 +48,6 @@ from paimon_spark.sql.dataframes import arrow_dataframe, table_rows
 from paimon_spark.sql.evolution import EvolvedRows, commit_columns, evolved_rows
 from paimon_spark.sql.metadata_columns import (
     FILE_PATH,
-    ROW_ID,
-    SEQUENCE_NUMBER,
     PlacedRows,
     metadata_columns_in,
     metadata_of,
@@ -65,9 +66,28 @@ _UPDATABLE: Final = ("deduplicate", "partial-update")
 Numbers = npt.NDArray[np.int64]
 
 
+class ChangedTable(Protocol):
+    """The table of an UPDATE, DELETE or MERGE, wherever its rows are."""
+
+    @property
+    def session(self) -> SqlSession:
+        """The session of the statement."""
+
+    @property
+    def name(self) -> TableName:
+        """The name in the statement."""
+
+    @property
+    def table(self) -> FileStoreTable:
+        """The table."""
+
+    def dataframe(self, text: str = "") -> DataFrame:
+        """The rows with `__paimon_row`, their number, as the first column."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
-    """All rows of a table at a snapshot; of an append table also where each of them lies."""
+    """All rows of a table at a snapshot; for an append table also their positions in files."""
 
     session: SqlSession
     name: TableName
@@ -104,7 +124,7 @@ class Target:
         origins: Numbers | None = None,
         columns: Collection[str] = (),
     ) -> None:
-        """Commit that these rows are gone and others are there.
+        """Commit the removal of these rows and the addition of others.
 
         `kinds` belong to `added` and say what happens to keys; `removed` are the rows of an append
         table, and the rows of a primary-key table to delete.  `origins` are the rows that those of
@@ -170,7 +190,7 @@ class Target:
             elif table.options.value(DELETION_VECTORS_ENABLED):
                 kept = np.empty(0, np.int64)
                 for message in self._vectors(gone):
-                    messages.append(message)  # noqa: PERF402 - those before a failure are cleaned up
+                    messages.append(message)  # noqa: PERF402 - a failure cleans these up
             else:
                 stays = np.isin(self.files, list(gone))
                 stays[removed] = False
@@ -212,7 +232,9 @@ class Target:
             yield added, False
 
     def _vectors(self, gone: Mapping[int, Positions]) -> Iterator[CommitMessage]:
-        """New index files in place of those that hold vectors of the files, one message a bucket."""
+        """New index files that replace those with vectors of the files, one message for each
+        bucket.
+        """
         assert self.snapshot is not None
         known = vector_files(self.table, self.snapshot)
         buckets: dict[tuple[bytes, int], list[int]] = defaultdict(list)
@@ -252,13 +274,11 @@ def open_target(
 
     With a `condition` that the table understands, files without a row that meets it are left out.
 
-    UnsupportedFeature for tables that do not allow it: some merge engines, row tracking.
+    UnsupportedFeature for tables that do not allow the statement: some merge engines, row tracking.
     """
     table = session.open(name, to_write=True)
-    check_writable(table)
-    rewrites = what == "DELETE" and not _deletes_by_changes(table)
-    if what != "DELETE":
-        _check_engine(table, what)
+    check_target(table, what)
+    rewrites = what == "DELETE" and not deletes_by_changes(table)
     predicate = None if condition is None else plain_condition(table, condition)
     snapshot = table.snapshots.latest()
     if has_data_evolution(table):
@@ -268,6 +288,19 @@ def open_target(
         none = np.empty(0, np.int64)
         return Target(session, name, table, snapshot, rows, none.astype(np.int32), none, ())
     placed = _unmerged(table, snapshot) if rewrites else placed_rows(table, snapshot, predicate)
+    return _placed_target(session, name, table, snapshot, placed, rewrites=rewrites)
+
+
+def _placed_target(
+    session: SqlSession,
+    name: TableName,
+    table: FileStoreTable,
+    snapshot: Snapshot | None,
+    placed: PlacedRows,
+    *,
+    rewrites: bool = False,
+    evolved: EvolvedRows | None = None,
+) -> Target:
     return Target(
         session,
         name,
@@ -279,7 +312,15 @@ def open_target(
         placed.entries,
         placed,
         rewrites,
+        evolved,
     )
+
+
+def check_target(table: FileStoreTable, what: str) -> None:
+    """UnsupportedFeature for tables that do not allow it."""
+    check_writable(table)
+    if what != "DELETE":
+        _check_engine(table, what)
 
 
 def _evolved_target(
@@ -296,19 +337,7 @@ def _evolved_target(
             table=table.name,
         )
     rows = evolved_rows(table, snapshot)
-    placed = rows.placed
-    return Target(
-        session,
-        name,
-        table,
-        snapshot,
-        placed.rows,
-        placed.files,
-        placed.positions,
-        placed.entries,
-        placed,
-        evolved=rows,
-    )
+    return _placed_target(session, name, table, snapshot, rows.placed, evolved=rows)
 
 
 def _unmerged(table: FileStoreTable, snapshot: Snapshot | None) -> PlacedRows:
@@ -340,7 +369,7 @@ def _check_engine(table: FileStoreTable, what: str) -> None:
         )
 
 
-def _deletes_by_changes(table: FileStoreTable) -> bool:
+def deletes_by_changes(table: FileStoreTable) -> bool:
     """Whether a delete removes a key."""
     if not table.has_primary_key:
         return True

@@ -1,7 +1,7 @@
 """The words of a statement, read one after another.
 
 Statements that Spark's parser cannot pass on (DDL, DML, CALL) have a small grammar, which is read
-here from sqlglot's tokens; expressions and queries inside of them stay text, for Spark to parse.
+here from sqlglot's tokens; expressions and queries inside them stay text, which Spark parses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TEXTS = (TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING, TokenTyp
 
 
 START = "("
-"""Stands before each text that is tokenized: sqlglot reads some first words, as CALL, as a command
+"""Put before each text: sqlglot reads some first words, such as CALL, as a command
 whose rest is one text."""
 
 
@@ -49,7 +49,7 @@ def tokenize(text: str) -> list[Token]:
         if one.token_type in _TEXTS or not any(c.isspace() for c in one.text):
             tokens.append(Token(one.token_type, one.text, one.start, one.end))
             continue
-        # sqlglot has words of several words, as PARTITIONED BY.
+        # Some tokens of sqlglot have several words, such as PARTITIONED BY.
         for word in re.finditer(r"\S+", (START + text)[one.start : one.end + 1]):
             start = one.start + word.start()
             tokens.append(Token(one.token_type, word.group(), start, one.start + word.end() - 1))
@@ -57,7 +57,7 @@ def tokenize(text: str) -> list[Token]:
 
 
 def with_quoted_names(text: str) -> str:
-    """The text with names such as t$snapshots in backquotes, where they have none."""
+    """The text with names such as t$snapshots in backquotes."""
     tokens = tokenize(text)
     text = START + text
     pieces: list[str] = []
@@ -118,14 +118,14 @@ class Words:
         return all(self.word(i) == w for i, w in enumerate(words))
 
     def eat(self, *words: str) -> bool:
-        """Pass over these words if they come next."""
+        """Skip these words if they come next."""
         if not self.looks_at(*words):
             return False
         self.at += len(words)
         return True
 
     def eat_any(self, *words: str) -> str | None:
-        """Pass over the next word if it is one of these, and return it."""
+        """Skip the next word if it is one of these, and return it."""
         found = self.word()
         if found and found in words:
             self.at += 1
@@ -190,7 +190,7 @@ class Words:
         return int(self.identifier().rstrip("lL"))
 
     def items(self, read: Callable[[], _T]) -> list[_T]:
-        """What stands in parentheses, separated by commas."""
+        """The items in parentheses, separated by commas."""
         self.need("(")
         found: list[_T] = []
         if self.eat(")"):
@@ -232,7 +232,7 @@ class Words:
         return self.text[self.tokens[first].start : self.tokens[self.at - 1].end + 1]
 
     def parenthesized(self) -> str:
-        """The text between the parentheses that come next."""
+        """The text between the next parentheses."""
         self.need("(")
         if self.eat(")"):
             return ""

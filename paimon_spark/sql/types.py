@@ -157,7 +157,7 @@ def _text(
 
 
 def struct_name(name: str) -> str:
-    """A field's name inside of a type, in backquotes if Spark would not read it bare."""
+    """A field's name in a type, in backquotes if Spark needs them."""
     return name if _BARE.fullmatch(name) else "`" + name.replace("`", "``") + "`"
 
 

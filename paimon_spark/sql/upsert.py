@@ -1,7 +1,7 @@
 """INSERT into an append table with `upsert-key`: rows replace those with the same key.
 
 Java: `PaimonSparkWriter` with `upsert-key`, docs/spark/sql-upsert.md.  Nulls are equal in keys.  With
-`sequence.field` the row with the greater sequence stays, and the new rows are deduplicated too.
+`sequence.field`, the row with the greater sequence remains, and the new rows are deduplicated too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def upsert_keys(table: FileStoreTable) -> list[str]:
 
 
 def upsert(session: SqlSession, name: TableName, rows: pa.Table, keys: list[str]) -> None:
-    """Commit the rows in place of those with their keys, in one commit."""
+    """Replace the rows with the same keys by these rows, in one commit."""
     target = open_target(session, name, "MERGE")
     sequence = list(target.table.options.value(SEQUENCE_FIELD))
     columns = [*keys, *sequence]

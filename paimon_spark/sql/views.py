@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.types.data_types import AtomicType, DataField
 from paimon_spark.sql.call import call_procedure
-from paimon_spark.sql.catalog_views import create_catalog_view, drop_catalog_view
+from paimon_spark.sql.catalog_views import create_catalog_view, drop_catalog_view, find_view
+from paimon_spark.sql.ddl import read_properties
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.queries import collected, query_dataframe, rewritten
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.session import GLOBAL_TEMP, SqlSession, not_found
 from paimon_spark.sql.tokens import Words
 from paimon_spark.sql.types import read_type, simple_text
 
@@ -18,9 +19,9 @@ from paimon_spark.sql.types import read_type, simple_text
 def create_view(session: SqlSession, words: Words, *, replace: bool) -> Result:
     """CREATE [OR REPLACE] [TEMPORARY] VIEW name [(columns)] AS query.
 
-    The session keeps the text of a temporary view: each use reads its tables as they are then.
+    The session keeps the text of a temporary view: each use reads the current tables.
     """
-    words.eat("GLOBAL")
+    is_global = words.eat("GLOBAL")
     temporary = words.eat_any("TEMPORARY", "TEMP")
     words.need("VIEW")
     if not temporary:
@@ -39,14 +40,11 @@ def create_view(session: SqlSession, words: Words, *, replace: bool) -> Result:
         words.string()
     words.need("AS")
     query = words.rest()
-    key = parts[0].lower()
+    key = f"{GLOBAL_TEMP}." * is_global + parts[0].lower()
     if key in session.views and not replace:
         if if_not_exists:
             return NOTHING
-        raise AnalysisError(
-            f"[TEMP_TABLE_OR_VIEW_ALREADY_EXISTS] Cannot create the temporary view `{parts[0]}` "
-            "because it already exists"
-        )
+        raise _already_there(parts[0])
     found = query_dataframe(session, query).columns
     if columns:
         if len(columns) != len(found):
@@ -56,8 +54,82 @@ def create_view(session: SqlSession, words: Words, *, replace: bool) -> Result:
             )
         names = ", ".join("`" + c.replace("`", "``") + "`" for c in columns)
         query = f"SELECT * FROM ({query}) AS __view({names})"
-    session.views[key] = query
+    session.views[key] = session.new_view(query)
     return NOTHING
+
+
+def alter_view(session: SqlSession, words: Words) -> Result:
+    """ALTER VIEW name AS query | RENAME TO name, of a temporary view.
+
+    AnalysisError for views of a catalog, which Spark cannot alter in catalogs of its own kind.
+    """
+    parts = words.name()
+    key = session.view_key(parts)
+    if not key:
+        name = session.table_name(parts)
+        if find_view(session, name) is None:
+            raise not_found(name)
+        raise AnalysisError(
+            f"[UNSUPPORTED_FEATURE.CATALOG_OPERATION] Catalog `{name.catalog}` does not support "
+            "ALTER VIEW",
+            next_step="use CREATE OR REPLACE VIEW",
+        )
+    if words.eat("RENAME", "TO"):
+        new = words.identifier().lower()
+        words.end()
+        if new in session.views:
+            raise _already_there(new)
+        session.views[new] = session.views.pop(key)
+        return NOTHING
+    if words.word() in ("SET", "UNSET"):
+        raise AnalysisError(
+            f"[EXPECT_PERMANENT_VIEW_NOT_TEMP] '{parts[0]}' is a temporary view: it has no properties"
+        )
+    words.eat("AS")
+    query = words.rest()
+    query_dataframe(session, query)
+    session.views[key] = session.new_view(query)
+    return NOTHING
+
+
+def refresh(session: SqlSession, words: Words) -> Result:
+    """REFRESH TABLE name: nothing is cached; AnalysisError for a table that is not there."""
+    if words.eat("TABLE"):
+        parts = words.name()
+        name = session.table_name(parts)
+        if not session.view_key(parts) and not session.has_table(name):
+            raise not_found(name)
+    return NOTHING
+
+
+def cache(session: SqlSession, words: Words) -> Result:
+    """CACHE [LAZY] TABLE name [OPTIONS (..)] [[AS] query]: nothing is cached; a query makes a
+    temporary view, as in Spark.
+    """
+    words.eat("LAZY")
+    words.need("TABLE")
+    parts = words.name()
+    if words.eat("OPTIONS"):
+        read_properties(words)
+    words.eat("AS")
+    query = words.rest()
+    if not query:
+        name = session.table_name(parts)
+        if not session.view_key(parts) and not session.has_table(name):
+            raise not_found(name)
+        return NOTHING
+    if session.view_key(parts):
+        raise _already_there(parts[0])
+    query_dataframe(session, query)
+    session.views[parts[0].lower()] = session.new_view(query)
+    return NOTHING
+
+
+def _already_there(name: str) -> AnalysisError:
+    return AnalysisError(
+        f"[TEMP_TABLE_OR_VIEW_ALREADY_EXISTS] Cannot create the temporary view `{name}` because it "
+        "already exists"
+    )
 
 
 def _fields(session: SqlSession, query: str) -> tuple[DataField, ...]:
@@ -81,14 +153,16 @@ def drop_view(session: SqlSession, words: Words) -> Result:
     if_exists = words.eat("IF", "EXISTS")
     parts = words.name()
     words.end()
-    if len(parts) == 1 and session.views.pop(parts[0].lower(), None) is not None:
+    if session.views.pop(session.view_key(parts), None) is not None:
         return NOTHING
     return drop_catalog_view(session, session.table_name(parts), if_exists=if_exists)
 
 
 def explain(session: SqlSession, words: Words) -> Result:
-    """EXPLAIN of a query."""
+    """EXPLAIN of a query.  UnsupportedFeature for commands, which Spark does not run."""
     mode = words.eat_any("EXTENDED", "CODEGEN", "COST", "FORMATTED") or ""
+    if words.word() not in ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "("):
+        raise UnsupportedFeature(f"EXPLAIN {words.word()}", next_step="explain its query")
     return collected(session.spark.sql(f"EXPLAIN {mode} {rewritten(session, words.rest())}"))
 
 
@@ -113,9 +187,7 @@ def analyze(session: SqlSession, words: Words) -> Result:
             columns.append(words.identifier())
         given.append(("columns", ",".join(columns)))
     elif words.eat("NOSCAN"):
-        raise UnsupportedFeature(
-            "ANALYZE TABLE ... NOSCAN", "NOSCAN is ineffective with paimon", table=name.identifier
-        )
+        raise InvalidArgument("NOSCAN is ineffective with paimon", table=name.identifier)
     words.end()
     table = session.open(name)
     _check_columns(table, columns)

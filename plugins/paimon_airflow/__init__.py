@@ -2,32 +2,15 @@
 
 ::
 
-    task_groups                 maintain_tables, caretaker_job: plan -> in process | on Spark -> report
-       |
-    operators, spark_operator   these four tasks
-       |
-       |-- job_task      what they share: the request, results across retries
-       |-- job_request   what a run is asked to do: one job on many tables
-       |-- jobs          list tables, plan them, run them in the worker's process
-       |-- spark_runs    the runs of a Spark application: start, batch, reports
-       |-- spark         spark-submit: the binary, Python, the packages that executors need
-       |-- batches       which tables share a Spark application
-       |-- assets        tables as Airflow assets, partitions as their keys
-       `-- results       what happened to each table, and whether a retry helps
-
-    commit_trigger  the watcher: new commits of a lake start a run
-    commit_operator compacts the partitions that they changed
-       `-- commits       the way into `maintenance` for both
-    sensors         wait for a table: healthy, watermark, tag, consumer
-       |-- condition_trigger  the same without a worker
-       `-- conditions         what they ask the table
-    alert_operator  evaluates alerts
-       `-- notifiers     sends them through Airflow's notifiers
-    links           links from tasks to the page of a table
-
-    plugin    what Airflow loads: the page in its navigation
-       |
-    page      the page and its API; only the API server imports it
+    task_groups   maintain_tables, caretaker_job: plan -> in process | on Spark -> report
+       |-- spark     the task on Spark: submit one application per batch of tables
+       `-- runs      the tasks plan, approve, in process and report; a round of the scheduler
+    commits       the watcher of new commits, and the task that maintains them
+    sensors       wait for a table: healthy, watermark, tag, consumer
+    alerts        evaluate alerts and send them through Airflow's notifiers
+    plugin        what Airflow loads: the page in its navigation, and its API
+       `-- page      the page and its API; only the API server imports it
+    tasks         what all tasks share: request, credentials, results, assets, links
 
 Airflow imports this package whenever it parses DAGs.  So no module imports pyspark, pyarrow,
 paimon_core or a provider at its top, and of `maintenance` only the definitions of the jobs.
@@ -39,12 +22,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from paimon_airflow.task_groups import caretaker_job, maintain_tables
+    from paimon_airflow.tasks.assets import table_asset
 
-__all__ = ["caretaker_job", "maintain_tables"]
+__all__ = ["caretaker_job", "maintain_tables", "table_asset"]
 
 
 def __getattr__(name: str) -> Any:
-    """The task groups, imported when a DAG file asks for them."""
+    """The functions for DAG authors, imported when a DAG file asks for them."""
+    if name == "table_asset":
+        from paimon_airflow.tasks.assets import table_asset  # noqa: PLC0415 - Airflow
+
+        return table_asset
     if name in __all__:
         from paimon_airflow import task_groups  # noqa: PLC0415 - the jobs' definitions, Airflow
 

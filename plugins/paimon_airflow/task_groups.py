@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import TaskGroup
 
-from paimon_airflow.job_request import GUARDS
-from paimon_airflow.operators import PlanTables, ReportRun, RunInProcess
-from paimon_airflow.spark_operator import RunOnSpark
+from paimon_airflow.runs.operators import PlanTables, ReportRun, RunInProcess
+from paimon_airflow.spark.operator import RunOnSpark
+from paimon_airflow.tasks.job_request import GUARDS
 from paimon_maintenance.job.arguments import with_underscores
 from paimon_maintenance.job.job import Job
 from paimon_maintenance.registry import job_named
@@ -32,15 +32,15 @@ from paimon_maintenance.storage.options import refuse_secrets
 if TYPE_CHECKING:
     from airflow.sdk import XComArg
 
-    from paimon_airflow.approval import ApprovePlans
+    from paimon_airflow.runs.approval import ApprovePlans
 
 PLAN_RETRIES = 2
 JOB_RETRIES = 2
-"""Retries of a job that may run again by itself; others have none."""
+"""Retries of a job that is safe to run again; other jobs are not retried."""
 
 
 def retries_of(job: Job) -> int:
-    """How often Airflow runs a task of the job again, unless somebody decides otherwise."""
+    """The default number of retries of a task of the job."""
     return JOB_RETRIES if job.retry_safe else 0
 
 
@@ -99,9 +99,9 @@ def caretaker_job(
 ) -> TaskGroup:
     """A task group that runs one job on many tables: plan >> [in_process, on_spark] >> report.
 
-    Call it inside a DAG.  Its last task, `report`, fails if a table failed; the other tables are done
-    all the same.  InvalidArgument, when the DAG is parsed, for an unknown job, argument or guard, and
-    for a secret in `storage`, `spark_conf` or `submit`.
+    Call it inside a DAG.  Its last task, `report`, fails if a table failed; the other tables are
+    still maintained.  InvalidArgument, when the DAG is parsed, for an unknown job, argument or
+    guard, and for a secret in `storage`, `spark_conf` or `submit`.
 
     What to do.  Values may be Jinja templates; `tables` and each argument may be an XComArg:
 
@@ -135,7 +135,7 @@ def caretaker_job(
       many applications run at the same time.
     - `pool`: of the working tasks.
     - `approval`: a task between `plan` and the work waits for a person where the policy wants it
-      (`paimon_airflow.approval`).
+      (`paimon_airflow.runs.approval`).
     - `retries`: None: 2 for a job that is safe to run again, else 0 (planning: always 2).
 
     For DAGs that show the job's form (`paimon_dags`): with `from_form` the params of the DAG run say
@@ -213,7 +213,7 @@ def caretaker_job(
                     task_id="on_spark",
                     task_display_name="On Spark",
                     doc_md=f"One Spark application per batch: runs {definition.name} on each of its "
-                    "tables. Red when one of its tables failed; the others are done all the same.",
+                    "tables. Red when one of its tables failed; the others are still maintained.",
                     spark_connection=spark_connection,
                     spark_conf=dict(spark_conf or {}),
                     results=results,
@@ -236,7 +236,7 @@ def caretaker_job(
             run_by=[task.task_id for task in working],
             skip_if_refused=skip_if_refused,
             retries=0,
-            # Whatever happened before: it names what failed.
+            # Always run: the report names what failed.
             trigger_rule="all_done",
         )
         if approve is not None:
@@ -247,7 +247,7 @@ def caretaker_job(
 
 
 def _approve(job: Job, plan: PlanTables) -> ApprovePlans:
-    from paimon_airflow.approval import ApprovePlans  # noqa: PLC0415 - the provider, only if asked for
+    from paimon_airflow.runs.approval import ApprovePlans  # noqa: PLC0415 - the provider, only if asked for
 
     return ApprovePlans(
         task_id="approve",
@@ -280,7 +280,7 @@ def _guards(guards: Mapping[str, Any]) -> dict[str, Any]:
     unknown = sorted(guards.keys() - set(GUARDS))
     if unknown:
         raise InvalidArgument(
-            f"there is no guard {', '.join(map(repr, unknown))} (known: {', '.join(GUARDS)})"
+            f"unknown guard {', '.join(map(repr, unknown))} (known: {', '.join(GUARDS)})"
         )
     return dict(guards)
 

@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from paimon_airflow import jobs, spark, spark_runs
-from paimon_airflow.job_request import JobRequest
-from paimon_airflow.results import TableResult
+from paimon_airflow.runs import jobs
+from paimon_airflow.spark import application_runs, submission
+from paimon_airflow.tasks.job_request import JobRequest
+from paimon_airflow.tasks.results import TableResult
 
 ROOT = Path(__file__).resolve().parents[2]
 SPARK_CONNECTION = {
@@ -161,16 +162,16 @@ class FakeLake:
 
     spark: Mapping[str, int] = field(default_factory=dict)
     in_process: Sequence[str] = ()
-    settled: Sequence[TableResult] = ()
+    without_run: Sequence[TableResult] = ()
     ends: Mapping[str, str | list[str]] = field(default_factory=dict)
     applications: list[list[str]] = field(default_factory=list)
     ran_in_process: list[str] = field(default_factory=list)
 
     def list_tables(self, request: JobRequest) -> list[str]:
-        return sorted([*self.spark, *self.in_process, *(r.table for r in self.settled)])
+        return sorted([*self.spark, *self.in_process, *(r.table for r in self.without_run)])
 
     def plan_tables(self, request: JobRequest, tables: Sequence[str]) -> Iterator[jobs.Planned]:
-        for result in self.settled:
+        for result in self.without_run:
             yield jobs.Planned(table=result.table, where="nowhere", result=result)
         for table in self.in_process:
             yield jobs.Planned(table=table, where="in_process")
@@ -182,7 +183,7 @@ class FakeLake:
             self.ran_in_process.append(table)
             yield TableResult(table=table, outcome="done", snapshot=3)
 
-    def batch_json(self, request: JobRequest, runs: Sequence[spark_runs.StartedRun]) -> str:
+    def batch_json(self, request: JobRequest, runs: Sequence[application_runs.StartedRun]) -> str:
         tables = [run.table for run in runs]
         self.applications.append(tables)
         reports = {table: self._report(table) for table in tables}
@@ -231,14 +232,14 @@ def fake_lake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., 
     application.write_text(APPLICATION)
     submit.write_text(SUBMIT.format(python=sys.executable))
     submit.chmod(0o755)
-    monkeypatch.setattr(spark, "application", lambda: str(application))
-    monkeypatch.setattr(spark, "spark_submit", lambda: str(submit))
+    monkeypatch.setattr(submission, "application", lambda: str(application))
+    monkeypatch.setattr(submission, "spark_submit", lambda: str(submit))
 
     def install(**parts: Any) -> FakeLake:
         lake = FakeLake(**parts)
         for name in ("list_tables", "plan_tables", "run_in_process"):
             monkeypatch.setattr(jobs, name, getattr(lake, name))
-        monkeypatch.setattr(spark_runs, "batch_json", lake.batch_json)
+        monkeypatch.setattr(application_runs, "batch_json", lake.batch_json)
         return lake
 
     return install

@@ -14,8 +14,8 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.bases.notifier import BaseNotifier
 
-from paimon_airflow.alert_operator import SendAlerts
-from paimon_airflow.notifiers import WebhookNotifier, notifier_of
+from paimon_airflow.alerts.notifiers import WebhookNotifier, notifier_of
+from paimon_airflow.alerts.operator import SendAlerts
 from paimon_dags.alert_dag import alert_dags
 from paimon_dags.settings import settings_from
 from paimon_maintenance.history.entry import Entry

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from lakes import Lake
 
-from paimon_airflow.approval import PROPOSED, body_of
-from paimon_airflow.scheduler_operator import proposals_of
+from paimon_airflow.runs.approval import PROPOSED, body_of
+from paimon_airflow.runs.scheduler_operator import proposals_of
 from paimon_dags.job_dags import job_dags
 from paimon_dags.settings import Settings, settings_from
 from paimon_maintenance.schedule.candidates import Candidate
@@ -63,7 +63,7 @@ def answer(dag_id: str, option: str) -> None:
     from airflow.utils.session import create_session
     from sqlalchemy import select
 
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 1200
     while time.monotonic() < deadline:
         with create_session() as session:
             query = select(TaskInstance).where(

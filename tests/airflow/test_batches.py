@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_airflow.batches import Expected, pack, parse_size
+from paimon_airflow.tasks.batches import Expected, pack, parse_size
 
 GB = 1024**3
 

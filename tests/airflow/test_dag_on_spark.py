@@ -109,7 +109,7 @@ def test_patterns_that_match_nothing_fail_at_once(run_dag, warehouse):
 
 
 def test_a_misspelt_param_never_becomes_a_run(warehouse):
-    from paimon_airflow.job_request import request_from
+    from paimon_airflow.tasks.job_request import request_from
     from paimon_core.errors import InvalidArgument
 
     params = {"warehouse": str(warehouse), "tables": ["db.*"], "dryrun": True}
@@ -118,7 +118,7 @@ def test_a_misspelt_param_never_becomes_a_run(warehouse):
 
 
 def test_other_names_of_an_argument_count_but_not_the_forms_own_words(warehouse):
-    from paimon_airflow.job_request import request_from
+    from paimon_airflow.tasks.job_request import request_from
 
     def asked(job, **params):
         params |= {"warehouse": str(warehouse), "tables": ["db.*"]}
@@ -133,8 +133,8 @@ def test_other_names_of_an_argument_count_but_not_the_forms_own_words(warehouse)
 
 
 def test_a_table_with_nothing_to_do_says_why(warehouse):
-    from paimon_airflow import jobs
-    from paimon_airflow.job_request import request_from
+    from paimon_airflow.runs import jobs
+    from paimon_airflow.tasks.job_request import request_from
 
     params = {"warehouse": str(warehouse), "tables": ["db.orders"]}
     request = request_from("expire_snapshots", params, storage={}, timezone=None)
@@ -146,8 +146,8 @@ def test_a_table_with_nothing_to_do_says_why(warehouse):
 
 def test_only_the_partitions_and_tables_asked_for_are_planned(warehouse):
     """Arguments reach the job, without Airflow in between."""
-    from paimon_airflow import jobs
-    from paimon_airflow.job_request import request_from
+    from paimon_airflow.runs import jobs
+    from paimon_airflow.tasks.job_request import request_from
 
     params = {
         "warehouse": str(warehouse),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paimon_airflow.results import TableResult
+from paimon_airflow.tasks.results import TableResult
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
@@ -16,7 +16,7 @@ def test_batches_run_side_by_side_and_the_report_sums_up(run_dag, fake_lake):
     lake = fake_lake(
         spark={"db.big": 30 * GB, "db.a": GB, "db.b": GB},
         in_process=["db.meta"],
-        settled=[TableResult(table="db.fresh", outcome="nothing")],
+        without_run=[TableResult(table="db.fresh", outcome="nothing")],
     )
     ran = run_dag(CONF)
     assert ran.state == "success"
@@ -32,7 +32,7 @@ def test_batches_run_side_by_side_and_the_report_sums_up(run_dag, fake_lake):
 
 
 def test_nothing_to_do_starts_nothing(run_dag, fake_lake):
-    lake = fake_lake(settled=[TableResult(table="db.fresh", outcome="nothing")])
+    lake = fake_lake(without_run=[TableResult(table="db.fresh", outcome="nothing")])
     ran = run_dag(CONF)
     assert ran.state == "success"
     assert lake.applications == []
@@ -48,7 +48,7 @@ def test_nothing_to_do_starts_nothing(run_dag, fake_lake):
 def test_one_tables_failure_stops_no_other_and_fails_the_run(run_dag, fake_lake):
     lake = fake_lake(
         spark={"db.a": 3, "db.bad": 2, "db.b": 1, "db.big": 30 * GB},
-        settled=[
+        without_run=[
             TableResult(
                 table="db.strange",
                 outcome="failed",
@@ -119,7 +119,7 @@ def test_without_a_connection_the_task_says_so(run_dag, fake_lake):
 
 def test_a_store_that_is_down_is_tried_again_before_any_table_counts_as_failed(run_dag, fake_lake):
     down = {"outcome": "failed", "error": "ConnectionError", "summary": "no route to store"}
-    fake_lake(settled=[TableResult(table=f"db.{name}", **down) for name in "ab"])
+    fake_lake(without_run=[TableResult(table=f"db.{name}", **down) for name in "ab"])
     ran = run_dag(CONF, retries=1)
     assert ran.tries["plan"] == 2
     assert ran.tasks["plan"] == "failed"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from paimon_airflow.job_request import COMMON_PARAMS
+from paimon_airflow.tasks.job_request import COMMON_PARAMS
 from paimon_dags.job_dags import job_dag, job_dags
 from paimon_dags.pages import (
     COMPACT,

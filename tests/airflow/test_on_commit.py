@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from lakes import Lake
 
-from paimon_airflow import assets
-from paimon_airflow.commit_trigger import CommitTrigger
+from paimon_airflow.commits.trigger import CommitTrigger
+from paimon_airflow.tasks import assets
 from paimon_core.errors import InvalidArgument
 from paimon_core.scan.scan import scan_files
 from paimon_dags.commit_dags import commit_dags
@@ -91,7 +91,7 @@ def events(trigger: CommitTrigger, seconds: float, between: Any = lambda: None) 
 
 def test_the_trigger_fires_for_commits_once(lake):
     path, arguments = CommitTrigger(warehouse=str(lake.warehouse), poll_seconds=0.05).serialize()
-    assert path == "paimon_airflow.commit_trigger.CommitTrigger"
+    assert path == "paimon_airflow.commits.trigger.CommitTrigger"
     trigger = CommitTrigger(**arguments)
     found = events(trigger, 4, lambda: lake.append({"k": [1], "v": ["x"], "dt": ["day1"]}))
     assert found == [{"tables": {"db.t": 5}, "number": 1}]

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from lakes import Lake
 
-from paimon_airflow import jobs, spark_runs
-from paimon_airflow.job_request import JobRequest, request_from
+from paimon_airflow.runs import jobs
+from paimon_airflow.spark import application_runs
+from paimon_airflow.tasks.job_request import JobRequest, request_from
 from paimon_dags.job_dags import job_dags
 from paimon_dags.settings import Settings, settings_from
 from paimon_maintenance.history.store import open_history
@@ -172,10 +173,10 @@ def test_rules_match_what_the_schema_of_a_table_says(tmp_path):
 
 def test_spark_is_told_what_the_policy_says_of_each_table(lake, policy):
     asked = request(lake, policy, where="k > 1", max_rewrite="1.5 kb")
-    runs = spark_runs.start_runs(asked, ["sales.a"], cluster_name="d/r/on_spark")
-    again = spark_runs.start_runs(asked, ["sales.a"], cluster_name="d/r/on_spark")
+    runs = application_runs.start_runs(asked, ["sales.a"], cluster_name="d/r/on_spark")
+    again = application_runs.start_runs(asked, ["sales.a"], cluster_name="d/r/on_spark")
     assert runs == again, "another try must know the runs of the application that it finds"
-    (run,) = json.loads(spark_runs.batch_json(asked, runs))
+    (run,) = json.loads(application_runs.batch_json(asked, runs))
     assert run == {
         "job": "compact",
         "warehouse": str(lake.warehouse),

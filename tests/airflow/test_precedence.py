@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from paimon_airflow import spark_runs
-from paimon_airflow.job_request import JobRequest, request_from
+from paimon_airflow.spark import application_runs
+from paimon_airflow.tasks.job_request import JobRequest, request_from
 from paimon_dags.job_dags import job_dag, job_dags
 from paimon_dags.pages import all_pages
 from paimon_dags.settings import JobSettings, Settings, SettingsError, settings_from
@@ -136,8 +136,8 @@ def test_what_is_typed_beats_the_policy_on_the_command_line_in_the_form_and_on_s
         else:
             assert value == read, argument.name
         assert_same(run, by_command_line(job, tmp_path, policy, *words(argument, typed)))
-        started = spark_runs.StartedRun(table=TABLE, run_id="r", snapshot_before=None)
-        (on_spark,) = json.loads(spark_runs.batch_json(asked, [started]))
+        started = application_runs.StartedRun(table=TABLE, run_id="r", snapshot_before=None)
+        (on_spark,) = json.loads(application_runs.batch_json(asked, [started]))
         assert RunRequest.from_json(on_spark, job_named) == replace(run, run_id="r"), argument.name
 
 
@@ -250,8 +250,8 @@ def test_the_engine_typed_then_policy_then_settings_then_default(tmp_path):
             defaults=dag.task_dict["plan"].defaults,
         )
         run = request.for_table(table)
-        started = spark_runs.StartedRun(table=table, run_id="r", snapshot_before=None)
-        (on_spark,) = json.loads(spark_runs.batch_json(request, [started]))
+        started = application_runs.StartedRun(table=table, run_id="r", snapshot_before=None)
+        (on_spark,) = json.loads(application_runs.batch_json(request, [started]))
         assert RunRequest.from_json(on_spark, job_named) == replace(run, run_id="r")
         return str(run.engine.engine), run.engine.spark_threshold
 

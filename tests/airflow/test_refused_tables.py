@@ -7,15 +7,11 @@ from pathlib import Path
 import pytest
 from lakes import Lake
 
-from paimon_airflow import jobs
-from paimon_airflow.job_request import request_from
-from paimon_airflow.results import (
-    TableResult,
-    from_report,
-    lost,
-    refusal_text,
-    summary_of_changes,
-)
+from paimon_airflow.runs import jobs
+from paimon_airflow.tasks.from_reports import from_report
+from paimon_airflow.tasks.job_request import request_from
+from paimon_airflow.tasks.report_text import refusal_text, summary_of_changes
+from paimon_airflow.tasks.results import TableResult, lost
 
 
 @pytest.fixture

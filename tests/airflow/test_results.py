@@ -4,20 +4,18 @@ import json
 
 import pytest
 
-from paimon_airflow.results import (
-    TableResult,
+from paimon_airflow.tasks.from_reports import from_report
+from paimon_airflow.tasks.report_text import (
     change_text,
     count_text,
     detail_lines,
     failure_text,
-    from_report,
-    lost,
     ordered,
     report_text,
-    retry_helps,
     table_lines,
     totals,
 )
+from paimon_airflow.tasks.results import TableResult, lost, retry_helps
 from paimon_core import errors
 from paimon_maintenance.job.exit_codes import ExitCode, exit_code_of
 from paimon_maintenance.job.report import Report, Size, Status

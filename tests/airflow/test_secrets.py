@@ -210,27 +210,27 @@ def test_settings_refuse_secrets_in_environment_variables_of_spark_submit():
 
 
 def test_a_batch_is_readable_by_its_owner_only(tmp_path: Path):
-    from paimon_airflow import spark
+    from paimon_airflow.spark import submission
 
-    batch = spark.write_private(tmp_path / "batch.json", "{}")
+    batch = submission.write_private(tmp_path / "batch.json", "{}")
     assert batch.stat().st_mode & 0o777 == 0o600
     with pytest.raises(FileExistsError):
-        spark.write_private(batch, "{}")
+        submission.write_private(batch, "{}")
 
 
 def test_the_batch_travels_as_a_file_to_a_driver_on_the_cluster(tmp_path: Path):
-    from paimon_airflow import spark
+    from paimon_airflow.spark import submission
 
-    yarn, local = spark.Target("yarn", "cluster"), spark.Target("local[2]", "client")
+    yarn, local = submission.Target("yarn", "cluster"), submission.Target("local[2]", "client")
     batch = tmp_path / "caretaker-batch-1.json"
-    assert spark.shipped_files(yarn, batch, "a.txt") == f"a.txt,{batch}"
-    assert spark.shipped_files(local, batch, None) is None
-    args = spark.application_args(yarn, batch, "s3://lake/.caretaker/x", None)
+    assert submission.shipped_files(yarn, batch, "a.txt") == f"a.txt,{batch}"
+    assert submission.shipped_files(local, batch, None) is None
+    args = submission.application_args(yarn, batch, "s3://lake/.caretaker/x", None)
     assert args == ["--batch", batch.name, "--results", "s3://lake/.caretaker/x"]
-    args = spark.application_args(local, batch, "/r", tmp_path / "lifeline")
+    args = submission.application_args(local, batch, "/r", tmp_path / "lifeline")
     assert args[:2] == ["--batch", str(batch)]
     assert args[-2:] == ["--lifeline", str(tmp_path / "lifeline")]
-    args = spark.application_args(yarn, batch, "/r", None, "Europe/Berlin")
+    args = submission.application_args(yarn, batch, "/r", None, "Europe/Berlin")
     assert args[-2:] == ["--timezone", "Europe/Berlin"]
 
 
@@ -274,7 +274,7 @@ def test_wrong_credentials_fail_at_once(
     ],
 )
 def test_refused_credentials_are_known_by_their_text(text: str):
-    from paimon_airflow.results import retry_helps
+    from paimon_airflow.tasks.results import retry_helps
 
     assert not retry_helps("OSError", text)
     assert not retry_helps("StorageAccessDenied")

@@ -11,9 +11,9 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from lakes import Lake
 
-from paimon_airflow.condition_trigger import ConditionTrigger
-from paimon_airflow.conditions import ask
 from paimon_airflow.sensors import ConsumerCaughtUp, TableHealthy, TagExists, WatermarkReached
+from paimon_airflow.sensors.conditions import ask
+from paimon_airflow.sensors.trigger import ConditionTrigger
 from paimon_core.refs.tags import Tag
 
 pytestmark = pytest.mark.airflow
@@ -91,13 +91,13 @@ def test_a_deferred_sensor_waits_without_blocking_the_loop(lake, monkeypatch):
     with pytest.raises(TaskDeferred) as deferred:
         sensor.execute({})
     path, arguments = deferred.value.trigger.serialize()
-    assert path == "paimon_airflow.condition_trigger.ConditionTrigger"
+    assert path == "paimon_airflow.sensors.trigger.ConditionTrigger"
 
     def slowly(*args: Any, **how: Any) -> Any:
         time.sleep(1.0)  # a slow store
         return ask(*args, **how)
 
-    monkeypatch.setattr("paimon_airflow.condition_trigger.ask", slowly)
+    monkeypatch.setattr("paimon_airflow.sensors.trigger.ask", slowly)
 
     def tag() -> None:
         time.sleep(0.5)

@@ -45,8 +45,8 @@ def test_they_run_in_the_worker_and_the_run_says_why(run_dag, lake):
 
 
 def test_a_typed_threshold_of_0_means_spark(lake):
-    from paimon_airflow import jobs
-    from paimon_airflow.job_request import request_from
+    from paimon_airflow.runs import jobs
+    from paimon_airflow.tasks.job_request import request_from
 
     def planned(**typed: object) -> jobs.Planned:
         params = {

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from paimon_airflow import spark, spark_runs
-from paimon_airflow.job_request import request_from
-from paimon_airflow.spark import SubmitError, Target
+from paimon_airflow.spark import application_runs, submission
+from paimon_airflow.spark.submission import SubmitError, Target
+from paimon_airflow.tasks.job_request import request_from
 from paimon_maintenance.engines.shipping import write_packages
 from paimon_maintenance.engines.spark_loss import SparkLost
 from paimon_maintenance.job.report import error_json
@@ -23,37 +23,37 @@ YARN = Target("yarn", "cluster")
 
 
 def test_a_local_application_runs_this_python_and_shows_no_ui():
-    variables = spark.environment(LOCAL)
+    variables = submission.environment(LOCAL)
     assert variables is not None
     assert variables["PYSPARK_PYTHON"] == sys.executable
-    conf = spark.spark_conf(LOCAL, {"spark.driver.host": "elsewhere"})
+    conf = submission.spark_conf(LOCAL, {"spark.driver.host": "elsewhere"})
     assert conf["spark.ui.enabled"] == "false"
     assert conf["spark.driver.host"] == "elsewhere"
 
 
 def test_executors_elsewhere_have_a_python_of_their_own():
-    variables = spark.environment(STANDALONE)
+    variables = submission.environment(STANDALONE)
     assert variables is not None
     assert "PYSPARK_PYTHON" not in variables
     assert variables["PYSPARK_DRIVER_PYTHON"] == sys.executable
-    assert "spark.ui.enabled" not in spark.spark_conf(STANDALONE, {})
-    assert spark.environment(YARN) is None
+    assert "spark.ui.enabled" not in submission.spark_conf(STANDALONE, {})
+    assert submission.environment(YARN) is None
 
 
 def test_yarn_is_tracked_only_where_the_provider_can():
-    assert spark.tracking(LOCAL, {}) == {}
-    assert spark.tracking(YARN, {}) == {"durable": False}
-    assert spark.tracking(YARN, {"yarn_track_via_rm_api": True}) == {"durable": True}
-    assert spark.spark_conf(YARN, {})["spark.yarn.maxAppAttempts"] == "1"
+    assert submission.tracking(LOCAL, {}) == {}
+    assert submission.tracking(YARN, {}) == {"durable": False}
+    assert submission.tracking(YARN, {"yarn_track_via_rm_api": True}) == {"durable": True}
+    assert submission.spark_conf(YARN, {})["spark.yarn.maxAppAttempts"] == "1"
 
 
 def test_results_go_where_driver_and_worker_meet(tmp_path: Path):
-    assert spark.results_folder(STANDALONE, None, tmp_path, "a/b") == str(tmp_path / "results")
-    assert spark.results_folder(YARN, "s3://lake/.caretaker/", tmp_path, "a/b") == (
+    assert submission.results_folder(STANDALONE, None, tmp_path, "a/b") == str(tmp_path / "results")
+    assert submission.results_folder(YARN, "s3://lake/.caretaker/", tmp_path, "a/b") == (
         "s3://lake/.caretaker/a/b"
     )
     with pytest.raises(SubmitError, match=r"set `results` in caretaker\.toml"):
-        spark.results_folder(YARN, None, tmp_path, "a/b")
+        submission.results_folder(YARN, None, tmp_path, "a/b")
 
 
 def test_shipped_packages_work_without_the_checkout(tmp_path: Path):
@@ -78,9 +78,9 @@ def test_shipped_packages_work_without_the_checkout(tmp_path: Path):
 
 
 def test_the_application_and_spark_submit_are_found():
-    assert Path(spark.application()).is_file()
+    assert Path(submission.application()).is_file()
     pytest.importorskip("pyspark")
-    assert Path(spark.spark_submit()).is_file()
+    assert Path(submission.spark_submit()).is_file()
 
 
 FAILED = "Cannot execute: spark-submit --master local[2] app.py. Error code is: {}."
@@ -111,13 +111,13 @@ FAILED = "Cannot execute: spark-submit --master local[2] app.py. Error code is: 
 )
 def test_a_lost_driver_is_called_one_with_what_to_do(code, output, said, todo):
     text = FAILED.format(code) + f"\nLast spark-submit output:\n{output}"
-    reason, _, next_step = spark.failure_reason(text).partition(" -> ")
+    reason, _, next_step = submission.failure_reason(text).partition(" -> ")
     assert said in reason
     assert todo in next_step
 
 
 def test_a_failure_without_an_exit_code_is_told_as_it_is():
-    assert spark.failure_reason("the driver pod vanished") == (
+    assert submission.failure_reason("the driver pod vanished") == (
         "the Spark application failed: the driver pod vanished -> see the task's log"
     )
 
@@ -133,7 +133,9 @@ def test_only_spark_submit_knows_how_the_jvm_ended(
     report = {"table": "db.t", "status": "failed", "error": error_json(error)}
     (tmp_path / "db.t.json").write_text(json.dumps(report))
     failure = "the Spark driver was killed (SIGKILL) -> increase its memory"
-    found = spark_runs.read_reports(request, str(tmp_path), ["db.t"], failure)["db.t"]["error"]
+    found = application_runs.read_reports(request, str(tmp_path), ["db.t"], failure)["db.t"][
+        "error"
+    ]
     assert isinstance(found, dict)
     if isinstance(error, SparkLost):
         expected = "the Spark driver was killed (SIGKILL); the connection to Spark is lost"

@@ -1,35 +1,33 @@
-"""The wiring of docker/compose.yaml, without containers: a Spark standalone master and worker of
-our own, a lake on S3, and both ways to it, the command line and the Airflow DAG.
-
-Executors know nothing of the checkout (the packages are shipped to them) and reach the store with
-what they find in their environment, as the containers do.
+"""The wiring of docker/compose.yaml, without containers: a Spark standalone master and two workers of
+our own, a lake on S3, and both ways to it, the command line and the Airflow DAG; and what happens if
+an executor dies.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import time
-import urllib.request
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ports import free_port
-from s3_store import s3_server
+from s3_store import environment_of, s3_server
+from spark_cluster import Cluster, standalone_cluster
 
+from paimon_core import open_catalog
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.environment import system_environment
 from paimon_core.table.open import open_table
 from paimon_core.write.row_writer import RowWriter
-from paimon_maintenance.demo.child_process import ChildProcess
+from paimon_maintenance.verify.check import check_table
 
 pytestmark = [
     pytest.mark.spark,
@@ -41,98 +39,76 @@ pytestmark = [
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMITS = 6
-AWAY = re.compile("^(AIRFLOW|AWS_|CARETAKER|PYTHONPATH|PYSPARK|SPARK)")
 
 
 @dataclass(frozen=True)
-class Cluster:
-    master: str
+class OnS3:
+    """A cluster, and the environment in which its executors and the test find the store."""
+
+    cluster: Cluster
     store: dict[str, str]
-    worker_log: Path
-
-
-def wait_until(ready: Callable[[], bool], log: Path) -> None:
-    deadline = time.monotonic() + 300
-    while True:
-        try:
-            if ready():
-                return
-        except (OSError, ValueError):
-            pass  # not there yet, or its page is still empty
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.2)
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Master and worker from the pyspark package, all on the loopback."""
-    import pyspark
-
-    home = tmp_path_factory.mktemp("cluster")
-    spark_class = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
-    port, page, worker_page = free_port(), free_port(), free_port()
-    bare = {k: v for k, v in os.environ.items() if not AWAY.match(k)}
-    bare |= {"SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_LOCAL_IP": "127.0.0.1"}
-    deploy = "org.apache.spark.deploy"
-    here = ["--host", "127.0.0.1", "--webui-port"]
+def on_s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnS3]:
+    """Two workers of one core and 1 GiB each."""
     with s3_server() as server:
-        store = {
-            "AWS_ENDPOINT_URL": server.options["s3.endpoint"],
-            "AWS_ACCESS_KEY_ID": "testing",
-            "AWS_SECRET_ACCESS_KEY": "testing",
-            "AWS_REGION": "us-east-1",
-            "AWS_EC2_METADATA_DISABLED": "true",
-        }
-        master = [spark_class, f"{deploy}.master.Master", *here, str(page), "--port", str(port)]
-        url = f"spark://127.0.0.1:{port}"
-        worker = [spark_class, f"{deploy}.worker.Worker", *here, str(worker_page)]
-        worker += ["--cores", "2", "--memory", "2g", "--work-dir", str(home / "work"), url]
-        worker_log = home / "worker.log"
-        with (
-            ChildProcess(master, env=bare, log=home / "master.log"),
-            ChildProcess(worker, env=bare | store, log=worker_log),
-        ):
-
-            def worker_is_known() -> bool:
-                with urllib.request.urlopen(f"http://127.0.0.1:{page}/json/", timeout=60) as got:
-                    return bool(json.load(got)["aliveworkers"])
-
-            wait_until(worker_is_known, worker_log)
-            yield Cluster(url, store, worker_log)
+        store = environment_of(server.options)
+        home = tmp_path_factory.mktemp("cluster")
+        with standalone_cluster(
+            home, workers=2, cores=1, memory="1g", environment=store
+        ) as cluster:
+            yield OnS3(cluster, store)
 
 
 @pytest.fixture
-def lake(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Two tables of several small files; the test's own process is given the credentials too."""
+def warehouse(on_s3: OnS3, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty warehouse; the test's own process gets the credentials too."""
     import botocore.session
 
-    for name, value in cluster.store.items():
+    for name, value in on_s3.store.items():
         monkeypatch.setenv(name, value)
     client = botocore.session.get_session().create_client("s3", region_name="us-east-1")
-    client.create_bucket(Bucket="lake")
-    warehouse, env = "s3://lake/warehouse", system_environment()
-    catalog = FileSystemCatalog(warehouse, {})
-    catalog.create_database("db")
-    for name in ("db.a", "db.b"):
-        columns = [Column("k", "INT NOT NULL"), Column("v", "STRING")]
-        options = {"bucket": "1", "write-only": "true"}
-        schema = create_schema(
-            columns, now_millis=env.now_millis(), primary_keys=["k"], options=options
-        )
-        catalog.create_table(name, schema)
-        for number in range(COMMITS):
-            table = open_table(warehouse, name)
-            into = RowWriter(table, env=env)
-            into.write(rows(number))
-            commit(table, into.prepare_commit(), user="test", identifier=number, env=env)
-    return warehouse
+    bucket = f"lake-{uuid.uuid4().hex[:12]}"
+    client.create_bucket(Bucket=bucket)
+    root = f"s3://{bucket}/warehouse"
+    FileSystemCatalog(root, {}).create_database("db")
+    return root
 
 
-def rows(number: int) -> Any:
+def fill(warehouse: str, name: str, *, buckets: int = 1, keys: int = 100) -> None:
+    """A table of COMMITS overlapping files in each bucket."""
+    env = system_environment()
+    columns = [Column("k", "INT NOT NULL"), Column("v", "STRING")]
+    options = {"bucket": str(buckets), "write-only": "true"}
+    schema = create_schema(
+        columns, now_millis=env.now_millis(), primary_keys=["k"], options=options
+    )
+    FileSystemCatalog(warehouse, {}).create_table(name, schema)
+    for number in range(COMMITS):
+        table = open_table(warehouse, name)
+        into = RowWriter(table, env=env)
+        into.write(rows(number, keys))
+        commit(table, into.prepare_commit(), user="test", identifier=number, env=env)
+
+
+def rows(number: int, keys: int) -> Any:
     import pyarrow as pa
 
-    keys = pa.array(range(100), pa.int32())
-    return pa.table({"k": keys, "v": pa.array([f"v{number}"] * 100)})
+    values = pa.array([f"v{number}"] * keys)
+    return pa.table({"k": pa.array(range(keys), pa.int32()), "v": values})
+
+
+def compact_command(warehouse: str, name: str, master: str) -> list[str]:
+    """The command line that compacts the table completely on the cluster."""
+    command = [sys.executable, "-m", "paimon_maintenance.cli", "run", "compact", name]
+    command += ["-w", warehouse, "--strategy", "full", "--engine", "spark", "--json"]
+    return [*command, "--master", master]
+
+
+def with_checkout() -> dict[str, str]:
+    """The environment of a process that finds our packages."""
+    return {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'maintenance'}"}
 
 
 def files(warehouse: str, name: str) -> list[tuple[int, int]]:
@@ -145,27 +121,18 @@ def files(warehouse: str, name: str) -> list[tuple[int, int]]:
 
 
 def test_the_command_line_and_airflow_maintain_a_lake_on_s3_on_a_cluster(
-    cluster: Cluster,
-    lake: str,
+    on_s3: OnS3,
+    warehouse: str,
     airflow_database: None,
     run_dag: Any,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    env = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'maintenance'}"}
-    command = ["run", "compact", "db.a", "-w", lake, "--strategy", "full"]
+    fill(warehouse, "db.a")
+    fill(warehouse, "db.b")
+    master, before = on_s3.cluster.master, on_s3.cluster.launched_executors()
     ran = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "paimon_maintenance.cli",
-            *command,
-            "--master",
-            cluster.master,
-            "--engine",
-            "spark",
-            "--json",
-        ],
-        env=env,
+        compact_command(warehouse, "db.a", master),
+        env=with_checkout(),
         capture_output=True,
         text=True,
         timeout=600,
@@ -174,12 +141,12 @@ def test_the_command_line_and_airflow_maintain_a_lake_on_s3_on_a_cluster(
     assert ran.returncode == 0, ran.stderr
     report = json.loads(ran.stdout)
     assert (report["engine"], report["status"]) == ("spark", "success")
-    assert files(lake, "db.a") == [(1, 5)]
+    assert files(warehouse, "db.a") == [(1, 5)]
 
-    connection = {"conn_type": "spark", "host": cluster.master, "extra": {"deploy-mode": "client"}}
+    connection = {"conn_type": "spark", "host": master, "extra": {"deploy-mode": "client"}}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
     conf = {
-        "warehouse": lake,
+        "warehouse": warehouse,
         "tables": ["db.b"],
         "bucket_num": 2,
         "safety_tag": "0",
@@ -190,6 +157,41 @@ def test_the_command_line_and_airflow_maintain_a_lake_on_s3_on_a_cluster(
     assert done.tasks["on_spark[0]"] == "success"
     (label,) = done.labels
     assert label.startswith("db.b: files 6 -> 2 (spark: ")
-    assert {buckets for buckets, _ in files(lake, "db.b")} == {2}
-    # Both were applications of this cluster.
-    assert cluster.worker_log.read_text().count("Asked to launch executor") == 2
+    assert {buckets for buckets, _ in files(warehouse, "db.b")} == {2}
+    # Both were applications of this cluster, with an executor on each worker.
+    assert on_s3.cluster.launched_executors() == before + 4
+
+
+def test_a_job_whose_executor_dies_ends_well(on_s3: OnS3, warehouse: str, tmp_path: Path):
+    fill(warehouse, "db.t", buckets=12, keys=60_000)
+    before = table_rows(warehouse)
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(
+            compact_command(warehouse, "db.t", on_s3.cluster.master),
+            env=with_checkout(),
+            stdout=subprocess.PIPE,
+            stderr=log,
+        )
+        # The first result is there, so the job is under way.
+        while new_files(warehouse) == 0:
+            assert process.poll() is None, (tmp_path / "log").read_text()
+            time.sleep(0.05)
+        on_s3.cluster.kill_executor()
+        out, _ = process.communicate(timeout=600)
+    assert process.returncode == 0, (tmp_path / "log").read_text()
+    report = json.loads(out)
+    assert (report["status"], report["after"]["files"]) == ("success", 12)
+    assert table_rows(warehouse) == before
+    assert not check_table(open_table(warehouse, "db.t")).findings
+
+
+def table_rows(warehouse: str) -> Any:
+    """All rows of db.t by key."""
+    return open_catalog(warehouse).get_table("db.t").to_arrow().sort_by("k")
+
+
+def new_files(warehouse: str) -> int:
+    """How many data files of db.t are there beyond those of its commits."""
+    table = open_table(warehouse, "db.t")
+    folders = [f"{table.root}/bucket-{number}" for number in range(12)]
+    return sum(len(table.io.list_dir(folder)) for folder in folders) - 12 * COMMITS

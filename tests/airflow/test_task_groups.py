@@ -99,7 +99,7 @@ class TestWhatIsBuilt:
             ({"tables": None}, "name the tables"),
             ({"tables": []}, "name the tables"),
             ({"arguments": {"stratgy": "full"}}, "compact has no argument 'stratgy'"),
-            ({"guards": {"max_rewrites": "1 tb"}}, "no guard 'max_rewrites'"),
+            ({"guards": {"max_rewrites": "1 tb"}}, "unknown guard 'max_rewrites'"),
             ({"storage": {"s3.secret-key": "x"}}, "parameter storage: s3.secret-key"),
             (
                 {"submit": {"env_vars": {"AWS_SECRET_ACCESS_KEY": "x"}}},

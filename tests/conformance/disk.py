@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.manifest.data_file import FileKind, FileSource, ManifestEntry
 from paimon_core.manifest.merge_entries import live_entries
 from paimon_core.reachability.files import (
     Metadata,
@@ -13,7 +14,6 @@ from paimon_core.reachability.files import (
     StoredFile,
     appended_is_changelog,
     data_files,
-    is_appended,
 )
 from paimon_core.reachability.references import Reference, RefKind, all_references
 from paimon_core.table.open import open_table
@@ -21,6 +21,11 @@ from paimon_maintenance.verify.check import check_table
 from paimon_maintenance.verify.findings import Severity
 
 FOLDERS = ("manifest", "index", "statistics")
+
+
+def is_appended(entry: ManifestEntry) -> bool:
+    """Whether the entry adds appended rows; a missing source counts as APPEND."""
+    return entry.kind is FileKind.ADD and entry.file.file_source is not FileSource.COMPACT
 
 
 def on_disk(root: Path) -> set[str]:

@@ -49,8 +49,10 @@ from paimon_core.table.write_session import commit_write, new_writer
 from paimon_core.types.arrow import column_from_internal
 from paimon_core.types.data_types import RowType, TypeRoot
 from paimon_core.types.java_numbers import double_text
+from paimon_core.types.json_columns import batch_to_json_rows
+from paimon_core.types.json_values import from_json_value
+from paimon_core.types.partition_text import parse_partition_text
 from paimon_core.types.sql import type_to_sql
-from paimon_core.types.text import batch_to_json_rows, from_json_value, parse_partition_text
 from paimon_maintenance.jobs.compact.definition import COMPACT
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.request import RunRequest

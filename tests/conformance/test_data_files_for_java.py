@@ -12,7 +12,8 @@ from paimon_core.commit.committer import commit
 from paimon_core.environment import system_environment
 from paimon_core.table.open import open_table
 from paimon_core.types.arrow import arrow_schema, column_from_internal
-from paimon_core.types.text import batch_to_json_rows, from_json_value
+from paimon_core.types.json_columns import batch_to_json_rows
+from paimon_core.types.json_values import from_json_value
 from paimon_core.write.row_writer import RowWriter
 
 COLUMNS = {

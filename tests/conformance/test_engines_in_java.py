@@ -16,7 +16,7 @@ from paimon_core.lsm.tree.interval_partition import interval_partition
 from paimon_core.read.section import SectionReader
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
-from paimon_core.types.text import batch_to_json_rows
+from paimon_core.types.json_columns import batch_to_json_rows
 
 Value = Callable[[random.Random], Any]
 COMMITS = 15

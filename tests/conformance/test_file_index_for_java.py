@@ -24,7 +24,7 @@ from paimon_core.read.data_file import read_data_file
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
 from paimon_core.types.arrow import arrow_schema, column_from_internal, column_to_internal
-from paimon_core.types.text import from_json_value
+from paimon_core.types.json_values import from_json_value
 from paimon_core.write.data_file_writer import RollingAppendWriter
 
 COLUMNS = {

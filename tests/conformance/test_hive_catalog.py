@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import pytest
 from catalog_rows import COLUMNS, RETRIES, append, append_one_by_one, schema
 from hive_metastore import HiveMetastore
+from iceberg_reader import iceberg_rows
 
 from oracle import Oracle, OracleError
 from paimon_core.catalog.catalog import OtherObject
@@ -462,6 +463,24 @@ def test_tags_are_partitions(java: Oracle, ours: HiveCatalog, database: str) -> 
     assert _specs(java) == []
     keys: Mapping[str, Any] = java.one("get_table")["hive"]
     assert [k["name"] for k in keys["partitionKeys"]] == ["day"]
+
+
+def test_iceberg_metadata_by_turns(java: Oracle, ours: HiveCatalog, database: str) -> None:
+    """Ours comes first: the paths have to be spelled as Java's, which compares them as texts."""
+    name = f"{database}.t"
+    options = {"bucket": "-1", "metadata.iceberg.storage": "table-location"}
+    ours.create_table(name, schema(**options))
+    append_one_by_one(ours, name, [1, 2])
+    java.one("write", rows=[[3, "java"]])
+    append_one_by_one(ours, name, [4])
+    java.one("overwrite", partition={}, rows=[[5, "java"]])
+    assert iceberg_rows(_iceberg_folder(ours, name)) == [(5, "java")]
+    append_one_by_one(ours, name, [6])
+    assert iceberg_rows(_iceberg_folder(ours, name)) == [(5, "java"), (6, "ours")]
+
+
+def _iceberg_folder(catalog: HiveCatalog, name: str) -> Path:
+    return Path(catalog.get_table(name).root) / "metadata"
 
 
 def test_a_handle_reaches_executors(java: Oracle, ours: HiveCatalog, database: str) -> None:

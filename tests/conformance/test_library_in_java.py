@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from iceberg_reader import iceberg_rows, unreferenced
 
 from oracle import Oracle
 from paimon_core import Catalog, Schema, Table, open_catalog
@@ -84,7 +85,8 @@ def test_catalogs_that_take_part_in_commits(
     made = open_catalog(options)
     made.create_database("db")
     retain = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2"}
-    schema = Schema.of(COLUMNS, primary_keys=["k"], options={"bucket": "1"} | retain)
+    table_options = {"bucket": "1", "metadata.iceberg.storage": "table-location"} | retain
+    schema = Schema.of(COLUMNS, primary_keys=["k"], options=table_options)
     table = made.create_table("db.t", schema)
     oracle_1_4_2.defaults(catalog=options, database="db", table="t")
     for k in range(3):
@@ -96,5 +98,9 @@ def test_catalogs_that_take_part_in_commits(
     oracle_1_4_2([{"op": "write", "rows": [[20, "java", "a"]]}])
     assert ours(table) == theirs(oracle_1_4_2)
     assert [row[0] for row in ours(table)] == [0, 2, 10, 20]
+    table.compact(full=True)
+    folder = Path(table.core.root.removeprefix("file:")) / "metadata"
+    assert sorted(list(row) for row in iceberg_rows(folder)) == ours(table)
+    assert unreferenced(folder) == set()
     made.drop_database("db", cascade=True)
     assert made.list_databases() == []

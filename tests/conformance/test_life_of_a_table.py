@@ -1,4 +1,4 @@
-"""SCOPE's worked example 1, with its figures: ours from the first commit to the last file."""
+"""The life of one table, with its figures: ours from the first commit to the last file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata that we wrote, read by Java: each golden table with all of its metadata written anew.
+"""Metadata that we wrote, read by Java: each golden table with all of its metadata rewritten.
 
 Every manifest, manifest list, index manifest, snapshot, tag, schema and consumer is decoded and
 encoded again in place (same names, so that all references hold).  Java must then say about the

@@ -13,8 +13,8 @@ from oracle import Oracle
 from paimon_core.predicate import evaluate, from_oracle_filter
 from paimon_core.types.arrow import column_from_internal
 from paimon_core.types.data_types import RowType, TypeRoot
+from paimon_core.types.json_values import from_json_value
 from paimon_core.types.sql import field_from_json
-from paimon_core.types.text import from_json_value
 
 COMPARISONS = ["=", "<>", "<", "<=", ">", ">="]
 

@@ -1,6 +1,6 @@
 """Random tables through random lives, in Java and here; either reads what the other wrote.
 
-CARETAKER_SWEEP=200 tries so many seeds for each version of Java instead of a few.
+CARETAKER_SWEEP=200 tries 200 seeds for each version of Java instead of a few.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The steps that built the golden tables, run over our core: the same rows at each step.
 
-Then Java, both versions, reads what came of it, at every snapshot, and goes on: it writes, compacts
+Then both versions of Java read the result, at every snapshot, and continue: it writes, compacts
 and expires, and we read that.
 """
 

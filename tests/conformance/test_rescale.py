@@ -1,4 +1,4 @@
-"""SCOPE's worked example 2 with its figures, and Java on tables that we rescaled."""
+"""A worked example of a rescale with its figures, and Java on tables that we rescaled."""
 
 from __future__ import annotations
 

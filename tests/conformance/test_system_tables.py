@@ -14,8 +14,8 @@ from paimon_core.errors import InvalidArgument
 from paimon_core.table.open import open_table
 from paimon_core.table.system.read import SYSTEM_TABLES, VIEWS, read_system_table
 from paimon_core.types.data_types import RowType
+from paimon_core.types.json_columns import batch_to_json_rows
 from paimon_core.types.sql import type_to_sql
-from paimon_core.types.text import batch_to_json_rows
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 NAMES = (*SYSTEM_TABLES, *VIEWS)

@@ -1,4 +1,4 @@
-"""Tags: SCOPE's worked example 5, and ours beside Java's on copies of one table."""
+"""Tags: a worked example, and our tags compared with Java's on copies of one table."""
 
 from __future__ import annotations
 

@@ -18,9 +18,10 @@ from paimon_core.types.arrow import arrow_type, column_from_internal
 from paimon_core.types.cast import can_evolve, cast_column
 from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
 from paimon_core.types.decimals import from_unscaled
+from paimon_core.types.json_columns import json_column
+from paimon_core.types.json_values import from_json_value, json_value
 from paimon_core.types.row_hash import assign_buckets
 from paimon_core.types.sql import parse_type
-from paimon_core.types.text import from_json_value, json_column, json_value
 
 KEY_TYPES = [
     *("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(9,2)"),

@@ -81,7 +81,7 @@ def test_back_to_a_snapshot(table: Table) -> None:
 
 
 def test_back_to_a_tag_whose_snapshot_is_gone(table: Table) -> None:
-    """SCOPE's example 6: later snapshots and tags go, and their files too."""
+    """A worked example: later snapshots and tags are removed with their files."""
     table.do("expire_snapshots", retain_max=1, retain_min=1)
     assert table.snapshots() == [6]
     table.do("rollback_to", tag="t2")

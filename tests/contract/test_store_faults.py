@@ -94,7 +94,7 @@ def test_a_store_that_ignores_the_condition_is_refused_before_the_first_commit(
 
 
 def test_no_commit_is_lost_on_a_store_that_ignores_the_condition(store: SlowStore) -> None:
-    """Every commit that was told "won" is there; on such a store nobody is told so."""
+    """Every commit that was reported as won exists; on such a store no commit is reported as won."""
     table = new_table(store)
     store.add(Fault("ignore condition"))
     barrier = threading.Barrier(4)

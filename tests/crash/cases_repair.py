@@ -20,7 +20,7 @@ def broken(name: str) -> Callable[[Path], None]:
 
 
 def state(warehouse: Path) -> State:
-    """What can be told of a table whose references may be unreadable."""
+    """What can be read of a table whose references may be unreadable."""
     root = warehouse / "db.db" / "t"
     return {
         "rows": rows(warehouse),

@@ -1,4 +1,4 @@
-"""Jobs that write rows anew: compaction, postponed rows, rescaling, sorting, all that is due."""
+"""Jobs that rewrite rows: compaction, postponed rows, rescaling, sorting, all that is due."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def key_vectors(warehouse: Path) -> None:
 
 
 def append_vectors(warehouse: Path) -> None:
-    """One file is large, so its vector has to be written anew."""
+    """One file is large, so its vector has to be rewritten."""
     lake = Lake(warehouse)
     lake.log(**{"deletion-vectors.enabled": "true"}, target__file__size="4 kb")
     noise = [f"{i * 7919 % 10007:05d}{i * 104729 % 99991:05d}" for i in range(500)]

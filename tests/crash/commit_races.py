@@ -51,7 +51,7 @@ KINDS = ("local", "jdbc-sqlite", "jdbc-postgresql", "rest")
 
 @dataclass
 class Outcome:
-    """What the writers were told, and the keys that are in the table."""
+    """The outcomes that the writers saw, and the keys that are in the table."""
 
     won: set[int]
     unknown: set[int]

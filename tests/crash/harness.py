@@ -165,7 +165,7 @@ def state(warehouse: Path) -> State:
 
 
 def errors(warehouse: Path) -> set[tuple[str, int | None]]:
-    """What verification calls an error, and of which snapshot."""
+    """The errors of the verification, with their snapshots."""
     found = check_table(open_table(str(warehouse), "db.t")).findings
     return {(f.problem.value, f.snapshot) for f in found if f.severity is Severity.ERROR}
 

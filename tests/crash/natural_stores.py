@@ -25,6 +25,7 @@ from slow_store import SlowStore, slow_store
 
 from oracle import Oracle
 from paimon_core.reachability.mentioned import Mentioned
+from paimon_core.reachability.name_set import NameSet
 from paimon_core.reachability.references import RefKind, all_references
 from paimon_core.table.open import open_table
 from paimon_maintenance.verify.check import check_table
@@ -147,7 +148,7 @@ def misplaced(warehouse: Path, *, leased: bool) -> list[str]:
     there, wanted = on_disk(Path(table.root)), referenced(warehouse)
     left = there - wanted
     if not leased:
-        mentioned = Mentioned(table, {Path(path).name for path in left})
+        mentioned = Mentioned(table, NameSet.of(Path(path).name for path in left))
         mentioned.look()
         left = {path for path in left if Path(path).name in mentioned.candidates}
     if not left and wanted <= there:

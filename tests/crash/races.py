@@ -34,6 +34,7 @@ from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.reachability.files import Metadata
 from paimon_core.reachability.mentioned import Mentioned
+from paimon_core.reachability.name_set import NameSet
 from paimon_core.reachability.references import RefKind, all_references
 from paimon_core.table.open import open_table, open_table_at
 from paimon_maintenance.job.report import Report, Status
@@ -409,7 +410,7 @@ def _check_table(
 def _mentioned_by_changelogs(table: FileStoreTable, paths: set[str]) -> set[str]:
     """Files that the orphan job leaves to the expiry of changelogs, as Java's does."""
     names = {path.rsplit("/", 1)[-1]: path for path in paths}
-    mentioned = Mentioned(table, set(names))
+    mentioned = Mentioned(table, NameSet.of(names))
     for reference in all_references(table):
         if reference.kind is RefKind.CHANGELOG:
             mentioned._reference(reference, Metadata(table))

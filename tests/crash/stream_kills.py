@@ -57,7 +57,7 @@ def run(folder: Path, *, kills: int, commits: int, seed: int) -> list[str]:
 
 
 def _kill_one(folder: Path, lake: Lake, batches: int | None, delay: float) -> None:
-    """Kill a driver somewhat after the sink has so many micro-batches; None: while it starts."""
+    """Kill a driver shortly after the sink has this many micro-batches; None: while it starts."""
     driver, output = _started(folder)
     try:
         deadline = time.monotonic() + PATIENCE

@@ -27,8 +27,8 @@ pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.airflow, pytest.
 TASK = """\
 import json, sys
 from types import SimpleNamespace
-from paimon_airflow.job_request import request_from
-from paimon_airflow.spark_operator import RunOnSpark
+from paimon_airflow.tasks.job_request import request_from
+from paimon_airflow.spark.operator import RunOnSpark
 
 batch = {"label": "db.t", "tables": ["db.t"]}
 step = RunOnSpark(task_id="on_spark", job="compact", batch=batch)
@@ -88,11 +88,11 @@ class Task:
         """The one process whose command has this word, the newest of several."""
         return max(pid for pid, command in self.family().items() if word in command)
 
-    def told(self) -> str:
+    def log_text(self) -> str:
         return self.output.read_text()
 
     def results(self) -> list[dict[str, object]]:
-        lines = self.told().splitlines()
+        lines = self.log_text().splitlines()
         return [json.loads(line[7:]) for line in lines if line.startswith("RESULT ")]
 
 
@@ -111,13 +111,13 @@ def test_a_killed_task_takes_its_driver_with_it_and_the_next_run_says_so(task, k
     assert any("spark_app.py" in command for command in commands), commands
     os.kill(task.parent.pid if killed == "parent" else task.process("task.py"), signal.SIGKILL)
     if killed == "task":
-        wait_until(lambda: not task.family(), lambda: f"{task.family()} {task.told()}")
+        wait_until(lambda: not task.family(), lambda: f"{task.family()} {task.log_text()}")
     else:
         # The task itself is not ours to end; nothing that could commit is left.
         drivers = ("java", "spark_app.py")
         wait_until(
             lambda: not any(d in c for c in task.family().values() for d in drivers),
-            lambda: f"{task.family()} {task.told()}",
+            lambda: f"{task.family()} {task.log_text()}",
         )
 
     assert task.lake.table().snapshots.latest_id() == 2
@@ -164,7 +164,7 @@ def test_a_killed_driver_is_called_one_and_commits_nothing_afterwards(task, kill
     assert "memory" in summary.partition(" -> ")[2]
     assert "JDK" not in summary
     assert "storage" not in summary
-    wait_until(lambda: not task.family(), lambda: f"{task.family()} {task.told()}")
+    wait_until(lambda: not task.family(), lambda: f"{task.family()} {task.log_text()}")
     assert task.lake.table().snapshots.latest_id() == 2
     assert rows(task.lake.warehouse) == task.before
     (lost,) = task.history.newest(table="db.t")

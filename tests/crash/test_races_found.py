@@ -12,6 +12,21 @@ from races import Pristine, ours_alone, pristine, run_rounds
 
 pytestmark = pytest.mark.crash
 PAIRS = [
+    # The target of a rollback expires, or an expiry follows a line that a rollback shortens.
+    ("rollback", "expire_snapshots"),
+    ("expire_snapshots", "rollback"),
+    ("fast_forward", "expire_snapshots"),
+    ("expire_snapshots", "fast_forward"),
+    # The tag that holds the target of a rollback disappears or moves.
+    ("rollback to a tag", "delete_tag"),
+    ("rollback to a tag", "replace_tag"),
+    ("rollback_to_as_latest", "expire_snapshots"),
+    ("rollback_to_as_latest of a tag", "delete_tag"),
+    ("rollback_to_as_latest of a tag", "replace_tag"),
+    # The branch disappears or gets another name.
+    ("fast_forward", "delete_branch"),
+    ("fast_forward", "rename_branch"),
+    ("create_branch", "delete_tag"),
     # A commit lands between the re-check of a rollback and its deletions.
     ("rollback", "java write"),
     ("rollback without safety tag", "java writes twice"),

@@ -1,6 +1,6 @@
 """Changelogs made by compaction, against a dict a key: random commits, compactions and slices.
 
-The model knows no levels.  What a compaction tells is the difference between what the last telling
+The model knows no levels.  The changelog of a compaction is the difference between what the last
 one left and what there is now, over the keys written since.
 """
 
@@ -10,6 +10,7 @@ import itertools
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 from unittest.mock import patch
 
@@ -19,6 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lakes import ENV
+from small_pages import small_pages
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
@@ -98,7 +100,7 @@ class Bucket:
     def compact(
         self, *, full: bool, slice_bytes: int
     ) -> tuple[bool, list[tuple[int, str, int]]] | None:
-        """Whether the compaction tells, and what; None if nothing was due."""
+        """Whether the compaction writes a changelog, and its rows; None if nothing was due."""
         latest = self.table.snapshots.latest()
         files = [e.file for e in scan_files(self.table, latest)] if latest else []
         unit = pick_primary_key(
@@ -116,9 +118,9 @@ class Bucket:
         result = merged([self._rewritten(u) for u in units])
         (snapshot,) = commit(self.table, [result.to_message()], user=ENV.new_uuid(), env=ENV)
         entries = changes_of(self.table, snapshot) or []
-        told = list(rows_of(read_changes(self.table, entries, ["k", "v"])))
-        assert snapshot.changelog_record_count == (len(told) or None)
-        return unit.writes_changelog, told
+        rows = list(rows_of(read_changes(self.table, entries, ["k", "v"])))
+        assert snapshot.changelog_record_count == (len(rows) or None)
+        return unit.writes_changelog, rows
 
     def _rewritten(self, unit: CompactUnit) -> CompactResult:
         unit = CompactUnit.from_bytes(unit.to_bytes())
@@ -137,7 +139,7 @@ def rows_of(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, str, int]]
 
 
 def expected_changes(
-    before: State, after: State, touched: set[int], *, equal_told: bool
+    before: State, after: State, touched: set[int], *, equal_reported: bool
 ) -> Iterator[tuple[int, str, int]]:
     for key in touched:
         old, new = before.get(key), after.get(key)
@@ -145,7 +147,7 @@ def expected_changes(
             yield (key, "+I", new[1])
         elif old is not None and new is None:
             yield (key, "-D", old[1])
-        elif old is not None and new is not None and (equal_told or old[1] != new[1]):
+        elif old is not None and new is not None and (equal_reported or old[1] != new[1]):
             yield (key, "-U", old[1])
             yield (key, "+U", new[1])
 
@@ -159,8 +161,9 @@ def expected_changes(
     st.sampled_from([1 << 40, 2000, 700]),
     st.sampled_from([64, 2]),
     st.sampled_from(["1", "-99"]),
+    st.sampled_from([2, 20_000]),
 )
-def test_a_compaction_tells_what_changed(
+def test_the_changelog_of_a_compaction_has_what_changed(
     producer: str,
     engine: str,
     done: list[Any],
@@ -168,26 +171,28 @@ def test_a_compaction_tells_what_changed(
     slice_bytes: int,
     fan_in: int,
     size_ratio: str,
+    page_rows: int,
 ) -> None:
     options, merge, kinds = ENGINES[engine]
     if engine == "first-row" and producer == "full-compaction":
         return
     # The small ratio takes no run for its size alone, so that each compaction makes a level.
-    told_options = {"changelog-producer": producer, "compaction.size-ratio": size_ratio}
+    table_options = {"changelog-producer": producer, "compaction.size-ratio": size_ratio}
     # A lookup takes all of level 0 if sizes decide nothing; full compactions take turns with minor.
     trigger = "100" if producer == "lookup" else "3"
-    told_options["num-sorted-run.compaction-trigger"] = trigger
+    table_options["num-sorted-run.compaction-trigger"] = trigger
     if deduplicate:
-        told_options["changelog-producer.row-deduplicate"] = "true"
+        table_options["changelog-producer.row-deduplicate"] = "true"
     state: State = {}
-    told_state: State = {}
+    reported_state: State = {}
     touched: set[int] = set()
     numbers = itertools.count()
     with (
         tempfile.TemporaryDirectory() as folder,
         patch.object(section_module, "MAX_FAN_IN", fan_in),
+        small_pages(page_rows) if page_rows < 100 else nullcontext(),
     ):
-        bucket = Bucket(folder, options | told_options)
+        bucket = Bucket(folder, options | table_options)
         for step in [*done, "full"]:
             if isinstance(step, list):
                 rows = [
@@ -206,18 +211,18 @@ def test_a_compaction_tells_what_changed(
             compacted = bucket.compact(full=step == "full", slice_bytes=slice_bytes)
             if compacted is None:
                 continue
-            tells, told = compacted
-            assert tells or (producer == "full-compaction" and step == "minor")
-            if tells:
+            has_changelog, changelog = compacted
+            assert has_changelog or (producer == "full-compaction" and step == "minor")
+            if has_changelog:
                 changes = expected_changes(
-                    told_state,
+                    reported_state,
                     state,
-                    # First-row tells a key once, and rows that came too late not at all.
-                    touched - told_state.keys() if engine == "first-row" else touched,
-                    equal_told=not deduplicate,
+                    # First-row reports a key once, and late rows never.
+                    touched - reported_state.keys() if engine == "first-row" else touched,
+                    equal_reported=not deduplicate,
                 )
-                assert Counter(told) == Counter(changes)
-                told_state, touched = dict(state), set()
+                assert Counter(changelog) == Counter(changes)
+                reported_state, touched = dict(state), set()
             else:
-                assert told == []
+                assert changelog == []
             assert {k: v for k, _, v in bucket.rows()} == {k: v for k, (_, v) in state.items()}

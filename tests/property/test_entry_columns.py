@@ -20,7 +20,6 @@ from paimon_core.format.damage import DAMAGE_OF_STREAMS
 from paimon_core.manifest import avro_codec, entry_columns_codec
 from paimon_core.manifest.avro_codec import RecordWriter
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
-from paimon_core.manifest.entry_codec import ENTRY_KIND, decode_entries, encode_entry, zigzag
 from paimon_core.manifest.entry_columns import (
     NUMBERS,
     ColumnsBuilder,
@@ -29,6 +28,9 @@ from paimon_core.manifest.entry_columns import (
     columns_of,
 )
 from paimon_core.manifest.entry_columns_codec import RawManifest, decode_columns
+from paimon_core.manifest.entry_decoding import decode_entries
+from paimon_core.manifest.entry_encoding import encode_entry, zigzag
+from paimon_core.manifest.entry_records import ENTRY_KIND
 from paimon_core.manifest.layouts import MANIFEST_ENTRY
 from paimon_core.manifest.merge_columns import live_columns
 from paimon_core.manifest.merge_entries import live_entries

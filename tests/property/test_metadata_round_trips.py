@@ -21,7 +21,7 @@ from metadata_strategies import (
 )
 
 from paimon_core.io.fsspec_io import FsspecFileIO
-from paimon_core.manifest import entry_codec
+from paimon_core.manifest import entry_decoding
 from paimon_core.manifest.data_file import (
     EMPTY_ROW,
     DataFileMeta,
@@ -32,7 +32,8 @@ from paimon_core.manifest.data_file import (
     ManifestEntry,
     ManifestFileMeta,
 )
-from paimon_core.manifest.entry_codec import read_zigzag, zigzag
+from paimon_core.manifest.entry_decoding import read_zigzag
+from paimon_core.manifest.entry_encoding import zigzag
 from paimon_core.manifest.index_manifest import read_index_manifest, write_index_manifest
 from paimon_core.manifest.manifest_file import read_manifest, write_manifests
 from paimon_core.manifest.manifest_list import read_manifest_list, write_manifest_list
@@ -114,12 +115,12 @@ def test_manifests(entries: list[ManifestEntry], codec: str) -> None:
         min(e.bucket for e in entries),
         max(e.bucket for e in entries),
     )
-    layout = entry_codec._ENTRY_LAYOUT
+    layout = entry_decoding._ENTRY_LAYOUT
     try:
-        entry_codec._ENTRY_LAYOUT = None  # the general way, over dicts
+        entry_decoding._ENTRY_LAYOUT = None  # the general way, over dicts
         assert read_manifest(IO, path) == entries
     finally:
-        entry_codec._ENTRY_LAYOUT = layout
+        entry_decoding._ENTRY_LAYOUT = layout
 
 
 @given(st.lists(MANIFESTS, max_size=5), CODECS)

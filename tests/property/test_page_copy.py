@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_pages import small_pages
 from type_strategies import atomic_types, data_types, same, values
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
@@ -24,7 +27,8 @@ from paimon_core.ddl.create import Column, create_schema
 from paimon_core.environment import system_environment
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.parquet.chunks import CREATED_BY
-from paimon_core.manifest.data_file import DataFileMeta
+from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX, write_deletion_vectors
+from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta
 from paimon_core.read.data_file import read_data_file
 from paimon_core.scan.prune import column_stats
 from paimon_core.scan.scan import scan_files
@@ -102,7 +106,7 @@ def joined(table: FileStoreTable, unit: CompactUnit) -> list[DataFileMeta]:
 
 def decoded(table: FileStoreTable, unit: CompactUnit) -> list[DataFileMeta]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PageCopy, "of", lambda _table, _unit: None)
+        patch.setattr(PageCopy, "of", lambda *_: None)
         return joined(table, unit)
 
 
@@ -168,3 +172,42 @@ def test_copied_is_as_decoded(
             list(column_stats(plain, table.schema).values()),
         )
         pq.ParquetFile(path_of(table, copy), page_checksum_verification=True).read()
+
+
+@settings(max_examples=15)
+@given(
+    made_of=commits(),
+    deleted=st.lists(st.integers(0, 250), max_size=4),
+    page_rows=st.sampled_from([5, 40]),
+)
+def test_what_no_vector_touches_is_copied(
+    made_of: tuple[list[DataType], list[Rows]], deleted: list[int], page_rows: int
+) -> None:
+    types, (first, *others) = made_of
+    written = [(first * 250)[:250], *others]
+    with (
+        TemporaryDirectory() as folder,
+        small_pages(page_rows),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(page_writer, "PAGE_ROWS", 0)
+        table = made(Path(folder), types)
+        for rows in written:
+            append(table, rows)
+        unit = unit_of(table)
+        largest = max(unit.append_files, key=lambda f: f.row_count)
+        gone = np.unique([0, *(n for n in deleted if n < largest.row_count)])
+        index = IndexFileMeta(
+            index_type=DELETION_VECTORS_INDEX, file_name="index-0", file_size=0, row_count=0
+        )
+        path = table.paths.index_file(NO_PARTITION, 0, index)
+        index = write_deletion_vectors(table.io, path, {largest.file_name: gone}, bitmap64=False)
+        unit = replace(unit, vector_files=(index,))
+        (copy,), (plain,) = joined(table, unit), decoded(table, unit)
+        assert is_copied(table, copy)
+        assert same(rows_of(table, [copy]), rows_of(table, [plain]))
+        assert copy.row_count == plain.row_count == sum(map(len, written)) - len(gone)
+        assert same(
+            list(column_stats(copy, table.schema).values()),
+            list(column_stats(plain, table.schema).values()),
+        )

@@ -13,9 +13,10 @@ from paimon_core.types.arrow import arrow_type, column_from_internal, column_to_
 from paimon_core.types.binary_row import decode_row, encode_row
 from paimon_core.types.binary_rows import encode_rows
 from paimon_core.types.data_types import DataType
+from paimon_core.types.json_columns import json_column
+from paimon_core.types.json_values import from_json_value, json_value
 from paimon_core.types.row_hash import hash_rows, murmur_hash
 from paimon_core.types.sql import parse_type, type_from_json, type_to_json, type_to_sql
-from paimon_core.types.text import from_json_value, json_column, json_value
 
 
 @given(data_types())

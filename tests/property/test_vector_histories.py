@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay import run_step
+from small_pages import small_pages
 
 from paimon_core.commit.committer import commit
 from paimon_core.compaction.pick import pick_primary_key
@@ -146,13 +148,20 @@ def check(table: FileStoreTable, at: dict[str, str], model: Model) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @settings(max_examples=10)
-@given(history=HISTORY, wide=st.booleans(), trigger=st.integers(3, 6))
+@given(
+    history=HISTORY,
+    wide=st.booleans(),
+    trigger=st.integers(3, 6),
+    page_rows=st.sampled_from([3, 20_000]),
+)
 def test_histories(
     engine: str,
     history: list[Any],
     wide: bool,  # noqa: FBT001 - a parameter of the test
     trigger: int,
+    page_rows: int,
 ) -> None:
+    """With small pages, those of keys without another version are copied."""
     warehouse = Path(tempfile.mkdtemp())
     at = {"warehouse": str(warehouse), "database": "db", "table": "t"}
     model: Model = {}
@@ -167,7 +176,8 @@ def test_histories(
         waiting.extend(told)
 
     def compact_and_check(how: str) -> None:
-        compact(table, how)
+        with small_pages(page_rows) if page_rows < 100 else nullcontext():
+            compact(table, how)
         compacted(model, waiting, engine)
         waiting.clear()
         check(table, at, model)

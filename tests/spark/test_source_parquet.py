@@ -33,25 +33,27 @@ def of_java(copy: Any) -> FileStoreTable:
 
 
 @pytest.mark.parametrize(
-    ("name", "by_spark", "by_python"),
+    ("name", "readers"),
     [
-        ("append_unaware", True, False),
-        ("partitions_null", True, False),
-        ("partitions_date", True, False),
-        ("partitions_pk_overwrite", True, True),
-        ("deletion_vectors", True, False),
-        ("dedup_write_only", False, True),
-        ("first_row", True, False),
-        ("types_append_orc", False, True),
+        ("append_unaware", {"plain"}),
+        ("partitions_null", {"plain"}),
+        ("partitions_date", {"plain"}),
+        ("partitions_pk_overwrite", {"plain", "merged"}),
+        ("deletion_vectors", {"plain"}),
+        ("dedup_write_only", {"merged"}),
+        ("seq_field_desc", {"merged"}),
+        ("schema_evolution_pk", {"rest"}),
+        ("deletes", {"merged"}),
+        ("partial_update", {"rest"}),
+        ("first_row", {"plain"}),
+        ("types_append_orc", {"rest"}),
     ],
 )
-def test_java_s_rows(
-    session: Any, golden: Any, name: str, *, by_spark: bool, by_python: bool
-) -> None:
+def test_java_s_rows(session: Any, golden: Any, name: str, readers: set[str]) -> None:
     table = golden(name)
     java = table.expected["reads"]["latest"]
     planned = plan(of_java(table))
-    assert (bool(planned.groups), bool(planned.rest)) == (by_spark, by_python)
+    assert {r for r in ("plain", "merged", "rest") if getattr(planned, r)} == readers
     frame = read(session, path=str(table.root))
     assert frame.columns == java["columns"]
     assert frame_values(frame) == spark_values(java["rows"], java["types"])
@@ -76,7 +78,7 @@ def test_snapshots_and_types(session: Any, golden: Any, name: str) -> None:
         assert frame_values(frame) == spark_values(rows, [java["types"][i] for i in chosen])
     if name == "types_append_parquet":
         assert len(wanted) > 12
-        assert plan(of_java(table), wanted).groups
+        assert plan(of_java(table), wanted).plain
         assert not plan(of_java(table), wanted).rest
 
 
@@ -91,7 +93,7 @@ def test_added_renamed_and_changed_columns(session: Any, golden: Any) -> None:
         assert frame_values(frame) == spark_values(rows, [data_type])
     for column in of_java(table).schema.names:
         planned = plan(of_java(table), [column])
-        readers.add((len(planned.groups) > 1, bool(planned.rest)))
+        readers.add((len({f.columns for f in planned.plain}) > 1, bool(planned.rest)))
     # Some columns are null in older files, some have another type there.
     assert {(True, False), (False, True)} & readers
 
@@ -136,7 +138,7 @@ def test_left_to_python(session: Any, tmp_path: Path) -> None:
     lake = Lake(pattern)
     lake.log()
     lake.fill(2)
-    assert not plan(lake.table()).groups
+    assert not plan(lake.table()).plain
     assert read(session, path=str(pattern / "db.db" / "t")).count() == 20
     lake = Lake(tmp_path)
     # Whether the files have the column of the partition, their statistics have to show.
@@ -144,7 +146,7 @@ def test_left_to_python(session: Any, tmp_path: Path) -> None:
     lake.append({"k": [1], "v": ["a"], "dt": ["x"]}, "db.migrated")
     planned = plan(lake.table("db.migrated"))
     assert planned.rest
-    assert not planned.groups
+    assert not planned.plain
     assert not plan(lake.table("db.migrated"), ["k"]).rest
 
 

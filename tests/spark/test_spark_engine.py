@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,8 +15,8 @@ import pytest
 import spark_work
 from command_line import caretaker, read_rows
 from lakes import Lake
-from ports import free_port
 from pyspark.cloudpickle import register_pickle_by_value, unregister_pickle_by_value
+from spark_cluster import connect_server
 from spark_work import slow, work
 
 from paimon_core.errors import PaimonError, UnsupportedFeature
@@ -246,45 +242,6 @@ def caretaker_in_a_process(*words: str) -> subprocess.CompletedProcess[str]:
         timeout=900,
         check=False,
     )
-
-
-@contextmanager
-def connect_server() -> Iterator[str]:
-    """The URL of a Spark Connect server of its own."""
-    port = free_port()
-    command = [str(Path(sys.executable).parent / "spark-submit"), "--master", "local[2]"]
-    for key, value in (
-        ("spark.connect.grpc.binding.port", port),
-        ("spark.connect.grpc.binding.address", "127.0.0.1"),
-        ("spark.ui.enabled", "false"),
-        ("spark.driver.host", "127.0.0.1"),
-        ("spark.driver.bindAddress", "127.0.0.1"),
-    ):
-        command += ["--conf", f"{key}={value}"]
-    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
-    # Its workers know nothing of our packages: the client has to bring them along.
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
-    environment.pop("PYTHONPATH", None)
-    server = subprocess.Popen(
-        [*command, "spark-internal"],
-        cwd="/",
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        until = time.monotonic() + 600
-        while True:
-            assert server.poll() is None, "the server ended"
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            assert time.monotonic() < until, "the server does not answer"
-            time.sleep(0.2)
-        yield f"sc://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait(120)
 
 
 def test_spark_connect(lake, tmp_path):

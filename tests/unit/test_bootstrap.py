@@ -421,7 +421,7 @@ class TestLauncher:
             process.send_signal(signal.SIGTERM)
             # We hold the lock: it cannot have ended by getting it.
             assert process.wait(60) == 130
-            assert "the next call goes on" in process.stderr.read()
+            assert "the next call continues" in process.stderr.read()
             process.stderr.close()
 
 

@@ -26,6 +26,7 @@ SECTION = re.compile(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)")
 PATH = re.compile(
     r"`((?:tests|benchmarks|docs|paimon_core|paimon_spark|maintenance|plugins|dags)/[\w./-]+)`"
 )
+TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+(?:::\w+)?)`")
 # Made by whoever follows the text, or standing for any name.
 NOT_THERE = {"docker/.env", "maintenance/paimon_maintenance/jobs/JOB/definition.py"}
 
@@ -36,6 +37,21 @@ def test_what_a_document_names_is_there(file: Path) -> None:
     broken = [link for link in LINK.findall(text) if not (file.parent / link).exists()]
     broken += [p for p in PATH.findall(text) if p not in NOT_THERE and not (ROOT / p).exists()]
     assert broken == []
+
+
+def test_every_test_that_a_document_names_exists() -> None:
+    named = {
+        (file, path, name)
+        for file in DOCUMENTS
+        for path, name in TEST.findall(file.read_text("utf-8"))
+    }
+    assert named
+    missing = [
+        (str(file.relative_to(ROOT)), path, name)
+        for file, path, name in sorted(named)
+        if f"def {name.rpartition('::')[2]}(" not in (ROOT / path).read_text("utf-8")
+    ]
+    assert not missing
 
 
 def anchors(text: str) -> set[str]:
@@ -136,7 +152,7 @@ ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
 
 
-@pytest.mark.parametrize("package", ["paimon_core", "paimon_maintenance"])
+@pytest.mark.parametrize("package", ["paimon_core", "paimon_maintenance", "paimon_airflow"])
 def test_the_picture_of_a_package_has_the_layers_of_its_contract(package: str) -> None:
     layers = next(
         contract["layers"]

@@ -1,4 +1,4 @@
-"""`caretaker catalogs`: the catalogs that are defined."""
+"""`caretaker catalogs`: the defined catalogs."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class _Change(argparse.Action):
 
 def _deleting_options(parser: Parser) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--dry-run", action="store_true", help="only show what would go")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be deleted")
 
 
 def _group(commands: Commands[Parser], name: str, summary: str) -> Any:
@@ -111,7 +111,7 @@ def _table(commands: Commands[Parser]) -> None:
     )
     create.add_argument("--comment", metavar="TEXT", help="the comment of the table")
     create.add_argument(
-        "--if-not-exists", action="store_true", help="leave a table that exists as it is"
+        "--if-not-exists", action="store_true", help="do nothing if the table exists"
     )
     alter = add_command(
         inner,
@@ -156,7 +156,9 @@ def _table(commands: Commands[Parser]) -> None:
         ),
     )
     table_options(drop)
-    drop.add_argument("--if-exists", action="store_true", help="accept that there is no such table")
+    drop.add_argument(
+        "--if-exists", action="store_true", help="do not fail if the table does not exist"
+    )
     _deleting_options(drop)
     truncate = add_command(
         inner,
@@ -204,13 +206,13 @@ def _database(commands: Commands[Parser]) -> None:
         help="a property, if the catalog stores properties; repeatable",
     )
     create.add_argument(
-        "--if-not-exists", action="store_true", help="leave a database that exists as it is"
+        "--if-not-exists", action="store_true", help="do nothing if the database exists"
     )
     listing = add_command(
         inner,
         "list",
         "list the databases",
-        "Prints the names, sorted. `caretaker tables` lists tables.",
+        "Prints the names of the databases, sorted. `caretaker tables` lists tables.",
         ("caretaker database list -w /lake",),
     )
     _catalog_options(listing)
@@ -226,7 +228,9 @@ def _database(commands: Commands[Parser]) -> None:
         ),
     )
     drop.add_argument("--cascade", action="store_true", help="drop the tables of the database too")
-    drop.add_argument("--if-exists", action="store_true", help="accept that there is no such one")
+    drop.add_argument(
+        "--if-exists", action="store_true", help="do not fail if the database does not exist"
+    )
     _deleting_options(drop)
 
 
@@ -280,7 +284,7 @@ def _write(commands: Commands[Parser]) -> None:
     parser.add_argument(
         "--format",
         choices=_FORMATS,
-        help="the format (default: what the name of the file says)",
+        help="the format (default: by the name of the file)",
     )
     parser.add_argument(
         "--overwrite",
@@ -289,7 +293,7 @@ def _write(commands: Commands[Parser]) -> None:
     )
     _partition_option(parser, "with --overwrite: replace the partitions with this value")
     parser.add_argument(
-        "--delimiter", metavar="C", default=",", help="between the values of CSV (default: ,)"
+        "--delimiter", metavar="C", default=",", help="separator of the values of CSV (default: ,)"
     )
     parser.add_argument(
         "--null", metavar="TEXT", default="", help="the text of null in CSV (default: empty)"

@@ -61,7 +61,7 @@ def follow(args: argparse.Namespace, output: Output) -> ExitCode:
 def _print_step(
     batches: Iterator[pa.RecordBatch], most: int | None, row_type: RowType, output: Output
 ) -> tuple[int, bool]:
-    """Print at most so many rows; return their number, and whether these were all."""
+    """Print at most this many rows; return their number, and whether there are no more."""
     printed = 0
     for batch in batches:
         room = batch.num_rows if most is None else min(batch.num_rows, most - printed)

@@ -131,7 +131,7 @@ def _row(value: object, schema: TableSchema) -> tuple[str, dict[str, Any]]:
 
 
 def _value(value: object, field: DataField) -> Any:
-    from paimon_core.types.text import from_json_value  # noqa: PLC0415 - fast start
+    from paimon_core.types.json_values import from_json_value  # noqa: PLC0415 - fast start
 
     try:
         return from_json_value(_strict(value, field.type), field.type)

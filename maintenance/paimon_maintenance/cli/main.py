@@ -39,6 +39,8 @@ INTERRUPTED: Final = 130
 """Exit code that shells use for a process ended by Ctrl-C."""
 
 _OF_JOBS: Final = ("plan", "run")
+_OF_METADATA: Final = ("inspect", "plan", "verify")
+"""Commands that only read metadata, of tables of any size."""
 _OPTION: Final = re.compile(r"^--([a-z]+(?:[-_]?[A-Za-z]+)*)(?==|$)")
 _MODULES: Final[Mapping[str, str]] = {
     "read": "paimon_maintenance.cli.read",
@@ -135,6 +137,9 @@ def _dispatch(words: Sequence[str], output: Output) -> int:
         )
     _set_up_logging(args.verbose)
     output.json = bool(args.json)
+    if args.command in _OF_METADATA:
+        allocator = importlib.import_module("paimon_maintenance.cli.allocator")  # imports ctypes
+        allocator.return_large_blocks()
     command = cast("Command", importlib.import_module(_MODULES[args.command]))
     try:
         return int(command.run(args, output))

@@ -9,8 +9,7 @@ from typing import Any, Final, NoReturn
 
 from paimon_core.errors import InvalidArgument
 from paimon_maintenance.job.exit_codes import ExitCode
-
-WAREHOUSE_VARIABLE: Final = "CARETAKER_WAREHOUSE"
+from paimon_maintenance.storage.variables import WAREHOUSE_VARIABLE
 
 MASTER_VARIABLE: Final = "CARETAKER_SPARK_MASTER"
 

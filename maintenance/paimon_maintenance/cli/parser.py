@@ -12,7 +12,6 @@ from paimon_maintenance.cli.job_parser import job_command
 from paimon_maintenance.cli.options import (
     EXIT_CODES,
     MASTER_VARIABLE,
-    WAREHOUSE_VARIABLE,
     Commands,
     Formatter,
     Parser,
@@ -35,6 +34,7 @@ from paimon_maintenance.cli.schedule_parser import (
     report_command,
     schedule_command,
 )
+from paimon_maintenance.storage.variables import WAREHOUSE_VARIABLE
 
 GUIDED: Final[Mapping[str, str]] = {
     "python": "run the Python of Caretaker's environment",
@@ -179,7 +179,7 @@ def _read(commands: Commands[Parser]) -> None:
     parser.add_argument(
         "--consumer-id",
         metavar="ID",
-        help="with --follow: go on where this consumer stopped, and store its progress; the table "
+        help="with --follow: continue where this consumer stopped, and store its progress; the table "
         "keeps the snapshots that it has not read",
     )
     parser.add_argument(
@@ -390,7 +390,7 @@ def _sql(commands: Commands[Parser]) -> None:
         help="a file of statements (default: standard input; at a terminal, a prompt)",
     )
     parser.add_argument(
-        "-k", "--keep-going", action="store_true", help="go on after a statement that fails"
+        "-k", "--keep-going", action="store_true", help="continue after a statement that fails"
     )
     parser.add_argument(
         "--master", metavar="URL", help=f"Spark's master (default: ${MASTER_VARIABLE} or local[*])"

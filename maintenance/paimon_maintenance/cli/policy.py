@@ -9,14 +9,19 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from paimon_core.errors import InvalidArgument
-from paimon_maintenance.cli.options import WAREHOUSE_VARIABLE
 from paimon_maintenance.cli.output import Output
 from paimon_maintenance.cli.target import storage_of, warehouse_of
 from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.job.text import counted
 from paimon_maintenance.jobs.maintain.step_names import ON_DEMAND, USUAL
-from paimon_maintenance.policy.load import POLICY_VARIABLE, load_policy
+from paimon_maintenance.policy.load import (
+    load_policy,
+)
 from paimon_maintenance.policy.needs import TableFacts
+from paimon_maintenance.storage.variables import (
+    POLICY_VARIABLE,
+    WAREHOUSE_VARIABLE,
+)
 
 if TYPE_CHECKING:
     from paimon_maintenance.policy.model import Policy, TablePolicy

@@ -27,7 +27,8 @@ class Parameter:
 class Procedure:
     """One procedure: `fixed` are arguments of the job that the procedure implies.
 
-    Without a `job`, `sql_procedures` does the work.
+    Without a `job`, `sql_procedures` does the work.  `refused` says why one of Java's procedures is
+    not here.
     """
 
     job: str | None
@@ -35,6 +36,7 @@ class Procedure:
     columns: tuple[str, ...] = ("result",)
     answer: str = TRUE
     fixed: Mapping[str, object] = field(default_factory=dict)
+    refused: str | None = None
 
 
 def _same(*names: str) -> tuple[Parameter, ...]:
@@ -225,6 +227,88 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
         parameters=(_TABLE, *_same("dry_run"), Parameter("parallelism")),
         columns=("fileName",),
         answer="file_names",
+    ),
+    "rewrite_file_index": Procedure(
+        job=None,
+        parameters=(_TABLE, *_same("where")),
+        columns=("written_partitions", "written_indexes"),
+    ),
+    "repair_earliest_snapshot": Procedure(
+        job=None,
+        parameters=(_TABLE, _needed("snapshot_id")),
+        columns=("previous_earliest_snapshot_id", "current_earliest_snapshot_id"),
+    ),
+    "alter_view_dialect": Procedure(
+        job=None,
+        parameters=(_needed("view"), _needed("action"), *_same("engine", "query")),
+    ),
+    "create_function": Procedure(
+        job=None,
+        parameters=(
+            _needed("function"),
+            _needed("inputParams"),
+            _needed("returnParams"),
+            *_same("deterministic", "comment", "options"),
+        ),
+    ),
+    "alter_function": Procedure(
+        job=None,
+        parameters=(_needed("function"), _needed("change")),
+    ),
+    "drop_function": Procedure(job=None, parameters=(_needed("function"),)),
+    "create_global_index": Procedure(
+        job=None,
+        parameters=(
+            _TABLE,
+            _needed("index_column"),
+            _needed("index_type"),
+            *_same("partitions", "options"),
+        ),
+        refused="global indexes are not supported",
+    ),
+    "drop_global_index": Procedure(
+        job=None,
+        parameters=(
+            _TABLE,
+            _needed("index_column"),
+            _needed("index_type"),
+            *_same("partitions", "dry_run"),
+        ),
+        columns=("result", "dropped_file_count"),
+        refused="global indexes are not supported",
+    ),
+    "compact_chain_table": Procedure(
+        job=None,
+        parameters=(_TABLE, _needed("partition"), *_same("overwrite")),
+        refused="chain tables are not supported",
+    ),
+    "merge_branch": Procedure(
+        job=None,
+        parameters=(_TABLE, _needed("source_branch"), *_same("target_branch")),
+        refused="branches with branch-merge.enabled are not supported",
+    ),
+    "migrate_database": Procedure(
+        job=None,
+        parameters=(
+            _needed("source_type"),
+            _needed("database"),
+            *_same("options", "options_map", "parallelism"),
+        ),
+        refused="tables of Hive are not migrated",
+    ),
+    "migrate_table": Procedure(
+        job=None,
+        parameters=(
+            _needed("source_type"),
+            _TABLE,
+            *_same("options", "delete_origin", "target_table", "options_map", "parallelism"),
+        ),
+        refused="tables of Hive are not migrated",
+    ),
+    "repair": Procedure(
+        job=None,
+        parameters=(_needed("database_or_table"),),
+        refused="this catalog has no metastore apart from the files",
     ),
     "analyze": Procedure(
         job="analyze", parameters=(_TABLE, *_same("columns", "all_columns", "options"))

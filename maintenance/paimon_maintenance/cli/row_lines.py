@@ -46,7 +46,7 @@ def scan_options(args: argparse.Namespace) -> dict[str, str | None]:
 def print_rows(batches: Iterator[pa.RecordBatch], row_type: RowType, output: Output) -> None:
     """Print batches of `_VALUE_KIND` and these columns as JSON lines, and flush."""
     from paimon_core.schema.table_schema import VALUE_KIND  # noqa: PLC0415 - fast start
-    from paimon_core.types.text import batch_to_json_rows  # noqa: PLC0415 - fast start
+    from paimon_core.types.json_columns import batch_to_json_rows  # noqa: PLC0415 - fast start
 
     for batch in batches:
         # In slices: a whole batch as Python values takes hundreds of megabytes.

@@ -48,7 +48,7 @@ def schedule_command(commands: Commands[Parser]) -> None:
     parser = add_command(
         commands,
         "schedule",
-        "run what is worth its cost now, within the budget of the policy",
+        "run the jobs that are worth their cost now, within the budget of the policy",
         "Measures the tables that changed, predicts benefit and cost of each job, and runs the best ones\n"
         "until the budget is spent (docs/scheduling.md). Every decision is in the history with its\n"
         "reason: caretaker policy explain DB.TABLE. Exits with code 3 if nothing is worth running.",

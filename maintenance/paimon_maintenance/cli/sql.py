@@ -27,7 +27,7 @@ _SETTINGS = {
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
-    """Run the statements in order; after an error go on only with -k."""
+    """Run the statements in order; after an error, continue only with -k."""
     from paimon_maintenance.cli.sql_procedures import JobProcedures  # noqa: PLC0415 - fast start
     from paimon_maintenance.engines.spark import SparkEngine  # noqa: PLC0415 - fast start
     from paimon_spark.sql.errors import error_text, error_type  # noqa: PLC0415 - fast start

@@ -19,6 +19,12 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.table.system.read import split_system_name
 from paimon_maintenance.cli.procedures import PROCEDURES, Procedure
 from paimon_maintenance.cli.sql_copy_table import copy_table
+from paimon_maintenance.cli.sql_direct import (
+    alter_view_dialect,
+    change_function,
+    repair_earliest_snapshot,
+    rewrite_file_index,
+)
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.history.store import open_history
 from paimon_maintenance.job.arguments import with_underscores
@@ -28,26 +34,11 @@ from paimon_maintenance.rules.tables import select_tables
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import RunServices, run_table
 from paimon_maintenance.storage.catalogs import catalog_of, open_table_of
-from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.errors import AnalysisError, WrongArguments
 from paimon_spark.sql.procedures import CallSite, Given
 from paimon_spark.sql.result import Result
 
 Rows = list[list[Any]]
-_NOT_HERE: Final = (
-    "alter_function",
-    "alter_view_dialect",
-    "compact_chain_table",
-    "create_function",
-    "create_global_index",
-    "drop_function",
-    "drop_global_index",
-    "merge_branch",
-    "migrate_database",
-    "migrate_table",
-    "repair",
-    "repair_earliest_snapshot",
-    "rewrite_file_index",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +64,38 @@ class JobProcedures:
 
     def names(self) -> Sequence[str]:
         """All procedures, sorted."""
-        return sorted(PROCEDURES)
+        return sorted(name for name, p in PROCEDURES.items() if p.refused is None)
 
     def call(self, name: str, given: Given, site: CallSite) -> Result:
         """Run the job of a procedure; its error is raised."""
         procedure = PROCEDURES.get(name)
         if procedure is None:
-            if name in _NOT_HERE:
-                raise UnsupportedFeature(f"the procedure sys.{name}")
             raise AnalysisError(
                 f"[ROUTINE_NOT_FOUND] there is no procedure sys.{name}",
                 next_step="SHOW PROCEDURES lists them",
             )
         values = _bound(name, procedure, given)
+        if procedure.refused is not None:
+            raise UnsupportedFeature(
+                f"the procedure sys.{name}",
+                f"the procedure sys.{name} is not supported: {procedure.refused}",
+            )
+        if name in ("create_function", "alter_function", "drop_function"):
+            change_function(name, _opener(site)(), values, site.database)
+            return Result(procedure.columns, [[True]])
+        if name == "alter_view_dialect":
+            alter_view_dialect(_opener(site)(), values, site.database)
+            return Result(procedure.columns, [[True]])
+        if name in ("rewrite_file_index", "repair_earliest_snapshot"):
+            identifier, branch = _table(str(values["table"]), site)
+            opened = open_table_of(
+                site.warehouse, identifier, branch=branch, file_io_options=site.storage
+            )
+            if name == "rewrite_file_index":
+                row = rewrite_file_index(opened, values, env=self._env)
+            else:
+                row = repair_earliest_snapshot(opened, values)
+            return Result(procedure.columns, [row])
         if name == "copy":
             where = values.get("where")
             copy_table(
@@ -251,19 +261,25 @@ def _bound(name: str, procedure: Procedure, given: Given) -> dict[str, object]:
     for i, (word, value) in enumerate(given):
         if word is None:
             if i >= len(procedure.parameters):
-                raise AnalysisError(f"procedure sys.{name} has {len(parameters)} arguments")
+                raise WrongArguments(
+                    f"Too many arguments for procedure: sys.{name} has {len(parameters)}"
+                )
             parameter = procedure.parameters[i]
         else:
             found = parameters.get(with_underscores(word).lower())
             if found is None:
-                raise AnalysisError(
-                    f"[UNRECOGNIZED_PARAMETER_NAME] procedure sys.{name} has no argument {word}; "
-                    f"it has {', '.join(p.name for p in procedure.parameters)}"
+                raise WrongArguments(
+                    f"Builds name to argument map Argument {word.lower()} is unknown. error. "
+                    f"Procedure sys.{name} has {', '.join(p.name for p in procedure.parameters)}"
                 )
             parameter = found
         if parameter.name in seen:
-            raise AnalysisError(f"the argument {parameter.name} of sys.{name} is given twice")
+            raise WrongArguments(
+                f"Builds name to argument map Procedure argument {parameter.name} is duplicated. "
+                "error."
+            )
         seen.add(parameter.name)
+        _check_type(parameter.name, value)
         key = parameter.as_ or parameter.name
         applies = parameter.as_ is not None or procedure.job == "compact"
         if value is not None and (applies or parameter.name == "table"):
@@ -273,10 +289,48 @@ def _bound(name: str, procedure: Procedure, given: Given) -> dict[str, object]:
         raise InvalidArgument("partitions and where cannot be used together.")
     missing = [p.name for p in procedure.parameters if p.required and p.name not in seen]
     if missing:
-        raise AnalysisError(
-            f"[REQUIRED_PARAMETER_NOT_FOUND] procedure sys.{name} needs {', '.join(missing)}"
-        )
+        raise WrongArguments(f"Required parameters [{','.join(missing)}] is missed.")
     return bound
+
+
+_INTEGERS: Final = frozenset(
+    {"bucket_num", "max_deletes", "max_expires", "parallelism", "retain_max", "retain_min"}
+)
+_LONGS: Final = frozenset({"nextSnapshotId", "snapshot", "snapshot_id", "timestamp", "watermark"})
+_BOOLEANS: Final = frozenset(
+    {"all_columns", "delete_all", "delete_origin", "deterministic", "dry_run", "ignoreIfExists"}
+    | {"overwrite"}
+)
+
+
+def _check_type(name: str, value: object) -> None:
+    """WrongArguments for a value that Spark does not cast up to the type of the argument.
+
+    Java: `PaimonProcedureResolver`.  Texts take everything but maps.
+    """
+    match value:
+        case None:
+            return
+        case bool():
+            given = "BooleanType"
+        case int():
+            given = "IntegerType" if -(2**31) <= value < 2**31 else "LongType"
+        case float():
+            given = "DecimalType"
+        case str():
+            given = "StringType"
+        case _:
+            given = "MapType"
+    if name in _BOOLEANS:
+        wanted, fits = "BooleanType", given == "BooleanType"
+    elif name in _INTEGERS:
+        wanted, fits = "IntegerType", given == "IntegerType"
+    elif name in _LONGS:
+        wanted, fits = "LongType", given in ("IntegerType", "LongType")
+    else:
+        return
+    if not fits:
+        raise WrongArguments(f"Cannot cast {given} to {wanted} of {name}.")
 
 
 def _condition(key: str, value: object) -> object:

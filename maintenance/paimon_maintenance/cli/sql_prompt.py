@@ -106,7 +106,7 @@ _KEYWORDS: Final = (
 
 
 def read_statements(session: SqlSession, read_line: Callable[[str], str] = input) -> Iterator[str]:
-    """The statements that are typed, each when its `;` comes, until the end of input or `quit`.
+    """Yield each statement when its `;` is typed, until the end of input or `quit`.
 
     An interrupt (Ctrl-C) drops what was typed since the last statement.
     """

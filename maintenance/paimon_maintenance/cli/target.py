@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from paimon_core.errors import InvalidArgument
-from paimon_maintenance.cli.options import WAREHOUSE_VARIABLE
 from paimon_maintenance.storage.catalogs import PREFIX, catalog_of, open_table_of, options_of
 from paimon_maintenance.storage.options import options_of_environment, refuse_secrets
+from paimon_maintenance.storage.variables import WAREHOUSE_VARIABLE
 
 if TYPE_CHECKING:
     from paimon_core.file_store_table import FileStoreTable

@@ -26,7 +26,7 @@ from paimon_maintenance.registry import JOBS
 
 USER = "admin"
 VIEWER = "viewer"
-"""May look at everything, and trigger nothing."""
+"""A login that can read everything and trigger nothing."""
 FIRST_PORT = 8080
 _HOST = "127.0.0.1"
 _START_SECONDS = 600.0

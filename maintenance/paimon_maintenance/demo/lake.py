@@ -131,7 +131,7 @@ def write(warehouse: str, writer: int, commits: int) -> None:
         into = RowWriter(orders, env=env)
         into.write(rows, kinds)
         commit(orders, into.prepare_commit(), user=f"writer-{writer}", identifier=number, env=env)
-        print(ORDERS, flush=True)  # noqa: T201 - read by whoever started this writer
+        print(ORDERS, flush=True)  # noqa: T201 - the parent process reads it
         for part in range(3):
             into = RowWriter(views, env=env)
             into.write(_views(random, writer))

@@ -280,7 +280,7 @@ def _stay(screen: Screen, airflow: ChildProcess, place: AirflowHome, run_id: str
     screen.say(f"Airflow:  {run_page}")
     screen.say(f"Report:   {run_page}/tasks/report/rendered_templates")
     screen.say(f"Login:    {USER} / {place.password}")
-    screen.say(f"          {VIEWER} / {place.viewer_password} (may only look)")
+    screen.say(f"          {VIEWER} / {place.viewer_password} (read-only)")
     screen.say("Press Ctrl-C to stop everything.")
     try:
         while airflow.exit_code is None:
@@ -298,7 +298,7 @@ def _folder(screen: Screen, *, keep: bool) -> Iterator[Path]:
     try:
         yield folder
     except (InvalidArgument, NotFound):
-        raise  # something was mistyped: nothing was made that anybody would look at
+        raise  # invalid arguments: the folder is empty
     except (PaimonError, OSError):
         keep = True
         raise

@@ -127,7 +127,7 @@ def sick_tables() -> tuple[SickTable, ...]:
         ),
         SickTable(
             name="balance",
-            illness="daily tags are due, and nobody makes them",
+            illness="daily tags are due, and no job creates them",
             options={
                 "bucket": "1",
                 "tag.automatic-creation": "process-time",
@@ -140,7 +140,7 @@ def sick_tables() -> tuple[SickTable, ...]:
         ),
         SickTable(
             name="session",
-            illness="partitions are due to expire; one never will, as its value is no date",
+            illness="partitions are due to expire; one never does, because its value is not a date",
             options={
                 "bucket": "1",
                 "partition.expiration-time": "7 d",
@@ -162,7 +162,7 @@ def sick_tables() -> tuple[SickTable, ...]:
         ),
         SickTable(
             name="price",
-            illness="an option that Paimon does not know: somebody misspelt it",
+            illness="a misspelt option that Paimon does not know",
             options={
                 "bucket": "1",
                 "snapshot.num-retaind.max": "10",

@@ -1,6 +1,6 @@
 """Joins the work of several small tables, which run in threads, into one Spark job.
 
-A Spark job costs some tenths of a second, however little it does.  The first thread that brings small
+A Spark job costs some tenths of a second, even for little work.  The first thread that brings small
 work waits a moment for others, and runs a job for all of them; the others wait for their results.  If
 that job fails, each thread runs its own work alone, so that one table cannot harm another.
 """
@@ -91,7 +91,7 @@ def _run_together(calls: Sequence[_Call], run_all: RunAll) -> None:
         results = run_all(units, ManyRuns(tuple(call.run for call in calls)), len(calls))
     except Exception as e:  # noqa: BLE001 - each caller sees by itself whether Spark is lost
         logger.warning("a Spark job for %d tables failed; each runs alone: %s", len(calls), e)
-    finally:  # nobody waits for ever
+    finally:  # no thread may wait forever
         start = 0
         for call in calls:
             own = results[start : start + len(call.units)]

@@ -1,6 +1,6 @@
 """Packs Caretaker's packages into a zip file for executors without an installation.
 
-They are pure Python.  Their dependencies (pyarrow, numpy, fastavro, fsspec, pyroaring) must be
+They are pure Python.  Their dependencies (pyarrow, numpy, fastavro, fsspec, zstandard, pyroaring) must be
 installed on the executors.
 """
 

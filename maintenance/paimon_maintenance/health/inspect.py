@@ -151,7 +151,7 @@ class _Layout:
         return int(runs.max()) if self.primary_key and len(runs) else None
 
     def with_runs(self, least: int) -> int:
-        """How many buckets have at least so many sorted runs."""
+        """How many buckets have at least this many sorted runs."""
         return int((self.buckets.sorted_runs >= least).sum()) if self.primary_key else 0
 
 

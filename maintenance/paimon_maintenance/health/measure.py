@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from paimon_core.environment import Environment
 from paimon_core.features import uncompactable_features, unreadable_features
@@ -33,10 +32,12 @@ from paimon_core.write.file_layout import target_file_size
 from paimon_maintenance.health.held import deletions_of, retention_of
 from paimon_maintenance.health.holders import consumer_holders, lags_of, reference_holders
 from paimon_maintenance.health.layout import partitions_measured
-from paimon_maintenance.health.measurement import Measurement, Orphans
+from paimon_maintenance.health.measurement import (
+    OWNER_OPTION,
+    Measurement,
+    Orphans,
+)
 from paimon_maintenance.storage.options import secret_keys
-
-OWNER_OPTION: Final = "caretaker.owner"
 
 
 def measure_table(

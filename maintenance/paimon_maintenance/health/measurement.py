@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, cast
 
+OWNER_OPTION: Final = "caretaker.owner"
+"""The table option that names the owner of a table."""
 JSON_VERSION: Final = 2
 """Raise it when the meaning of a field changes: older measurements are then ignored."""
 

@@ -53,7 +53,7 @@ def partition_findings(
             criterion="small_files",
             value=partition.files / max(1, partition.ideal_files),
             text=f"{where} has {counted(partition.files, 'files')} where {partition.ideal_files} "
-            f"of {human_bytes(table.target_bytes)} would do",
+            f"of {human_bytes(table.target_bytes)} is enough",
             job=compact,
         )
     if partition.rows:
@@ -180,8 +180,8 @@ def _consumers(table: Measurement, limits: Thresholds, now: int) -> Iterator[Fin
 
 def _tags(table: Measurement, _: Thresholds, __: int) -> Iterator[Finding]:
     due, over = len(table.tags_due), len(table.tags_over)
-    parts = [f"tag {named(table.tags_due)} is due"] if due else []
-    parts += [f"tag {named(table.tags_over)} has outlived its retention"] if over else []
+    parts = [_tags_are("due", table.tags_due)] if due else []
+    parts += [_tags_are("beyond the retention", table.tags_over)] if over else []
     yield Finding(
         criterion="tags_due",
         value=due + over,
@@ -249,7 +249,7 @@ def _metadata(table: Measurement, _: Thresholds, __: int) -> Iterator[Finding]:
     yield Finding(
         criterion="unknown_options",
         value=len(table.unknown_options),
-        text=f"Paimon ignores the option {named(table.unknown_options)}, which it does not have",
+        text=f"Paimon does not know the option {named(table.unknown_options)} and ignores it",
     )
     yield Finding(
         criterion="invalid_options",
@@ -273,6 +273,10 @@ _OF_TABLE: Final[tuple[Callable[[Measurement, Thresholds, int], Iterator[Finding
     _buckets,
     _metadata,
 )
+
+
+def _tags_are(state: str, names: tuple[str, ...]) -> str:
+    return f"{'tag' if len(names) == 1 else 'tags'} {named(names)} {'is' if len(names) == 1 else 'are'} {state}"
 
 
 def named(names: tuple[str, ...] | list[str]) -> str:

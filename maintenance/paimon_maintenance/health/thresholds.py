@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 GREEN: Final = 80
-"""Scores from here on are healthy."""
+"""Scores at or above this are healthy."""
 RED: Final = 50
 """Scores below need attention now."""
 

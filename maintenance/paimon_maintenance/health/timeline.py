@@ -53,7 +53,7 @@ class Mark:
 class Timeline:
     """The newest snapshots, oldest first, and the marks.
 
-    `blocked_by`: the consumer that keeps snapshots beyond the retention, None if nobody does.
+    `blocked_by`: the consumer that keeps snapshots beyond the retention, None without one.
     """
 
     count: int

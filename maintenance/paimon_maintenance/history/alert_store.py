@@ -1,4 +1,4 @@
-"""Which alerts are open, and who was told: so that nobody is told twice, and all of the all-clear.
+"""Stores open alerts and who was notified, so that each target gets each message once.
 
 An alert is one row from the moment its condition holds until it no longer does.  A message is due to
 each of its targets when it opens, once a day while it stays open, and when it is over.
@@ -25,7 +25,8 @@ _ALERTS: Final = columns_of(
 _MINUTE: Final = 60_000
 REMIND_MILLIS: Final = 24 * 60 * _MINUTE
 CLEAR_MILLIS: Final = 10 * _MINUTE
-"""A condition that returns within this time was never over: no all-clear, and no second alert."""
+"""A condition that returns within this time counts as uninterrupted: no all-clear, no second alert.
+"""
 _SENDING_MILLIS: Final = 5 * _MINUTE
 
 
@@ -76,14 +77,14 @@ class StoredAlert:
     def word_for(self, target: str, now: int) -> Word | None:
         """The message that is due to this target now; None if there is none."""
         sent = self.sent.get(target, {})
-        told = sent.get(Word.OPEN)
+        opened = sent.get(Word.OPEN)
         if self.resolved_millis is not None:
-            if told is None or Word.ALL_CLEAR in sent:
+            if opened is None or Word.ALL_CLEAR in sent:
                 return None
             return Word.ALL_CLEAR if now - self.resolved_millis >= CLEAR_MILLIS else None
-        if told is None:
+        if opened is None:
             return Word.OPEN
-        last = max(told, sent.get(Word.STILL_OPEN, 0))
+        last = max(opened, sent.get(Word.STILL_OPEN, 0))
         return Word.STILL_OPEN if now - last >= REMIND_MILLIS else None
 
 
@@ -91,7 +92,7 @@ class StoredAlert:
 class AlertStore(ScopedStore):
     """The alerts of one warehouse and branch."""
 
-    def settle(self, found: Iterable[Found], now: int) -> None:
+    def update(self, found: Iterable[Found], now: int) -> None:
         """Open, keep or end alerts, as these conditions hold now."""
         by_key = {(a.table, str(a.kind)): a for a in found}
         with self._alone() as connection:
@@ -138,7 +139,9 @@ class AlertStore(ScopedStore):
             return [_stored(row) for row in rows]
 
     def take(self, now: int) -> list[StoredAlert]:
-        """Alerts that may have a message due; nobody else gets them for five minutes, or until `told`."""
+        """Alerts that may have a message due, reserved for this caller for five minutes or until
+        `record_sent`.
+        """
         with self._alone() as connection:
             query = sa.select(_ALERTS).where(
                 *self.is_here(_ALERTS),
@@ -159,7 +162,7 @@ class AlertStore(ScopedStore):
                 )
         return found
 
-    def told(self, alert: StoredAlert, words: Mapping[str, Word], now: int) -> None:
+    def record_sent(self, alert: StoredAlert, words: Mapping[str, Word], now: int) -> None:
         """Record which targets got which message, and give the alert back."""
         sent = {target: dict(times) for target, times in alert.sent.items()}
         for target, word in words.items():

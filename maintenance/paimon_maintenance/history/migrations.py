@@ -16,9 +16,21 @@ VERSION_TABLE: Final = "caretaker_history_version"
 _BIG: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 """SQLite generates row ids only for the type INTEGER."""
 
+_TABLE: Final = ("warehouse", "table_name", "branch")
+
 VERSIONS: Final = sa.Table(
     VERSION_TABLE, sa.MetaData(), sa.Column("version", sa.Integer, nullable=False)
 )
+
+
+def _table_key() -> list[sa.Column[str]]:
+    """The columns that name a table, as the primary key (versions 3 to 5)."""
+    return [sa.Column(name, sa.String(512), primary_key=True) for name in _TABLE]
+
+
+def _table_columns() -> list[sa.Column[str]]:
+    """The same columns in a table with a key of its own."""
+    return [sa.Column(name, sa.String(512), nullable=False) for name in _TABLE]
 
 
 def _first(connection: sa.Connection) -> None:
@@ -72,11 +84,10 @@ def _second(connection: sa.Connection) -> None:
 def _third(connection: sa.Connection) -> None:
     """Version 3: what the scheduler measured, scored, decided and claimed."""
     tables = sa.MetaData()
-    place = ("warehouse", "table_name", "branch")
     sa.Table(
         "caretaker_measurements",  # the newest of each table
         tables,
-        *(sa.Column(name, sa.String(512), primary_key=True) for name in place),
+        *_table_key(),
         sa.Column("at_millis", sa.BigInteger, nullable=False),
         sa.Column("measurement", sa.Text, nullable=False),
         sa.Column("state", sa.Text, nullable=False),
@@ -86,7 +97,7 @@ def _third(connection: sa.Connection) -> None:
         tables,
         sa.Column("id", _BIG, primary_key=True, autoincrement=True),
         sa.Column("at_millis", sa.BigInteger, nullable=False),
-        *(sa.Column(name, sa.String(512), nullable=False) for name in place),
+        *_table_columns(),
         sa.Column("score", sa.Integer, nullable=False),
         sa.Column("amplification", sa.Float, nullable=False),
         sa.Column("files", sa.BigInteger, nullable=False),
@@ -100,7 +111,7 @@ def _third(connection: sa.Connection) -> None:
         sa.Column("id", _BIG, primary_key=True, autoincrement=True),
         sa.Column("at_millis", sa.BigInteger, nullable=False),
         sa.Column("round_id", sa.String(64), nullable=False),
-        *(sa.Column(name, sa.String(512), nullable=False) for name in place),
+        *_table_columns(),
         sa.Column("job", sa.String(64)),
         sa.Column("action", sa.String(16), nullable=False),
         sa.Column("reason", sa.Text, nullable=False),
@@ -118,7 +129,7 @@ def _third(connection: sa.Connection) -> None:
     sa.Table(
         "caretaker_claims",  # a scheduler works on the table until then
         tables,
-        *(sa.Column(name, sa.String(512), primary_key=True) for name in place),
+        *_table_key(),
         sa.Column("holder", sa.String(64), nullable=False),
         sa.Column("until_millis", sa.BigInteger, nullable=False),
     )
@@ -143,11 +154,10 @@ def _third(connection: sa.Connection) -> None:
 def _pages(connection: sa.Connection) -> None:
     """Version 4: one line for each table and for each round, and indexes, for pages over many tables."""
     tables = sa.MetaData()
-    place = ("warehouse", "table_name", "branch")
     sa.Table(
         "caretaker_table_status",  # the newest of each table
         tables,
-        *(sa.Column(name, sa.String(512), primary_key=True) for name in place),
+        *_table_key(),
         sa.Column("at_millis", sa.BigInteger, nullable=False),
         sa.Column("score", sa.Integer),
         sa.Column("color", sa.String(8)),
@@ -218,11 +228,10 @@ _SUMMED: Final = (
 def _alerts(connection: sa.Connection) -> None:
     """Version 5: positions of maintenance on commit, alerts, and indexes by age."""
     tables = sa.MetaData()
-    place = ("warehouse", "table_name", "branch")
     sa.Table(
         "caretaker_positions",  # the newest snapshot that is maintained, of each table
         tables,
-        *(sa.Column(name, sa.String(512), primary_key=True) for name in place),
+        *_table_key(),
         sa.Column("snapshot", sa.BigInteger, nullable=False),
         sa.Column("at_millis", sa.BigInteger, nullable=False),
         sa.Column("failures", sa.Integer, nullable=False),
@@ -232,7 +241,7 @@ def _alerts(connection: sa.Connection) -> None:
         "caretaker_alerts",  # open until `resolved_millis` is set
         tables,
         sa.Column("id", _BIG, primary_key=True, autoincrement=True),
-        *(sa.Column(name, sa.String(512), nullable=False) for name in place),
+        *_table_columns(),
         sa.Column("kind", sa.String(32), nullable=False),
         sa.Column("subject", sa.String(256), nullable=False),
         sa.Column("text", sa.Text, nullable=False),

@@ -73,7 +73,7 @@ class StoredScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredDecision:
-    """One decision, and what came of it: `status`, `seconds` and `result` are None before a run ends.
+    """One decision and its result: `status`, `seconds` and `result` are None before a run ends.
 
     `work` and `predicted` are JSON objects of the scheduler.
     """
@@ -204,7 +204,7 @@ class NeedStore(ScopedStore):
         engine: str | None,
         result: Mapping[str, Any],
     ) -> None:
-        """Record what came of a decision to run."""
+        """Record the result of a decision to run."""
         c = _DECISIONS.c
         with self.transaction() as connection:
             connection.execute(
@@ -316,12 +316,12 @@ class NeedStore(ScopedStore):
     def release(self, table: str, holder: str, *, now: int) -> None:
         """Give the claim back at `now`; does nothing if another holder has it.
 
-        The row stays, so that others learn until when somebody worked on the table.
+        The row stays, so that others see when the last work on the table ended.
         """
         self.renew(table, holder, until=now - 1)
 
     def claimed(self, now: int) -> frozenset[str]:
-        """The tables that somebody works on."""
+        """The tables that are claimed."""
         c = _CLAIMS.c
         query = sa.select(c.table_name).where(
             c.warehouse == self.warehouse, c.branch == self.branch, c.until_millis >= now

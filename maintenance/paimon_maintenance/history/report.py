@@ -49,7 +49,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predictions:
-    """Relative errors of predicted seconds: of so many runs, the median and the 90th percentile."""
+    """Relative errors of predicted seconds: the number of runs, the median and the 90th percentile."""
 
     runs: int
     median: float

@@ -36,7 +36,7 @@ _JSON: Final = frozenset({"snapshots", "arguments", "details"})
 
 @dataclass(slots=True)
 class _Write:
-    """The rows that one thread writes, and what became of them."""
+    """The rows that one thread writes, and the error of the write."""
 
     rows: list[dict[str, object]]
     is_done: bool = False
@@ -325,7 +325,7 @@ def _on_sqlite_connect(connection: Any, _: object) -> None:
 
 def _on_sqlite_begin(connection: sa.Connection) -> None:
     # A transaction that reads first and writes later can fail immediately instead of waiting.
-    # Readers of a write-ahead log wait for nobody.
+    # Readers of a write-ahead log never wait.
     reads = connection.get_execution_options().get(_READS)
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 

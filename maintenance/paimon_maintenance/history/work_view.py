@@ -16,7 +16,7 @@ from paimon_maintenance.history.store import SqlHistory
 from paimon_maintenance.history.table_view import DECISIONS, ENTRIES, RunLine, run_line
 
 FAILED: Final = ("failed", "refused", "not_committed", "unknown_outcome")
-"""The statuses of runs that somebody may have to look at."""
+"""The statuses of runs that may need attention."""
 _MOST_TABLES: Final = 50
 _MOST_FAILURES: Final = 500
 _MOST_GROUPS: Final = 100

@@ -14,9 +14,10 @@ from collections.abc import Iterable, Sequence
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.manifest.entry_columns import no_columns
-from paimon_core.reachability.files import Role, StoredFile, data_files
+from paimon_core.reachability.files import Role, data_files
 from paimon_core.reachability.needed import needed_files
 from paimon_core.reachability.references import Reference, RefKind, snapshot_reference
+from paimon_core.reachability.stored_files import StoredFiles
 from paimon_core.scan.columns import scan_columns
 from paimon_maintenance.job.plan import Effect, Loss, LossKind
 
@@ -53,7 +54,7 @@ def expiry_effect(
     table: FileStoreTable,
     going: Sequence[Reference],
     references: Sequence[Reference],
-    garbage: Sequence[StoredFile],
+    garbage: StoredFiles,
     *,
     branches: Loss | None = None,
 ) -> Effect:
@@ -69,7 +70,7 @@ def expiry_effect(
     )
     return Effect(
         deleted_files=len(garbage),
-        deleted_bytes=sum(f.size or 0 for f in garbage),
+        deleted_bytes=garbage.bytes,
         table_files=len(live),
         table_bytes=int(live.numbers["file_size"].sum()),
         losses=(
@@ -85,7 +86,7 @@ def history_effect(
     table: FileStoreTable,
     going: Sequence[Reference],
     references: Sequence[Reference],
-    garbage: Sequence[StoredFile],
+    garbage: StoredFiles,
     live: Sequence[ManifestEntry],
     *,
     newest: Reference | None,
@@ -100,7 +101,7 @@ def history_effect(
     of_live = live_effect(lost, live)
     return Effect(
         deleted_files=len(garbage),
-        deleted_bytes=sum(f.size or 0 for f in garbage),
+        deleted_bytes=garbage.bytes,
         table_files=of_live.table_files,
         table_bytes=of_live.table_bytes,
         losses=(*version_losses(going, references), *of_live.losses, *_stored(garbage)),
@@ -120,11 +121,11 @@ def version_losses(going: Iterable[Reference], references: Iterable[Reference]) 
     )
 
 
-def _stored(garbage: Sequence[StoredFile]) -> tuple[Loss, ...]:
+def _stored(garbage: StoredFiles) -> tuple[Loss, ...]:
     """The stored files, without a total: only absolute limits apply to them."""
-    data = [f for f in garbage if f.role in _DATA]
+    count, size = garbage.total(*_DATA)
     return (
-        Loss(LossKind.FILES, len(data)),
-        Loss(LossKind.BYTES, sum(f.size or 0 for f in data)),
-        Loss(LossKind.METADATA, len(garbage) - len(data)),
+        Loss(LossKind.FILES, count),
+        Loss(LossKind.BYTES, size),
+        Loss(LossKind.METADATA, len(garbage) - count),
     )

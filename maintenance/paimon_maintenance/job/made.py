@@ -1,4 +1,4 @@
-"""Long lists whose items are made when somebody looks at them, and their JSON."""
+"""Long lists that make their items on access, and their JSON."""
 
 from __future__ import annotations
 
@@ -39,6 +39,19 @@ class Made(Sequence[T], Generic[S, T]):
         return isinstance(other, Sequence) and list(self) == list(other)
 
     __hash__ = None  # type: ignore[assignment]  # like a list
+
+
+def plain(value: Mapping[str, object]) -> dict[str, object]:
+    """Return a JSON object whose `Made` lists are ordinary lists."""
+    return {key: _listed(item) for key, item in value.items()}
+
+
+def _listed(value: object) -> object:
+    if isinstance(value, Mapping):
+        return plain(value)
+    if isinstance(value, Made) or (isinstance(value, list) and _holds_made(value)):
+        return [_listed(item) for item in value]
+    return value
 
 
 def json_parts(value: object, *, indent: int | None = None) -> Iterator[str]:

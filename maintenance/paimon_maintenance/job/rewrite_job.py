@@ -113,7 +113,7 @@ def batches_of(
 def deleting_on_failure(delete: Callable[[list[bytes]], None]) -> Iterator[list[bytes]]:
     """A list for the results of finished units; `delete` gets it if the block raises anything.
 
-    The engine failed, or somebody pressed Ctrl-C: no commit will name the files of these results.
+    The engine failed, or the run was interrupted: no commit will name the files of these results.
     """
     finished: list[bytes] = []
     try:
@@ -204,10 +204,10 @@ def wrong_rows(
     if written == read or (may_shrink and written < read):
         return None
     return CorruptTable(
-        f"{doing} {label} of table {table.name} went wrong: {read:,} rows were read, "
-        f"{written:,} written; nothing of it was committed",
+        f"{doing} {label} of table {table.name} failed the row check: {read:,} rows were read, "
+        f"{written:,} written; they were not committed",
         table=table.name,
-        next_step="run `caretaker verify` on the table, and report this as a defect",
+        next_step="run `caretaker verify` on the table, and report this bug",
     )
 
 

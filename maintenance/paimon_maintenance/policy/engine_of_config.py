@@ -1,4 +1,6 @@
-"""Where runs work by default: `engine` and `spark_threshold` under [caretaker] in caretaker.toml."""
+"""Where runs do their work by default: `engine` and `spark_threshold` under [caretaker] in
+caretaker.toml.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ def engine_of_config(environ: Mapping[str, str] = os.environ) -> EnginePolicy:
 
 
 def engine_from(engine: object, spark_threshold: object, where: str) -> EnginePolicy:
-    """The policy of these values, of which None means not set; InvalidArgument for a wrong one."""
+    """The policy of these values; None means not set. InvalidArgument for an invalid value."""
     try:
         return EnginePolicy(
             engine=None if engine is None else str(engine_named(str(engine))),

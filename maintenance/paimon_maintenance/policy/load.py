@@ -56,7 +56,6 @@ from paimon_maintenance.policy.yaml_node import YamlNode, read_yaml
 from paimon_maintenance.registry import JOBS, job_named
 from paimon_maintenance.storage.options import HOW_TO_PASS_SECRETS, secret_keys
 
-POLICY_VARIABLE: Final = "CARETAKER_POLICY"
 _VERSION: Final = "1"
 _TOP: Final = frozenset({"version", "rules", "budget", "alert_targets"})
 _STORAGE: Final = "storage"

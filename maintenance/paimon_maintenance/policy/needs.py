@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from paimon_maintenance.health.measurement import OWNER_OPTION
 from paimon_maintenance.health.thresholds import Thresholds
 from paimon_maintenance.policy.windows import Window
 
 HOUR_MILLIS: Final = 3_600_000
 DAY_MILLIS: Final = 24 * HOUR_MILLIS
 MAINTENANCE_OPTION: Final = "caretaker.maintenance"
-OWNER_OPTION: Final = "caretaker.owner"
 OFF: Final = frozenset({"off", "false", "none", "no"})
 
 

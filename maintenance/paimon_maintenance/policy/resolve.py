@@ -40,7 +40,7 @@ _NO_ENGINE = EnginePolicy()
 class Resolved:
     """The resolved settings of a run.
 
-    `raw` are the arguments that somebody gave, as JSON values under the job's own names; `arguments`
+    `raw` are the given arguments, as JSON values under the job's own names; `arguments`
     are the typed values of all of them.
     """
 

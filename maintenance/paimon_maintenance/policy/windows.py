@@ -21,7 +21,7 @@ _THURSDAY: Final = 3
 class Window:
     """From `start` to `end`, minutes of the day, on `days` (0 is Monday).
 
-    A window that ends before it starts goes on into the next day.
+    A window that ends before it starts continues into the next day.
     """
 
     text: str

@@ -16,7 +16,7 @@ from paimon_core.predicate import (
     fields_of,
     parse_where,
 )
-from paimon_core.types.text import parse_partition_text
+from paimon_core.types.partition_text import parse_partition_text
 
 
 def partition_predicate(

@@ -284,7 +284,7 @@ class _Loop:
                 check_clock(table, self.context.env)
             if pin_is_gone(table, plan):
                 return StalePlan(
-                    f"snapshot {plan.pin.id if plan.pin else None} is another one than when the "
+                    f"snapshot {plan.pin.id if plan.pin else None} was replaced after the "
                     f"plan was made: the table was rolled back",
                     table=table.name,
                 )

@@ -34,6 +34,7 @@ from paimon_maintenance.job.job import (
     RunContext,
     unsupervised,
 )
+from paimon_maintenance.job.made import plain
 from paimon_maintenance.job.plan import Plan
 from paimon_maintenance.job.report import BucketChange, FailedUnit, Report, Size, Status, total
 from paimon_maintenance.run.loop import Outcome, run_job
@@ -288,7 +289,7 @@ class _Run:
             engine=None if self.choice is None else self.choice.engine,
             engine_why=None if self.choice is None else self.choice.why,
             arguments=shown_arguments(self.request.arguments),
-            plan=plan.to_json() if plan and status is Status.DRY_RUN else None,
+            plan=plain(plan.to_json()) if plan and status is Status.DRY_RUN else None,
             plan_lines=tuple(plan.lines())
             if plan and status in (Status.DRY_RUN, Status.NOTHING_TO_DO)
             else (),

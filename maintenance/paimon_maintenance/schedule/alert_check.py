@@ -27,7 +27,7 @@ def check_alerts(
     """
     place = (history, warehouse, branch or "main")
     store = AlertStore(*place)
-    store.settle(_found(NeedStore(*place), policy, branch, now), now)
+    store.update(_found(NeedStore(*place), policy, branch, now), now)
     return store.alerts()
 
 

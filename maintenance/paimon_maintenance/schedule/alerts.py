@@ -1,7 +1,7 @@
-"""What somebody has to know: conditions of tables and runs that maintenance does not cure.  Pure.
+"""Alerts: conditions of tables and runs that maintenance alone does not cure.  Pure.
 
 Each alert has a kind, a sentence and a next step (docs/runbooks/alerts.md).  A table has at most one
-open alert of each kind; `history.alert_store` remembers which ones are open and who was told.
+open alert of each kind; `history.alert_store` stores which alerts are open and who was notified.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ def _worse(known: TableFindings, entries: Sequence[Entry], now: int) -> Iterator
         yield _alert(
             name,
             AlertKind.GETTING_WORSE,
-            f"{name}: the score fell from {oldest.score} to {newest.score} in spite of "
+            f"{name}: the score fell from {oldest.score} to {newest.score} despite "
             f"{counted(runs, 'runs')}",
             f"the worst reason is now: {newest.reason or 'unknown'}",
             f"look at `caretaker health {name}`: the load may have grown beyond the budget",

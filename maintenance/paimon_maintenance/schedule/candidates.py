@@ -324,7 +324,7 @@ def _rescale(table: Measurement, needs: TableNeeds, now: int) -> Iterator[Candid
         ),
         benefit=1.0,
         why=f"{counted(len(chosen), 'partitions')} have {largest.total_buckets} buckets where "
-        f"{number} of {human_bytes(_BUCKET_BYTES)} would do",
+        f"{number} of {human_bytes(_BUCKET_BYTES)} is enough",
         proposal=proposal,
         predicted={"bytes": float(size)},
     )

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 16
 _MOST_SNAPSHOTS: Final = 200
-"""Beyond so many commits the whole table is looked at."""
+"""With more commits than this, the whole table is examined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,7 @@ JOB = "compact"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintained:
-    """What became of the commits to one table.
+    """The outcome of maintaining the commits to one table.
 
     `why` says why there was no run.  `failed`: the run or the look failed, and is tried again later.
     """
@@ -184,7 +184,7 @@ def _maintained_up_to(commits: Commits, report: Report | None) -> int:
 
 
 def lines_of(found: Iterable[Maintained]) -> Iterator[str]:
-    """What became of each table, for a log."""
+    """The outcome of each table, for a log."""
     for one in found:
         report = one.report
         if report is None or one.failed:

@@ -8,7 +8,7 @@ unit may run twice if a worker is lost: it lists again, or finds files already d
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar, cast
@@ -24,6 +24,8 @@ from paimon_maintenance.storage.ledger import without_ledger
 FROM_FOLDERS: Final = 5_000
 FROM_FILES: Final = 50_000
 _PATHS_A_UNIT: Final = 500
+_FOLDERS_HERE: Final = 1_000
+_FOLDERS_ON_ENGINE: Final = 50_000
 _PATHS_A_FENCE: Final = 1_000
 """Number of files to delete between two checks of the lease."""
 
@@ -32,16 +34,21 @@ T = TypeVar("T")
 
 def list_folders(
     table: FileStoreTable, folders: Sequence[str], context: RunContext
-) -> list[list[FileStat]]:
+) -> Iterator[list[FileStat]]:
     """The content of each folder, in the order of the folders (see `FileIO.list_dir`).
 
-    Raises the first failure: OSError, or the engine's error for a lost worker.
+    A part of the folders is in memory at a time.  Raises the first failure: OSError, or the engine's
+    error for a lost worker.
     """
     if len(folders) < FROM_FOLDERS or not context.engine.is_parallel:
-        return _list_here(table, folders)
-    found: list[list[FileStat]] = []
-    _on_engine(table, folders, _list_here, "list folders", context, found)
-    return found
+        for start in range(0, len(folders), _FOLDERS_HERE):
+            yield from _list_here(table, folders[start : start + _FOLDERS_HERE])
+        return
+    for start in range(0, len(folders), _FOLDERS_ON_ENGINE):
+        part = folders[start : start + _FOLDERS_ON_ENGINE]
+        found: list[list[FileStat]] = []
+        _on_engine(table, part, _list_here, "list folders", context, found)
+        yield from found
 
 
 def delete_paths(table: FileStoreTable, paths: Sequence[str], context: RunContext) -> list[bool]:

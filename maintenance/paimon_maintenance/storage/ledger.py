@@ -3,7 +3,8 @@
 The report of a failed run lists the changes before the failure.  A job that raises returns nothing, so
 the runner opens the table on a `LedgerFileIO`, which records each file that is created, replaced,
 moved or deleted.  The ledger keeps net changes.  It ignores files that the run created and deleted
-again, unreferenced new files (data files and manifests before their commit), hints and journals.
+again, unreferenced new files (data files and manifests before their commit), hints, journals and
+Iceberg metadata, which commits write again.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ _FOLDER: Final = re.compile(
 _BRANCH: Final = re.compile(r"branch/branch-([^/]+)")
 _HINT: Final = re.compile(
     r"(?:branch/branch-[^/]+/)?(?:snapshot|changelog)/(?:LATEST|EARLIEST)|caretaker/(?!quarantine/).*"
+    r"|(?:.*/)?metadata/(?:v\d+\.metadata\.json|version-hint\.text|snap-\d+-[^/]+|[^/]+-m\d+\.avro)"
 )
 _CERTAIN: Final = (FileNotFoundError, FileExistsError, NotADirectoryError)
 """Errors after which the change certainly did not happen."""

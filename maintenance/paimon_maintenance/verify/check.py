@@ -17,9 +17,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from paimon_core.errors import CorruptTable
-from paimon_core.file_store_table import FileStoreTable
+from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.lsm.changelog_producers import changelog_producer_of
-from paimon_core.manifest.data_file import FileKind, FileSource, ManifestEntry
+from paimon_core.manifest.data_file import (
+    FileKind,
+    FileSource,
+    IndexManifestEntry,
+    ManifestEntry,
+    ManifestFileMeta,
+)
 from paimon_core.manifest.merge_entries import live_entries
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_maintenance.job.job import NoProgress, Progress
@@ -29,6 +35,7 @@ from paimon_maintenance.verify.hints import check_consumers, check_hints
 from paimon_maintenance.verify.invariants import (
     check_live_files,
     hidden_files,
+    record_total,
     vectors_without_file,
 )
 from paimon_maintenance.verify.inventory import Inventory
@@ -36,6 +43,7 @@ from paimon_maintenance.verify.keys import check_keys
 from paimon_maintenance.verify.metadata import Metadata
 from paimon_maintenance.verify.references import Reference, RefKind, each_branch, references_of
 from paimon_maintenance.verify.required_files import RequiredFiles
+from paimon_maintenance.verify.share import Share, shares_of
 from paimon_maintenance.verify.statistics import check_statistics, sample
 
 _REFERENCES_AT_ONCE = 64
@@ -201,7 +209,6 @@ class _Walk:
     def snapshot(self, reference: Reference, *, whole: bool, first: bool) -> None:
         """Check a snapshot or tag: manifests, live files, changelog, index and statistics."""
         paths, snapshot, metadata = reference.table.paths, reference.snapshot, self.metadata
-        live: Sequence[ManifestEntry] | None = None
         base = metadata.manifests_of(
             reference, snapshot.base_manifest_list, snapshot.base_manifest_list_size
         )
@@ -210,22 +217,55 @@ class _Walk:
         )
         for meta in (*(base or ()), *(delta or ())):
             metadata.present(reference, paths.manifest(meta.file_name), meta.file_size)
-        if delta is not None and (base is not None or not whole):
-            entries = metadata.entries(reference, [*(base or ()), *delta] if whole else delta)
-            if entries is not None:
-                live = self.live(reference, entries) if whole else self.added(reference, entries)
+        index: Sequence[IndexManifestEntry] | None = None
+        if snapshot.index_manifest is not None:
+            index = self.index(reference, snapshot.index_manifest)
+        if delta is not None and not whole:
+            self.added(reference, metadata.entries(reference, delta) or ())
+        elif delta is not None and base is not None:
+            self.live(reference, [*base, *delta], index or ())
         if reference.kind is RefKind.SNAPSHOT and not (first and self.lost_changelog(reference)):
             self.changelog_files(reference)
-        if snapshot.index_manifest is not None:
-            self.index(reference, snapshot.index_manifest, live if whole else None)
         if snapshot.statistics is not None:
             path = paths.statistics(snapshot.statistics)
             metadata.present(reference, path, None, problem=Problem.MISSING_STATISTICS)
 
     def live(
-        self, reference: Reference, entries: Sequence[ManifestEntry]
+        self,
+        reference: Reference,
+        metas: Sequence[ManifestFileMeta],
+        index: Sequence[IndexManifestEntry],
+    ) -> None:
+        """Check and collect all live files of a snapshot, some partitions at a time."""
+        entries = sum(m.num_added_files + m.num_deleted_files for m in metas)
+        crossing = reference.table.bucket_mode is BucketMode.CROSS_PARTITION
+        # Keys across partitions are compared with each other.
+        shares = (None,) if self.keys and crossing else shares_of(entries)
+        with_vectors = {(e.partition, e.bucket) for e in index if e.index_file.dv_ranges}
+        beside_vectors: list[ManifestEntry] = []
+        sampled: list[ManifestEntry] = []
+        rows = 0
+        for share in shares:
+            live = self.live_share(reference, metas, share)
+            if live is None:
+                return
+            rows += sum(e.file.row_count for e in live)
+            beside_vectors += (e for e in live if (e.partition, e.bucket) in with_vectors)
+            if self.samples and reference.label in self.newest:
+                sampled = list(live) if self.deep else sample([*sampled, *live])
+                if self.deep or share is shares[-1]:
+                    self.collector.checked["sampled files"] += len(sampled)
+                    self.collector.extend(check_statistics(reference, sampled))
+        self.collector.extend(record_total(reference, rows))
+        self.collector.extend(vectors_without_file(reference, index, beside_vectors))
+
+    def live_share(
+        self, reference: Reference, metas: Sequence[ManifestFileMeta], share: Share | None
     ) -> Sequence[ManifestEntry] | None:
-        """Check and collect all live files of a snapshot; None if its manifests are unreadable."""
+        """Check and collect the live files of a share; None if the manifests are unreadable."""
+        entries = self.metadata.entries(reference, metas, share)
+        if entries is None:
+            return None
         try:
             live = live_entries(entries)
         except CorruptTable as e:
@@ -233,10 +273,6 @@ class _Walk:
             return None
         self.collector.extend(check_live_files(reference, live))
         self.collector.extend(hidden_files(reference, entries, live))
-        if self.samples and reference.label in self.newest:
-            chosen = list(live) if self.deep else sample(live)
-            self.collector.checked["sampled files"] += len(chosen)
-            self.collector.extend(check_statistics(reference, chosen))
         if self.keys and reference.label in self.newest:
             compared = check_keys(reference, live)
             self.collector.checked["keys"] += compared.keys
@@ -244,14 +280,12 @@ class _Walk:
         self.need(reference, live)
         return live
 
-    def added(
-        self, reference: Reference, entries: Sequence[ManifestEntry]
-    ) -> Sequence[ManifestEntry]:
+    def added(self, reference: Reference, entries: Sequence[ManifestEntry]) -> None:
         """Collect the files that a snapshot added; older snapshots added the others."""
         gone = {e.identity for e in entries if e.kind is FileKind.DELETE}
-        added = [e for e in entries if e.kind is FileKind.ADD and e.identity not in gone]
-        self.need(reference, added)
-        return added
+        self.need(
+            reference, (e for e in entries if e.kind is FileKind.ADD and e.identity not in gone)
+        )
 
     def changelog(self, reference: Reference) -> None:
         """Check a long-lived changelog (java-rules H4)."""
@@ -311,13 +345,12 @@ class _Walk:
         entries = self.metadata.entries(reference, metas) or []
         return [e for e in entries if e.kind is FileKind.ADD]
 
-    def index(self, reference: Reference, name: str, live: Sequence[ManifestEntry] | None) -> None:
-        """Check the index manifest and collect its index files."""
+    def index(self, reference: Reference, name: str) -> Sequence[IndexManifestEntry] | None:
+        """Check the index manifest, collect its index files, and return its entries."""
         entries = self.metadata.index_entries(reference, name)
         for entry in entries or ():
             self.files.note_index(reference, entry)
-        if entries is not None and live is not None:
-            self.collector.extend(vectors_without_file(reference, entries, live))
+        return entries
 
     def need(
         self,
@@ -327,6 +360,10 @@ class _Walk:
         missing: Problem = Problem.MISSING_DATA_FILE,
     ) -> None:
         """Collect files and the schemas that they need."""
-        for entry in entries:
-            if self.files.note(reference, entry, missing=missing):
-                self.metadata.schema(reference, entry.file.schema_id)
+        schemas = {
+            entry.file.schema_id
+            for entry in entries
+            if self.files.note(reference, entry, missing=missing)
+        }
+        for schema_id in sorted(schemas):
+            self.metadata.schema(reference, schema_id)

@@ -13,9 +13,9 @@ from typing import Final
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.format.decode_all import decode_whole
 from paimon_core.index.file_index.container import decode_indexes
+from paimon_core.index.file_index.writer import INDEX_SUFFIX
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.read_retry import read_whole
-from paimon_core.scan.file_index import INDEX_SUFFIX
 from paimon_maintenance.job.job import Progress
 from paimon_maintenance.verify.required_file import RequiredFile
 

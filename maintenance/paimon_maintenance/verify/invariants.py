@@ -15,11 +15,10 @@ from paimon_maintenance.verify.references import Reference
 
 
 def check_live_files(reference: Reference, entries: Sequence[ManifestEntry]) -> Iterator[Finding]:
-    """Findings about levels, bucket numbers and totals of the live files of one snapshot."""
+    """Findings about levels and bucket numbers of live files of one snapshot, of whole partitions."""
     if reference.table.has_primary_key:
         yield from key_overlaps(reference, entries)
     yield from mixed_buckets(reference, entries)
-    yield from record_total(reference, entries)
 
 
 def key_overlaps(reference: Reference, entries: Sequence[ManifestEntry]) -> Iterator[Finding]:
@@ -101,10 +100,9 @@ def mixed_buckets(reference: Reference, entries: Sequence[ManifestEntry]) -> Ite
             )
 
 
-def record_total(reference: Reference, entries: Sequence[ManifestEntry]) -> Iterator[Finding]:
-    """A finding if the record count of a snapshot differs from that of its files."""
+def record_total(reference: Reference, rows: int) -> Iterator[Finding]:
+    """A finding if the record count of a snapshot differs from that of its live files, `rows`."""
     snapshot = reference.snapshot
-    rows = sum(e.file.row_count for e in entries)
     if snapshot.total_record_count is not None and snapshot.total_record_count != rows:
         yield Finding(
             problem=Problem.WRONG_RECORD_TOTAL,

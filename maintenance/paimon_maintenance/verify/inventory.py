@@ -23,6 +23,11 @@ class Inventory:
         missing = sorted({parent(p) for p in paths} - self._folders.keys())
         self._folders.update(zip(missing, map_parallel(self.io, self._list, missing), strict=True))
 
+    def forget(self, paths: Iterable[str]) -> None:
+        """Drop the listings of the folders of these files."""
+        for folder in {parent(p) for p in paths}:
+            self._folders.pop(folder, None)
+
     def listed(self, path: str) -> bool:
         """Whether the listing of the folder contains the file."""
         return path.rpartition("/")[2] in self._folder(parent(path))

@@ -8,14 +8,18 @@ from typing import TypeVar
 
 from paimon_core.errors import CorruptTable
 from paimon_core.io.file_io import FileIO, map_parallel
+from paimon_core.manifest.avro_codec import SeenRecords
 from paimon_core.manifest.data_file import IndexManifestEntry, ManifestEntry, ManifestFileMeta
+from paimon_core.manifest.entry_columns import Partitions
 from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.manifest.manifest_file import read_manifest
 from paimon_core.manifest.manifest_list import read_manifest_list
+from paimon_core.scan.columns import read_chosen
 from paimon_maintenance.verify.collector import Collector
 from paimon_maintenance.verify.findings import Problem
 from paimon_maintenance.verify.inventory import Inventory
 from paimon_maintenance.verify.references import Reference, RefKind
+from paimon_maintenance.verify.share import Share
 
 T = TypeVar("T")
 
@@ -32,6 +36,7 @@ class Metadata:
     collector: Collector
     inventory: Inventory
     _lists: dict[str, list[ManifestFileMeta]] = field(default_factory=dict)
+    _seen: SeenRecords[ManifestFileMeta] = field(default_factory=SeenRecords)
     _manifests: dict[str, Sequence[ManifestEntry]] = field(default_factory=dict)
     _schemas: set[str] = field(default_factory=set)
     _missing_schemas: dict[str, set[str]] = field(default_factory=dict)
@@ -52,7 +57,9 @@ class Metadata:
             )
             if name is not None
         ]
-        self._lists.update(self._fetched(paths, lambda p: read_manifest_list(self.io, p)))
+        self._lists.update(
+            self._fetched(paths, lambda p: read_manifest_list(self.io, p, self._seen))
+        )
         changed = [
             r.table.paths.manifest(meta.file_name)
             for r in references
@@ -122,19 +129,27 @@ class Metadata:
             return None
         known = self._lists.get(path)
         if known is None:
-            known = self._read(reference, path, lambda: read_manifest_list(self.io, path))
+            known = self._read(
+                reference, path, lambda: read_manifest_list(self.io, path, self._seen)
+            )
             if known is not None:
                 self._lists[path] = known
         return known
 
     def entries(
-        self, reference: Reference, metas: Iterable[ManifestFileMeta]
+        self,
+        reference: Reference,
+        metas: Iterable[ManifestFileMeta],
+        share: Share | None = None,
     ) -> list[ManifestEntry] | None:
-        """The entries of these manifests in order; None, with findings, if one is missing or unreadable."""
+        """The entries of these manifests in order; None, with findings, if one is missing or unreadable.
+
+        With `share`, only those of its partitions.
+        """
         result: list[ManifestEntry] = []
         complete = True
         for meta in metas:
-            entries = self._entries_of(reference, meta)
+            entries = self._entries_of(reference, meta, share)
             if entries is None:
                 complete = False
             else:
@@ -142,11 +157,15 @@ class Metadata:
         return result if complete else None
 
     def _entries_of(
-        self, reference: Reference, meta: ManifestFileMeta
+        self, reference: Reference, meta: ManifestFileMeta, share: Share | None
     ) -> Sequence[ManifestEntry] | None:
         path = reference.table.paths.manifest(meta.file_name)
         if self.inventory.size(path) is None:
             return None  # the caller looked for all manifests of the lists
+        if share is not None:  # which is taken where the entries are too many to be kept
+            return self._read(
+                reference, path, lambda: read_chosen(self.io, path, Partitions(), share.chooses)
+            )
         known = self._manifests.get(path)
         if known is None:
             known = self._read(reference, path, lambda: read_manifest(self.io, path))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from paimon_core.errors import CorruptTable
 from paimon_core.io.file_io import FileIO, map_parallel
@@ -18,20 +18,27 @@ from paimon_maintenance.verify.footers import count_rows
 from paimon_maintenance.verify.index_files import wrong_index
 from paimon_maintenance.verify.inventory import Inventory
 from paimon_maintenance.verify.references import Reference
+from paimon_maintenance.verify.required_columns import RequiredColumns
 from paimon_maintenance.verify.required_file import RequiredFile
 
 _FILES_AT_ONCE = 10_000
-"""Number of files to count before comparing row counts; bounds the memory."""
+"""Number of files that are objects at a time, and to count before comparing row counts."""
+_SLICE = "$"
+"""In the names of slices of joined changelog files only."""
 
 
 @dataclass(slots=True)
 class RequiredFiles:
-    """All files that references need, without duplicates."""
+    """All files that references need, without duplicates.
+
+    Index files and slices of joined changelog files are few; the others are columns.
+    """
 
     io: FileIO
     collector: Collector
     inventory: Inventory
-    _files: dict[str, RequiredFile] = field(default_factory=dict)
+    _files: RequiredColumns = field(default_factory=RequiredColumns)
+    _special: dict[str, RequiredFile] = field(default_factory=dict)
 
     def note(
         self,
@@ -40,7 +47,7 @@ class RequiredFiles:
         *,
         missing: Problem = Problem.MISSING_DATA_FILE,
     ) -> bool:
-        """Add a file and its extra files; returns whether it is new."""
+        """Add a file and its extra files; False if its path is outside the table."""
         paths, file = reference.table.paths, entry.file
         place = (entry.partition, entry.bucket)
         try:
@@ -48,22 +55,23 @@ class RequiredFiles:
         except CorruptTable as e:
             self.collector.error(reference, Problem.UNREADABLE, e.message, file=e.file)
             return False
-        if path in self._files:
-            return False
-        self._files[path] = RequiredFile(
+        part = compacted_changelog(path) if _SLICE in path else None
+        need = RequiredFile(
             path,
             reference,
             missing,
             *place,
             size=file.file_size,
             rows=file.row_count,
-            part=compacted_changelog(path),
+            part=part,
         )
+        if part is None:
+            self._files.add(need)
+        else:
+            self._special.setdefault(path, need)
         for extra in file.extra_files:
             beside = paths.extra_file(*place, file, extra)
-            self._files.setdefault(
-                beside, RequiredFile(beside, reference, Problem.MISSING_EXTRA_FILE, *place)
-            )
+            self._files.add(RequiredFile(beside, reference, Problem.MISSING_EXTRA_FILE, *place))
         return True
 
     def note_index(self, reference: Reference, entry: IndexManifestEntry) -> None:
@@ -74,7 +82,7 @@ class RequiredFiles:
         except CorruptTable as e:
             self.collector.error(reference, Problem.UNREADABLE, e.message, file=e.file)
             return
-        self._files.setdefault(
+        self._special.setdefault(
             path,
             RequiredFile(
                 path,
@@ -89,27 +97,34 @@ class RequiredFiles:
 
     def look(self, *, count: bool) -> None:
         """Check that all files exist; with `count`, also compare row counts and index content."""
-        self.inventory.prefetch(need.stored for need in self._files.values())
-        present = [need for need in self._files.values() if self._is_there(need)]
-        if not count:
-            return
-        for start in range(0, len(present), _FILES_AT_ONCE):
-            part = [n for n in present[start : start + _FILES_AT_ONCE] if n.rows is not None]
-            self._compare_rows(part)
-        self._check_indexes([n for n in present if n.index is not None])
+        for needs in self._together():
+            self.inventory.prefetch(need.stored for need in needs)
+            present = [need for need in needs if self._is_there(need)]
+            if count:
+                self._compare_rows([need for need in present if need.rows is not None])
+                self._check_indexes([need for need in present if need.index is not None])
+            self.inventory.forget(need.stored for need in needs)
 
     def decode(self, parallelism: int, progress: Progress) -> None:
         """Decode all existing files completely; call it after `look`."""
         broken = {f.file for f in self.collector.findings}
         needs = [
             n
-            for n in self._files.values()
+            for together in self._together()
+            for n in together
             if n.index is None and n.path not in broken and self.inventory.listed(n.stored)
         ]
         self.collector.checked["decoded files"] += sum(n.rows is not None for n in needs)
         found = broken_files(self.io, needs, parallelism=parallelism, progress=progress)
         for need, message in found:
             self._error(need, Problem.UNREADABLE, f"{need.path}: {message}")
+
+    def _together(self) -> Iterator[list[RequiredFile]]:
+        """Yield the files, some thousand together, those of a folder one after the other."""
+        yield from self._files.by_folder(_FILES_AT_ONCE)
+        special = list(self._special.values())
+        for start in range(0, len(special), _FILES_AT_ONCE):
+            yield special[start : start + _FILES_AT_ONCE]
 
     def _is_there(self, need: RequiredFile) -> bool:
         self.collector.checked["files"] += 1
@@ -160,9 +175,13 @@ class RequiredFiles:
     def _check_indexes(self, needs: Sequence[RequiredFile]) -> None:
         if not needs:
             return
-        rows: dict[tuple[bytes, int], dict[str, int | None]] = defaultdict(dict)
-        for need in self._files.values():
-            rows[need.partition, need.bucket][need.path.rpartition("/")[2]] = need.rows
+        rows: dict[tuple[bytes, int], dict[str, int | None]] = {
+            (need.partition, need.bucket): {} for need in needs
+        }
+        for need in chain.from_iterable(self._together()):
+            known = rows.get((need.partition, need.bucket))
+            if known is not None:
+                known[need.path.rpartition("/")[2]] = need.rows
 
         def wrong(need: RequiredFile) -> tuple[Problem, str] | None:
             assert need.index is not None

@@ -13,6 +13,7 @@ from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.names import shown
 from paimon_core.types.arrow import map_types
 from paimon_core.types.data_types import (
+    CHARACTER_TYPES,
     ArrayType,
     AtomicType,
     DataType,
@@ -41,7 +42,6 @@ _PLAIN: Final = {
 _PRIMITIVES: Final = frozenset(
     {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
 )
-_STRINGS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _LONGEST_FIXED: Final = 1 << 20
 _MILLIS: Final = 3
 _MICROS: Final = 6
@@ -80,7 +80,7 @@ def _takes_bytes(schema: Any) -> bool:
             return any(taken)
         case {"type": "array", "items": items}:
             if not _takes_bytes(items):
-                raise CorruptTable("an Avro schema has an array of values that take no bytes")
+                raise CorruptTable("an Avro schema has an array of values without bytes")
             return True
         case {"type": "map", "values": values}:
             _takes_bytes(values)
@@ -132,7 +132,7 @@ def without_null(schema: Any) -> Any:
 
 def is_string_keyed(t: MapType | MultisetType) -> bool:
     """Return whether the type is written as an Avro map (which has only string keys)."""
-    return map_types(t)[0].root in _STRINGS
+    return map_types(t)[0].root in CHARACTER_TYPES
 
 
 def _bare_schema(t: DataType, name: str) -> Any:

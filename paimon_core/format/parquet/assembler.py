@@ -1,14 +1,14 @@
-"""Assembles a Parquet file from column chunks of other files and newly encoded ones.
+"""Assembles a Parquet file from column chunks, or pages, of other files and newly encoded ones.
 
 Arrow only writes chunks that it has encoded itself.  So Arrow encodes new chunks in memory, as a
-file with one row group, and they are copied from there like all others; the footer is built here,
-with the schema that Arrow writes for these columns.
+file with one row group, and they are copied from there like all others; the footer and the page
+indexes are built here, with the schema that Arrow writes for these columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, cast
 
@@ -19,15 +19,29 @@ import pyarrow.parquet as pq
 from paimon_core.format.parquet.chunks import (
     CREATED_BY,
     ENCODINGS,
-    Raw,
+    PageHeader,
     Read,
     StoredColumn,
     checked_pages,
     joined,
     stored_groups,
 )
-from paimon_core.format.parquet.footer import MAGIC
+from paimon_core.format.parquet.footer import (
+    CHUNK_META,
+    FILE_ROW_GROUPS,
+    GROUP_COLUMNS,
+    MAGIC,
+    footer_bytes,
+    structs_of,
+)
 from paimon_core.format.parquet.int96 import footer_of
+from paimon_core.format.parquet.stored_page import (
+    Raw,
+    StoredPage,
+    column_index,
+    group_pages,
+    offset_index,
+)
 from paimon_core.format.parquet.thrift_compact import (
     BINARY,
     I16,
@@ -52,25 +66,36 @@ COPIED_CODECS: Final = {"zstd": "ZSTD", "snappy": "SNAPPY", "gzip": "GZIP", "non
 """Compressions whose chunks can be copied, by option value; LZ4 has two forms in Parquet."""
 _CODEC_NUMBERS: Final = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "ZSTD": 6}
 # Field numbers of parquet.thrift.
+_UNPACKED: Final = 6
 _SCHEMA, _ROWS, _GROUPS, _CREATED_BY = 2, 3, 4, 6
-_TYPE, _NAME, _CHILDREN = 1, 4, 5
+_TYPE, _REPETITION, _NAME, _CHILDREN = 1, 3, 4, 5
+_REPEATED: Final = 2
+_OFFSET_INDEX, _COLUMN_INDEX = (4, 5), (6, 7)
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkSource:
-    """A column chunk and a function that reads bytes of its file."""
+    """A column chunk, or pages of one, and a function that reads bytes of its file.
+
+    Pages are checked unless `checked` says that this is not necessary: they were just encoded.
+    """
 
     column: StoredColumn
     read: Read
+    checked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """A leaf column: its physical type, its path, and the column's type unless it is nested."""
+    """A leaf column: its physical type, its path, and the column's type unless it is nested.
+
+    `flat`: it has a value in each row, null or not.
+    """
 
     type: int
     path: tuple[bytes, ...]
     data_type: DataType | None
+    flat: bool
 
     @property
     def name(self) -> str:
@@ -98,6 +123,7 @@ class ParquetAssembler:
         self._leaves = _leaves(self._footer, row_type)
         self._row_group_bytes = row_group_bytes
         self._groups: list[Value] = []
+        self._indexed: list[tuple[Struct, _Leaf, list[StoredPage]]] = []
         self._rows = 0
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0
@@ -113,11 +139,22 @@ class ParquetAssembler:
     def take_over(self, rows: int, leaves: Sequence[Sequence[ChunkSource]]) -> None:
         """Add a row group from the chunks of each leaf column, concatenated.
 
-        A chunk with a dictionary must be the only one of its column.  Raises CorruptTable if pages
-        contradict their footer.
+        A dictionary must come first, and be the only one of its column.  Raises CorruptTable if
+        pages contradict their footer or index.
         """
         self._flush()
         self._append(rows, leaves)
+
+    def held(self, most_bytes: int) -> list[pa.RecordBatch]:
+        """Return the rows that wait for their row group, and forget them.
+
+        If they have more than `most_bytes`, they become a row group instead.
+        """
+        if self._waiting_bytes > most_bytes:
+            self._flush()
+        waiting, self._waiting = self._waiting, []
+        self._waiting_bytes = 0
+        return waiting
 
     def bytes_written(self) -> int:
         written = int(self._sink.tell())
@@ -126,6 +163,7 @@ class ParquetAssembler:
 
     def close(self) -> int:
         self._flush()
+        self._write_indexes()
         changed: dict[int, Value] = {
             _ROWS: self._rows,
             _GROUPS: ThriftList(STRUCT, self._groups),
@@ -157,10 +195,10 @@ class ParquetAssembler:
         chunks = [
             self._chunk(leaf, sources) for leaf, sources in zip(self._leaves, leaves, strict=True)
         ]
-        unpacked = sum(s.column.uncompressed for sources in leaves for s in sources)
+        unpacked = sum(cast("int", field_value(_meta(chunk), _UNPACKED)) for chunk in chunks)
         self._groups.append(
             [
-                Field(1, LIST, ThriftList(STRUCT, cast("list[Value]", chunks))),
+                Field(GROUP_COLUMNS, LIST, ThriftList(STRUCT, cast("list[Value]", chunks))),
                 Field(2, I64, unpacked),
                 Field(3, I64, rows),
                 Field(5, I64, start),
@@ -173,9 +211,9 @@ class ParquetAssembler:
     def _chunk(self, leaf: _Leaf, sources: Sequence[ChunkSource]) -> Struct:
         """Copy the pages and return their footer entry."""
         start = int(self._sink.tell())
+        copied = _Copied()
         for source in sources:
-            for pages in checked_pages(source.read, source.column, leaf.name):
-                self._sink.write(pages)
+            self._copy(leaf, source, copied)
         columns = [s.column for s in sources]
         encodings = sorted(ENCODINGS[e] for e in frozenset().union(*(c.encodings for c in columns)))
         first_data = columns[0].first_data
@@ -185,8 +223,8 @@ class ParquetAssembler:
             Field(2, LIST, ThriftList(I32, list(encodings))),
             Field(3, LIST, path),
             Field(4, I32, _CODEC_NUMBERS[self._codec]),
-            Field(5, I64, sum(c.values for c in columns)),
-            Field(6, I64, sum(c.uncompressed for c in columns)),
+            Field(5, I64, copied.values),
+            Field(_UNPACKED, I64, copied.uncompressed),
             Field(7, I64, int(self._sink.tell()) - start),
             Field(9, I64, start + first_data),
         ]
@@ -195,19 +233,116 @@ class ParquetAssembler:
         statistics = _statistics(leaf, columns)
         if statistics:
             meta.append(Field(12, STRUCT, statistics))
-        return [Field(2, I64, 0), Field(3, STRUCT, meta)]
+        chunk = [Field(2, I64, 0), Field(CHUNK_META, STRUCT, meta)]
+        if copied.pages:
+            self._indexed.append((chunk, leaf, copied.pages))
+        return chunk
+
+    def _copy(self, leaf: _Leaf, source: ChunkSource, copied: _Copied) -> None:
+        """Copy the pages of one source and note them."""
+        column, at = source.column, int(self._sink.tell())
+        if source.checked:
+            assert column.values is not None  # it is a whole chunk
+            assert column.uncompressed is not None
+            self._sink.write(source.read(column.start, column.size))
+            copied.add(column.values, column.uncompressed, at - column.start, column.pages)
+            return
+        headers: list[PageHeader] = []
+        for data in checked_pages(source.read, column, leaf.name, headers):
+            self._sink.write(data)
+        pages: Sequence[StoredPage] | None = column.pages
+        if pages is None and leaf.flat:
+            pages = _pages_of(headers, column.start)
+        values, uncompressed = (
+            sum(h.values or 0 for h in headers),
+            sum(h.uncompressed for h in headers),
+        )
+        copied.add(values, uncompressed, at - column.start, pages)
+
+    def _write_indexes(self) -> None:
+        """Write the column indexes and then the offset indexes, as other writers do."""
+        for chunk, leaf, pages in self._indexed:
+            index = column_index(pages, leaf.type)
+            if index is not None:
+                self._write_index(chunk, _COLUMN_INDEX, index)
+        for chunk, _, pages in self._indexed:
+            self._write_index(chunk, _OFFSET_INDEX, offset_index(pages))
+            chunk.sort(key=lambda field: field.id)
+
+    def _write_index(self, chunk: Struct, fields: tuple[int, int], index: bytes) -> None:
+        chunk += [Field(fields[0], I64, int(self._sink.tell())), Field(fields[1], I32, len(index))]
+        self._sink.write(index)
+
+
+class _Copied:
+    """What was copied of a column chunk; `pages` is None once the rows of some are unknown."""
+
+    __slots__ = ("pages", "rows", "uncompressed", "values")
+
+    def __init__(self) -> None:
+        self.values = 0
+        self.uncompressed = 0
+        self.rows = 0
+        self.pages: list[StoredPage] | None = []
+
+    def add(
+        self, values: int, uncompressed: int, moved: int, pages: Sequence[StoredPage] | None
+    ) -> None:
+        """Add pages that were moved by this number of bytes."""
+        self.values += values
+        self.uncompressed += uncompressed
+        if pages is None or self.pages is None:
+            self.pages = None
+            return
+        for page in pages:
+            self.pages.append(replace(page, offset=page.offset + moved, first_row=self.rows))
+            self.rows += page.rows
+
+
+def _pages_of(headers: Sequence[PageHeader], start: int) -> list[StoredPage]:
+    """Return the data pages, without statistics, of a chunk with a value in each row."""
+    pages, at = [], start
+    for header in headers:
+        if header.values is not None:
+            pages.append(StoredPage(at, header.size, 0, header.values))
+        at += header.size
+    return pages
+
+
+def _meta(chunk: Struct) -> Struct:
+    return cast("Struct", field_value(chunk, CHUNK_META))
 
 
 def encoded(
-    batches: Sequence[pa.RecordBatch], columns: RowType, *, compression: str, zstd_level: int
+    batches: Sequence[pa.RecordBatch],
+    columns: RowType,
+    *,
+    compression: str,
+    zstd_level: int,
+    dictionaries: bool = True,
 ) -> list[ChunkSource]:
     """Return the leaf columns of the rows, encoded as one row group in memory."""
-    file = _in_memory(batches, columns, compression=compression, zstd_level=zstd_level)
-    metadata = pq.read_metadata(pa.BufferReader(file))
-    groups = stored_groups(metadata, metadata, COPIED_CODECS[compression])
+    file = _in_memory(
+        batches,
+        columns,
+        compression=compression,
+        zstd_level=zstd_level,
+        dictionaries=dictionaries,
+    )
+    source = pa.BufferReader(file)
+    metadata = pq.read_metadata(source)
+    footer = decode_struct(footer_bytes(source))
+    pages = group_pages(
+        source,
+        [
+            (metadata.num_rows, structs_of(group, GROUP_COLUMNS))
+            for group in structs_of(footer, FILE_ROW_GROUPS)
+        ],
+    )
+    groups = stored_groups(metadata, metadata, COPIED_CODECS[compression], pages)
     assert groups is not None  # for it is like itself
     (group,) = groups
-    return [ChunkSource(column, reader(file)) for column in group.columns]
+    return [ChunkSource(column, reader(file), checked=True) for column in group.columns]
 
 
 def layout_like(columns: RowType, compression: str) -> pq.FileMetaData:
@@ -226,7 +361,12 @@ def reader(file: pa.Buffer) -> Read:
 
 
 def _in_memory(
-    batches: Sequence[pa.RecordBatch], columns: RowType, *, compression: str, zstd_level: int
+    batches: Sequence[pa.RecordBatch],
+    columns: RowType,
+    *,
+    compression: str,
+    zstd_level: int,
+    dictionaries: bool = True,
 ) -> pa.Buffer:
     sink = pa.BufferOutputStream()
     writer = ParquetFileWriter(
@@ -235,6 +375,7 @@ def _in_memory(
         compression=compression,
         zstd_level=zstd_level,
         row_group_bytes=np.iinfo(np.int64).max,
+        dictionaries=dictionaries,
     )
     for batch in batches:
         writer.write(batch)
@@ -258,7 +399,9 @@ def _leaves(footer: Struct, row_type: RowType) -> list[_Leaf]:
             if isinstance(count, int) and count > 0:
                 yield from below(here, count)
             else:
-                yield _Leaf(cast("int", field_value(element, _TYPE)), here, types.get(here))
+                kind = cast("int", field_value(element, _TYPE))
+                flat = len(here) == 1 and field_value(element, _REPETITION) != _REPEATED
+                yield _Leaf(kind, here, types.get(here), flat)
 
     types: dict[tuple[bytes, ...], DataType]
     types = {(f.name.encode(),): f.type for f in row_type.fields if isinstance(f.type, AtomicType)}

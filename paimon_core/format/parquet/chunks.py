@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final, cast
 
@@ -21,12 +21,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_core.errors import CorruptTable
+from paimon_core.format.parquet.stored_page import Raw, StoredPage, value_of_bound
 from paimon_core.format.parquet.thrift_compact import Struct, decode_at, field_value
 from paimon_core.types.arrow import arrow_type
 from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
 
-Raw = bool | int | float | bytes
-"""A stored value: a number, or the bytes of a string or a long decimal."""
 Read = Callable[[int, int], pa.Buffer]
 """Reads a number of bytes of a file from an offset."""
 
@@ -52,33 +51,78 @@ _KNOWN_WRITERS: Final = ("parquet-mr", "parquet-cpp-arrow", CREATED_BY)
 _ARROW: Final = "parquet-cpp-arrow"
 _DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3
 # Field numbers of parquet.thrift: of a page's header, and of its part for each kind of page.
-_KIND, _SIZE, _CHECKSUM = 1, 3, 4
+_KIND, _UNPACKED, _SIZE, _CHECKSUM = 1, 2, 3, 4
 _COUNTS: Final = {_DATA_PAGE: 5, _DATA_PAGE_V2: 8}
 _VALUES: Final = 1
+_PHYSICAL: Final = {
+    "BOOLEAN": 0,
+    "INT32": 1,
+    "INT64": 2,
+    "INT96": 3,
+    "FLOAT": 4,
+    "DOUBLE": 5,
+    "BYTE_ARRAY": 6,
+    "FIXED_LEN_BYTE_ARRAY": 7,
+}
+"""Numbers of the physical types in parquet.thrift, by the names that Arrow gives them."""
+_FLOATS: Final = (4, 5)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredColumn:
-    """A column chunk in some file.
+    """A column chunk in some file, or consecutive pages of one.
 
     `start` and `size` are bytes in the file, `first_data` the bytes before the first data page (0
-    without a dictionary), `uncompressed` the uncompressed bytes of the pages.  Unknown null counts,
-    minima and maxima are None.
+    without a dictionary).  `uncompressed` bytes and `values` of some pages are known once the pages
+    are read.  Unknown null counts, minima and maxima are None, and so are `pages` without an index.
     """
 
     start: int
     size: int
     first_data: int
-    uncompressed: int
-    values: int
+    uncompressed: int | None
+    values: int | None
     encodings: frozenset[str]
     nulls: int | None
     minimum: Raw | None
     maximum: Raw | None
+    physical_type: int = -1
+    pages: tuple[StoredPage, ...] | None = None
 
     @property
     def has_dictionary(self) -> bool:
         return any("DICTIONARY" in name for name in self.encodings) or self.first_data > 0
+
+    @property
+    def dictionary(self) -> StoredColumn:
+        """Return the dictionary page alone."""
+        return replace(self, size=self.first_data, uncompressed=None, values=0, nulls=0, pages=())
+
+    def of_pages(self, pages: Sequence[StoredPage], data_type: DataType | None) -> StoredColumn:
+        """Return the part with some consecutive data pages, without the dictionary.
+
+        `data_type` is the column's type, None inside a nested column.
+        """
+        part = replace(
+            self,
+            start=pages[0].offset,
+            size=sum(p.size for p in pages),
+            first_data=0,
+            uncompressed=None,
+            values=None if data_type is None else sum(p.rows for p in pages),
+            pages=tuple(pages),
+        )
+        flat = data_type is not None
+        nulls, low, high = joined([self._page(p, flat=flat) for p in pages], data_type)
+        return replace(part, nulls=nulls, minimum=low, maximum=high)
+
+    def _page(self, page: StoredPage, *, flat: bool) -> StoredColumn:
+        low, high = (
+            None if bound is None else value_of_bound(self.physical_type, bound)
+            for bound in (page.minimum, page.maximum)
+        )
+        values = page.nulls if page.all_null else page.rows if flat else None
+        return replace(self, values=values, nulls=page.nulls, minimum=low, maximum=high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +141,19 @@ class StoredGroup:
     @property
     def uncompressed(self) -> int:
         """Return the uncompressed bytes of all pages."""
-        return sum(c.uncompressed for c in self.columns)
+        return sum(c.uncompressed or 0 for c in self.columns)
 
 
 def stored_groups(
-    metadata: pq.FileMetaData, like: pq.FileMetaData, codec: str
+    metadata: pq.FileMetaData,
+    like: pq.FileMetaData,
+    codec: str,
+    pages: Sequence[Sequence[tuple[StoredPage, ...] | None] | None] | None = None,
 ) -> list[StoredGroup] | None:
     """Return the row groups of a file if its chunks can be copied to a file with schema `like`.
 
-    None if they cannot: another schema or codec, or an unknown writer or encoding.
+    None if they cannot: another schema or codec, or an unknown writer or encoding.  `pages` are
+    those of all chunks, if known.
     """
     created_by = metadata.created_by or ""
     if not created_by.startswith(_KNOWN_WRITERS) or not _same_schema(metadata, like):
@@ -120,7 +168,12 @@ def stored_groups(
             chunk = group.column(place)
             if chunk.compression != codec or not ENCODINGS.keys() >= set(chunk.encodings):
                 return None
-            columns.append(_stored(chunk, believe_floats=believe_floats))
+            known = None if pages is None else pages[number]
+            columns.append(
+                _stored(
+                    chunk, None if known is None else known[place], believe_floats=believe_floats
+                )
+            )
         groups.append(StoredGroup(first_row, group.num_rows, tuple(columns)))
         first_row += group.num_rows
     return groups
@@ -134,11 +187,19 @@ def _same_schema(metadata: pq.FileMetaData, like: pq.FileMetaData) -> bool:
     )
 
 
-def _stored(chunk: pq.ColumnChunkMetaData, *, believe_floats: bool) -> StoredColumn:
+def _stored(
+    chunk: pq.ColumnChunkMetaData,
+    pages: tuple[StoredPage, ...] | None,
+    *,
+    believe_floats: bool,
+) -> StoredColumn:
     start = chunk.data_page_offset
     if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
         start = min(start, chunk.dictionary_page_offset)
     nulls, minimum, maximum = _known(chunk, believe_floats=believe_floats)
+    physical_type = _PHYSICAL.get(chunk.physical_type, -1)
+    if pages is not None and physical_type in _FLOATS and not believe_floats:
+        pages = tuple(replace(p, nulls=None, minimum=None, maximum=None) for p in pages)
     return StoredColumn(
         start=start,
         size=chunk.total_compressed_size,
@@ -149,6 +210,8 @@ def _stored(chunk: pq.ColumnChunkMetaData, *, believe_floats: bool) -> StoredCol
         nulls=nulls,
         minimum=minimum,
         maximum=maximum,
+        physical_type=physical_type,
+        pages=pages,
     )
 
 
@@ -177,13 +240,13 @@ def joined(
     nulls = None
     if all(c.nulls is not None for c in columns):
         nulls = sum(cast("int", c.nulls) for c in columns)
-    telling = [c for c in columns if c.nulls is None or c.nulls < c.values]
+    telling = [c for c in columns if c.nulls is None or c.values is None or c.nulls < c.values]
     if not telling or any(c.minimum is None or c.maximum is None for c in telling):
         return nulls, None, None
     if data_type is None and isinstance(telling[0].minimum, bytes):
         return nulls, None, None  # it is unknown here whether they are strings or numbers
     is_decimal = data_type is not None and data_type.root is TypeRoot.DECIMAL
-    order: Callable[[Any], Any] = _number if is_decimal else _as_stored
+    order: Callable[[Any], Any] = stored_number if is_decimal else _as_stored
     lows, highs = [c.minimum for c in telling], [c.maximum for c in telling]
     return nulls, min(lows, key=order), max(highs, key=order)
 
@@ -192,7 +255,7 @@ def _as_stored(value: Any) -> Any:
     return value
 
 
-def _number(value: Raw) -> int:
+def stored_number(value: Raw) -> int:
     return int.from_bytes(value, "big", signed=True) if isinstance(value, bytes) else int(value)
 
 
@@ -200,7 +263,7 @@ def value_of(stored: Raw, data_type: AtomicType) -> Any:
     """Return a value for `StatsCollector.add_known`; None if it does not fit the type."""
     kind = arrow_type(data_type)
     if pa.types.is_decimal(kind):
-        return Decimal(f"{_number(stored)}E-{kind.scale}")
+        return Decimal(f"{stored_number(stored)}E-{kind.scale}")
     if isinstance(stored, bytes):
         try:
             return stored.decode()
@@ -209,13 +272,28 @@ def value_of(stored: Raw, data_type: AtomicType) -> Any:
     return stored
 
 
-def checked_pages(read: Read, column: StoredColumn, name: str) -> Iterator[memoryview]:
-    """Yield the bytes of a chunk, a few checked pages at a time.
+@dataclass(frozen=True, slots=True)
+class PageHeader:
+    """What the header of a page says: bytes with the header, the same uncompressed, values.
+
+    A dictionary has no values (None).
+    """
+
+    size: int
+    uncompressed: int
+    values: int | None
+
+
+def checked_pages(
+    read: Read, column: StoredColumn, name: str, headers: list[PageHeader] | None = None
+) -> Iterator[memoryview]:
+    """Yield the bytes of a chunk, a few checked pages at a time; add their headers to `headers`.
 
     Raises CorruptTable if the pages do not fill the chunk, hold another number of values than the
-    footer says, or have a wrong checksum.
+    footer or the page index says, or have a wrong checksum.
     """
-    at, values, window = 0, 0, WINDOW
+    headers = [] if headers is None else headers
+    at, window = 0, WINDOW
     while at < column.size:
         data = memoryview(read(column.start + at, min(window, column.size - at))).cast("B")
         if len(data) < min(window, column.size - at):
@@ -226,7 +304,7 @@ def checked_pages(read: Read, column: StoredColumn, name: str) -> Iterator[memor
             end = None if page is None else page[1] + _page_size(page[0], name)
             if page is None or end is None or end > len(data):
                 break
-            values += _checked(page[0], data[page[1] : end], name)
+            headers.append(_checked(page[0], data[page[1] : end], end - used, name))
             used = end
         if used == 0:
             if at + len(data) == column.size:
@@ -239,10 +317,15 @@ def checked_pages(read: Read, column: StoredColumn, name: str) -> Iterator[memor
             continue
         yield data[:used]
         at += used
-    if values != column.values:
+    values = sum(h.values or 0 for h in headers)
+    if column.values is not None and values != column.values:
         raise CorruptTable(
             f"the pages of column {name} hold {values} values, its footer says {column.values}"
         )
+    if column.pages is not None:
+        sizes = [h.size for h in headers if h.values is not None]
+        if sizes != [p.size for p in column.pages]:
+            raise CorruptTable(f"the pages of column {name} are not those of its index")
 
 
 def _page_size(header: Struct, name: str) -> int:
@@ -252,18 +335,22 @@ def _page_size(header: Struct, name: str) -> int:
     return size
 
 
-def _checked(header: Struct, body: memoryview, name: str) -> int:
-    """Return the number of values in the page."""
+def _checked(header: Struct, body: memoryview, size: int, name: str) -> PageHeader:
+    """Check a page of `size` bytes with its header, and return what the header says."""
     checksum = field_value(header, _CHECKSUM)
     if isinstance(checksum, int) and zlib.crc32(body) != checksum & 0xFFFFFFFF:
         raise CorruptTable(f"a page of column {name} does not have its checksum")
+    unpacked = field_value(header, _UNPACKED)
+    if not isinstance(unpacked, int) or unpacked < 0:
+        raise CorruptTable(f"a page of column {name} has no uncompressed size")
+    uncompressed = size - len(body) + unpacked
     kind = field_value(header, _KIND)
     if kind == _DICTIONARY_PAGE:
-        return 0
+        return PageHeader(size, uncompressed, None)
     values = values_of(header)
     if values is None:
         raise CorruptTable(f"column {name} has a page of the unknown kind {kind!r}")
-    return values
+    return PageHeader(size, uncompressed, values)
 
 
 def values_of(header: Struct) -> int | None:

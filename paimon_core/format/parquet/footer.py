@@ -75,10 +75,22 @@ def read_checked_footer(source: Any) -> pq.FileMetaData:
     a chunk has another type than its column, or an unknown codec or encoding; and Arrow gets only
     the fields of a chunk that copying and skipping need.
     """
+    return checked_footer(source)[0]
+
+
+def checked_footer(source: Any) -> tuple[pq.FileMetaData, list[list[Struct]]]:
+    """Return the footer as `read_checked_footer` does, and the chunks of each row group as stored.
+
+    The latter hold the places of the page indexes, too.
+    """
     metadata = decode_struct(footer_bytes(source))
+    stored = [
+        [list(chunk) for chunk in structs_of(group, GROUP_COLUMNS)]
+        for group in structs_of(metadata, FILE_ROW_GROUPS)
+    ]
     check_chunks(metadata)
     source.seek(0)
-    return metadata_of(metadata)
+    return metadata_of(metadata), stored
 
 
 def metadata_of(footer: Struct) -> pq.FileMetaData:

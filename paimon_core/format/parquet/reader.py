@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from paimon_core.format.arrow_conversion import in_order, null_batches
 from paimon_core.format.parquet.footer import open_parquet
 from paimon_core.format.parquet.int96 import raw_metadata
-from paimon_core.format.parquet.row_window import Decoding, read_pages
+from paimon_core.format.parquet.row_window import Decoding, PagedFile, read_pages
 from paimon_core.format.row_range import rows_in
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import (
@@ -49,10 +49,11 @@ def read_parquet(
     batch_rows: int,
     use_threads: bool,
     rows: range | None = None,
+    footer: PagedFile | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches of these columns of the file, by name; missing columns are null.
 
-    `source` is an open file.  Only `rows` are read, if given: their pages where the file has
+    `source` is an open file, `footer` its footer if it is read often.  Only `rows` are read, if given: their pages where the file has
     offset indexes, otherwise their row groups up to the last row.  The types of `fields` are those
     of the columns; their nullability is ignored.
     """
@@ -62,7 +63,7 @@ def read_parquet(
     schema = arrow_schema(fields)
     if rows is not None and size >= PAGES_FROM:
         paged = read_pages(
-            source, fields.names, rows, Decoding(batch_rows, buffer_size, use_threads)
+            source, fields.names, rows, Decoding(batch_rows, buffer_size, use_threads), footer
         )
         if paged is not None:
             for batch in paged:

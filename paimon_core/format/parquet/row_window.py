@@ -101,7 +101,7 @@ _KnownPages = dict[int, Mapping[int, ChunkPages]]
 
 
 @dataclass(frozen=True, slots=True)
-class _PagedFile:
+class PagedFile:
     """A footer."""
 
     footer: Struct
@@ -121,8 +121,8 @@ class _PagedFile:
         return self.groups[bisect_right([g.first_row for g in self.groups], row) - 1]
 
 
-def _paged_file(source: Any) -> _PagedFile:
-    """Read the footer; CorruptTable if its row groups contradict its schema."""
+def paged_file(source: Any) -> PagedFile:
+    """Read the footer for `read_pages`; CorruptTable if its row groups contradict its schema."""
     footer = decode_struct(footer_bytes(source))
     stored = structs_of(footer, FILE_ROW_GROUPS)
     # The check removes the places of the indexes from the footer.
@@ -137,7 +137,7 @@ def _paged_file(source: Any) -> _PagedFile:
         if rows:
             groups.append(_Group(first, rows, tuple(chunks)))
         first += rows
-    return _PagedFile(footer, *_columns(footer), tuple(groups))
+    return PagedFile(footer, *_columns(footer), tuple(groups))
 
 
 def read_pages(
@@ -145,14 +145,15 @@ def read_pages(
     names: Sequence[str],
     rows: range,
     how: Decoding,
+    file: PagedFile | None = None,
 ) -> Iterator[pa.RecordBatch] | None:
-    """Yield these rows of the file with those of these columns that it has.
+    """Yield these rows of the file with those of these columns that it has; `file` is its footer.
 
     None if the row groups hold no other rows, if pages are unknown, or if the file has none of the
     columns.  Raises CorruptTable if the footer is damaged, or pages hold fewer rows than their
     index says.
     """
-    file = _paged_file(source)
+    file = file or paged_file(source)
     total = sum(g.rows for g in file.groups)
     rows = range(rows.start, min(rows.stop, total))
     names = [name for name in names if name in file.columns]
@@ -181,7 +182,7 @@ def read_pages(
     return parts[0] if len(parts) == 1 else _side_by_side(parts)
 
 
-def _window(file: _PagedFile, pages: _KnownPages, leaves: range, rows: range) -> _Window:
+def _window(file: PagedFile, pages: _KnownPages, leaves: range, rows: range) -> _Window:
     """Return the rows of the pages of a column that hold `rows`."""
     first, last = file.group_at(rows[0]).first_row, file.group_at(rows[-1]).first_row
     begins, ends = _borders(pages[first], leaves), _borders(pages[last], leaves)
@@ -228,7 +229,7 @@ def _children(element: Struct) -> int:
 
 def _decoded(
     source: Any,
-    file: _PagedFile,
+    file: PagedFile,
     known: _KnownPages,
     window: _Window,
     names: Sequence[str],
@@ -267,7 +268,7 @@ def _decoded(
 
 
 def _cut(
-    file: _PagedFile,
+    file: PagedFile,
     group: _Group,
     known: Mapping[int, ChunkPages] | None,
     leaves: set[int],

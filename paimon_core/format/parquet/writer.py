@@ -25,6 +25,8 @@ from paimon_core.types.data_types import RowType
 
 ROW_GROUP_BYTES: Final = 48 * 1024 * 1024
 """The Arrow bytes that are collected for a row group; about half of that on disk."""
+PAGE_ROWS: Final = 20_000
+"""The rows of a page, as in Java: the pages of most columns end at the same rows."""
 FIRST_RATIO: Final = 0.5
 """The estimated bytes on disk per Arrow byte before anything is written."""
 # BROTLI needs a library that no bundle of Java Paimon contains; who chose it has installed it there.
@@ -52,7 +54,9 @@ class ParquetFileWriter:
         compression: str,
         zstd_level: int,
         row_group_bytes: int = ROW_GROUP_BYTES,
+        dictionaries: bool = True,
     ) -> None:
+        """Without `dictionaries`, no column gets one, so that its pages stand for themselves."""
         codec = _CODECS.get(compression.lower())
         if codec is None:
             raise UnsupportedFeature(f"compression {compression} of Parquet files")
@@ -66,6 +70,7 @@ class ParquetFileWriter:
             for i, (f, g) in enumerate(zip(self._schema, self._file_schema, strict=True))
             if not f.type.equals(g.type)
         ]
+        self._dictionaries = dictionaries
         self._sink = sink
         self._tail = _Tail(sink) if not self._file_schema.equals(stored) else None
         self._writer: pq.ParquetWriter | None = None
@@ -132,13 +137,14 @@ class ParquetFileWriter:
             self._file_schema,
             compression=self._codec,
             compression_level=self._level,
-            use_dictionary=dictionary_columns(first) or False,
+            use_dictionary=(self._dictionaries and dictionary_columns(first)) or False,
             write_statistics=[p for p, t in paths if not _unordered(t)] or False,
             store_schema=False,
             store_decimal_as_integer=True,
             write_time_adjusted_to_utc=True,
             write_page_checksum=True,
             write_page_index=True,
+            max_rows_per_page=PAGE_ROWS,
         )
         return self._writer
 

@@ -26,13 +26,17 @@ from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.index.file_index.keys import bitmap_at, serialized
 from paimon_core.index.file_index.values import (
     SMALL_INTEGERS,
-    TIMES,
     atomic,
     numbers,
     refused,
     unscaled_numbers,
 )
-from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
+from paimon_core.types.data_types import (
+    TIMESTAMP_TYPES,
+    AtomicType,
+    DataType,
+    TypeRoot,
+)
 
 KIND: Final = "bsi"
 VERSION: Final = 1
@@ -171,6 +175,6 @@ def _read(data: bytes, at: int) -> tuple[Slices, int]:
 def _checked(data_type: DataType) -> AtomicType:
     t = atomic(data_type, KIND)
     decimal = t.kind is TypeRoot.DECIMAL and (t.precision or 0) <= 18
-    if t.kind in SMALL_INTEGERS or t.kind in TIMES or decimal:
+    if t.kind in SMALL_INTEGERS or t.kind in TIMESTAMP_TYPES or decimal:
         return t
     raise refused(t, KIND)

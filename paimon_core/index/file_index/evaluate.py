@@ -20,9 +20,16 @@ from paimon_core.index.file_index.bloom import BloomReader
 from paimon_core.index.file_index.bsi import BsiReader
 from paimon_core.index.file_index.container import decode_indexes
 from paimon_core.index.file_index.range_bitmap import RangeBitmapReader
-from paimon_core.index.file_index.values import FLOATS, is_exact, literal
+from paimon_core.index.file_index.values import (
+    is_exact,
+    literal,
+)
 from paimon_core.predicate.nodes import And, Leaf, Op, Or, Predicate
-from paimon_core.types.data_types import AtomicType, RowType
+from paimon_core.types.data_types import (
+    FLOAT_TYPES,
+    AtomicType,
+    RowType,
+)
 
 Rows = BitMap | None
 _Test = Callable[[bytes, AtomicType, Leaf], Rows]
@@ -153,7 +160,7 @@ def _literals(leaf: Leaf, t: AtomicType) -> list[Any] | None:
             if leaf.op is Op.IN:
                 continue
             return None
-        if t.kind in FLOATS and (value == 0 or value != value):  # noqa: PLR0124 - NaN
+        if t.kind in FLOAT_TYPES and (value == 0 or value != value):  # noqa: PLR0124 - NaN
             return None
         held = literal(value, t)
         if held is None:

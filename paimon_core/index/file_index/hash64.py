@@ -12,8 +12,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_core.index.file_index.values import FLOATS, atomic, numbers, refused
-from paimon_core.types.data_types import DataType, TypeRoot
+from paimon_core.index.file_index.values import (
+    atomic,
+    numbers,
+    refused,
+)
+from paimon_core.types.data_types import (
+    FLOAT_TYPES,
+    DataType,
+    TypeRoot,
+)
 
 Words = npt.NDArray[np.uint64]
 Bytes = npt.NDArray[np.uint8]
@@ -38,7 +46,7 @@ def hash_column(array: pa.Array, data_type: DataType) -> Words:
         raise refused(t, KIND)
     if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
         return _hash_texts(array)
-    if kind in FLOATS:
+    if kind in FLOAT_TYPES:
         return hash_numbers(float_bits(np.asarray(array)))
     return hash_numbers(numbers(array, t))
 

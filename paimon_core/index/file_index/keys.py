@@ -18,16 +18,20 @@ from pyroaring import BitMap
 
 from paimon_core.index.file_index.hash64 import float_bits
 from paimon_core.index.file_index.values import (
-    FLOATS,
     SMALL_INTEGERS,
-    TEXTS,
-    TIMES,
     atomic,
     numbers,
     refused,
     unscaled_numbers,
 )
-from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
+from paimon_core.types.data_types import (
+    CHARACTER_TYPES,
+    FLOAT_TYPES,
+    TIMESTAMP_TYPES,
+    AtomicType,
+    DataType,
+    TypeRoot,
+)
 
 Key = int | bytes
 _LENGTH: Final = struct.Struct(">i")
@@ -42,15 +46,15 @@ class KeyCodec:
         """Raise InvalidArgument for a type for which Java has no index of this kind."""
         t = atomic(data_type, kind)
         decimal = t.kind is TypeRoot.DECIMAL and (t.precision or 0) <= _COMPACT_DECIMAL
-        if t.kind in TEXTS:
+        if t.kind in CHARACTER_TYPES:
             self.width = 0
         elif t.kind in SMALL_INTEGERS:
             self.width = SMALL_INTEGERS[t.kind]
         elif t.kind is TypeRoot.BOOLEAN:
             self.width = 1
-        elif t.kind in FLOATS:
+        elif t.kind in FLOAT_TYPES:
             self.width = 4 if t.kind is TypeRoot.FLOAT else 8
-        elif t.kind in TIMES or (decimal and kind != "bitmap"):
+        elif t.kind in TIMESTAMP_TYPES or (decimal and kind != "bitmap"):
             self.width = 8
         else:
             raise refused(t, kind)
@@ -78,7 +82,7 @@ class KeyCodec:
         """Return the key of a literal in index form (`values.literal`)."""
         if isinstance(value, bytes):
             return value
-        if self.type.kind in FLOATS:
+        if self.type.kind in FLOAT_TYPES:
             dtype = np.float32 if self.width == 4 else np.float64
             return int(_sortable(np.array([value], dtype))[0])
         return int(value)  # type: ignore[call-overload, no-any-return]
@@ -87,7 +91,7 @@ class KeyCodec:
         """Return the bytes of a key, big-endian."""
         if isinstance(key, bytes):
             return _LENGTH.pack(len(key)) + key
-        if self.type.kind in FLOATS:
+        if self.type.kind in FLOAT_TYPES:
             key = _flipped(key, self.width)
         return key.to_bytes(self.width, "big", signed=True)
 
@@ -103,7 +107,7 @@ class KeyCodec:
         if not 0 <= at < end <= len(data):
             raise IndexError(end)
         key = int.from_bytes(data[at:end], "big", signed=True)
-        return (_flipped(key, self.width) if self.type.kind in FLOATS else key), end
+        return (_flipped(key, self.width) if self.type.kind in FLOAT_TYPES else key), end
 
     def _numbers(self, array: pa.Array) -> npt.NDArray[np.int64]:
         match self.type.kind:

@@ -24,9 +24,12 @@ from pyroaring import BitMap
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.index.file_index.bsi import Slices
 from paimon_core.index.file_index.keys import Key, KeyCodec, serialized
-from paimon_core.index.file_index.values import TIMES
 from paimon_core.options import parse_memory_size
-from paimon_core.types.data_types import DataType, TypeRoot
+from paimon_core.types.data_types import (
+    TIMESTAMP_TYPES,
+    DataType,
+    TypeRoot,
+)
 
 KIND: Final = "range-bitmap"
 VERSION: Final = 1
@@ -192,7 +195,7 @@ def _check(version: int) -> None:
 
 def _codec(data_type: DataType) -> KeyCodec:
     codec = KeyCodec(data_type, KIND)
-    if codec.type.kind in TIMES and (codec.type.precision or 0) > _MICROS:
+    if codec.type.kind in TIMESTAMP_TYPES and (codec.type.precision or 0) > _MICROS:
         raise InvalidArgument(
             "a range-bitmap index on a TIMESTAMP beyond microseconds",
             next_step=f"take the column out of the table option file-index.{KIND}.columns",

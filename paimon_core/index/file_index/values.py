@@ -13,15 +13,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_core.errors import InvalidArgument
-from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
+from paimon_core.types.data_types import (
+    CHARACTER_TYPES,
+    TIMESTAMP_TYPES,
+    AtomicType,
+    DataType,
+    TypeRoot,
+)
 from paimon_core.types.decimals import from_unscaled, unscaled
 from paimon_core.types.sql import type_to_sql
 
 Ints = npt.NDArray[np.int64]
 
-TIMES: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
-TEXTS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
-FLOATS: Final = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 SMALL_INTEGERS: Final = {
     TypeRoot.TINYINT: 1,
     TypeRoot.SMALLINT: 2,
@@ -57,12 +60,12 @@ def unit_nanos(t: AtomicType) -> int:
 
 def is_exact(t: AtomicType) -> bool:
     """Return whether an index stores values of the type without loss."""
-    return t.kind not in TIMES or (t.precision or 0) <= _MICROS
+    return t.kind not in TIMESTAMP_TYPES or (t.precision or 0) <= _MICROS
 
 
 def numbers(array: pa.Array, t: AtomicType) -> Ints:
     """Return integers, dates, times and timestamps as numbers; nulls have any value."""
-    if t.kind in TIMES:
+    if t.kind in TIMESTAMP_TYPES:
         stored, wanted = _NANOS[array.type.unit], unit_nanos(t)
         values = np.asarray(array.view(pa.int64()).fill_null(0))
         return values // (wanted // stored) if wanted >= stored else values * (stored // wanted)
@@ -79,13 +82,13 @@ def unscaled_numbers(array: pa.Array) -> Ints:
 
 def literal(value: Any, t: AtomicType) -> Any:
     """Return a literal in index form; None if it has no exact form."""
-    if t.kind in TIMES:
+    if t.kind in TIMESTAMP_TYPES:
         number, rest = divmod(value, unit_nanos(t))
         return None if rest else number
     if t.kind is TypeRoot.DECIMAL:
         number = unscaled(value, t.scale or 0)
         exact = from_unscaled(number, t.scale or 0) == value
         return number if exact and -(2**63) <= number < 2**63 else None
-    if t.kind in TEXTS:
+    if t.kind in CHARACTER_TYPES:
         return value.encode()
     return value

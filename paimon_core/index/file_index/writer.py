@@ -19,9 +19,13 @@ from paimon_core.index.file_index.bloom import BloomWriter
 from paimon_core.index.file_index.bsi import BsiWriter
 from paimon_core.index.file_index.container import encode_indexes
 from paimon_core.index.file_index.range_bitmap import RangeBitmapWriter
-from paimon_core.index.file_index.values import TEXTS
 from paimon_core.options import Options
-from paimon_core.types.data_types import DataType, MapType, RowType
+from paimon_core.types.data_types import (
+    CHARACTER_TYPES,
+    DataType,
+    MapType,
+    RowType,
+)
 
 INDEX_SUFFIX: Final = ".index"
 _NESTED: Final = re.compile(r"(.*?)\[(.*)\]")
@@ -117,7 +121,7 @@ class FileIndexWriter:
                 raise UnsupportedFeature(f"file index {want.kind}")
             data_type = column.type
             if want.map_key is not None:
-                if not isinstance(data_type, MapType) or data_type.key.root not in TEXTS:
+                if not isinstance(data_type, MapType) or data_type.key.root not in CHARACTER_TYPES:
                     raise InvalidArgument(
                         f"a {want.kind} index on {want.name}, which is not a map with string keys",
                         next_step=_CORRECT,

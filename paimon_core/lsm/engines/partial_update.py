@@ -35,6 +35,7 @@ from paimon_core.lsm.aggregates.operations import (
     Operations,
 )
 from paimon_core.lsm.aggregates.options import PREFIX, column_function, function_name
+from paimon_core.lsm.engines.sequence_groups import GROUP_SUFFIX
 from paimon_core.lsm.key_column import BoolArray, BytesColumn, Rows, key_column
 from paimon_core.lsm.key_versions import NO_PLACE, Column, Versions, assembled
 from paimon_core.lsm.merge_engine import (
@@ -52,8 +53,6 @@ from paimon_core.options import (
 )
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.types.buffers import valid_rows
-
-_GROUP_SUFFIX = ".sequence-group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +269,7 @@ def _sequence_codes(
 
 def group_sequence_fields(schema: TableSchema) -> list[str]:
     """Return the sequence fields of all groups, which a merge reads to order the groups' fields."""
-    groups = schema.options.matching(PREFIX, _GROUP_SUFFIX)
+    groups = schema.options.matching(PREFIX, GROUP_SUFFIX)
     return list(dict.fromkeys(name for names in groups for name in names.split(",")))
 
 
@@ -283,7 +282,7 @@ def partial_update_of(schema: TableSchema, rules: JavaRules) -> PartialUpdate:
     fields = {f.name: f for f in schema.fields}
     groups = []
     ordered: set[str] = set()
-    for names, text in options.matching(PREFIX, _GROUP_SUFFIX).items():
+    for names, text in options.matching(PREFIX, GROUP_SUFFIX).items():
         sequence_fields = tuple(names.split(","))
         members = tuple(text.split(","))
         for name in (*sequence_fields, *members):

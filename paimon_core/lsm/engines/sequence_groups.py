@@ -9,7 +9,7 @@ from paimon_core.lsm.aggregates.options import check_aggregate_functions
 from paimon_core.options import IGNORE_DELETE
 from paimon_core.schema.table_schema import TableSchema
 
-_GROUP_SUFFIX: Final = ".sequence-group"
+GROUP_SUFFIX: Final = ".sequence-group"
 _REMOVE_ON_DELETE: Final = "partial-update.remove-record-on-delete"
 _REMOVE_ON_GROUP: Final = "partial-update.remove-record-on-sequence-group"
 
@@ -39,9 +39,9 @@ def _groups(schema: TableSchema) -> tuple[set[str], set[str]]:
     ordering: set[str] = set()
     ordered: set[str] = set()
     for key, value in schema.options.items():
-        if not (key.startswith("fields.") and key.endswith(_GROUP_SUFFIX)):
+        if not (key.startswith("fields.") and key.endswith(GROUP_SUFFIX)):
             continue
-        by = key[len("fields.") : -len(_GROUP_SUFFIX)].split(",")
+        by = key[len("fields.") : -len(GROUP_SUFFIX)].split(",")
         members = value.split(",")
         for name in (*by, *members):
             if name not in schema.names:

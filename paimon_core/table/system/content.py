@@ -22,7 +22,7 @@ from paimon_core.types.binary_row import decode_row
 from paimon_core.types.cast import cast_column
 from paimon_core.types.cast_text import java_to_string
 from paimon_core.types.data_types import AtomicType, DataType
-from paimon_core.types.text import partition_text
+from paimon_core.types.partition_text import partition_text
 
 K = TypeVar("K")
 
@@ -127,18 +127,22 @@ def _sorted_text(values: dict[str, str]) -> str:
     return "{" + ", ".join(f"{k}={v}" for k, v in ordered) + "}"
 
 
+_FILE_COLUMNS: Final = {
+    "partition": "STRING",
+    "bucket": "INT NOT NULL",
+    "file_path": "STRING NOT NULL",
+    "file_format": "STRING NOT NULL",
+    "schema_id": "BIGINT NOT NULL",
+    "level": "INT NOT NULL",
+    "record_count": "BIGINT NOT NULL",
+    "file_size_in_bytes": "BIGINT NOT NULL",
+    "min_key": "STRING",
+    "max_key": "STRING",
+}
+
 FILES: Final = SystemTable(
     {
-        "partition": "STRING",
-        "bucket": "INT NOT NULL",
-        "file_path": "STRING NOT NULL",
-        "file_format": "STRING NOT NULL",
-        "schema_id": "BIGINT NOT NULL",
-        "level": "INT NOT NULL",
-        "record_count": "BIGINT NOT NULL",
-        "file_size_in_bytes": "BIGINT NOT NULL",
-        "min_key": "STRING",
-        "max_key": "STRING",
+        **_FILE_COLUMNS,
         "null_value_counts": "STRING NOT NULL",
         "min_value_stats": "STRING NOT NULL",
         "max_value_stats": "STRING NOT NULL",
@@ -161,16 +165,7 @@ def _key_ranges(read: SystemRead) -> Iterator[Row]:
 
 FILE_KEY_RANGES: Final = SystemTable(
     {
-        "partition": "STRING",
-        "bucket": "INT NOT NULL",
-        "file_path": "STRING NOT NULL",
-        "file_format": "STRING NOT NULL",
-        "schema_id": "BIGINT NOT NULL",
-        "level": "INT NOT NULL",
-        "record_count": "BIGINT NOT NULL",
-        "file_size_in_bytes": "BIGINT NOT NULL",
-        "min_key": "STRING",
-        "max_key": "STRING",
+        **_FILE_COLUMNS,
         "first_row_id": "BIGINT",
     },
     _key_ranges,

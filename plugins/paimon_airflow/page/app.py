@@ -1,7 +1,7 @@
 """The application that Airflow mounts under /caretaker.
 
 Every route depends on `may_see`, also those of files and of the API's description, and a path without
-a route answers like any other to somebody who is not logged in.
+a route answers like any other without a login.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from paimon_core.errors import InvalidArgument, MaintenanceError, NotFound, Paim
 
 logger = logging.getLogger(__name__)
 PREFIX: Final = "/caretaker"
-_PAGES: Final = {"/": "lake.html", "/table": "table.html", "/runs": "runs.html"}
+_PAGES: Final = {"/": "page-lake", "/table": "page-table", "/runs": "page-runs"}
 _ANY_METHOD: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
@@ -45,8 +45,8 @@ def page_app() -> FastAPI:
         router,
         prefix="/api",
         responses={
-            404: {"model": ErrorAnswer, "description": "Nothing of this name"},
-            503: {"model": ErrorAnswer, "description": "The history or the lake does not answer"},
+            404: {"model": ErrorAnswer, "description": "Not found"},
+            503: {"model": ErrorAnswer, "description": "The history or the lake is not reachable"},
         },
     )
     app.add_api_route("/api/openapi.json", _openapi, include_in_schema=False)
@@ -61,10 +61,10 @@ def page_app() -> FastAPI:
 
 
 def _page(name: str) -> Callable[[Request], Response]:
-    """Answers with one of the HTML files: each is a few lines that load a module."""
+    """Answers with the HTML that loads the module of this page."""
 
     def page(request: Request) -> Response:
-        return answer_with(name, request)
+        return answer_with(f"{name}.html", request)
 
     return page
 
@@ -90,7 +90,8 @@ def _failed(_: Request, error: Exception) -> JSONResponse:
     elif isinstance(error, InvalidArgument):
         status = 400
     elif isinstance(error, PaimonError) and status == 500:
-        # Metadata that cannot be read, or a table that this version refuses: a fact about the table.
+        # Unreadable metadata, or a table that this version refuses: a property of the table, not of
+        # the request.
         status = 422
     logger.warning("%s: %s", type(error).__name__, error)
     answer = ErrorAnswer(

@@ -28,6 +28,7 @@ from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.runner import RunServices, plan_table
 from paimon_maintenance.storage.catalogs import open_table_of, options_of
 from paimon_maintenance.storage.options import options_of_environment
+from paimon_maintenance.storage.variables import POLICY_VARIABLE
 
 PLANNED: Final = (
     "compact",
@@ -39,7 +40,6 @@ PLANNED: Final = (
     "compact_manifest",
 )
 """The jobs that the page plans: they need no argument, and read metadata only."""
-POLICY_VARIABLE: Final = "CARETAKER_POLICY"
 _MOST_LINES: Final = 200
 _AT_ONCE: Final = 4
 _WAIT_SECONDS: Final = 10.0

@@ -19,7 +19,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 SEEN_BY: Final = "caretaker_maintain"
-"""Whoever may see the runs of this DAG may see the page."""
+"""Users who may see the runs of this DAG may see the page."""
 may_see = requires_access_dag("GET", DagAccessEntity.RUN, param_dag_id=SEEN_BY)
 """401 without a valid login, 403 without the permission."""
 User = Annotated[BaseUser, Depends(get_user)]
@@ -55,7 +55,7 @@ def triggerable(user: BaseUser, jobs: Iterable[str]) -> dict[str, bool]:
 
 
 class SecurityHeaders:
-    """Adds the headers that keep a browser from loading or running anything from elsewhere."""
+    """Adds the headers that stop a browser from loading or running content of other servers."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

@@ -102,10 +102,10 @@ def test_only_calls_that_change_nothing_are_repeated(
     client = HiveClient(
         {"uri": f"thrift://127.0.0.1:{port}", "hive.metastore.execute.setugi": "false"}
     )
-    with pytest.raises(StorageError, match="gave no answer"):
+    with pytest.raises(StorageError, match="did not answer"):
         client.call("get_all_databases")
     assert len(requests) == 3
-    with pytest.raises(StorageError, match="gave no answer"):
+    with pytest.raises(StorageError, match="did not answer"):
         client.call("drop_database", "db", False, False)
     assert len(requests) == 4
     assert b"drop_database" in requests[-1]
@@ -125,6 +125,6 @@ def test_an_answer_that_is_no_thrift_is_an_error_of_the_store() -> None:
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         client = HiveClient({"uri": f"thrift://127.0.0.1:{port}"})
-        with pytest.raises(StorageError, match="gave no answer"):
+        with pytest.raises(StorageError, match="did not answer"):
             client.call("get_all_databases")
         thread.join(10)

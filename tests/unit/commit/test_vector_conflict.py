@@ -99,7 +99,7 @@ def test_the_index_file_of_a_bucket_is_never_replaced_unseen() -> None:
 
 
 def test_rows_of_a_file_that_is_gone_cannot_be_deleted() -> None:
-    with pytest.raises(CommitConflict, match="file b, of which this commit deletes rows"):
+    with pytest.raises(CommitConflict, match="file b, whose rows this commit deletes"):
         check([A], [], ManifestChanges((), (), (vectors("i1", "b"),)))
     with pytest.raises(CommitConflict, match="file a"):
         check([A], [], ManifestChanges((A.as_delete(), C), (), (vectors("i1", "a"),)))

@@ -88,7 +88,7 @@ def test_renaming_reaches_keys_and_options() -> None:
 
 
 def test_renaming_a_nested_column_leaves_options_alone() -> None:
-    """Java puts the new name of `r.a` wherever an option speaks of `r`."""
+    """Java puts the new name of `r.a` in every option that names `r`."""
     schema = _schema(**{"fields.r.ignore-retract": "true"})
     changed = _apply(schema, RenameColumn(("r", "a"), "z"))
     assert changed.options == schema.options

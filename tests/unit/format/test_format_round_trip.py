@@ -17,8 +17,8 @@ from paimon_core.read.data_file import read_data_file
 from paimon_core.schema.key_value import file_row_type
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import RowType
+from paimon_core.types.json_columns import batch_to_json_rows
 from paimon_core.types.sql import parse_type
-from paimon_core.types.text import batch_to_json_rows
 
 IO = LocalFileIO()
 COMPRESSIONS = [

@@ -115,7 +115,7 @@ def test_entries_whose_texts_walk_backwards(golden) -> None:
     # -1 in place of the length of a name, and of a list's text
     bad = block.data[: text - 1] + b"\x01" + block.data[text:]
     broken = encode_header(container.schema, "null", SYNC) + encode_block(block.rows, bad, SYNC)
-    from paimon_core.manifest.entry_codec import decode_entries
+    from paimon_core.manifest.entry_decoding import decode_entries
 
     with soon(), pytest.raises((CorruptTable, ValueError, IndexError, KeyError)):
         decode_entries(Container(BytesIO(broken)))
@@ -381,6 +381,17 @@ def test_footers_that_made_arrow_end_the_process(tmp_path, what) -> None:
     )
     assert told["error"] == "CorruptTable"
     assert path in told["text"]
+
+
+def test_a_null_key_of_a_map_that_made_arrow_end_the_process() -> None:
+    told = _in_a_process(
+        "import pyarrow as pa\n"
+        "from paimon_core.format.arrow_conversion import with_children\n"
+        "maps = pa.array([[(1, 2)]], pa.map_(pa.int32(), pa.int32()))\n"
+        "with_children(maps, maps.type, [pa.array([None], pa.int32()), maps.items])\n"
+    )
+    assert told["error"] == "CorruptTable"
+    assert "a map has a null key" in told["text"]
 
 
 def test_types_of_an_orc_file_that_made_arrow_end_the_process(tmp_path, golden) -> None:

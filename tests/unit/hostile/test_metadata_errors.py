@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 from command_line import caretaker
+from golden_files import GOLDEN
 from lakes import Lake
 
 from paimon_core.errors import CorruptTable, InvalidArgument
@@ -83,6 +85,30 @@ def test_a_folder_in_the_place_of_a_data_file(lake: Lake) -> None:
     assert "is a folder" in refused(lake, "read", names="bucket-")
 
 
+def test_a_folder_in_the_place_of_a_file_that_expires(lake: Lake) -> None:
+    first = lake.table().snapshots.get(1)
+    path = root(lake) / "manifest" / first.base_manifest_list
+    path.unlink()
+    path.mkdir()
+    words = ("run", "expire_snapshots", "db.t", "-w", lake.warehouse, "--retain-max", "1")
+    ran = caretaker(*words, "--retain-min", "1")
+    assert ran.code in (1, 7)
+    assert f"{path} is a folder" in ran.err
+    assert not any(raw in ran.err for raw in RAW), ran.err
+
+
+def test_statistics_of_a_column_that_the_schema_does_not_have(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "2.0.0" / "schema_evolution_append" / "warehouse", tmp_path / "lake")
+    path = tmp_path / "lake" / "db.db" / "t" / "schema" / "schema-2"
+    schema = json.loads(path.read_text())
+    schema["fields"] = [f for f in schema["fields"] if f["name"] != "dec"]
+    path.write_text(json.dumps(schema))
+    ran = caretaker("files", "db.t", "-w", tmp_path / "lake")
+    assert ran.code == 7
+    assert "statistics of column 'dec'" in ran.err
+    assert str(path) in ran.err
+
+
 def test_a_folder_in_the_place_of_a_hint_is_passed_over(lake: Lake) -> None:
     hint = root(lake) / "snapshot" / "LATEST"
     hint.unlink()
@@ -131,6 +157,7 @@ DEEP = '{"a":' * 3000 + "1" + "}" * 3000
         ("baseManifestList", '"a\\u0000b"'),
         ("baseManifestList", '""'),
         ("statistics", '".."'),
+        ("commitUser", '"\\ud800"'),
     ],
 )
 @pytest.mark.parametrize("command", [("read",), ("inspect",), ("run", "expire_snapshots")])

@@ -15,7 +15,7 @@ from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.read.section import SectionReader
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
-from paimon_core.types.text import batch_to_json_rows
+from paimon_core.types.json_columns import batch_to_json_rows
 
 NAMES = [
     "aggregation",

@@ -64,7 +64,7 @@ def _by_name(files: list[dict[str, Any]]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("table", TABLES, ids=_table_id)
 def test_what_was_read_is_written_the_same(table: Path, tmp_path: Path) -> None:
-    """Including the partition statistics, computed anew from the entries."""
+    """Including the partition statistics, computed again from the entries."""
     root = str(table / "warehouse/db.db/t")
     source, target = TablePaths(root=root), TablePaths(root=str(tmp_path))
     schema = MetadataJson(IO, root).schema
@@ -106,12 +106,12 @@ def _without_file(meta: ManifestFileMeta) -> dict[str, Any]:
 
 def test_entries_are_read_the_same_by_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     """The decoder for the common layout, and the general one over dicts."""
-    from paimon_core.manifest import entry_codec
+    from paimon_core.manifest import entry_decoding
 
     files = sorted(GOLDEN.glob("*/*/warehouse/db.db/t/manifest/manifest-[0-9a-f]*-*"))
     assert len(files) > 500
     fast = [read_manifest(IO, str(f)) for f in files]
-    monkeypatch.setattr(entry_codec, "_ENTRY_LAYOUT", None)
+    monkeypatch.setattr(entry_decoding, "_ENTRY_LAYOUT", None)
     assert [read_manifest(IO, str(f)) for f in files] == fast
     assert all(isinstance(e, ManifestEntry) for entries in fast for e in entries)
 

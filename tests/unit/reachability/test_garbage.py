@@ -16,6 +16,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.reachability.files import Metadata, resolved_changelog_path
 from paimon_core.reachability.garbage import find_garbage
 from paimon_core.reachability.references import Reference, RefKind, all_references, without
+from paimon_core.scan import columns
 from paimon_core.table.open import open_table
 
 
@@ -104,6 +105,14 @@ def both_ways(table: FileStoreTable, going: list[Reference]) -> tuple[set[str], 
     return quick, needed_by(table, going) - needed_by(table, staying)
 
 
+@pytest.fixture(params=["objects", "columns"])
+def decoded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Manifests are decoded into objects if they are few, else into columns."""
+    if request.param == "columns":
+        monkeypatch.setattr(columns, "MOST_OBJECTS", 0)
+
+
+@pytest.mark.usefixtures("decoded")
 @pytest.mark.parametrize("case", CASES)
 def test_quick_is_slow(case: str, warehouse: Path) -> None:
     table = open_table(str(warehouse), "db.t")
@@ -111,11 +120,12 @@ def test_quick_is_slow(case: str, warehouse: Path) -> None:
     assert quick == slow
 
 
+@pytest.mark.usefixtures("decoded")
 def test_whatever_goes_nothing_needed_is_garbage(warehouse: Path) -> None:
     table = open_table(str(warehouse), "db.t")
     references = all_references(table)
     rng = random.Random(3)
-    for _ in range(60):
+    for _ in range(40):
         going = [r for r in references if rng.random() < rng.choice([0.1, 0.5, 0.9])]
         staying = without(references, going)
         quick = {f.path for f in find_garbage(table, going, staying, Metadata(table)).files}

@@ -11,7 +11,7 @@ from golden_files import VERSIONS, GoldenTable, golden_table, table_names
 from paimon_core.io.local import LocalFileIO
 from paimon_core.read.data_file import read_data_file
 from paimon_core.schema.key_value import kv_schema
-from paimon_core.types.text import batch_to_json_rows
+from paimon_core.types.json_columns import batch_to_json_rows
 
 TABLES = [(v, n) for v in VERSIONS for n in table_names(v)]
 

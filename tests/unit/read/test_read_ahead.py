@@ -43,7 +43,7 @@ class Sources:
         yield batch(2 * number + 1)
 
     def wait_for(self, count: int) -> None:
-        """Until so many are being read."""
+        """Wait until this many are being read."""
         deadline = time.monotonic() + 60
         while len(self.begun) < count and time.monotonic() < deadline:
             time.sleep(0.01)

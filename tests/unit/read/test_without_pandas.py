@@ -1,4 +1,4 @@
-"""Reading does not import pandas, which would cost every process about a third of a second.
+"""Reading, looking and planning do not import pandas, which would cost every process about a third of a second.
 
 pyarrow imports it at the first `pa.array` or `pa.scalar` of Python or numpy values; conditions in a
 WHERE, ORC files and times of 96 bits still do.
@@ -23,22 +23,37 @@ print(code, "pandas" in sys.modules, file=sys.stderr)
 """
 
 
+def without_pandas(*words: str) -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own, which says at its end whether pandas was imported."""
+    paths = os.pathsep.join(str(CHECKOUT / p) for p in ("", "maintenance", "plugins", "dags"))
+    return subprocess.run(
+        [sys.executable, "-c", SCRIPT, *words],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 @pytest.mark.parametrize(
     "name",
     ["dedup_write_only", "deletion_vectors", "partitions_pk_overwrite", "levels"],
 )
 def test_reading_leaves_pandas_alone(golden: Callable[[str], object], name: str) -> None:
     table = golden(name)
-    paths = os.pathsep.join(str(CHECKOUT / p) for p in ("", "maintenance", "plugins", "dags"))
-    ran = subprocess.run(
-        [sys.executable, "-c", SCRIPT, "read", "db.t", "-w", str(table.warehouse)],
-        env={**os.environ, "PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ran = without_pandas("read", "db.t", "-w", str(table.warehouse))
     assert ran.stderr.splitlines()[-1:] == ["0 False"], ran.stderr
     assert ran.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["inspect", "files", "verify", "plan compact", "plan expire_snapshots", "plan maintain"],
+)
+def test_looks_and_plans_leave_pandas_alone(golden: Callable[[str], object], words: str) -> None:
+    table = golden("dedup_write_only")
+    ran = without_pandas(*words.split(), "db.t", "-w", str(table.warehouse))
+    assert ran.stderr.splitlines()[-1:] in (["0 False"], ["3 False"]), ran.stderr
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def test_an_unknown_key_is_warned_of_and_kept(
     assert lake.table().options["snapshot.num-retaind.max"] == "5"
     (record,) = [r.getMessage() for r in caplog.records if "unknown to Paimon" in r.getMessage()]
     assert "'snapshot.num-retaind.max'" in record
-    assert "is snapshot.num-retained.max meant?" in record
+    assert "did you mean snapshot.num-retained.max?" in record
 
 
 def test_inspect_names_both(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def test_expiry_puts_back_the_target_of_a_rollback(store: SnapshotStore) -> None
                 for number in (6, 5, 4):
                     store.delete(number)
 
-    with pytest.raises(StalePlan, match="no snapshot any more; snapshots 1 to 3 were put back"):
+    with pytest.raises(StalePlan, match="no longer has a snapshot; snapshots 1 to 3 were put back"):
         remove_oldest(RolledBack(store, Side.BEGINNING), some(store, 1, 2, 3), watch)
     assert unbroken_ids(store) == [1, 2, 3]
 

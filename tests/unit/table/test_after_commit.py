@@ -13,6 +13,7 @@ from paimon_core import Catalog, Schema, Table, open_catalog
 from paimon_core.errors import CorruptTable, InvalidArgument
 from paimon_core.reachability.files import data_files
 from paimon_core.reachability.garbage import Garbage
+from paimon_core.reachability.stored_files import StoredFiles
 from paimon_core.retention import snapshots
 from paimon_core.scan.scan import scan_files
 from paimon_core.table import after_commit
@@ -84,7 +85,7 @@ def test_what_the_newest_snapshot_needs_is_never_deleted(
     table = made(catalog)
     table.append([{"k": 1}])
     entry = scan_files(table.core, table.core.latest_or_not_found())[0]
-    wrong = Garbage(tuple(data_files(table.core, entry)))
+    wrong = Garbage(StoredFiles.of(data_files(table.core, entry)))
     monkeypatch.setattr(snapshots, "find_garbage", lambda *_: wrong)
     result = table.append([{"k": 2}])
     assert result.maintained is not None

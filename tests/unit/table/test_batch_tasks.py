@@ -14,7 +14,7 @@ from paimon_core.predicate import Predicate, parse_where
 from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_core.table.batch_tasks import pack_tasks, plan_batch, read_task
 from paimon_core.table.open import open_table
-from paimon_core.types.text import batch_to_json_rows
+from paimon_core.types.json_columns import batch_to_json_rows
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 # So small that every file, or section of a merge tree, is a split.

@@ -12,8 +12,8 @@ from golden_files import GOLDEN, VERSIONS
 from paimon_core.errors import CorruptTable, InvalidArgument, UnsupportedFeature
 from paimon_core.manifest.data_file import EMPTY_ROW
 from paimon_core.types.binary_row import decode_row, encode_row, row_arity, row_codec
+from paimon_core.types.json_values import from_json_value, json_value
 from paimon_core.types.sql import field_from_json, parse_type
-from paimon_core.types.text import from_json_value, json_value
 
 
 def row(text: str, values: list[Any]) -> str:

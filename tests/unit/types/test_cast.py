@@ -18,8 +18,9 @@ from paimon_core.types.arrow import arrow_type, column_from_internal, column_to_
 from paimon_core.types.cast import can_cast, can_evolve, cast_column, parse_default
 from paimon_core.types.cast_rules import rule_for
 from paimon_core.types.data_types import DataType
+from paimon_core.types.json_columns import json_column
+from paimon_core.types.json_values import from_json_value
 from paimon_core.types.sql import parse_type, type_from_json
-from paimon_core.types.text import from_json_value, json_column
 
 RECORDED = Path(__file__).with_name("java_casts.jsonl")
 

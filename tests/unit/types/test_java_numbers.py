@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from paimon_core.types.java_numbers import double_text, float_text
+from paimon_core.types.json_columns import json_column
 from paimon_core.types.sql import parse_type
-from paimon_core.types.text import json_column
 
 
 @pytest.mark.parametrize(

@@ -13,15 +13,10 @@ import pytest
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.types.arrow import arrow_schema, column_from_internal
 from paimon_core.types.data_types import DataField, RowType
+from paimon_core.types.json_columns import batch_to_json_rows, json_column
+from paimon_core.types.json_values import from_json_value, json_value
+from paimon_core.types.partition_text import parse_partition_text, partition_text
 from paimon_core.types.sql import parse_type
-from paimon_core.types.text import (
-    batch_to_json_rows,
-    from_json_value,
-    json_column,
-    json_value,
-    parse_partition_text,
-    partition_text,
-)
 
 JSON_CASES = [
     ("BOOLEAN", True, True),

@@ -22,7 +22,7 @@ from paimon_core.options import Options
 from paimon_core.read.data_file import read_data_file
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
-from paimon_core.types.text import json_value
+from paimon_core.types.json_values import json_value
 from paimon_core.write.file_stats import FileStats
 
 TABLES = [(v, n) for v in VERSIONS for n in table_names(v)]

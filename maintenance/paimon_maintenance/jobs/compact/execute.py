@@ -1,7 +1,7 @@
 """Does what a compaction plan says: rewrites on the engine, commits on the driver.
 
 Units whose work is metadata alone never leave this process.  What is committed replaces exactly
-the files that were read.  Results that a concurrent commit has made worthless are dropped with
+the files that were read.  Results that a concurrent commit has made stale are dropped with
 their files, and the run makes a new plan for their buckets; the others are committed.
 """
 
@@ -49,7 +49,7 @@ CompactBatch = tuple[CompactUnit, ...]
 
 @dataclass(slots=True)
 class CompactedBatch:
-    """What became of a batch's units: the results of whole buckets, and what failed."""
+    """The outcome of a batch: the results of whole buckets, and the failures."""
 
     results: dict[BucketKey, CompactResult] = field(default_factory=dict)
     failed: list[tuple[BucketKey, FailedUnit]] = field(default_factory=list)

@@ -23,6 +23,7 @@ from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.job import RunContext
+from paimon_maintenance.job.made import Made
 from paimon_maintenance.job.plan import (
     Effect,
     Retained,
@@ -105,7 +106,7 @@ class CompactPlan:
             self,
             "compact",
             self.arguments,
-            units=[self._unit_json(u) for u in self.units],
+            units=Made(self.units, self._unit_json),
         )
 
     def _unit_json(self, unit: CompactUnit) -> dict[str, object]:
@@ -143,7 +144,7 @@ class CompactPlan:
             )
         yield from shortened(self.units, self._unit_line, noun="units")
         if self.goes_on:
-            yield "  then, by a plan of its own, what is due in the real buckets"
+            yield "  then, with a new plan, what is due in the real buckets"
         for kept in self.kept:
             yield f"  {kept.line()}"
 
@@ -288,7 +289,7 @@ def _replays(table: FileStoreTable, state: CompactState) -> list[CompactUnit]:
 
 
 def _kept(why: str, buckets: Sequence[Sequence[DataFileMeta]], more: tuple[int, int]) -> Retained:
-    """These buckets, and others of which only the number and the bytes are known."""
+    """These buckets, and the number and the bytes of others."""
     return Retained(
         what="buckets",
         why=why,

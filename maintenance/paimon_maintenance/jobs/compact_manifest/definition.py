@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
-from paimon_maintenance.job.arguments import Argument, Kind
+from paimon_maintenance.job import common_arguments
 from paimon_maintenance.job.job import Job, steps_of
 
-OPTIONS = Argument(
-    name="options",
-    flag="option",
-    aliases=("option",),
-    kind=Kind.OPTIONS,
-    default={},
-    help="table options for this run only: key=value; repeatable",
-    example="manifest.target-file-size=16 mb",
-)
+OPTIONS: Final = replace(common_arguments.OPTIONS, example="manifest.target-file-size=16 mb")
 
 COMPACT_MANIFEST: Final = Job(
     name="compact_manifest",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Final, cast
+from typing import Final
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import SNAPSHOT_CLEAN_EMPTY_DIRECTORIES
@@ -28,7 +28,7 @@ from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from paimon_maintenance.job.plan import Retained, retained_files
 from paimon_maintenance.job.text import counted, human_bytes
-from paimon_maintenance.rules.times import parse_older_than
+from paimon_maintenance.rules.retention import with_arguments
 from paimon_maintenance.storage.bulk import delete_paths, deleting_in
 
 Arguments = Mapping[str, object]
@@ -86,7 +86,7 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
         pin=latest_pin(table),
         work=ChangelogExpiry(
             going=tuple(going),
-            files=frozenset(garbage.files),
+            files=garbage.files,
             interrupted=interrupted,
             consumers_hold=not everything,
         ),
@@ -101,14 +101,7 @@ def _retention(table: FileStoreTable, arguments: Arguments, context: RunContext)
     """The arguments, else what the table's options say."""
     now = context.env.now_millis()
     found = changelog_retention(table.options, now_millis=now)
-    given = {"num_min": "retain_min", "num_max": "retain_max", "limit": "max_deletes"}
-    chosen = {
-        f: cast("int", arguments[a]) for f, a in given.items() if arguments.get(a) is not None
-    }
-    older_than = cast("str | None", arguments.get("older_than"))
-    if older_than is not None:
-        chosen["older_than_millis"] = parse_older_than(older_than, context.env)
-    return replace(found, **chosen)
+    return with_arguments(found, arguments, context.env)
 
 
 def recheck(table: FileStoreTable, plan: Plan) -> Plan:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
+from paimon_maintenance.job import common_arguments
 from paimon_maintenance.job.arguments import Argument, Kind
 from paimon_maintenance.job.common_arguments import OPTIONS
 from paimon_maintenance.job.job import Job, steps_of
@@ -42,15 +44,10 @@ MAX_EXPIRES = Argument(
     "(default: partition.expiration-max-num of the table)",
     example="100",
 )
-PARTITIONS = Argument(
-    name="partitions",
-    flag="partition",
-    aliases=("partition",),
-    kind=Kind.PARTITIONS,
-    default=(),
+PARTITIONS: Final = replace(
+    common_arguments.PARTITIONS,
     help="the partitions: key=value; join keys with commas, separate partitions with semicolons or "
     "repeat the option; some of the partition keys are enough",
-    example="dt=2024-01-01,hh=10",
 )
 
 _UNDO: Final = (

@@ -14,7 +14,7 @@ from paimon_core.options import PARTITION_MARK_DONE_ACTION
 from paimon_core.paths import spec_path, unescape_path_name
 from paimon_core.retention.partitions import partitions_of
 from paimon_core.retention.registered_partitions import done_spec
-from paimon_core.types.text import partition_text
+from paimon_core.types.partition_text import partition_text
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from paimon_maintenance.jobs.partitions.http_report import HttpReport

@@ -16,9 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.confined import is_inside
 from paimon_core.io.file_io import FileStat
+from paimon_core.io.file_stats import Column, FileStats, FileStatsBuilder
 from paimon_core.options import DATA_FILE_EXTERNAL_PATHS
 from paimon_core.paths import BUCKET_PREFIX, CARETAKER_DIR
 from paimon_core.reachability.known_kinds import (
@@ -34,24 +37,57 @@ from paimon_maintenance.jobs.remove_orphan_files.folder_tree import FolderTree
 from paimon_maintenance.jobs.remove_orphan_files.quarantine import QUARANTINES
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """The candidates by path, and the totals of all listed files.
+    """The candidates, and the totals of all listed files.
 
-    `data` are the candidates in bucket folders, `folder_sizes` the number of entries in each folder.
-    `unknown` are files of unknown kinds, as old as the candidates.
+    `is_unknown` marks candidates of unknown kinds, which stay, `is_data` those in bucket folders.
+    `entries` is the number of entries in each folder of `files.folders`.
     """
 
-    candidates: dict[str, FileStat] = field(default_factory=dict)
-    unknown: dict[str, FileStat] = field(default_factory=dict)
-    data: set[str] = field(default_factory=set)
-    empty_folders: list[str] = field(default_factory=list)
-    folder_sizes: dict[str, int] = field(default_factory=dict)
+    files: FileStats
+    is_unknown: Column
+    is_data: Column
+    entries: Column
+    empty_folders: Sequence[str]
     data_files: int = 0
     data_bytes: int = 0
     metadata_files: int = 0
     young: int = 0
     links: int = 0
+
+
+@dataclass(slots=True)
+class _Found:
+    """The candidates while folders are listed."""
+
+    files: FileStatsBuilder = field(default_factory=FileStatsBuilder)
+    is_unknown: bytearray = field(default_factory=bytearray)
+    is_data: bytearray = field(default_factory=bytearray)
+    entries: dict[str, int] = field(default_factory=dict)
+    empty_folders: list[str] = field(default_factory=list)
+    data_files: int = 0
+    data_bytes: int = 0
+    metadata_files: int = 0
+    young: int = 0
+    links: int = 0
+
+    def candidates(self) -> Candidates:
+        """Return what was found."""
+        files = self.files.finish()
+        entries = (self.entries.get(folder, 0) for folder in files.folders)
+        return Candidates(
+            files=files,
+            is_unknown=np.frombuffer(bytes(self.is_unknown), bool),
+            is_data=np.frombuffer(bytes(self.is_data), bool),
+            entries=np.fromiter(entries, np.int64, len(files.folders)),
+            empty_folders=self.empty_folders,
+            data_files=self.data_files,
+            data_bytes=self.data_bytes,
+            metadata_files=self.metadata_files,
+            young=self.young,
+            links=self.links,
+        )
 
 
 def find_candidates(
@@ -67,11 +103,12 @@ def find_candidates(
     With `unknown_kinds`, files of unknown kinds are candidates too, except packs of managed BLOBs,
     which data files share.  `external` are additional roots of partition and bucket folders.
     """
-    found = Candidates()
+    found = _Found()
     tree = FolderTree.of(table, context, external)
-    roots = (table.paths.data_root, *external)
+    roots = dict.fromkeys((table.paths.data_root, *external))
     temporary: list[FileStat] = []
-    folders = [f for root in roots for f in _bucket_folders(tree, root, found, temporary)]
+    below = (f for root in roots for f in _bucket_folders(tree, root, found, temporary))
+    folders = dict.fromkeys(below)  # an external path may be inside another one
     paths = table.paths
     kinds = {
         paths.manifest_dir: Folder.MANIFEST,
@@ -81,26 +118,30 @@ def find_candidates(
     metadata = _without_links(table, kinds, found)
     for folder, listed in _listed(tree, [*folders, *metadata]):
         files = [f for f in listed if not f.is_dir]
-        found.folder_sizes[folder] = len(listed)
         kind = kinds.get(folder, Folder.BUCKET)
-        _add(found, files, older_than_millis, kind, unknown_kinds=unknown_kinds)
+        if _add(found, files, older_than_millis, kind, unknown_kinds=unknown_kinds):
+            found.entries[folder] = len(listed)
         if not listed and folder.rsplit("/", 1)[1].startswith(BUCKET_PREFIX):
             found.empty_folders.append(folder)
     for files in (temporary, *_metadata_files(tree, found)):
         _add(found, files, older_than_millis)
-    return found
+    return found.candidates()
 
 
 def _add(
-    found: Candidates,
+    found: _Found,
     files: Iterable[FileStat],
     older_than_millis: int,
     folder: Folder | None = None,
     *,
     unknown_kinds: bool = False,
-) -> None:
-    """Add the files of a folder whose kinds are looked at, or (None) that are all temporary."""
+) -> bool:
+    """Add the files of a folder whose kinds are looked at, or (None) that are all temporary.
+
+    Returns whether one of them is a candidate.
+    """
     data = folder is Folder.BUCKET
+    before = len(found.is_data)
     for file in files:
         if file.is_link:
             found.links += 1
@@ -115,15 +156,14 @@ def _add(
             known = not file.name.endswith(MANAGED_BLOB_SUFFIX)
         if file.modified_millis >= older_than_millis:
             found.young += 1
-        elif not known:
-            found.unknown[file.path] = file
         else:
-            found.candidates[file.path] = file
-            if data:
-                found.data.add(file.path)
+            found.files.add(file)
+            found.is_unknown.append(not known)
+            found.is_data.append(data)
+    return len(found.is_data) > before
 
 
-def _listed(tree: FolderTree, folders: list[str]) -> Iterator[tuple[str, list[FileStat]]]:
+def _listed(tree: FolderTree, folders: list[str]) -> Iterator[tuple[str, Sequence[FileStat]]]:
     yield from zip(folders, tree.listed(folders), strict=True)
 
 
@@ -132,7 +172,7 @@ def external_roots(table: FileStoreTable) -> tuple[str, ...]:
     return tuple(p.rstrip("/") for p in table.options.value(DATA_FILE_EXTERNAL_PATHS))
 
 
-def _without_links(table: FileStoreTable, folders: Iterable[str], found: Candidates) -> list[str]:
+def _without_links(table: FileStoreTable, folders: Iterable[str], found: _Found) -> list[str]:
     """The folders that are inside the table after symbolic links are resolved."""
     boundary = table.paths.boundary
     inside = {folder: is_inside(boundary, folder) for folder in folders}
@@ -140,14 +180,14 @@ def _without_links(table: FileStoreTable, folders: Iterable[str], found: Candida
     return [folder for folder, ok in inside.items() if ok]
 
 
-def _subfolders(listed: Iterable[FileStat], found: Candidates) -> list[str]:
+def _subfolders(listed: Iterable[FileStat], found: _Found) -> list[str]:
     folders = list(listed)
     found.links += sum(f.is_link for f in folders)
     return [f.path for f in folders if not f.is_link]
 
 
 def _bucket_folders(
-    tree: FolderTree, root: str, found: Candidates, temporary: list[FileStat]
+    tree: FolderTree, root: str, found: _Found, temporary: list[FileStat]
 ) -> Iterator[str]:
     """The bucket folders below a root; records empty partition folders.
 
@@ -171,7 +211,7 @@ def _bucket_folders(
             found.empty_folders.append(folder)
 
 
-def _metadata_files(tree: FolderTree, found: Candidates) -> Iterator[list[FileStat]]:
+def _metadata_files(tree: FolderTree, found: _Found) -> Iterator[list[FileStat]]:
     """The files that interrupted writes left in the metadata folders of each branch."""
     table = tree.table
 

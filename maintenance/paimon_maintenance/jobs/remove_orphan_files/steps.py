@@ -1,4 +1,4 @@
-"""remove_orphan_files (Java: `operation/OrphanFilesClean`; DESIGN, rule 2).
+"""remove_orphan_files (Java: `operation/OrphanFilesClean`; docs/architecture.md, "Rules for deleting").
 
 Lists the candidates first and reads the references afterwards, so that files committed in between are
 referenced (apache/paimon #3074).
@@ -6,17 +6,19 @@ referenced (apache/paimon #3074).
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, cast
 
+import numpy as np
+
 from paimon_core.environment import local_clock
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.file_io import FileStat
+from paimon_core.io.file_stats import Column, FileStats
 from paimon_core.reachability.mentioned import Mentioned
+from paimon_core.reachability.name_set import NameSet
 from paimon_core.reachability.release import (
     delete_empty_folders,
     finish_interrupted,
@@ -39,6 +41,8 @@ from paimon_maintenance.storage.bulk import delete_paths
 
 LEAST_AGE_MILLIS: Final = 86_400_000
 MOST_FOLDERS: Final = 3
+DELETED_TOGETHER: Final = 100_000
+"""Number of files whose paths are in memory while they are deleted."""
 MOST_NAMED: Final = 1000
 """Maximum number of paths in the JSON of a plan."""
 
@@ -47,11 +51,11 @@ MOST_NAMED: Final = 1000
 class Orphans:
     """The files to remove, their target, and the journals of interrupted runs to finish.
 
-    `unknown` are the paths of files that stay because their kind is unknown, `folder_sizes` the
-    number of entries in each listed folder.
+    `unknown` are the paths of the first files that stay because their kind is unknown, `folder_sizes`
+    the number of entries in the folders of `files`.
     """
 
-    files: tuple[FileStat, ...] = ()
+    files: FileStats
     empty_folders: tuple[str, ...] = ()
     quarantine: bool = False
     interrupted: tuple[str, ...] = ()
@@ -81,13 +85,14 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         external,
         unknown_kinds=bool(arguments.get("unknown_kinds")),
     )
-    names = {f.name for f in (*found.candidates.values(), *found.unknown.values())}
-    mentioned = Mentioned(table, names)
+    files = found.files
+    mentioned = Mentioned(table, NameSet(files.names))
     references = mentioned.look()
-    unknown = [f for f in found.unknown.values() if f.name in mentioned.candidates]
-    unknown.sort(key=lambda f: f.path)
-    orphans = [f for f in found.candidates.values() if f.name in mentioned.candidates]
-    orphans.sort(key=lambda f: f.path)
+    left = mentioned.candidates.left(files.names)
+    unknown = files.take(np.flatnonzero(left & found.is_unknown)).by_folder()
+    is_orphan = left & ~found.is_unknown
+    orphans = files.take(np.flatnonzero(is_orphan)).by_folder()
+    used = np.flatnonzero(orphans.folder_totals()[0]).tolist()
     actions = _actions(table, orphans, found.empty_folders, quarantine=quarantine)
     # Files of interrupted runs are deleted, not quarantined.
     interrupted = () if quarantine else tuple(journals(table))
@@ -98,7 +103,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         Retained(
             what="files",
             why=f"referenced by {counted(references, 'versions')} (snapshots, tags, changelogs)",
-            count=len(found.candidates) - len(orphans) + len(found.unknown) - len(unknown),
+            count=len(files) - len(orphans) - len(unknown),
         ),
         Retained(what="files", why=f"not older than {wall_clock_text(local)}", count=found.young),
         Retained(
@@ -106,7 +111,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
             why="no reference mentions them, but a newer version of Paimon may need them; "
             "unknown_kinds removes them",
             count=len(unknown),
-            bytes=sum(f.size for f in unknown),
+            bytes=int(unknown.sizes.sum()),
         ),
         Retained(what="links", why="symbolic links are not followed", count=found.links),
     ]
@@ -115,17 +120,17 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         table=table.name,
         pin=latest_pin(table),
         work=Orphans(
-            files=tuple(orphans),
+            files=orphans,
             empty_folders=tuple(found.empty_folders),
             quarantine=quarantine,
             interrupted=interrupted,
-            unknown=tuple(f.path for f in unknown),
+            unknown=tuple(f.path for f in unknown[:MOST_NAMED]),
             mentioned=mentioned,
-            folder_sizes=found.folder_sizes,
+            folder_sizes={files.folders[i]: int(found.entries[i]) for i in used},
         ),
         actions=tuple(actions),
         kept=tuple(k for k in kept if k.count),
-        effect=_effect(found, orphans),
+        effect=_effect(found, is_orphan),
         arguments=arguments,
         details={
             "orphans": [f.path for f in orphans[:MOST_NAMED]],
@@ -134,18 +139,19 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     )
 
 
-def _effect(found: Candidates, orphans: list[FileStat]) -> Effect:
+def _effect(found: Candidates, is_orphan: Column) -> Effect:
     """The effect relative to all listed files, separately for data files and other files."""
-    data = [f for f in orphans if f.path in found.data]
+    sizes = found.files.sizes
+    data = is_orphan & found.is_data
     return Effect(
-        deleted_files=len(orphans),
-        deleted_bytes=sum(f.size for f in orphans),
+        deleted_files=int(is_orphan.sum()),
+        deleted_bytes=int(sizes[is_orphan].sum()),
         table_files=found.data_files,
         table_bytes=found.data_bytes,
         losses=(
-            Loss(LossKind.FILES, len(data), found.data_files),
-            Loss(LossKind.BYTES, sum(f.size for f in data), found.data_bytes),
-            Loss(LossKind.METADATA, len(orphans) - len(data), found.metadata_files),
+            Loss(LossKind.FILES, int(data.sum()), found.data_files),
+            Loss(LossKind.BYTES, int(sizes[data].sum()), found.data_bytes),
+            Loss(LossKind.METADATA, int((is_orphan & ~data).sum()), found.metadata_files),
         ),
     )
 
@@ -174,23 +180,22 @@ def _older_than(table: FileStoreTable, arguments: Mapping[str, object], context:
 
 
 def _actions(
-    table: FileStoreTable, orphans: list[FileStat], folders: list[str], *, quarantine: bool
+    table: FileStoreTable, orphans: FileStats, folders: Sequence[str], *, quarantine: bool
 ) -> list[Action]:
     verb = "move aside" if quarantine else "delete"
-    places: Counter[str] = Counter()
-    sizes: Counter[str] = Counter()
-    for file in orphans:
-        folder = file.path.removeprefix(f"{table.root}/").rpartition("/")[0]
-        places[folder] += 1
-        sizes[folder] += file.size
-    actions = [
-        Action(
-            f"{verb} {counted(count, 'files')} in {folder}",
-            human_bytes(sizes[folder]),
-            {"folder": folder, "files": count, "bytes": sizes[folder]},
+    counts, sizes = orphans.folder_totals()
+    places = np.flatnonzero(counts).tolist()
+    actions = []
+    for i in sorted(places, key=lambda i: (-counts[i], orphans.folders[i])):
+        folder, count, size = orphans.folders[i], int(counts[i]), int(sizes[i])
+        folder = "" if folder == table.root else folder.removeprefix(f"{table.root}/")
+        actions.append(
+            Action(
+                f"{verb} {counted(count, 'files')} in {folder}",
+                human_bytes(size),
+                {"folder": folder, "files": count, "bytes": size},
+            )
         )
-        for folder, count in places.most_common()
-    ]
     if folders:
         names = [folder.removeprefix(f"{table.root}/") for folder in folders]
         shown_folders = ", ".join(names[:MOST_FOLDERS]) + (", ..." if names[MOST_FOLDERS:] else "")
@@ -205,9 +210,9 @@ def recheck(table: FileStoreTable, plan: Plan) -> Plan:
     if work.mentioned is None:
         return plan
     work.mentioned.look()
-    left = [f for f in work.files if f.name in work.mentioned.candidates]
-    left = unchanged(table.io, left, work.folder_sizes)
-    return replace(plan, work=replace(work, files=tuple(left)))
+    files = work.files
+    left = files.take(np.flatnonzero(work.mentioned.candidates.left(files.names)))
+    return replace(plan, work=replace(work, files=unchanged(table.io, left, work.folder_sizes)))
 
 
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
@@ -228,7 +233,10 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
         details["quarantine"] = name
         word = "moved"
     else:
-        done = sum(delete_paths(table, [f.path for f in work.files], context))
+        done = 0
+        for start in range(0, len(work.files), DELETED_TOGETHER):
+            paths = [f.path for f in work.files[start : start + DELETED_TOGETHER]]
+            done += sum(delete_paths(table, paths, context))
     folders = 0
     if not work.quarantine:
         for root in (table.paths.data_root, *external_roots(table)):
@@ -238,7 +246,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
             **details,
             **({"files_of_unknown_kinds": list(work.unknown[:MOST_NAMED])} if work.unknown else {}),
             f"{word}_files": done,
-            f"{word}_bytes": sum(f.size for f in work.files),
+            f"{word}_bytes": int(work.files.sizes.sum()),
             "deleted_folders": folders,
         }
     )

@@ -6,21 +6,30 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from paimon_core.io.file_io import FileIO, FileStat, map_parallel, parent
+import numpy as np
 
+from paimon_core.io.file_io import FileIO, FileStat, map_parallel, parent
+from paimon_core.io.file_stats import FileStats
+
+_TOGETHER: Final = 10_000
 _FILES_A_PAGE: Final = 1_000
 _SECOND: Final = 1_000
 """Some stores return milliseconds in listings and seconds for a single file."""
 
 
-def unchanged(
-    io: FileIO, files: Sequence[FileStat], folder_sizes: Mapping[str, int]
-) -> list[FileStat]:
+def unchanged(io: FileIO, files: FileStats, folder_sizes: Mapping[str, int]) -> FileStats:
     """The files that exist with the time of their listing, in order.
 
     A remote folder is listed again if that takes fewer requests than one for each of its files;
     `folder_sizes` holds the number of entries of the folders.
     """
+    same: list[bool] = []
+    for start in range(0, len(files), _TOGETHER):
+        same += _are_same(io, list(files[start : start + _TOGETHER]), folder_sizes)
+    return files.take(np.flatnonzero(same))
+
+
+def _are_same(io: FileIO, files: Sequence[FileStat], folder_sizes: Mapping[str, int]) -> list[bool]:
     groups: dict[str, list[FileStat]] = defaultdict(list)
     for file in files:
         groups[parent(file.path)].append(file)
@@ -47,5 +56,4 @@ def unchanged(
             return found // _SECOND == file.modified_millis // _SECOND
         return found == file.modified_millis
 
-    same = map_parallel(io, is_same, files)
-    return [file for file, keep in zip(files, same, strict=True) if keep]
+    return map_parallel(io, is_same, files)

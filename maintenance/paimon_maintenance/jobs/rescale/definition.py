@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Final
+
+from paimon_maintenance.job import common_arguments
 from paimon_maintenance.job.arguments import Argument, Kind
 from paimon_maintenance.job.common_arguments import PARALLELISM, WHERE
 from paimon_maintenance.job.job import Job, steps_of
@@ -20,16 +24,11 @@ TARGET_BYTES = Argument(
     "holds about this much; not with bucket_num",
     example="500 mb",
 )
-PARTITIONS = Argument(
-    name="partitions",
-    flag="partition",
-    aliases=("partition",),
-    kind=Kind.PARTITIONS,
-    default=(),
+PARTITIONS: Final = replace(
+    common_arguments.PARTITIONS,
     help="rescale only these partitions: key=value, several keys joined by commas (and); repeat the "
     "option or join by semicolons (or); some of the partition keys are enough; not with where. "
     "Writers are refused in the other partitions, readers are not",
-    example="dt=2024-01-01,hh=10",
 )
 RESTORE = Argument(
     name="restore",

@@ -23,6 +23,7 @@ from paimon_core.rescale.unit import RescaleUnit, rescale_units
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.exact_commit import check_changelog_complete
 from paimon_maintenance.job.job import RunContext
+from paimon_maintenance.job.made import Made
 from paimon_maintenance.job.plan import (
     Effect,
     Retained,
@@ -125,19 +126,19 @@ class RescalePlan:
             buckets=self.buckets,
             sets_option=self.sets_option,
             safety_tag=None if self.safety is None else self.safety.name,
-            partitions=[
-                {
-                    "partition": p.name,
-                    "buckets": list(p.totals),
-                    "files": len(p.entries),
-                    "bytes": p.bytes,
-                    "rows": p.rows,
-                    "units": len(self.units(p)),
-                }
-                for p in self.partitions
-            ],
+            partitions=Made(self.partitions, self._partition_json),
             state=list(self.state),
         )
+
+    def _partition_json(self, partition: PartitionLayout) -> dict[str, object]:
+        return {
+            "partition": partition.name,
+            "buckets": list(partition.totals),
+            "files": len(partition.entries),
+            "bytes": partition.bytes,
+            "rows": partition.rows,
+            "units": len(self.units(partition)),
+        }
 
     def lines(self) -> Iterator[str]:
         """The plan for people."""
@@ -188,7 +189,7 @@ def plan(
     chosen = [p for p in state.partitions if p.row in state.chosen]
     if not chosen and (arguments["partitions"] or arguments["where"]):
         raise InvalidArgument(
-            f"no partition of table {table.name} that holds files is meant", table=table.name
+            f"no partition of table {table.name} with files is selected", table=table.name
         )
     first = context.first_plan
     if isinstance(first, RescalePlan):
@@ -291,7 +292,7 @@ def wanted_buckets(
 def _restored(table: FileStoreTable, state: RescaleState) -> int:
     """The number before the last change; the present one if that change itself went back.
 
-    So an interrupted run goes on when it is started again, and one that is done is not undone.
+    So a second run continues an interrupted one and does not undo a finished one.
     """
     numbers: list[int] = []  # the present one last; a rescale can restore the others
     back = False

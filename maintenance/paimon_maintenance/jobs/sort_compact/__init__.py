@@ -1,1 +1,3 @@
-"""Like rows brought together (Paimon's procedure `compact` with `order_strategy`)."""
+"""Sorts rows, so that similar rows are in the same files (Paimon's procedure `compact` with
+`order_strategy`).
+"""

@@ -14,6 +14,7 @@ from paimon_core.errors import (
 )
 from paimon_core.features import check_taggable
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.iceberg.tags import synchronise_tags
 from paimon_core.options import TAG_AUTOMATIC_CREATION, TAG_DEFAULT_TIME_RETAINED, TAG_TO_PARTITION
 from paimon_core.reachability.files import Metadata
 from paimon_core.reachability.keep import check_kept, create_kept
@@ -211,7 +212,9 @@ def apply_replace(
             _point_back(table, old)
             raise
 
+    synchronise_tags(table, without=() if old is None else (new.name,))
     removed = free_tags(table, going, deleting_in(context), change)
+    synchronise_tags(table)
     details.update(removed.to_json())
     return Committed(details=details)
 
@@ -260,6 +263,7 @@ def apply_rename(
     else:
         table.tags.rename(name, target)
     _move_partition(table, name, target)
+    synchronise_tags(table)
     return Committed(details={"tag": plan.work[1]})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from paimon_maintenance.job import common_arguments
 from paimon_maintenance.job.arguments import Argument, Kind
 from paimon_maintenance.job.job import Job, steps_of
 
@@ -65,15 +66,7 @@ WHEN_IDLE = Argument(
     help="what to do if a tag is due but there is no new commit: none (as in Java), or latest to tag "
     "the newest snapshot with the due name, unless it already has an automatic tag",
 )
-OPTIONS = Argument(
-    name="options",
-    flag="option",
-    aliases=("option",),
-    kind=Kind.OPTIONS,
-    default={},
-    help="table options for this run only: key=value; repeatable",
-    example="tag.automatic-creation=process-time",
-)
+OPTIONS: Final = replace(common_arguments.OPTIONS, example="tag.automatic-creation=process-time")
 
 _FREES: Final = (
     "Deletes the tag and, if its snapshot has expired, the files that only the tag needs."

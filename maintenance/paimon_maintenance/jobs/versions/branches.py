@@ -10,29 +10,32 @@ from typing import Final, cast
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import MAIN_BRANCH
-from paimon_core.reachability.files import Metadata, StoredFile
+from paimon_core.reachability.files import Metadata
 from paimon_core.reachability.garbage import find_garbage
 from paimon_core.reachability.references import Reference, on_branch, references_of, without
 from paimon_core.reachability.release import finish_interrupted, journals, release
+from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
 from paimon_core.refs.branches import check_branch_name
 from paimon_core.refs.tags import Tag
 from paimon_core.retention.registered_partitions import synchronise_partitions
 from paimon_core.table.fallback import FALLBACK_BRANCH, PRIMARY_BRANCH
+from paimon_maintenance.job.arguments import Argument
 from paimon_maintenance.job.effects import expiry_effect
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from paimon_maintenance.job.plan import Loss, LossKind, Retained, retained_files
 from paimon_maintenance.job.text import counted, human_bytes
+from paimon_maintenance.jobs.versions.definition import BRANCH, BRANCHES, FROM_BRANCH, NEW_NAME
 from paimon_maintenance.jobs.versions.reference_text import describe_references
 from paimon_maintenance.storage.bulk import delete_paths
 
 Arguments = Mapping[str, object]
 
 
-def _name(arguments: Arguments, argument: str) -> str:
-    name = cast("str | None", arguments.get(argument))
+def _name(arguments: Arguments, argument: Argument) -> str:
+    name = cast("str | None", arguments.get(argument.name))
     if not name:
-        raise InvalidArgument(f"argument {argument} is required")
+        raise InvalidArgument(f"argument {argument.option} is required")
     return name
 
 
@@ -48,7 +51,7 @@ def make_create(
     table: FileStoreTable, arguments: Arguments, _: RunContext
 ) -> MetadataPlan[NewBranch]:
     """The branch, and the tag that it starts from."""
-    name = _name(arguments, "branch_name")
+    name = _name(arguments, BRANCH)
     tag = cast("str | None", arguments.get("tag"))
     source: Tag | None = None
     kept: list[Retained] = []
@@ -99,7 +102,7 @@ def make_rename(
     table: FileStoreTable, arguments: Arguments, _: RunContext
 ) -> MetadataPlan[tuple[str, str]]:
     """The old and the new name."""
-    name, target = _name(arguments, "branch_name"), _name(arguments, "target_branch")
+    name, target = _name(arguments, FROM_BRANCH), _name(arguments, NEW_NAME)
     _check_exists(table, name)
     check_branch_name(target)
     if table.branches.exists(target):
@@ -137,7 +140,7 @@ class BranchDeletion:
 
     names: tuple[str, ...] = ()
     going: tuple[Reference, ...] = ()
-    files: frozenset[StoredFile] = field(default=frozenset(), repr=False)
+    files: StoredFiles = field(default=NO_FILES, repr=False)
     interrupted: tuple[str, ...] = ()
     without_schema: tuple[str, ...] = ()
 
@@ -151,7 +154,7 @@ def make_delete(
     """
     wanted = dict.fromkeys(cast("Sequence[str]", arguments.get("branch_name") or ()))
     if not wanted:
-        raise InvalidArgument("argument branch_name is required")
+        raise InvalidArgument(f"argument {BRANCHES.option} is required")
     interrupted = tuple(journals(table))
     # An interrupted run may have deleted a branch, but not all of its files.
     there = set(table.branches.names()) if interrupted else None
@@ -186,7 +189,7 @@ def make_delete(
         work=BranchDeletion(
             names=tuple(whole),
             going=tuple(going),
-            files=frozenset(garbage.files),
+            files=garbage.files,
             interrupted=interrupted,
             without_schema=tuple(broken),
         ),

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, cast
 
+from paimon_core.commit.iceberg_publish import republish
 from paimon_core.errors import InvalidArgument, NotFound, StalePlan
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import MAIN_BRANCH
-from paimon_core.reachability.files import Metadata, StoredFile
+from paimon_core.reachability.files import Metadata
 from paimon_core.reachability.garbage import find_garbage
 from paimon_core.reachability.lost_changelogs import drop_lost_changelogs
 from paimon_core.reachability.references import (
@@ -31,6 +32,7 @@ from paimon_core.reachability.release import (
     read_journals,
     release,
 )
+from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
 from paimon_core.refs.tags import Tag
 from paimon_core.retention.registered_partitions import synchronise_partitions
 from paimon_core.scan.scan import scan_files
@@ -68,7 +70,7 @@ class FastForward:
     coming: tuple[Reference, ...]
     latest: Snapshot | None
     safety: Tag | None = None
-    files: frozenset[StoredFile] = field(default=frozenset(), repr=False)
+    files: StoredFiles = field(default=NO_FILES, repr=False)
     interrupted: tuple[str, ...] = ()
 
 
@@ -143,7 +145,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
             coming=tuple(coming),
             latest=latest,
             safety=safety,
-            files=frozenset(garbage.files),
+            files=garbage.files,
             interrupted=interrupted,
         ),
         actions=tuple(actions),
@@ -270,6 +272,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     )
     unbroken_ids(table.snapshots)
     synchronise_partitions(table)
+    republish(table, context.env)
     return Committed(details={**details, **removed.to_json()})
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, cast
 
+from paimon_core.commit.iceberg_publish import republish
 from paimon_core.errors import InvalidArgument, NotFound, StalePlan
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import SNAPSHOT_CLEAN_EMPTY_DIRECTORIES
-from paimon_core.reachability.files import Metadata, StoredFile
+from paimon_core.reachability.files import Metadata
 from paimon_core.reachability.garbage import find_garbage
 from paimon_core.reachability.references import (
     Reference,
@@ -25,6 +26,7 @@ from paimon_core.reachability.release import (
     read_journals,
     release,
 )
+from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
 from paimon_core.refs.tags import Tag
 from paimon_core.retention.registered_partitions import synchronise_partitions
 from paimon_core.scan.scan import scan_files
@@ -63,7 +65,7 @@ class Rollback:
     source: Reference
     latest: Snapshot
     going: tuple[Reference, ...]
-    files: frozenset[StoredFile] = field(default=frozenset(), repr=False)
+    files: StoredFiles = field(default=NO_FILES, repr=False)
     safety: Tag | None = None
     interrupted: tuple[str, ...] = ()
 
@@ -139,7 +141,7 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
             source=source,
             latest=latest,
             going=tuple(going),
-            files=frozenset(garbage.files),
+            files=garbage.files,
             safety=safety,
             interrupted=interrupted,
         ),
@@ -230,6 +232,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     )
     unbroken_ids(table.snapshots)
     synchronise_partitions(table)
+    republish(table, context.env)
     return Committed(details={**details, **removed.to_json()})
 
 

@@ -1,4 +1,4 @@
-"""A driver ends with its supervisor: real processes, of which one or the other is killed."""
+"""A driver ends with its supervisor: real processes, one of which is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs whose process was killed: the next plan or run finds on the table what became of them."""
+"""Runs whose process was killed: the next plan or run finds their outcome in the table."""
 
 from __future__ import annotations
 

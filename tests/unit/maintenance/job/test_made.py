@@ -7,7 +7,7 @@ import json
 import pytest
 
 from paimon_maintenance.job import made
-from paimon_maintenance.job.made import Made, json_parts
+from paimon_maintenance.job.made import Made, json_parts, plain
 
 
 def test_items_are_made_when_somebody_looks() -> None:
@@ -36,3 +36,13 @@ def test_json_is_that_of_lists(
     same = {"a": 1, "tables": [{"list": list(items), "empty": []}, {"none": {}}], "path": [*items]}
     text = "".join(json_parts(value, indent=indent))
     assert text == json.dumps(same, ensure_ascii=False, indent=indent)
+
+
+def test_plain_objects_hold_ordinary_lists() -> None:
+    items = Made(range(2), lambda n: {"inner": Made(range(n), str)})
+    value = plain({"a": {"b": [items, 1]}, "c": "text", "d": [2]})
+    assert json.loads(json.dumps(value)) == {
+        "a": {"b": [[{"inner": []}, {"inner": ["0"]}], 1]},
+        "c": "text",
+        "d": [2],
+    }

@@ -12,6 +12,7 @@ from lakes import Lake
 
 from paimon_core.errors import GuardTripped
 from paimon_core.reachability.garbage import Garbage
+from paimon_core.reachability.stored_files import StoredFiles
 from paimon_core.scan.scan import scan_files
 from paimon_maintenance.job.guards import FREE, Guards
 from paimon_maintenance.job.plan import Loss, LossKind
@@ -249,7 +250,7 @@ def test_what_the_newest_snapshot_needs_is_never_deleted(
 
     table = lake.table()
     entry = scan_files(table, table.latest_or_not_found())[0]
-    wrong = Garbage(tuple(data_files(table, entry)))
+    wrong = Garbage(StoredFiles.of(data_files(table, entry)))
     monkeypatch.setattr(snapshots, "find_garbage", lambda *_: wrong)
     arguments: dict[str, object] = {"retain_max": 1, "retain_min": 1}
     if job == "maintain":

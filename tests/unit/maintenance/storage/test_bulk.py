@@ -43,7 +43,7 @@ def test_units_of_an_engine_do_what_this_process_does(
     table = open_table(str(lake.warehouse), "db.t")
     folders = sorted(map(str, Path(lake.table().root).rglob("bucket-*")))
     folders.insert(1, f"{table.root}/not-there")
-    here = list_folders(table, folders, context)
+    here = list(list_folders(table, folders, context))
     assert here[1] == []
     paths = [f.path for listed in here for f in listed]
     assert len(paths) > 5

@@ -41,7 +41,7 @@ def _clock(ahead: int) -> int:
 
 @pytest.fixture
 def set_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Makes this machine's clock wrong for every command: so many milliseconds ahead."""
+    """Makes this machine's clock wrong for every command: this many milliseconds ahead."""
 
     def set_ahead(ahead: int) -> None:
         wrong = partial(system_environment, clock=partial(_clock, ahead))
@@ -191,7 +191,7 @@ def test_what_a_killed_probe_leaves_is_an_orphan(lake: Lake) -> None:
     (left,) = (Path(table.root) / "caretaker").iterdir()
     context: Any = None  # so few folders are listed here, not on an engine
     tomorrow = _clock(DAY)
-    assert str(left) in find_candidates(table, tomorrow, context).candidates
+    assert str(left) in {f.path for f in find_candidates(table, tomorrow, context).files}
 
 
 @dataclass(frozen=True, slots=True)

@@ -396,7 +396,7 @@ def test_a_branch_without_schema_is_found(lake):
     assert [f.problem for f in found.findings] == [Problem.MISSING_SCHEMA]
     assert "delete_branch" in found.findings[0].message
     assert found.findings[0].branch == "torn"
-    assert found.checked["snapshots"] > 1, "main is looked at all the same"
+    assert found.checked["snapshots"] > 1, "main is still checked"
     where = ("db.t", "-w", lake.warehouse)
     assert caretaker("run", "repair", *where).code == 3
     assert caretaker("run", "delete_branch", *where, "--name", "torn").code == 0

@@ -1,4 +1,4 @@
-"""Compaction of append tables with deletion vectors: deleted rows go for good, others never."""
+"""Compaction of append tables with deletion vectors: deleted rows are removed, other rows stay."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_buckets_of_append_tables(lake: Lake, strategy: str) -> None:
 def test_rows_deleted_meanwhile_stay_deleted(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, bucket: str
 ) -> None:
-    """The first attempt would bring them back: it conflicts, and the bucket is planned anew."""
+    """The first attempt would bring them back: it conflicts, and the bucket is planned again."""
     options = {"bucket": bucket, "write-only": "true", "deletion-vectors.enabled": "true"}
     if bucket == "1":
         options["bucket-key"] = "k"

@@ -144,9 +144,9 @@ def test_rows_stay_and_queries_read_less(plane: Plane, strategy: str, engine: Lo
     assert_whole(plane.warehouse)
     shares = {}
     for column in ("x", "y"):
-        bought: Any = report.details[f"range_query_on_{column}"]
-        assert bought["before"]["files"] > 0.9 * bought["before"]["total_files"]
-        shares[column] = bought["after"]["files"] / bought["after"]["total_files"]
+        cost: Any = report.details[f"range_query_on_{column}"]
+        assert cost["before"]["files"] > 0.9 * cost["before"]["total_files"]
+        shares[column] = cost["after"]["files"] / cost["after"]["total_files"]
     if strategy == "order":
         assert shares["x"] < 0.45
         assert shares["y"] > 0.8
@@ -155,13 +155,13 @@ def test_rows_stay_and_queries_read_less(plane: Plane, strategy: str, engine: Lo
         assert shares["y"] < 0.7
 
 
-def test_what_was_bought_is_told_of_all_batches(plane: Plane) -> None:
+def test_the_query_cost_covers_all_batches(plane: Plane) -> None:
     report = sort(plane, order_by=["x"], order_strategy="order", batch_bytes="1 kb")
     assert report.error is None, report.error
     assert len(report.snapshots) > 1
-    bought: Any = report.details["range_query_on_x"]
-    assert bought["before"]["total_files"] == report.before.files
-    assert bought["after"]["total_bytes"] == report.after.bytes
+    cost: Any = report.details["range_query_on_x"]
+    assert cost["before"]["total_files"] == report.before.files
+    assert cost["after"]["total_bytes"] == report.after.bytes
 
 
 @pytest.mark.parametrize("memory", [None, 100_000])

@@ -87,11 +87,11 @@ def test_like_rows_share_a_bucket(lake: Lake) -> None:
     assert report.error is None, report.error
     assert len(report.snapshots) == 2
     # Before, each bucket has several runs: one file that may hold the value, and all are merged.
-    bought: Any = report.details["range_query_on_v"]
-    assert bought["before"]["total_files"] == report.before.files
-    assert bought["before"]["files"] > 0.7 * report.before.files
-    assert bought["after"]["total_files"] == report.after.files == 6
-    assert bought["after"]["files"] < 3
+    cost: Any = report.details["range_query_on_v"]
+    assert cost["before"]["total_files"] == report.before.files
+    assert cost["before"]["files"] > 0.7 * report.before.files
+    assert cost["after"]["total_files"] == report.after.files == 6
+    assert cost["after"]["files"] < 3
     assert rows(lake) == before
     found = buckets(lake)
     for day in ("dt=day0", "dt=day1"):

@@ -1,0 +1,40 @@
+"""Tags in a table's Iceberg metadata (Java: `IcebergCommitCallback.notifyCreation`)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from dataclasses import replace
+
+from paimon_core.errors import PaimonError
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.iceberg.store import iceberg_store
+
+log = logging.getLogger(__name__)
+
+
+def synchronise_tags(table: FileStoreTable, *, without: Collection[str] = ()) -> None:
+    """Replace the newest version by one with the table's tags, except those in `without`.
+
+    Only tags of snapshots that the metadata has can be in it.  A failure is logged, because the
+    next commit writes all tags.
+    """
+    store = iceberg_store(table, str)
+    if store is None:
+        return
+    try:
+        latest = table.snapshots.latest()
+        metadata = None if latest is None else store.metadata(latest.id)
+        if metadata is None:
+            return
+        known = {s.id for s in metadata.snapshots}
+        found = ((t.name, t.snapshot.id) for t in table.tags.all())
+        tags = {name: number for name, number in found if number in known and name not in without}
+        if tags != metadata.tags:
+            store.write_metadata(replace(metadata, tags=tags))
+    except (PaimonError, OSError) as e:
+        log.warning(
+            "table=%s the tags in the Iceberg metadata are old, the next commit writes them: %s",
+            table.name,
+            e,
+        )

@@ -1,0 +1,140 @@
+"""SHOW, DESCRIBE, CREATE and DROP FUNCTION.
+
+The database `sys` has Paimon's own functions, the Spark session temporary ones, REST catalogs those
+in SQL (`catalog_functions`).
+"""
+
+from __future__ import annotations
+
+from paimon_core.catalog.rest_functions import Function
+from paimon_core.errors import UnsupportedFeature
+from paimon_spark.sql.catalog_functions import (
+    create_sql_function,
+    describe_catalog_function,
+    functions_of,
+)
+from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.queries import collected
+from paimon_spark.sql.result import NOTHING, Result
+from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession
+from paimon_spark.sql.show import matches
+from paimon_spark.sql.sys_functions import FUNCTIONS, PREFIX
+from paimon_spark.sql.tokens import Words
+
+
+def show_functions(session: SqlSession, words: Words, scope: str) -> Result:
+    """SHOW [USER | SYSTEM | ALL] FUNCTIONS [IN database] [LIKE] 'pattern', after FUNCTIONS."""
+    kept = functions_of(session, session.current_catalog)
+    if kept is not None and words.word() not in ("IN", "FROM"):
+        catalog, database = session.current_catalog, session.database
+    elif not words.eat_any("IN", "FROM"):
+        found = _by_spark(session, f"SHOW {scope} FUNCTIONS {words.rest()}")
+        return Result(found.columns, [r for r in found.rows if not str(r[0]).startswith(PREFIX)])
+    else:
+        catalog, database = session.database_name(words.name())
+        kept = functions_of(session, catalog)
+    words.eat("LIKE")
+    pattern = words.string() if words.is_string() else None
+    words.end()
+    session.need_database(catalog, database)
+    names: list[str] = []
+    if scope != "SYSTEM" and database == SYSTEM_DATABASE:
+        names += [f"{catalog}.{database}.{n}" for n in FUNCTIONS if matches(pattern, n)]
+    elif scope != "SYSTEM" and kept is not None:
+        found_names = kept.names(database)
+        names += [f"{catalog}.{database}.{n}" for n in found_names if matches(pattern, n)]
+    if scope != "USER":
+        builtin = session.spark.sql("SHOW SYSTEM FUNCTIONS").collect()
+        names += [str(row[0]) for row in builtin if matches(pattern, str(row[0]))]
+    return Result(("function",), [[name] for name in sorted(names)])
+
+
+def describe_function(session: SqlSession, words: Words) -> Result:
+    """DESCRIBE FUNCTION [EXTENDED] name, after FUNCTION."""
+    extended = "EXTENDED " if words.eat("EXTENDED") else ""
+    at = words.at
+    parts = [words.string()] if words.is_string() else _parts(words)
+    if len(parts) > 1 and parts[-2].lower() == SYSTEM_DATABASE:
+        if parts[-1].lower() not in FUNCTIONS:
+            raise AnalysisError(
+                f"[ROUTINE_NOT_FOUND] The routine {'.'.join(parts)} cannot be found"
+            )
+        raise _no_ability(session, "functions")
+    function = _find(session, parts)
+    if function is not None:
+        return describe_catalog_function(function, extended=bool(extended))
+    words.at = at
+    return _by_spark(session, f"DESCRIBE FUNCTION {extended}{words.rest()}")
+
+
+def create_function(session: SqlSession, words: Words, *, replace: bool) -> Result:
+    """CREATE [OR REPLACE] [TEMPORARY] FUNCTION, from TEMPORARY or FUNCTION on.
+
+    Temporary functions are Spark's.  UnsupportedFeature for those in files: there is no class path;
+    AnalysisError for functions of a catalog, as Spark with a catalog that keeps none.
+    """
+    text = words.text[words.tokens[words.at].start :]
+    temporary = words.eat_any("TEMPORARY", "TEMP")
+    words.need("FUNCTION")
+    if_not_exists = words.eat("IF", "NOT", "EXISTS")
+    parts = _parts(words)
+    name = ".".join(parts)
+    if words.eat("AS") and words.is_string():
+        raise UnsupportedFeature(
+            "functions in jars",
+            f"function {name}: functions in jars are not supported",
+            next_step="define it with RETURN, or register it in Python with spark.udf.register",
+        )
+    if not temporary:
+        place = session.table_name(parts)
+        kept = functions_of(session, place.catalog)
+        if kept is None:
+            raise _no_ability(session, "CREATE FUNCTION")
+        return create_sql_function(kept, place, words, replace=replace, if_not_exists=if_not_exists)
+    start = "CREATE OR REPLACE " if replace else "CREATE "
+    return _by_spark(session, start + text)
+
+
+def drop_function(session: SqlSession, words: Words) -> Result:
+    """DROP [TEMPORARY] FUNCTION [IF EXISTS] name, from TEMPORARY or FUNCTION on."""
+    at, temporary = words.at, words.eat_any("TEMPORARY", "TEMP")
+    words.need("FUNCTION")
+    words.eat("IF", "EXISTS")
+    parts = _parts(words)
+    function = None if temporary else _find(session, parts)
+    if function is not None:
+        name = session.table_name(parts)
+        kept = functions_of(session, name.catalog)
+        if kept is not None:
+            kept.drop(name.identifier)
+        return NOTHING
+    words.at = at
+    return _by_spark(session, f"DROP {words.rest()}")
+
+
+def _find(session: SqlSession, parts: list[str]) -> Function | None:
+    """The function of a catalog, None if there is none of this name."""
+    if len(parts) > 3 or not parts[-1].replace("_", "a").isalnum():
+        return None
+    name = session.table_name(parts)
+    kept = functions_of(session, name.catalog)
+    return None if kept is None else kept.find(name.identifier)
+
+
+def _parts(words: Words) -> list[str]:
+    """A name, or an operator such as `!=`."""
+    if words.word()[:1].isalnum() or words.word()[:1] in ("_", ""):
+        return words.name()
+    return [words.rest()]
+
+
+def _no_ability(session: SqlSession, what: str) -> AnalysisError:
+    return AnalysisError(
+        f"[UNSUPPORTED_FEATURE.CATALOG_OPERATION] Catalog `{session.current_catalog}` does not "
+        f"support {what}",
+        next_step="create a TEMPORARY function",
+    )
+
+
+def _by_spark(session: SqlSession, text: str) -> Result:
+    return collected(session.spark.sql(text))

@@ -1,0 +1,104 @@
+"""The task that maintains commits: compacts just the partitions that they changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowException, AirflowSkipException
+
+from paimon_airflow.commits import on_commit
+from paimon_airflow.tasks import assets
+from paimon_airflow.tasks.job_task import JobTask, without_retry
+from paimon_airflow.tasks.report_text import count_text, failure_text, ordered, report_text
+from paimon_airflow.tasks.results import TableResult
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from paimon_maintenance.schedule.on_commit import Maintained
+
+
+class MaintainCommits(JobTask):
+    """Maintains all commits since the last run, until no commit arrives for `linger_seconds`.
+
+    In a run with a partition key (`paimon_airflow.tasks.assets`) it compacts that partition of the tables
+    whose asset events started the run.  Several of these tasks may run at once: each table is claimed
+    by one of them.
+    """
+
+    template_fields = (*JobTask.template_fields, "report")
+    overwrite_rtif_after_execution = True
+    ui_color = "#e4f7ee"
+
+    def __init__(
+        self,
+        *,
+        linger_seconds: float = 45.0,
+        longest_seconds: float = 900.0,
+        poll_seconds: float = 1.0,
+        lake: str = assets.LAKE,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(job="compact", **kwargs)
+        self.linger_seconds = linger_seconds
+        self.longest_seconds = longest_seconds
+        self.poll_seconds = poll_seconds
+        self.lake = lake
+        self.report = ""
+
+    def execute(self, context: Context) -> str:
+        """The number of tables by outcome."""
+        request = self.request(context)
+        ti = context["ti"]
+        holder = f"{ti.dag_id} {ti.run_id} {ti.try_number} {os.getpid()}"[-64:]
+        with without_retry():
+            runs = on_commit.runs_of(request, holder)
+        key = context["dag_run"].partition_key
+        if key:
+            with without_retry():
+                partition = assets.partition_of(key)
+            tables = self._tables_of_events(context)
+            found = {t: runs.maintain(t, partition) for t in tables}
+            for one in found.values():
+                self._log(one)
+        else:
+            found = on_commit.maintain_until_quiet(
+                request,
+                runs,
+                linger_seconds=self.linger_seconds,
+                longest_seconds=self.longest_seconds,
+                poll_seconds=self.poll_seconds,
+                on_result=self._log,
+            )
+        return self._end(context, found, request.warehouse)
+
+    def _tables_of_events(self, context: Context) -> list[str]:
+        names = {asset.name for asset in context["triggering_asset_events"]}
+        found = {assets.table_of(name, lake=self.lake) for name in names}
+        return sorted(table for table in found if table is not None)
+
+    def _log(self, one: Maintained) -> None:
+        from paimon_maintenance.schedule.on_commit import lines_of  # noqa: PLC0415 - when a task runs
+
+        for line in lines_of([one]):
+            self.log.info("%s", line)
+
+    def _end(self, context: Context, found: Mapping[str, Maintained], warehouse: str) -> str:
+        results: list[TableResult] = ordered(on_commit.result_of(one) for one in found.values())
+        self.report = report_text(results) if results else "no commit to maintain"
+        assets.emit(
+            context,
+            results,
+            job=self.job,
+            warehouse=warehouse,
+            partitions={t: one.partitions or () for t, one in found.items()},
+        )
+        failures = [r for r in results if r.outcome == "failed"]
+        if failures:
+            # No retry of the task: the position of the table stays, and the next run tries again.
+            raise AirflowException(failure_text(failures))
+        if not any(r.outcome == "done" for r in results):
+            raise AirflowSkipException(self.report.splitlines()[0])
+        return count_text(results)

@@ -1,0 +1,160 @@
+"""The task that runs one round of the scheduler, and hands over what it proposes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
+
+from paimon_airflow.runs import jobs
+from paimon_airflow.tasks.assets import MAINTAINED, emit
+from paimon_airflow.tasks.from_reports import from_report
+from paimon_airflow.tasks.job_task import JobTask, without_retry
+from paimon_airflow.tasks.report_text import failure_text
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from paimon_airflow.tasks.job_request import JobRequest
+    from paimon_maintenance.engines.spark import SparkEngine
+    from paimon_maintenance.schedule.round import Round
+
+RESCALE_DAG = "caretaker_rescale"
+
+
+class RunScheduler(JobTask):
+    """Measures the tables that changed, decides, and runs what is worth its cost (docs/scheduling.md).
+
+    Returns the proposals, each as arguments of a TriggerDagRunOperator.  Small plans run in the
+    worker, others on the master of `spark_connection`; without that connection all run in the worker.
+    """
+
+    ui_color = "#e8eaf6"
+
+    def __init__(self, *, spark_connection: str = "spark_default", **kwargs: Any) -> None:
+        super().__init__(job="compact", outlets=[MAINTAINED], **kwargs)
+        self.spark_connection = spark_connection
+
+    def execute(self, context: Context) -> list[dict[str, object]]:
+        """One round; fails if a job of it failed."""
+        from paimon_maintenance.engines.gate import Gate, usable_cores  # noqa: PLC0415
+        from paimon_maintenance.engines.lifeline import ends_with_parent  # noqa: PLC0415
+        from paimon_maintenance.engines.local import LocalEngine  # noqa: PLC0415
+
+        request = self.request(context)
+        with without_retry():
+            tables = jobs.list_tables(request)
+        spark = self._spark()
+        services = replace(
+            request.services(),
+            engine=LocalEngine(gate=Gate(usable_cores())),
+            spark=spark,
+            check_supervised=ends_with_parent(),
+        )
+        if services.history is None:
+            message = (
+                "the scheduler needs the history, which is disabled (CARETAKER_HISTORY_URL=none)"
+            )
+            raise AirflowFailException(message)
+        try:
+            found = self._round(request, tables, services)
+        finally:
+            if spark is not None:
+                spark.close()
+        return self._end(context, request, found)
+
+    def _round(self, request: JobRequest, tables: list[str], services: Any) -> Round:
+        from paimon_maintenance.history.need_store import NeedStore  # noqa: PLC0415 - when a task runs
+        from paimon_maintenance.policy.model import Policy  # noqa: PLC0415
+        from paimon_maintenance.schedule.round import run_round  # noqa: PLC0415
+        from paimon_maintenance.schedule.scope import Scope  # noqa: PLC0415
+
+        scope = Scope(
+            warehouse=request.warehouse,
+            tables=tuple(tables),
+            branch=request.branch,
+            storage=request.storage,
+            engine=request.engine,
+            default_engine=request.default_engine,
+        )
+        store = NeedStore(services.history, request.warehouse, request.branch or "main")
+        return run_round(
+            scope,
+            request.policy or Policy(file=""),
+            services,
+            store,
+            on_result=lambda r: self.log.info(
+                "%s %s: %s, %.1f s, predicted %.1f s",
+                r.decision.table,
+                r.decision.job,
+                r.report.status,
+                r.seconds,
+                r.decision.seconds,
+            ),
+        )
+
+    def _spark(self) -> SparkEngine | None:
+        from airflow.sdk import BaseHook  # noqa: PLC0415 - only when a task runs
+
+        from paimon_maintenance.engines.spark import SparkEngine  # noqa: PLC0415
+
+        try:
+            host = BaseHook.get_connection(self.spark_connection).host
+        except AirflowNotFoundException:
+            self.log.info("no connection %r: everything runs in the worker", self.spark_connection)
+            return None
+        return SparkEngine(master=host or "local[*]")
+
+    def _end(self, context: Context, request: JobRequest, found: Round) -> list[dict[str, object]]:
+        for decision in found.decisions:
+            if decision.action != "no":
+                self.log.info(
+                    "%s %s %s: %s", decision.action, decision.table, decision.job, decision.reason
+                )
+        results = [from_report(r.report.to_json()) for r in found.results]
+        emit(context, results, job="schedule", warehouse=request.warehouse)
+        failures = [r for r in results if r.outcome == "failed"]
+        if failures:
+            # The scheduler backs off by itself; a retry of the task is the next round.
+            raise AirflowFailException(failure_text(failures))
+        if tables_failed := {n: e for n, e in found.failed.items() if not _is_refusal(e)}:
+            text = "\n".join(f"  {name}: {error}" for name, error in tables_failed.items())
+            raise AirflowException(f"tables cannot be measured:\n{text}")
+        return proposals_of(found, request.warehouse)
+
+
+def _is_refusal(error: Exception) -> bool:
+    from paimon_maintenance.job.exit_codes import is_refusal  # noqa: PLC0415 - only when a task runs
+
+    return is_refusal(error)
+
+
+def proposals_of(found: Round, warehouse: str) -> list[dict[str, object]]:
+    """The proposals of a round as runs of `caretaker_rescale`, which wait for an approval.
+
+    The id of a run is that of its proposal, so that each is made once, however many rounds repeat it.
+    """
+    from paimon_airflow.runs.approval import PROPOSED  # noqa: PLC0415 - the provider
+
+    runs: list[dict[str, object]] = []
+    for decision in found.decisions:
+        one = decision.candidate
+        if decision.action != "propose" or one is None:
+            continue
+        arguments = dict(one.arguments)
+        text = f"{warehouse} {decision.table} {sorted(arguments.items(), key=str)}"
+        conf = {"warehouse": warehouse, "tables": [decision.table], **_typed(arguments)}
+        run_id = f"{PROPOSED}{decision.table}__{crc32(text.encode()):08x}"
+        runs.append({"trigger_run_id": run_id, "conf": conf, "note": decision.reason})
+    return runs
+
+
+def _typed(arguments: dict[str, object]) -> dict[str, object]:
+    """The arguments as the form of a DAG takes them: partitions as "dt=1,hr=2"."""
+    partitions = arguments.get("partitions")
+    if not isinstance(partitions, list):
+        return {**arguments, "dry_run": False}
+    shown = [",".join(f"{k}={v}" for k, v in p.items()) for p in partitions]
+    return {**arguments, "partitions": shown, "dry_run": False}

@@ -1,0 +1,175 @@
+"""Sensors that wait for a table: healthy, watermark reached, tag exists, consumer caught up.
+
+Deferrable by default: while they wait, they take no slot of a worker::
+
+    TableHealthy(task_id="healthy", table="sales.orders", warehouse="s3://lake/warehouse")
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk import BaseSensorOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from paimon_airflow.sensors.conditions import ask
+from paimon_airflow.sensors.trigger import ConditionTrigger
+from paimon_airflow.tasks.credentials import storage_of_connection
+from paimon_airflow.tasks.links import CaretakerPageLink
+from paimon_maintenance.storage.variables import WAREHOUSE_VARIABLE
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class TableSensor(BaseSensorOperator):
+    """What the sensors share; `condition` is one of `paimon_airflow.sensors.conditions`.
+
+    `warehouse` None: CARETAKER_WAREHOUSE of the worker.  A table that does not exist yet fails the
+    task, as a wrong name would.
+    """
+
+    condition: ClassVar[str]
+    argument_names: ClassVar[tuple[str, ...]] = ()
+    template_fields: Sequence[str] = ("table", "warehouse", "branch", "storage_connection")
+    operator_extra_links = (CaretakerPageLink(),)
+    ui_color = "#fff7d6"
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        warehouse: str | None = None,
+        branch: str | None = None,
+        storage: Mapping[str, str] | None = None,
+        storage_connection: str | None = None,
+        deferrable: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        kwargs.setdefault("poke_interval", 30.0)
+        super().__init__(**kwargs)
+        self.table = table
+        self.warehouse = warehouse
+        self.branch = branch
+        self.storage = dict(storage or {})
+        self.storage_connection = storage_connection
+        self.deferrable = deferrable
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the condition, after templates are rendered."""
+        return {name: getattr(self, name) for name in self.argument_names}
+
+    def place(self) -> str:
+        """The warehouse; fails the task without one."""
+        found = self.warehouse or os.environ.get(WAREHOUSE_VARIABLE)
+        if not found:
+            message = f"no warehouse is given: set `warehouse` or {WAREHOUSE_VARIABLE}"
+            raise AirflowFailException(message)
+        return found
+
+    def poke(self, context: Context) -> bool:  # noqa: ARG002 - Airflow's signature
+        """Whether the condition holds now."""
+        answer = ask(
+            self.condition,
+            warehouse=self.place(),
+            table=self.table,
+            branch=self.branch,
+            storage={**self.storage, **storage_of_connection(self.storage_connection)},
+            arguments=self.arguments(),
+        )
+        self.log.info("%s", answer.why)
+        return answer.holds
+
+    def execute(self, context: Context) -> None:
+        """Ask once, then defer until the condition holds."""
+        if not self.deferrable:
+            super().execute(context)
+            return
+        if self.poke(context):
+            return
+        self.defer(
+            trigger=ConditionTrigger(
+                condition=self.condition,
+                warehouse=self.place(),
+                table=self.table,
+                poke_interval=self.poke_interval,
+                branch=self.branch,
+                storage=self.storage,
+                storage_connection=self.storage_connection,
+                arguments=self.arguments(),
+            ),
+            method_name="execute_complete",
+            timeout=timedelta(seconds=self.timeout),
+        )
+
+    def execute_complete(self, context: Context, event: Mapping[str, Any]) -> None:  # noqa: ARG002
+        """End as the trigger says."""
+        if "error" in event:
+            raise AirflowFailException(event["error"])
+        self.log.info("%s", event["why"])
+
+
+class TableHealthy(TableSensor):
+    """Waits until a table, or one partition of it, has a health score."""
+
+    condition = "healthy"
+    argument_names = ("score", "partition")
+    template_fields = (*TableSensor.template_fields, "partition")
+
+    def __init__(
+        self, *, score: int = 80, partition: Mapping[str, str] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.score = score
+        self.partition = None if partition is None else dict(partition)
+
+
+class WatermarkReached(TableSensor):
+    """Waits until the newest snapshot has a watermark: a time, or milliseconds since the epoch."""
+
+    condition = "watermark_reached"
+    template_fields = (*TableSensor.template_fields, "watermark")
+
+    def __init__(self, *, watermark: datetime | int | str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.watermark = watermark
+
+    def arguments(self) -> dict[str, Any]:
+        """The watermark in milliseconds; a text is ISO 8601 with an offset, or a number."""
+        mark = self.watermark
+        if isinstance(mark, str):
+            mark = int(mark) if mark.lstrip("-").isdigit() else datetime.fromisoformat(mark)
+        if isinstance(mark, datetime):
+            if mark.tzinfo is None:
+                message = f"the watermark {mark} has no time zone"
+                raise AirflowFailException(message)
+            mark = int(mark.timestamp() * 1000)
+        return {"millis": mark}
+
+
+class TagExists(TableSensor):
+    """Waits until a table has a tag."""
+
+    condition = "tag_exists"
+    argument_names = ("tag",)
+    template_fields = (*TableSensor.template_fields, "tag")
+
+    def __init__(self, *, tag: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.tag = tag
+
+
+class ConsumerCaughtUp(TableSensor):
+    """Waits until a consumer is at most this many snapshots behind."""
+
+    condition = "consumer_caught_up"
+    argument_names = ("consumer", "snapshots")
+    template_fields = (*TableSensor.template_fields, "consumer")
+
+    def __init__(self, *, consumer: str, snapshots: int = 0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.consumer = consumer
+        self.snapshots = snapshots

@@ -1,0 +1,224 @@
+"""The task that runs a job on one batch of tables in one Spark application."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowNotFoundException,
+)
+
+from paimon_airflow.runs import jobs
+from paimon_airflow.spark import application_runs, submission
+from paimon_airflow.tasks.batches import names
+from paimon_airflow.tasks.job_request import JobRequest
+from paimon_airflow.tasks.job_task import JobTask, TableWork
+from paimon_airflow.tasks.report_text import change_text, count_text, totals
+from paimon_airflow.tasks.results import TableResult
+from paimon_maintenance.engines.lifeline import driver_has_ended, held_lifeline
+from paimon_maintenance.engines.shipping import write_packages
+
+if TYPE_CHECKING:
+    from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+    from airflow.sdk import Context
+
+
+class RunOnSpark(TableWork):
+    """Runs the job on one batch of tables in one Spark application.
+
+    It is submitted by the Spark provider's SparkSubmitOperator, which lives inside this task: the
+    connection decides where it runs, and drivers on a cluster are found again after a crash of the
+    worker.  (A subclass would import the provider whenever the DAG is parsed.)  `submit` holds more
+    arguments of that operator.
+    """
+
+    template_fields: Sequence[str] = (
+        *JobTask.template_fields,
+        "batch",
+        "spark_connection",
+        "spark_conf",
+        "results",
+        "packages",
+        "submit",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        **JobTask.template_fields_renderers,
+        "batch": "json",
+        "spark_conf": "json",
+        "submit": "json",
+    }
+    ui_color = "#fdefe0"
+
+    def __init__(
+        self,
+        *,
+        batch: Mapping[str, Any],
+        spark_connection: str = "spark_default",
+        spark_conf: Mapping[str, str] | None = None,
+        results: str | None = None,
+        packages: str | None = None,
+        submit: Mapping[str, Any] | None = None,
+        application: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.batch = batch
+        self.spark_connection = spark_connection
+        self.spark_conf = dict(spark_conf or {})
+        self.results = results
+        self.packages = packages
+        self.submit = dict(submit or {})
+        self.application = application
+        self.outcome = ""
+        self._submit: SparkSubmitOperator | None = None
+
+    @property
+    def label(self) -> str:
+        """The task in the UI: the batch's tables, why they are on Spark, and in the end their outcome."""
+        if not self.outcome:
+            return str(self.batch["label"])
+        return f"{names(self.batch['tables'])}: {self.outcome} ({self.batch['why']})"
+
+    def execute(self, context: Context) -> str:
+        """What changed, summed over the batch's tables."""
+        results = self.results_of(self.batch["tables"], context)
+        return change_text(totals(results)) or count_text(results)
+
+    def ended(self, results: Sequence[TableResult]) -> None:
+        """Set the outcome in the label: files before and after, or how many tables failed."""
+        self.outcome = count_text(results)
+        if not any(result.outcome in ("failed", "refused") for result in results):
+            files = {k: v for k, v in totals(results).items() if k == "files"}
+            self.outcome = change_text(files) or self.outcome
+
+    def work(
+        self, request: JobRequest, tables: Sequence[str], context: Context
+    ) -> Iterator[TableResult]:
+        """A result for each table: its own, or that the application was lost."""
+        target = self._target()
+        ti = context["ti"]
+        # The same for every try: a later one may find the application of an earlier one running.
+        # Another one after a person cleared the task: the old reports do not belong to this run.
+        name = f"{ti.dag_id}/{ti.run_id}/{ti.task_id}-{max(ti.map_index or 0, 0)}-{ti.max_tries}"
+        cluster_name = None if target.driver_is_here else name
+        with tempfile.TemporaryDirectory(prefix="caretaker-") as folder:
+            scratch = Path(folder)
+            results = self._results_folder(target, scratch, name)
+            runs = application_runs.start_runs(request, tables, cluster_name=cluster_name)
+            batch = submission.write_private(
+                scratch / f"caretaker-batch-{uuid.uuid4()}.json",
+                application_runs.batch_json(request, runs),
+            )
+            failure, ended = self._run_application(target, batch, results, tables, context)
+            reports = application_runs.read_reports(request, results, tables, failure)
+        for run in runs:
+            report = reports.get(run.table)
+            if report is None:
+                reason = failure or "the Spark application left no result for it"
+                yield application_runs.lost_run(request, run, reason, ended=ended)
+            else:
+                yield jobs.result_of(request, report)
+
+    def _results_folder(self, target: submission.Target, scratch: Path, name: str) -> str:
+        try:
+            return submission.results_folder(target, self.results, scratch, name)
+        except submission.SubmitError as e:
+            raise AirflowFailException(str(e)) from e
+
+    def _run_application(
+        self,
+        target: submission.Target,
+        batch: Path,
+        results: str,
+        tables: Sequence[str],
+        context: Context,
+    ) -> tuple[str | None, bool]:
+        """Why the application failed, if it did, and whether its driver is known to have ended.
+
+        A driver in this worker ends with this task.  A driver on the cluster continues, so that
+        another try can find it again; its snapshots show what it committed.
+        """
+        if not target.driver_is_here:
+            return self._submit_application(target, batch, results, None, tables, context), False
+        with held_lifeline(batch.parent) as lifeline:
+            failure = self._submit_application(target, batch, results, lifeline, tables, context)
+        return failure, driver_has_ended(lifeline)
+
+    def _submit_application(
+        self,
+        target: submission.Target,
+        batch: Path,
+        results: str,
+        lifeline: Path | None,
+        tables: Sequence[str],
+        context: Context,
+    ) -> str | None:
+        """Why the application failed, None if it did not."""
+        from airflow.providers.apache.spark.operators.spark_submit import (  # noqa: PLC0415 - slow
+            SparkSubmitOperator,
+        )
+
+        submit = {k: v for k, v in self.submit.items() if k != "files"}
+        try:
+            self._submit = SparkSubmitOperator(
+                task_id=self.task_id,
+                conn_id=self.spark_connection,
+                application=self.application or submission.application(),
+                application_args=submission.application_args(
+                    target, batch, results, lifeline, self.timezone
+                ),
+                files=submission.shipped_files(target, batch, self.submit.get("files")),
+                name=f"{self.job} {names(tables)}",
+                conf=submission.spark_conf(target, self.spark_conf),
+                env_vars=submission.environment(target),
+                py_files=self._py_files(target, batch.parent),
+                spark_binary=submission.spark_submit() if target.driver_is_here else None,
+                **{**submission.tracking(target, self.submit), **submit},
+            )
+        except (submission.SubmitError, TypeError) as e:
+            raise AirflowFailException(str(e)) from e
+        try:
+            # Not `execute` itself, which warns when it is called from another operator's.
+            SparkSubmitOperator.execute.__wrapped__(self._submit, context)  # type: ignore[attr-defined]
+        except AirflowException as e:
+            # A table that failed makes the application fail as well; its report says why.
+            self.log.info("the Spark application ended with an error")
+            return submission.failure_reason(str(e))
+        return None
+
+    def _target(self) -> submission.Target:
+        """The target of the connection; fails the task without a retry if the connection does not
+        exist.
+        """
+        from airflow.sdk import BaseHook  # noqa: PLC0415 - only when a task runs
+
+        try:
+            connection = BaseHook.get_connection(self.spark_connection)
+        except AirflowNotFoundException as e:
+            message = (
+                f"there is no connection {self.spark_connection!r}: create it under Admin > "
+                "Connections, with type Spark and the master as host, for instance local[2]"
+            )
+            raise AirflowFailException(message) from e
+        master = connection.host or "local[*]"
+        if "://" not in master and connection.conn_type != "spark":
+            master = f"{connection.conn_type}://{master}"
+        return submission.Target(
+            master, str(connection.extra_dejson.get("deploy-mode") or "client")
+        )
+
+    def _py_files(self, target: submission.Target, scratch: Path) -> str | None:
+        if target.is_local:
+            return None
+        return self.packages or str(write_packages(scratch / "caretaker.zip"))
+
+    def on_kill(self) -> None:
+        """Stop the application."""
+        if self._submit is not None:
+            self._submit.on_kill()

@@ -1,0 +1,59 @@
+"""Functions of a REST catalog in SQL, kept by the server of Java Paimon's own tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sql_sessions import Sql
+
+from oracle import RestServer
+from paimon_core.errors import UnsupportedFeature
+from paimon_spark.sql.errors import AnalysisError
+
+pytestmark = [pytest.mark.spark, pytest.mark.oracle]
+
+
+@pytest.fixture
+def sql(tmp_path: Path, session: Any, rest_server: RestServer) -> Sql:
+    made = Sql(tmp_path, session)
+    for key, value in rest_server.options.items():
+        made(f"SET spark.sql.catalog.rest.{key}={value}")
+    made("CREATE DATABASE rest.fns; USE rest.fns")
+    made("CREATE TABLE t (id INT, name STRING); INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    return made
+
+
+def test_functions_of_a_rest_catalog(sql: Sql) -> None:
+    sql("CREATE FUNCTION area(w DOUBLE, h DOUBLE COMMENT 'up') RETURNS DOUBLE RETURN w * h")
+    sql("CREATE FUNCTION IF NOT EXISTS area(w INT) RETURNS INT RETURN w")
+    with pytest.raises(AnalysisError, match="already exists"):
+        sql("CREATE FUNCTION area(w INT) RETURNS INT RETURN w")
+    sql(
+        "CREATE OR REPLACE FUNCTION fns.above(x INT, y INT DEFAULT 1) RETURNS BIGINT COMMENT 'c' "
+        "RETURN SELECT count(*) FROM t WHERE id > x + y - 1"
+    )
+    assert sql("SHOW USER FUNCTIONS") == [["rest.fns.above"], ["rest.fns.area"]]
+    sql("USE paimon.default")
+    assert sql("SELECT rest.fns.area(2, 3), rest.fns.above(1), upper('a')") == [[6.0, 2, "A"]]
+    sql("USE rest.fns")
+    assert sql.columns("SELECT area(id, 2) FROM t") == ["area(id, 2)"]
+    assert sql("DESCRIBE FUNCTION area") == [
+        ["Function: fns.area"],
+        ["Type:     SCALAR"],
+        ["Input:    w DOUBLE"],
+        ["          h DOUBLE"],
+        ["Returns:  DOUBLE"],
+    ]
+    sql(
+        'CALL sys.create_function(\'f\', \'[{"id": 0, "name": "x", "type": "INT"}]\', '
+        '\'[{"id": 0, "name": "y", "type": "BIGINT"}]\', true, \'made\', \'k=v\')'
+    )
+    with pytest.raises(UnsupportedFeature, match="not defined in SQL"):
+        sql("SELECT f(1)")
+    change = '{"action": "addDefinition", "name": "spark", "definition": {"type": "sql", "definition": "x * 3L"}}'
+    sql(f"CALL sys.alter_function(`function` => 'fns.f', `change` => '{change}')")
+    assert sql("SELECT f(2) AS six") == [[6]]
+    sql("CALL sys.drop_function('f'); DROP FUNCTION area; DROP FUNCTION IF EXISTS area")
+    assert sql("SHOW USER FUNCTIONS IN fns") == [["rest.fns.above"]]

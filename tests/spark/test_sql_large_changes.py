@@ -1,0 +1,78 @@
+"""UPDATE, DELETE and MERGE by the executors: the same rows as by the driver, and for Java."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sql_sessions import Sql
+
+from oracle import Oracle
+from paimon_core.errors import UnsupportedFeature
+from paimon_spark.sql import large_changes
+from paimon_spark.sql.errors import WriteRefused
+
+pytestmark = pytest.mark.spark
+
+KINDS = {
+    "append": "PARTITIONED BY (p)",
+    "vectors": "TBLPROPERTIES ('deletion-vectors.enabled' = 'true')",
+    "keys": "PARTITIONED BY (p) TBLPROPERTIES ('primary-key' = 'id,p', 'bucket' = '2')",
+}
+MERGE = """
+    MERGE INTO t USING (SELECT CAST(id AS INT) AS k, CAST(id % 3 AS INT) AS w FROM range(4, 14)) src
+    ON t.id = src.k
+    WHEN MATCHED AND src.w = 0 THEN DELETE
+    WHEN MATCHED THEN UPDATE SET t.v = upper(t.v), s.x = src.w
+    WHEN NOT MATCHED AND src.w < 2 THEN INSERT (id, v, p) VALUES (src.k, 'new', 'a')
+    WHEN NOT MATCHED BY SOURCE AND t.id = 1 THEN UPDATE SET v = 'left'
+    WHEN NOT MATCHED BY SOURCE AND t.id = 2 THEN DELETE
+"""
+EXPECTED = [
+    [0, "v0", [0], "a"],
+    [1, "left", [1], "b"],
+    [3, "v3", [3], "b"],
+    [4, "V4", [1], "a"],
+    [5, "V5", [2], "b"],
+    [7, "V7", [1], "b"],
+    [10, "new", None, "a"],
+    [12, "new", None, "a"],
+    [13, "new", None, "a"],
+]
+
+
+@pytest.fixture
+def sql(tmp_path: Path, session: Any, monkeypatch: pytest.MonkeyPatch) -> Sql:
+    monkeypatch.setattr(large_changes, "LARGE_CHANGE", 0)
+    return Sql(tmp_path, session)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_java_reads_what_executors_changed(
+    kind: str, oracle_1_4_2: Oracle, sql: Sql, tmp_path: Path
+) -> None:
+    oracle_1_4_2.defaults(warehouse=tmp_path, database="default", table="t")
+    sql(f"CREATE TABLE t (id INT NOT NULL, v STRING, s STRUCT<x: INT>, p STRING) {KINDS[kind]}")
+    values = ", ".join(f"({i}, 'v{i}', struct({i}), '{'ab'[i % 2]}')" for i in range(10))
+    sql(f"INSERT INTO t VALUES {values}")
+    with pytest.raises(WriteRefused, match="MERGE_CARDINALITY_VIOLATION"):
+        sql("""
+            MERGE INTO t USING (SELECT 1 AS a UNION ALL SELECT 1) s ON t.id = s.a
+            WHEN MATCHED THEN UPDATE SET v = ''
+        """)
+    sql(MERGE)
+    sql("DELETE FROM t WHERE length(v) = 2 AND id = 8")
+    if kind == "keys":
+        with pytest.raises(UnsupportedFeature, match="primary key column"):
+            sql(
+                "MERGE INTO t USING (SELECT 1 AS a) s ON t.id = s.a WHEN MATCHED THEN UPDATE SET id = 9"
+            )
+    else:
+        with pytest.raises(WriteRefused, match="non-null column"):
+            sql("UPDATE t SET id = NULL WHERE length(v) = 2")
+    found = sql("SELECT * FROM t ORDER BY id")
+    assert found == EXPECTED
+    java = [[i, v, s and [s["x"]], p] for _, i, v, s, p in oracle_1_4_2.rows()]
+    assert sorted(java) == found
+    assert len(sql("SELECT * FROM `t$snapshots`")) == 3

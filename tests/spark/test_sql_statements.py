@@ -1,0 +1,116 @@
+"""Statements of Paimon's Spark documentation, and odd ones, with their answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sql_sessions import Sql
+
+from paimon_core.errors import PaimonError
+from paimon_spark.sql.errors import error_type
+
+pytestmark = pytest.mark.spark
+
+DESCRIPTOR = (
+    "0243534544424f4c42" + "04000000" + b"/a/b".hex() + "0000000000000000" + "ffffffffffffffff"
+)
+ANSWERS = {
+    # values
+    "SELECT date '-0001-01-01', array(date '10000-01-01'), timestamp '+12345-01-01 00:00:00.5'": [
+        ["-0001-01-01", ["+10000-01-01"], "+12345-01-01 00:00:00.5"]
+    ],
+    "SELECT array(), map(), map('b', 1, 'a', null), struct(1, null), array(struct(1), null)": [
+        [[], [], [["a", None], ["b", 1]], [1, None], [[1], None]]
+    ],
+    "SELECT struct(1 AS a, 2 AS a), array(interval '1' year), x'00ff', cast(1 AS decimal(9, 3))": [
+        [[1, 2], ["INTERVAL '1' YEAR"], "00ff", "1.000"]
+    ],
+    "SELECT parse_json('\"x\"'), parse_json('null'), struct(parse_json('[1]')), double('-inf')": [
+        ['"x"', "null", ["[1]"], "-Infinity"]
+    ],
+    # what sqlglot does not parse
+    "SELECT struct(t.id x), p FROM t WHERE t.id = 1": [[[1], "a"]],
+    "WITH c AS (SELECT struct(id x) AS s FROM t) SELECT s.x FROM c ORDER BY 1": [[1], [2]],
+    # functions
+    "SELECT id FROM t WHERE p = paimon.sys.max_pt('default.t')": [[2]],
+    "SELECT count(*) FROM k WHERE sys.bucket(3, id, v) = __paimon_bucket": [[4]],
+    "SELECT sys.path_to_descriptor('/a/b')": [[DESCRIPTOR]],
+    "SELECT sys.descriptor_to_string(sys.path_to_descriptor('/a/b'))": [
+        ["BlobDescriptor{version=2, uri='/a/b', offset=0, length=-1}"]
+    ],
+    "SHOW FUNCTIONS IN sys LIKE 'max_p*'": [["paimon.sys.max_pt"]],
+    # several targets, partitions by a condition
+    "FROM t INSERT INTO o SELECT id, p INSERT INTO o SELECT id + 10, p WHERE id = 2": [],
+    "INSERT INTO o REPLACE WHERE p = 'b' SELECT 5, 'b'": [],
+    "SELECT * FROM o ORDER BY id": [[1, "a"], [5, "b"]],
+    # temporary views
+    "CREATE TEMPORARY VIEW w AS SELECT 1 AS x": [],
+    "ALTER VIEW w AS SELECT 2 AS y": [],
+    "ALTER VIEW w RENAME TO z": [],
+    "SELECT y FROM z": [[2]],
+    "DESCRIBE EXTENDED z": [["y", "int", None]],
+    # settings
+    "SET TIME ZONE INTERVAL '02:00' HOUR TO MINUTE": [["spark.sql.session.timeZone", "+02:00"]],
+    "SELECT timestamp '2024-01-01 00:00:00Z'": [["2024-01-01 02:00:00"]],
+    "SET spark.sql.shuffle.nothing": [["spark.sql.shuffle.nothing", "<undefined>"]],
+    "DECLARE n INT = 5": [],
+    "SET VAR n = n + 1": [],
+    "SELECT n": [[6]],
+    "CREATE TEMPORARY FUNCTION double_of(x INT) RETURNS INT RETURN x * 2": [],
+    "SELECT double_of(id) FROM t ORDER BY 1": [[2], [4]],
+}
+REFUSED = {
+    "SELECT 1 +": ("ParseException", "PARSE_SYNTAX_ERROR"),
+    "SELECT sys.max_pt('k')": ("UnsupportedOperationException", "not a partitioned table"),
+    "SELECT sys.max_pt('t', 1)": ("UnsupportedOperationException", "expected 1 but got 2"),
+    "SELECT sys.blob_view('t', 'p', 1L)": ("UnsupportedOperationException", "sys.blob_view"),
+    "SELECT sys.nope(1)": ("AnalysisException", "UNRESOLVED_ROUTINE"),
+    "INSERT INTO o REPLACE WHERE id = 1 SELECT 5, 'b'": ("RuntimeException", "partition column p"),
+    "SELECT * FROM (DESC t) WHERE col_name = 'id'": ("AnalysisException", "`DESC`"),
+    "SELECT * FROM (DESC EXTENDED t)": ("ParseException", "PARSE_SYNTAX_ERROR"),
+    "SHOW TBLPROPERTIES nope": ("AnalysisException", "TABLE_OR_VIEW_NOT_FOUND"),
+}
+
+
+@pytest.fixture
+def sql(tmp_path: Path, session: Any) -> Sql:
+    found = Sql(tmp_path, session)
+    found("""
+        SET TIME ZONE 'UTC';
+        CREATE TABLE t (id INT, p STRING) PARTITIONED BY (p);
+        INSERT INTO t VALUES (1, 'a'), (2, 'b');
+        CREATE TABLE o (id INT, p STRING) PARTITIONED BY (p);
+        CREATE TABLE k (id INT, v STRING)
+        TBLPROPERTIES ('bucket' = '3', 'bucket-key' = 'id,v');
+        INSERT INTO k VALUES (1, 'x'), (2, 'a longer text'), (3, NULL), (NULL, '')
+    """)
+    return found
+
+
+def test_statements_and_their_answers(sql: Sql) -> None:
+    try:
+        for statement, answer in ANSWERS.items():
+            assert sql(statement) == answer, statement
+        for statement, (kind, text) in REFUSED.items():
+            with pytest.raises(Exception) as caught:
+                sql(statement)
+            assert error_type(caught.value) == kind, statement
+            assert text in str(caught.value), statement
+        assert sql.columns("SELECT sys.bucket(3, id, v), sys.max_pt('t') FROM k") == [
+            "bucket(3, id, v)",
+            "max_pt(t)",
+        ]
+    finally:
+        sql("SET TIME ZONE 'UTC'; DROP TEMPORARY VARIABLE IF EXISTS n")
+
+
+def test_functions_in_jars_are_refused(sql: Sql) -> None:
+    for statement in (
+        "CREATE TEMPORARY FUNCTION f AS 'a.b.C' USING JAR '/x.jar'",
+        "CREATE FUNCTION default.f AS 'a.b.C' USING JAR '/x.jar'",
+    ):
+        with pytest.raises(PaimonError, match="functions in jars") as caught:
+            sql(statement)
+        assert error_type(caught.value) == "UnsupportedOperationException"

@@ -1,0 +1,160 @@
+"""A Spark standalone cluster, or a Spark Connect server, of one's own on the loopback.
+
+Executors know nothing of the checkout: the packages are shipped to them.  They reach a store with what
+they find in their environment, as the containers of docker/compose.yaml do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ports import free_port
+
+from paimon_maintenance.demo.child_process import ChildProcess
+
+_AWAY = re.compile("^(AIRFLOW|AWS_|CARETAKER|PYTHONPATH|PYSPARK|SPARK)")
+_DEPLOY = "org.apache.spark.deploy"
+_EXECUTOR = b"org.apache.spark.executor.CoarseGrainedExecutorBackend"
+_START_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """`master` is its URL; `work` is the folder of its workers, which names the applications."""
+
+    master: str
+    work: Path
+    worker_logs: tuple[Path, ...]
+
+    def launched_executors(self) -> int:
+        """How many executors the workers started so far."""
+        return sum(log.read_text().count("Asked to launch executor") for log in self.worker_logs)
+
+    def executors(self) -> list[int]:
+        """The processes of executors of this cluster that run now."""
+        return sorted(pid for pid, words in _processes() if self._is_executor(words))
+
+    def kill_executor(self) -> int:
+        """Kill the first executor as the kernel would, out of memory; IndexError if there is none."""
+        victim = self.executors()[0]
+        os.kill(victim, signal.SIGKILL)
+        return victim
+
+    def _is_executor(self, words: list[bytes]) -> bool:
+        return _EXECUTOR in words and any(str(self.work).encode() in word for word in words)
+
+
+def _processes() -> Iterator[tuple[int, list[bytes]]]:
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+                place = os.fsencode((folder / "cwd").readlink())
+            except OSError:
+                continue  # it has ended, or belongs to another user
+            yield int(folder.name), [*words, place]
+
+
+@contextmanager
+def standalone_cluster(
+    home: Path,
+    *,
+    workers: int = 1,
+    cores: int = 2,
+    memory: str = "2g",
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Cluster]:
+    """A cluster while the block runs; `environment` is that of the executors."""
+    import pyspark
+
+    home.mkdir(parents=True, exist_ok=True)
+    spark_home = Path(pyspark.__file__).parent
+    spark_class = str(spark_home / "bin" / "spark-class")
+    bare = {k: v for k, v in os.environ.items() if not _AWAY.match(k)}
+    bare |= {"SPARK_HOME": str(spark_home), "SPARK_LOCAL_IP": "127.0.0.1"}
+    port, page = free_port(), free_port()
+    here = ["--host", "127.0.0.1", "--webui-port"]
+    master = [spark_class, f"{_DEPLOY}.master.Master", *here, str(page), "--port", str(port)]
+    cluster = Cluster(
+        f"spark://127.0.0.1:{port}",
+        home / "work",
+        tuple(home / f"worker-{number}.log" for number in range(workers)),
+    )
+    limits = ["--cores", str(cores), "--memory", memory, "--work-dir", str(cluster.work)]
+    with ExitStack() as running:
+        running.enter_context(ChildProcess(master, env=bare, log=home / "master.log"))
+        for log in cluster.worker_logs:
+            worker = [spark_class, f"{_DEPLOY}.worker.Worker", *here, str(free_port()), *limits]
+            running.enter_context(
+                ChildProcess([*worker, cluster.master], env=bare | dict(environment or {}), log=log)
+            )
+
+        def workers_are_known() -> bool:
+            with urllib.request.urlopen(f"http://127.0.0.1:{page}/json/", timeout=60) as got:
+                return int(json.load(got)["aliveworkers"]) == workers
+
+        _wait_until(workers_are_known, home / "master.log")
+        yield cluster
+
+
+def _wait_until(ready: Callable[[], bool], log: Path) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            if ready():
+                return
+        except (OSError, ValueError):
+            pass  # not there yet, or its page is still empty
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.2)
+
+
+@contextmanager
+def connect_server() -> Iterator[str]:
+    """The URL of a Spark Connect server on two cores while the block runs."""
+    port = free_port()
+    command = [str(Path(sys.executable).parent / "spark-submit"), "--master", "local[2]"]
+    for key, value in (
+        ("spark.connect.grpc.binding.port", port),
+        ("spark.connect.grpc.binding.address", "127.0.0.1"),
+        ("spark.ui.enabled", "false"),
+        ("spark.driver.host", "127.0.0.1"),
+        ("spark.driver.bindAddress", "127.0.0.1"),
+    ):
+        command += ["--conf", f"{key}={value}"]
+    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    # Its workers know nothing of our packages: the client has to bring them along.
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    environment.pop("PYTHONPATH", None)
+    server = subprocess.Popen(
+        [*command, "spark-internal"],
+        cwd="/",
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until = time.monotonic() + 600
+        while True:
+            assert server.poll() is None, "the server ended"
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            assert time.monotonic() < until, "the server does not answer"
+            time.sleep(0.2)
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(120)

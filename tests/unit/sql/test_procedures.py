@@ -1,0 +1,172 @@
+"""The procedures of Java's Spark connector: all are here under their names, or refused by them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sql_sessions import Sql
+
+from paimon_core.errors import PaimonError
+from paimon_maintenance.cli.procedures import PROCEDURES
+from paimon_spark.sql.errors import error_type
+
+JAVA = {
+    "alter_function": ("function! change!", "result"),
+    "alter_view_dialect": ("view! action! engine query", "result"),
+    "clear_consumers": ("table! includingConsumers excludingConsumers", "result"),
+    "compact": (
+        (
+            "table! partitions compact_strategy order_strategy order_by where options "
+            "partition_idle_time"
+        ),
+        "result",
+    ),
+    "compact_chain_table": ("table! partition! overwrite", "result"),
+    "compact_database": (
+        "including_databases including_tables excluding_tables options",
+        "result",
+    ),
+    "compact_manifest": ("table! options dry_run", "result"),
+    "copy": ("source_table! target_table! where", "result"),
+    "create_branch": ("table! branch! tag ignoreIfExists", "result"),
+    "create_function": (
+        "function! inputParams! returnParams! deterministic comment options",
+        "result",
+    ),
+    "create_global_index": ("table! index_column! index_type! partitions options", "result"),
+    "create_tag": ("table! tag! snapshot time_retained", "result"),
+    "create_tag_from_timestamp": (
+        "table! tag! timestamp time_retained",
+        "tagName snapshot commit_time watermark",
+    ),
+    "delete_branch": ("table! branch!", "result"),
+    "delete_tag": ("table! tag!", "result"),
+    "drop_function": ("function!", "result"),
+    "drop_global_index": (
+        "table! index_column! index_type! partitions dry_run",
+        "result dropped_file_count",
+    ),
+    "expire_partitions": (
+        (
+            "table! expiration_time timestamp_formatter timestamp_pattern expire_strategy max_expires "
+            "options"
+        ),
+        "expired_partitions",
+    ),
+    "expire_snapshots": (
+        "table! retain_max retain_min older_than max_deletes options",
+        "deleted_snapshots_count",
+    ),
+    "expire_tags": ("table! older_than", "expired_tags"),
+    "fast_forward": ("table! branch!", "result"),
+    "mark_partition_done": ("table! partitions!", "result"),
+    "merge_branch": ("table! source_branch! target_branch", "result"),
+    "migrate_database": ("source_type! database! options options_map parallelism", "result"),
+    "migrate_table": (
+        "source_type! table! options delete_origin target_table options_map parallelism",
+        "result",
+    ),
+    "purge_files": ("table!", "result"),
+    "remove_orphan_files": (
+        "table! older_than dry_run parallelism mode",
+        "deletedFileCount deletedFileTotalLenInBytes",
+    ),
+    "remove_unexisting_files": ("table! dry_run parallelism", "fileName"),
+    "rename_branch": ("table! from_branch! to_branch!", "result"),
+    "rename_tag": ("table! tag! target_tag!", "result"),
+    "repair": ("database_or_table!", "result"),
+    "repair_earliest_snapshot": (
+        "table! snapshot_id!",
+        "previous_earliest_snapshot_id current_earliest_snapshot_id",
+    ),
+    "replace_tag": ("table! tag! snapshot time_retained", "result"),
+    "rescale": ("table! bucket_num partitions where", "result"),
+    "reset_consumer": ("table! consumerId! nextSnapshotId", "result"),
+    "rewrite_file_index": ("table! where", "written_partitions written_indexes"),
+    "rollback": ("table! version snapshot tag", "previous_snapshot_id current_snapshot_id"),
+    "rollback_to_timestamp": ("table! timestamp!", "previous_snapshot_id current_snapshot_id"),
+    "rollback_to_watermark": ("table! watermark!", "previous_snapshot_id current_snapshot_id"),
+    "trigger_tag_automatic_creation": ("table!", "result"),
+}
+"""`SparkProcedures` of release 2.0.0, which has all of 1.4.2: arguments (required ones with !) and
+columns.
+"""
+OURS = {"analyze", "drop_partition", "expire_changelogs"}
+REFUSED = {
+    "alter_function": "'f', 'c'",
+    "compact_chain_table": "'t', 'dt=1'",
+    "create_function": "'f', '[]', '[]'",
+    "create_global_index": "'t', 'id', 'btree'",
+    "drop_function": "`function` => 'f'",
+    "drop_global_index": "'t', 'id', 'btree', dry_run => true",
+    "merge_branch": "'t', 'b'",
+    "migrate_database": "'hive', 'd', options_map => map('k', 'v'), parallelism => 6",
+    "migrate_table": "'hive', 'd.t', delete_origin => false",
+    "repair": "'default.t'",
+}
+REST = {"alter_function", "create_function", "drop_function"}
+"""Done in REST catalogs."""
+WRONG = {
+    "compact()": "Required parameters [table] is missed",
+    "compact('t', table => 't')": "table is duplicated",
+    "compact(tabel => 't')": "tabel is unknown",
+    "purge_files('t', 1)": "Too many arguments",
+    "expire_snapshots('t', '5')": "Cannot cast StringType to IntegerType of retain_max",
+    "expire_snapshots('t', 5000000000)": "Cannot cast LongType to IntegerType of retain_max",
+    "create_tag('t', 'x', 'one')": "Cannot cast StringType to LongType of snapshot",
+    "remove_orphan_files('t', dry_run => 1)": "Cannot cast IntegerType to BooleanType of dry_run",
+}
+
+
+@pytest.fixture
+def sql(tmp_path: Path) -> Sql:
+    found = Sql(tmp_path)
+    found("CREATE TABLE t (id INT, v STRING)")
+    return found
+
+
+def test_every_procedure_has_its_name_arguments_and_columns() -> None:
+    ours = {
+        name: (
+            " ".join(p.name + "!" * p.required for p in procedure.parameters),
+            " ".join(procedure.columns),
+        )
+        for name, procedure in PROCEDURES.items()
+        if name not in OURS
+    }
+    assert ours == JAVA
+    assert {n for n, p in PROCEDURES.items() if p.refused is not None} == set(REFUSED) - REST
+
+
+def test_some_are_refused_by_name(sql: Sql) -> None:
+    listed = {row[3] for row in sql("SHOW PROCEDURES")}
+    assert listed == set(PROCEDURES) - (set(REFUSED) - REST)
+    for name, arguments in REFUSED.items():
+        with pytest.raises(PaimonError, match=f"sys.{name} is not supported: ") as caught:
+            sql(f"CALL sys.{name}({arguments})")
+        assert error_type(caught.value) == "UnsupportedOperationException"
+    with pytest.raises(PaimonError, match="does not support views"):
+        sql("CALL sys.alter_view_dialect('v', 'add', 'spark', 'SELECT 1')")
+
+
+def test_arguments_that_do_not_fit(sql: Sql) -> None:
+    for call, text in WRONG.items():
+        with pytest.raises(PaimonError) as caught:
+            sql(f"CALL sys.{call}")
+        assert error_type(caught.value) == "RuntimeException", call
+        assert text in str(caught.value), call
+
+
+def test_the_earliest_snapshot_behind_a_gap(sql: Sql) -> None:
+    for i in range(4):
+        sql(f"INSERT INTO t VALUES ({i}, 'x')")
+    with pytest.raises(PaimonError, match="does not immediately follow"):
+        sql("CALL sys.repair_earliest_snapshot('t', 3)")
+    snapshots = sql.session.catalog.get_table("default.t").snapshots
+    snapshots.delete(2)
+    for wanted, text in {2: "Snapshot 2 does not exist", 9: "later than latest"}.items():
+        with pytest.raises(PaimonError, match=text):
+            sql(f"CALL sys.repair_earliest_snapshot('t', {wanted})")
+    assert sql("CALL sys.repair_earliest_snapshot(table => 't', snapshot_id => 3)") == [[1, 3]]
+    assert snapshots.hints()[0] == 3
