@@ -12,9 +12,10 @@ from paimon_maintenance.health.measurement import Measurement
 from paimon_maintenance.health.score import health_of
 from paimon_maintenance.health.thresholds import RED, Thresholds
 from paimon_maintenance.policy.needs import Budget, RescaleRule, TableNeeds
+from paimon_maintenance.schedule.account import Account
 from paimon_maintenance.schedule.candidates import Candidate, candidates_of
 from paimon_maintenance.schedule.cost import CostModel, Sample, Work, fit
-from paimon_maintenance.schedule.decide import Action, TableView, decide
+from paimon_maintenance.schedule.decide import Action, TableView, decide, threshold_of
 from paimon_maintenance.schedule.state import TableState, looked, measured, ran
 
 ROUND_HOURS = 0.5
@@ -106,6 +107,7 @@ class Ours:
     def __init__(self) -> None:
         self.states: dict[str, TableState] = {}
         self.found: dict[str, Measurement] = {}
+        self.account = Account()
 
     def __call__(self, there: Lake, now: int, budget: float) -> None:
         views = []
@@ -120,25 +122,29 @@ class Ours:
             self.states[name] = state
             views.append(TableView(measurement=old, state=state, needs=NEEDS))
         decisions = decide(
-            views, Budget(seconds=budget), there.model, now=now, overspent=there.overspent
+            views, Budget(seconds=budget), there.model, now=now, account=self.account
         )
+        threshold = threshold_of(decisions, Budget(seconds=budget), self.account)
         waits = {d.table for d in decisions if d.waits}
         for name, state in self.states.items():
             since = state.waiting_since
             if (since is None) != (name not in waits):
                 self.states[name] = waiting(state, now if name in waits else None)
-        spent = there.overspent
+        spent = above = 0.0
         for decision in decisions:
-            if decision.action is not Action.RUN or spent >= budget:
+            if decision.action is not Action.RUN:
                 continue
             one = decision.candidate
             assert one is not None
             seconds, success = there.run(one, now)
             spent += seconds
+            above += seconds if decision.reaches(threshold) else 0.0
             state = ran(self.states[one.table], one.job, now, failed=not success)
             found = self.found[one.table] = there.tables[one.table].measure(now)
             self.states[one.table] = measured(state, found, red=is_red(found, now))
-        there.overspent = max(0.0, spent - budget)
+        self.account = self.account.after(
+            seconds=spent, above=above, threshold=threshold, budget=budget
+        )
 
 
 def waiting(state: TableState, since: int | None) -> TableState:

@@ -261,12 +261,18 @@ def _alerts(connection: sa.Connection) -> None:
         sa.Index(f"{name}_by_age", one.c.at_millis).create(connection)
 
 
+def _prices(connection: sa.Connection) -> None:
+    """Version 6: the price of a second after each round of the scheduler."""
+    connection.execute(sa.text("ALTER TABLE caretaker_rounds ADD COLUMN price DOUBLE PRECISION"))
+
+
 MIGRATIONS: Final[tuple[Callable[[sa.Connection], None], ...]] = (
     _first,
     _second,
     _third,
     _pages,
     _alerts,
+    _prices,
 )
 LATEST: Final = len(MIGRATIONS)
 

@@ -30,7 +30,8 @@ _DECISIONS: Final = columns_of(
     "predicted_seconds work predicted run_id engine status seconds result",
 )
 _ROUNDS: Final = columns_of(
-    "caretaker_rounds", "round_id at_millis warehouse branch budget_seconds seconds overspent"
+    "caretaker_rounds",
+    "round_id at_millis warehouse branch budget_seconds seconds overspent price",
 )
 _CLAIMS: Final = columns_of("caretaker_claims", "warehouse table_name branch holder until_millis")
 
@@ -244,8 +245,9 @@ class NeedStore(ScopedStore):
         budget_seconds: float | None,
         seconds: float,
         overspent: float,
+        price: float | None,
     ) -> None:
-        """Record what a round spent, and what it leaves to the next ones to save."""
+        """Record what a round spent, what it borrowed from the next ones, and the price after it."""
         with self.transaction() as connection:
             connection.execute(
                 sa.insert(_ROUNDS).values(
@@ -256,20 +258,22 @@ class NeedStore(ScopedStore):
                     budget_seconds=budget_seconds,
                     seconds=seconds,
                     overspent=overspent,
+                    price=price,
                 )
             )
 
-    def overspent(self) -> float:
-        """The seconds that rounds so far took beyond their budgets; 0 before the first round."""
+    def last_round(self) -> tuple[float, float | None]:
+        """The seconds that rounds borrowed so far, and the price; 0 and None before the first round."""
         c = _ROUNDS.c
         query = (
-            sa.select(c.overspent)
+            sa.select(c.overspent, c.price)
             .where(c.warehouse == self.warehouse, c.branch == self.branch)
             .order_by(c.at_millis.desc())
             .limit(1)
         )
         with self.transaction() as connection:
-            return float(connection.execute(query).scalar_one_or_none() or 0.0)
+            row = connection.execute(query).one_or_none()
+        return (0.0, None) if row is None else (float(row.overspent), row.price)
 
     def claim(
         self, table: str, holder: str, *, now: int, until: int, since: int | None = None

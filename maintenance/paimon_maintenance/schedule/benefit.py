@@ -23,7 +23,7 @@ class Weights:
     """What one unit of excess is worth per hour: of reads, and of storage."""
 
     read: float = 1.0
-    storage: float = 0.5
+    storage: float = 2.0
     manifests: float = 0.2
     tags: float = 2.0
     partitions: float = 0.1

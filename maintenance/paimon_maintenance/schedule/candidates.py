@@ -39,7 +39,8 @@ class Candidate:
 
     `arguments` are typed on top of the policy's.  `benefit` is in excess hours (see `benefit`).
     `urgent`: a goal of the policy is missed or nearly missed.  `proposal`: a person has to decide.
-    `predicted` are the results that are compared with what happened.
+    `predicted` are the results that are compared with what happened.  `deferred`: the work does not go
+    away while the job waits, because commits are merged once, early or late.
     """
 
     table: str
@@ -52,6 +53,7 @@ class Candidate:
     rewrites: bool = True
     urgent: bool = False
     proposal: bool = False
+    deferred: bool = False
     predicted: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -202,6 +204,7 @@ def _compaction(
         benefit=benefit,
         why=why,
         urgent=urgent,
+        deferred=not full or not table.primary_key,
         predicted={
             "excess_gain": min(gain, max(0.0, excess)),
             "files_fewer": float(max(0, fewer)),
@@ -274,6 +277,7 @@ def _upkeep(
         why="; ".join(reasons),
         rewrites=False,
         urgent=urgent,
+        deferred=True,
         predicted={"bytes_freed": float(free_bytes), "snapshots_fewer": float(free_snapshots)},
     )
 

@@ -8,7 +8,7 @@ a reason, also those that are left.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -16,16 +16,17 @@ from paimon_maintenance.health.measurement import Measurement
 from paimon_maintenance.job.text import human_bytes
 from paimon_maintenance.policy.needs import Budget, TableNeeds
 from paimon_maintenance.policy.windows import is_open
+from paimon_maintenance.schedule.account import MOST_OF_ROUND, Account
 from paimon_maintenance.schedule.candidates import Candidate, candidates_of
-from paimon_maintenance.schedule.cost import CostModel
+from paimon_maintenance.schedule.cost import CostModel, Work
 from paimon_maintenance.schedule.state import HOUR, TableState
 
 AGE_HOURS: Final = 336.0
 """The rank of a job that waits doubles every so many hours: whatever it is worth, its turn comes."""
 _LONGEST_AGE: Final = 50 * AGE_HOURS
-_MOST_BORROWED: Final = 3.0
-"""A job that exceeds what is left of the budget runs up to so many budgets; the next rounds save it.
-Otherwise cheap jobs of low rank fill every round, and expensive ones of high rank never have room."""
+DEFERRED_SHARE: Final = 0.2
+"""How much of the work counts that waiting does not save; the fixed seconds of a job count in full.  With
+1, hot tables wait although their commits cost the same later; with 0, the tables that write most take all."""
 LEAST_RANK: Final = 1e-4
 """Excess hours per second below which nothing runs, even if the budget allows it."""
 
@@ -57,7 +58,8 @@ class TableView:
 class Decision:
     """One decision: what, why, its rank, and the predicted seconds.
 
-    `waits`: the job is worth running, and only the budget or a window stands against it.
+    `urgent`: it does not wait for the price.  `waits`: the job is worth running, and only the budget or
+    a window stands against it.
     """
 
     table: str
@@ -66,6 +68,7 @@ class Decision:
     candidate: Candidate | None = None
     rank: float = 0.0
     seconds: float = 0.0
+    urgent: bool = False
     waits: bool = False
 
     @property
@@ -73,15 +76,21 @@ class Decision:
         """The job that was decided on."""
         return None if self.candidate is None else self.candidate.job
 
+    def reaches(self, threshold: float) -> bool:
+        """Whether the job runs whatever is left of the budget."""
+        return self.urgent or self.rank >= threshold
+
 
 @dataclass(slots=True)
 class Spent:
-    """What the chosen jobs cost so far; it starts with what earlier rounds overspent.
+    """What the chosen jobs cost so far.
 
-    A job that costs more than what is left may still run, because otherwise cheap jobs fill every
-    round.  The rounds after it have less.
+    A job that reaches the price may exceed what is left, because otherwise cheap jobs of a low rank fill
+    every round.  What is left belongs to the best of the others.
     """
 
+    account: Account = field(default_factory=Account)
+    threshold: float = 0.0
     seconds: float = 0.0
     chosen: int = 0
     bytes: int = 0
@@ -92,14 +101,8 @@ class Spent:
         """Why the budget has no room for this job; None if it has."""
         one = decision.candidate
         assert one is not None
-        if budget.seconds is not None and self.seconds + decision.seconds > budget.seconds:
-            left = max(0.0, budget.seconds - self.seconds)
-            borrows = self.seconds + decision.seconds > _MOST_BORROWED * budget.seconds
-            if not left or (self.chosen and borrows):
-                return (
-                    f"the budget of {budget.seconds:.0f} s has {left:.0f} s left, and this takes "
-                    f"about {decision.seconds:.0f} s"
-                )
+        if budget.seconds is not None and not self._has_room(decision, budget.seconds):
+            return self._no_room(decision, budget.seconds)
         if one.rewrites and budget.bytes is not None and self.bytes + one.work.bytes > budget.bytes:
             return (
                 f"the budget of {human_bytes(budget.bytes)} has "
@@ -110,6 +113,29 @@ class Spent:
         if one.table not in self.tables and _full(len(self.tables), budget.tables):
             return f"the budget of {budget.tables} tables is spent"
         return None
+
+    def _has_room(self, decision: Decision, budget: float) -> bool:
+        """Whether the seconds of this job may be spent."""
+        after = self.seconds + decision.seconds
+        if self.account.borrowed + after <= budget:
+            return True
+        if self.account.price is None:
+            reaches = self.seconds < budget
+        else:
+            reaches = decision.reaches(self.threshold)
+            if self.account.is_exhausted(budget):
+                reaches = decision.urgent
+        return reaches and (not self.chosen or after <= MOST_OF_ROUND * budget)
+
+    def _no_room(self, decision: Decision, budget: float) -> str:
+        left = max(0.0, budget - self.account.borrowed - self.seconds)
+        takes = f"the budget of {budget:.0f} s has {left:.0f} s left, and this takes about "
+        takes += f"{decision.seconds:.0f} s"
+        if self.account.price is not None and not decision.reaches(self.threshold):
+            return f"{takes}; its rank {decision.rank:.2g} is below the price {self.threshold:.2g}"
+        if self.account.is_exhausted(budget):
+            return f"{takes}; earlier rounds borrowed {self.account.borrowed:.0f} s"
+        return takes
 
     def add(self, decision: Decision) -> None:
         """Count a chosen job."""
@@ -133,16 +159,16 @@ def decide(
     *,
     now: int,
     local: int | None = None,
-    overspent: float = 0.0,
+    account: Account | None = None,
 ) -> list[Decision]:
     """The decisions of one round, best first: what runs, what waits, and why.
 
-    `overspent`: the seconds that earlier rounds took beyond their budgets.
+    `account`: what earlier rounds borrowed, and the price of a second.
     `local` is the wall clock for windows, in milliseconds as if it were UTC (default: `now`).
     """
     local = now if local is None else local
     open_now = is_open(budget.windows, local)
-    ranked: list[tuple[TableView, Decision]] = []
+    ranked: list[Decision] = []
     decided: list[Decision] = []
     for view in views:
         refusal = _table_refusal(view)
@@ -158,6 +184,7 @@ def decide(
             )
         for candidate in found:
             decision = _ranked(view, candidate, model, now)
+            decision = replace(decision, urgent=_is_urgent(view, decision, now))
             why = _refusal(view, candidate, decision, now, local, budget_open=open_now)
             if candidate.proposal:
                 decided.append(_with(decision, Action.PROPOSE, candidate.why))
@@ -165,13 +192,25 @@ def decide(
                 waits = "outside the window" in why
                 decided.append(_with(decision, Action.LATER, why, waits=waits))
             else:
-                ranked.append((view, decision))
-    ranked.sort(key=lambda r: (not _is_urgent(r[0], r[1], now), -r[1].rank, r[1].table))
-    return [*_chosen([d for _, d in ranked], budget, overspent), *decided]
+                ranked.append(decision)
+    ranked.sort(key=lambda d: (not d.urgent, -d.rank, d.table))
+    return [*_chosen(ranked, budget, account or Account()), *decided]
 
 
-def _chosen(ranked: Sequence[Decision], budget: Budget, overspent: float) -> list[Decision]:
-    spent = Spent(seconds=overspent)
+def threshold_of(ranked: Iterable[Decision], budget: Budget, account: Account) -> float:
+    """The rank from which the jobs of this round run, whatever is left of the budget."""
+    first: dict[tuple[str, bool], Decision] = {}
+    for decision in ranked:
+        if decision.candidate is not None and (decision.waits or decision.action is Action.RUN):
+            key = (decision.table, decision.candidate.rewrites)
+            if key not in first or first[key].rank < decision.rank:
+                first[key] = decision
+    pairs = sorted(((d.rank, d.seconds) for d in first.values()), reverse=True)
+    return account.threshold(pairs, budget.seconds) if budget.seconds is not None else 0.0
+
+
+def _chosen(ranked: Sequence[Decision], budget: Budget, account: Account) -> list[Decision]:
+    spent = Spent(account=account, threshold=threshold_of(ranked, budget, account))
     rewritten: dict[str, Decision] = {}
     chosen: list[Decision] = []
     for decision in ranked:
@@ -198,6 +237,11 @@ def _chosen(ranked: Sequence[Decision], budget: Budget, overspent: float) -> lis
 
 def _ranked(view: TableView, candidate: Candidate, model: CostModel, now: int) -> Decision:
     seconds = model.seconds(candidate.work)
+    price = seconds
+    if candidate.deferred:
+        work = candidate.work
+        fixed = model.seconds(Work(job=work.job, kind=work.kind, table=work.table))
+        price = fixed + DEFERRED_SHARE * max(0.0, seconds - fixed)
     waiting = view.state.waiting_since
     hours = 0.0 if waiting is None else min(_LONGEST_AGE, max(0, now - waiting) / HOUR)
     return Decision(
@@ -205,16 +249,28 @@ def _ranked(view: TableView, candidate: Candidate, model: CostModel, now: int) -
         action=Action.RUN,
         reason=candidate.why,
         candidate=candidate,
-        rank=candidate.benefit * view.needs.priority * 2 ** (hours / AGE_HOURS) / seconds,
+        rank=candidate.benefit * view.needs.priority * 2 ** (hours / AGE_HOURS) / price,
         seconds=seconds,
     )
 
 
 def _is_urgent(view: TableView, decision: Decision, now: int) -> bool:
+    """Whether a goal of the policy is missed, or the table has been red for half of what it may be.
+
+    For a compaction, reads must be what makes it red, and the job must help them: no compaction helps
+    against a consumer that has stopped.
+    """
     assert decision.candidate is not None
+    if decision.candidate.urgent:
+        return True
     since = view.state.red_since
-    red = since is not None and now - since >= view.needs.max_red_millis / 2
-    return decision.candidate.urgent or red
+    if since is None or now - since < view.needs.max_red_millis / 2:
+        return False
+    gain = decision.candidate.predicted.get("excess_gain")
+    if gain is None:
+        return True
+    found = view.measurement
+    return found.amplification >= found.run_trigger and gain >= (found.amplification - 1) / 4
 
 
 def _table_refusal(view: TableView) -> str | None:
@@ -259,15 +315,7 @@ def _refusal(
 
 
 def _with(decision: Decision, action: Action, reason: str, *, waits: bool = False) -> Decision:
-    return Decision(
-        table=decision.table,
-        action=action,
-        reason=reason,
-        candidate=decision.candidate,
-        rank=decision.rank,
-        seconds=decision.seconds,
-        waits=waits,
-    )
+    return replace(decision, action=action, reason=reason, waits=waits)
 
 
 def by_action(decisions: Iterable[Decision]) -> Mapping[Action, int]:

@@ -39,9 +39,10 @@ from paimon_maintenance.policy.resolve import resolve
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.metrics import Metric
 from paimon_maintenance.run.runner import RunServices, run_table
+from paimon_maintenance.schedule.account import MOST_OF_ROUND, Account
 from paimon_maintenance.schedule.claim import claimed
 from paimon_maintenance.schedule.cost import CostModel, Sample, Work, fit
-from paimon_maintenance.schedule.decide import Action, Decision, TableView, decide
+from paimon_maintenance.schedule.decide import Action, Decision, TableView, decide, threshold_of
 from paimon_maintenance.schedule.next_step import decisions_by_table, next_step
 from paimon_maintenance.schedule.scope import Scope
 from paimon_maintenance.schedule.state import (
@@ -148,7 +149,9 @@ class _Round:
         self.failed: dict[str, Exception] = {}
         self.measured: set[str] = set()
         self.looked = 0
-        self.overspent = store.overspent()
+        borrowed, price = store.last_round()
+        self.account = Account(borrowed=borrowed, price=price)
+        self.threshold = 0.0
         self.started = services.env.now_millis()
         self.keeps = retention_millis()
         self.lock = threading.Lock()
@@ -177,8 +180,9 @@ class _Round:
             self.model(),
             now=now,
             local=self.env.local_millis(),
-            overspent=self.overspent,
+            account=self.account,
         )
+        self.threshold = threshold_of(decisions, self.budget, self.account)
         decisions += [
             Decision(table=name, action=Action.NO, reason=f"cannot be measured: {e}")
             for name, e in self.failed.items()
@@ -195,7 +199,7 @@ class _Round:
             for decision in decisions:
                 if decision.action is Action.RUN:
                     self.run(decision, results, on_result)
-            self.record_round(sum(r.seconds for r in results), now)
+            self.record_round(results, now)
             prune(self.store.history, before=now - self.keeps)
         self.status.add_totals(self.env.now_millis())
         return Round(
@@ -375,7 +379,8 @@ class _Round:
         """Run one chosen job, measure the table again, and record the result."""
         spent = sum(r.seconds for r in results)
         limit = self.budget.seconds
-        if limit is not None and self.overspent + spent >= limit:
+        # The decision to run counts on the predicted seconds.
+        if limit is not None and spent >= MOST_OF_ROUND * limit:
             self.finish(decision, "skipped", 0.0, None, {"why": f"{spent:.0f} s are spent"})
             return
         with claimed(
@@ -389,15 +394,24 @@ class _Round:
         results.append(result)
         on_result(result)
 
-    def record_round(self, seconds: float, now: int) -> None:
-        """Record what the round spent; what it took too much, the next rounds save."""
+    def record_round(self, results: Sequence[Result], now: int) -> None:
+        """Record what the round spent and borrowed, and the price for the next one."""
         limit = self.budget.seconds
+        seconds = sum(r.seconds for r in results)
+        after = self.account
+        if limit is not None:
+            reached = (r for r in results if r.decision.reaches(self.threshold))
+            above = sum(r.seconds for r in reached)
+            after = after.after(
+                seconds=seconds, above=above, threshold=self.threshold, budget=limit
+            )
         self.store.add_round(
             self.id,
             at_millis=now,
             budget_seconds=limit,
             seconds=seconds,
-            overspent=0.0 if limit is None else max(0.0, self.overspent + seconds - limit),
+            overspent=0.0 if limit is None else after.borrowed,
+            price=after.price,
         )
 
     def run_claimed(self, decision: Decision) -> Result:

@@ -14,6 +14,7 @@ from paimon_maintenance.health.measurement import (
 )
 from paimon_maintenance.policy.needs import Budget, RescaleRule, TableFacts, TableNeeds
 from paimon_maintenance.policy.windows import Window, is_open
+from paimon_maintenance.schedule.account import Account
 from paimon_maintenance.schedule.candidates import candidates_of
 from paimon_maintenance.schedule.cost import CostModel
 from paimon_maintenance.schedule.decide import Action, TableView, decide
@@ -103,8 +104,58 @@ def test_a_job_larger_than_the_budget_runs_first_and_later_rounds_save():
     (found, *_) = decisions(large, budget=budget)
     assert found.action is Action.RUN
     assert found.seconds > 100
-    late = decide([small], budget, CostModel(), now=NOW, overspent=99.0)
+    late = decide([small], budget, CostModel(), now=NOW, account=Account(borrowed=99.0, price=1e-4))
     assert "has 0 s left" in late[0].reason
+    assert "earlier rounds borrowed 99 s" in late[0].reason
+
+
+def test_a_job_that_reaches_the_price_runs_beyond_the_budget_and_others_fill_what_is_left():
+    views = [view(f"db.t{i}", part(4 + 2 * i), manifests=0) for i in range(8)]
+    everything = {d.table: d for d in decisions(*views) if d.action is Action.RUN}
+    price = everything["db.t4"].rank
+    least = everything["db.t0"].seconds
+
+    def runs(budget: float, borrowed: float = 0.0) -> list[str]:
+        account = Account(borrowed=borrowed, price=price)
+        found = decide(views, Budget(seconds=budget), CostModel(), now=NOW, account=account)
+        assert all("is below the price" in d.reason for d in found if d.waits)
+        return [d.table for d in found if d.action is Action.RUN]
+
+    assert runs(2 * least) == ["db.t7", "db.t6", "db.t5", "db.t4"]
+    assert runs(5.5 * least) == ["db.t7", "db.t6", "db.t5", "db.t4", "db.t3"]
+    # What was borrowed is saved by the jobs below the price.
+    assert runs(5.5 * least, borrowed=least) == ["db.t7", "db.t6", "db.t5", "db.t4"]
+
+
+def test_no_round_takes_more_than_ten_budgets():
+    views = [view(f"db.t{i:02}", part(20)) for i in range(40)]
+    one = decisions(views[0])[0].seconds
+    account = Account(price=1e-4)
+    found = decide(views, Budget(seconds=1.5 * one), CostModel(), now=NOW, account=account)
+    assert len([d for d in found if d.action is Action.RUN]) == 15
+
+
+def test_a_table_that_is_red_for_long_does_not_wait_for_the_price():
+    since = NOW - 13 * HOUR
+    red = view("db.red", part(12), state=TableState(red_since=since))
+    account = Account(borrowed=1e9, price=1e9)
+    found = decide([red, view()], Budget(seconds=1.0), CostModel(), now=NOW, account=account)
+    assert [d.table for d in found if d.action is Action.RUN] == ["db.red"]
+    # A compaction does not help a table that a stopped consumer makes red.
+    held = view("db.held", part(3, minor=None), state=TableState(red_since=since))
+    found = decide([held], Budget(seconds=1.0), CostModel(), now=NOW, account=account)
+    assert not [d for d in found if d.action is Action.RUN]
+
+
+def test_work_that_waiting_does_not_save_hardly_counts():
+    small, large = (
+        view(name, part(9, minor=Rewrite(files=9, bytes=size, files_after=1)))
+        for name, size in (("db.small", MB), ("db.large", GB))
+    )
+    ranks = {d.table: d for d in decisions(small, large) if d.action is Action.RUN}
+    cost = ranks["db.large"].seconds / ranks["db.small"].seconds
+    assert cost > 10
+    assert ranks["db.small"].rank / ranks["db.large"].rank < 0.4 * cost
 
 
 def test_age_enters_so_that_nothing_starves():
