@@ -39,6 +39,7 @@ def schema() -> dict[str, Any]:
                 "budget": _object(
                     {
                         "seconds": {"type": "number", "exclusiveMinimum": 0},
+                        "most_seconds": {"type": "number", "exclusiveMinimum": 0},
                         "bytes": _SIZE,
                         "tables": _WHOLE,
                         "applications": _WHOLE,

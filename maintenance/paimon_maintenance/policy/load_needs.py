@@ -38,7 +38,9 @@ NEEDS_KEYS: Final = frozenset(
 )
 MATCH_KEYS: Final = frozenset({"options", "comment", "owner"})
 CONSUMER_KEYS: Final = frozenset({"age", "snapshots", "bytes"})
-BUDGET_KEYS: Final = frozenset({"seconds", "bytes", "tables", "applications", "windows"})
+BUDGET_KEYS: Final = frozenset(
+    {"seconds", "most_seconds", "bytes", "tables", "applications", "windows"}
+)
 TARGET_KEYS: Final = frozenset({"notifier", "arguments"})
 NOTIFIERS: Final = frozenset({"email", "webhook"})
 """Notifiers with a short name; others have their import path."""
@@ -72,8 +74,13 @@ def read_match(place: YamlNode) -> Match:
 def read_budget(place: YamlNode) -> Budget:
     """The budget of a round."""
     entries = place.entries(BUDGET_KEYS)
+    seconds = _positive(entries["seconds"]) if "seconds" in entries else None
+    most = _positive(entries["most_seconds"]) if "most_seconds" in entries else None
+    if most is not None and (seconds is None or most < seconds):
+        entries["most_seconds"].wrong("`most_seconds` must not be less than `seconds`")
     return Budget(
-        seconds=_positive(entries["seconds"]) if "seconds" in entries else None,
+        seconds=seconds,
+        most_seconds=most,
         bytes=_size(entries["bytes"]) if "bytes" in entries else None,
         tables=_whole(entries["tables"]) if "tables" in entries else None,
         applications=_whole(entries["applications"]) if "applications" in entries else None,

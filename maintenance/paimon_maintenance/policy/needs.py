@@ -8,6 +8,7 @@ itself override the policy: `caretaker.maintenance` ("off": the scheduler leaves
 from __future__ import annotations
 
 import fnmatch
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
@@ -156,24 +157,38 @@ class AlertTarget:
     arguments: Mapping[str, object] = field(default_factory=dict)
 
 
+_MOST_OF_ROUND: Final = 10.0
+"""The budgets that one round may take."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """What one round of the scheduler may spend; None means no limit.
 
-    `seconds` are compute seconds as predicted, `bytes` are bytes to rewrite, `applications` are runs
-    that rewrite data, each of which is one Spark application on a cluster.
+    `seconds` are compute seconds as predicted, on average over many rounds; a single round takes at
+    most `most_seconds` (None: ten times `seconds`), or one job.  `bytes` are bytes to rewrite,
+    `applications` are runs that rewrite data, each of which is one Spark application on a cluster.
     """
 
     seconds: float | None = 1800.0
+    most_seconds: float | None = None
     bytes: int | None = None
     tables: int | None = None
     applications: int | None = None
     windows: tuple[Window, ...] = ()
 
+    @property
+    def round_seconds(self) -> float:
+        """The seconds that one round takes at most, if it runs more than one job."""
+        if self.seconds is None:
+            return math.inf
+        return self.most_seconds or _MOST_OF_ROUND * self.seconds
+
     def to_json(self) -> dict[str, object]:
         """The limits as JSON."""
         return {
             "seconds": self.seconds,
+            "most_seconds": self.most_seconds,
             "bytes": self.bytes,
             "tables": self.tables,
             "applications": self.applications,

@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-MOST_OF_ROUND: Final = 10.0
-"""One round takes at most so many budgets, or one job."""
 MOST_BORROWED: Final = 48.0
 """While rounds have borrowed so many budgets, only urgent jobs run."""
 _STEP: Final = 0.02

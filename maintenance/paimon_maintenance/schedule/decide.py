@@ -16,7 +16,7 @@ from paimon_maintenance.health.measurement import Measurement
 from paimon_maintenance.job.text import human_bytes
 from paimon_maintenance.policy.needs import Budget, TableNeeds
 from paimon_maintenance.policy.windows import is_open
-from paimon_maintenance.schedule.account import MOST_OF_ROUND, Account
+from paimon_maintenance.schedule.account import Account
 from paimon_maintenance.schedule.candidates import Candidate, candidates_of
 from paimon_maintenance.schedule.cost import CostModel, Work
 from paimon_maintenance.schedule.state import HOUR, TableState
@@ -101,7 +101,7 @@ class Spent:
         """Why the budget has no room for this job; None if it has."""
         one = decision.candidate
         assert one is not None
-        if budget.seconds is not None and not self._has_room(decision, budget.seconds):
+        if budget.seconds is not None and not self._has_room(decision, budget):
             return self._no_room(decision, budget.seconds)
         if one.rewrites and budget.bytes is not None and self.bytes + one.work.bytes > budget.bytes:
             return (
@@ -114,18 +114,19 @@ class Spent:
             return f"the budget of {budget.tables} tables is spent"
         return None
 
-    def _has_room(self, decision: Decision, budget: float) -> bool:
+    def _has_room(self, decision: Decision, budget: Budget) -> bool:
         """Whether the seconds of this job may be spent."""
+        assert budget.seconds is not None
         after = self.seconds + decision.seconds
-        if self.account.borrowed + after <= budget:
+        if self.account.borrowed + after <= budget.seconds:
             return True
         if self.account.price is None:
-            reaches = self.seconds < budget
+            reaches = self.seconds < budget.seconds
         else:
             reaches = decision.reaches(self.threshold)
-            if self.account.is_exhausted(budget):
+            if self.account.is_exhausted(budget.seconds):
                 reaches = decision.urgent
-        return reaches and (not self.chosen or after <= MOST_OF_ROUND * budget)
+        return reaches and (not self.chosen or after <= budget.round_seconds)
 
     def _no_room(self, decision: Decision, budget: float) -> str:
         left = max(0.0, budget - self.account.borrowed - self.seconds)

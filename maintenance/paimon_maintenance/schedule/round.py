@@ -39,7 +39,7 @@ from paimon_maintenance.policy.resolve import resolve
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.metrics import Metric
 from paimon_maintenance.run.runner import RunServices, run_table
-from paimon_maintenance.schedule.account import MOST_OF_ROUND, Account
+from paimon_maintenance.schedule.account import Account
 from paimon_maintenance.schedule.claim import claimed
 from paimon_maintenance.schedule.cost import CostModel, Sample, Work, fit
 from paimon_maintenance.schedule.decide import Action, Decision, TableView, decide, threshold_of
@@ -378,9 +378,8 @@ class _Round:
     ) -> None:
         """Run one chosen job, measure the table again, and record the result."""
         spent = sum(r.seconds for r in results)
-        limit = self.budget.seconds
         # The decision to run counts on the predicted seconds.
-        if limit is not None and spent >= MOST_OF_ROUND * limit:
+        if spent >= self.budget.round_seconds:
             self.finish(decision, "skipped", 0.0, None, {"why": f"{spent:.0f} s are spent"})
             return
         with claimed(

@@ -15,7 +15,7 @@ from paimon_core.errors import InvalidArgument
 from paimon_maintenance.policy import load
 from paimon_maintenance.policy.json_schema import schema
 from paimon_maintenance.policy.load import read_policy
-from paimon_maintenance.policy.needs import RescaleRule, TableFacts
+from paimon_maintenance.policy.needs import Budget, RescaleRule, TableFacts
 
 DOCS = Path(__file__).parents[4] / "docs"
 POLICY = """
@@ -105,6 +105,14 @@ def test_mistakes_are_named_with_file_line_and_key(text, message):
     with pytest.raises(InvalidArgument, match=re.escape(message)) as e:
         read_policy(f"version: 1\nrules:\n  - tables: '*.*'\n    {text}\n", "p.yaml")
     assert e.value.message.startswith("p.yaml:4: rules[0]")
+
+
+def test_a_round_has_at_least_its_budget():
+    budget = read_policy("version: 1\nbudget: { seconds: 60, most_seconds: 90 }\n", "p.yaml").budget
+    assert (budget.round_seconds, Budget(seconds=60).round_seconds) == (90, 600)
+    for text in ("{ seconds: 60, most_seconds: 30 }", "{ most_seconds: 30 }"):
+        with pytest.raises(InvalidArgument, match="must not be less than `seconds`"):
+            read_policy(f"version: 1\nbudget: {text}\n", "p.yaml")
 
 
 def test_the_schema_accepts_what_the_reader_accepts():

@@ -127,12 +127,14 @@ def test_a_job_that_reaches_the_price_runs_beyond_the_budget_and_others_fill_wha
     assert runs(5.5 * least, borrowed=least) == ["db.t7", "db.t6", "db.t5", "db.t4"]
 
 
-def test_no_round_takes_more_than_ten_budgets():
+@pytest.mark.parametrize(("most", "jobs"), [(None, 15), (4.0, 4), (0.5, 1)])
+def test_no_round_takes_more_than_its_limit(most: float | None, jobs: int):
     views = [view(f"db.t{i:02}", part(20)) for i in range(40)]
     one = decisions(views[0])[0].seconds
-    account = Account(price=1e-4)
-    found = decide(views, Budget(seconds=1.5 * one), CostModel(), now=NOW, account=account)
-    assert len([d for d in found if d.action is Action.RUN]) == 15
+    limit = None if most is None else most * one
+    budget = Budget(seconds=(0.5 if most == 0.5 else 1.5) * one, most_seconds=limit)
+    found = decide(views, budget, CostModel(), now=NOW, account=Account(price=1e-4))
+    assert len([d for d in found if d.action is Action.RUN]) == jobs
 
 
 def test_a_table_that_is_red_for_long_does_not_wait_for_the_price():
