@@ -79,7 +79,7 @@ class Task:
 
     def wait_for_writing(self) -> None:
         """Until the first task of Spark has written a file; the commit comes much later."""
-        wait_until(lambda: self.lake.on_disk() != self.files, self.told)
+        wait_until(lambda: self.lake.on_disk() != self.files, self.log_text)
 
     def family(self) -> dict[int, str]:
         return in_session(self.parent.pid)
@@ -124,7 +124,7 @@ def test_a_killed_task_takes_its_driver_with_it_and_the_next_run_says_so(task, k
     assert rows(task.lake.warehouse) == task.before
     assert errors(task.lake.warehouse) == set()
     if killed == "parent":
-        wait_until(lambda: not task.family(), task.told)
+        wait_until(lambda: not task.family(), task.log_text)
         (lost,) = task.history.newest(table="db.t", job="compact")
     else:
         (start,) = task.history.newest(table="db.t", job="compact")
@@ -153,7 +153,7 @@ def test_a_killed_driver_is_called_one_and_commits_nothing_afterwards(task, kill
     driver = task.process("spark_app.py")
     jvm = task.process("org.apache.spark.deploy.SparkSubmit")
     os.kill(jvm if "SparkSubmit" in killed else driver, signal.SIGKILL)
-    wait_until(lambda: bool(task.results()), task.told)
+    wait_until(lambda: bool(task.results()), task.log_text)
     (result,) = task.results()
     # Whether the Python end outlives its JVM long enough to say so itself is a matter of moments.
     assert result["error"] in ("SparkApplicationLost", "SparkLost")
