@@ -27,9 +27,9 @@ import pyarrow.compute as pc
 from paimon_core.errors import NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.changelog_producers import changelog_producer_of
+from paimon_core.lsm.engines.traits import newest_file_wins
 from paimon_core.lsm.key_column import kind_values
 from paimon_core.lsm.merge_engine import is_retract
-from paimon_core.options import MERGE_ENGINE, SEQUENCE_FIELD
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.table.stream import Stream, stream_of
@@ -228,10 +228,11 @@ class LookupCache:
 
 def _has_changes(table: FileStoreTable) -> bool:
     """Whether the table's stream contains the merged rows, not only the written ones."""
-    options = table.options
-    if not table.has_primary_key or changelog_producer_of(options).has_changelog:
-        return True
-    return options.value(MERGE_ENGINE) == "deduplicate" and not options.value(SEQUENCE_FIELD)
+    return (
+        not table.has_primary_key
+        or changelog_producer_of(table.options).has_changelog
+        or newest_file_wins(table.options)
+    )
 
 
 def _names(prefix: str, count: int) -> str:

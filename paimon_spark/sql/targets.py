@@ -23,7 +23,7 @@ from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.features import check_writable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions
-from paimon_core.lsm.engines.traits import removes_deleted_keys, traits_of
+from paimon_core.lsm.engines.traits import MERGE_ENGINES, removes_deleted_keys, traits_of
 from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.options import DELETION_VECTORS_ENABLED
 from paimon_core.read.data_evolution import has_data_evolution
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
 
 ROW_NUMBER: Final = "__paimon_row"
 NUMBER_FIELD: Final = DataField(id=0, name=ROW_NUMBER, type=AtomicType(kind=TypeRoot.BIGINT))
-_UPDATABLE: Final = ("deduplicate", "partial-update")
 Numbers = npt.NDArray[np.int64]
 
 
@@ -359,12 +358,15 @@ def _unmerged(table: FileStoreTable, snapshot: Snapshot | None) -> PlacedRows:
 
 
 def _check_engine(table: FileStoreTable, what: str) -> None:
-    engine = table.options.get("merge-engine", "deduplicate")
-    if table.has_primary_key and engine not in _UPDATABLE:
+    if not table.has_primary_key:
+        return
+    traits = traits_of(table.options)
+    if not traits.updatable:
+        updatable = ", ".join(name for name, engine in MERGE_ENGINES.items() if engine.updatable)
         raise UnsupportedFeature(
-            f"{what} with merge-engine {engine}",
-            f"merge engine {engine} can not support {what.title()}, currently only "
-            f"{', '.join(_UPDATABLE)} can support {what.title()}.",
+            f"{what} with merge-engine {traits.name}",
+            f"merge engine {traits.name} can not support {what.title()}, currently only "
+            f"{updatable} can support {what.title()}.",
             table=table.name,
         )
 

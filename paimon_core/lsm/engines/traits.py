@@ -106,7 +106,8 @@ class EngineTraits:
     `skips_level_0`: batch reads skip level 0 until the next compaction.
 
     `removes_deleted`: a delete removes the row of its key; otherwise only under one of the
-    `removing_options`.
+    `removing_options`.  `updatable`: UPDATE and MERGE write the new values of a row as a newer version
+    of it (Java: `RowLevelOp`).
 
     `changelog_producers` holds the names of the producers that the engine allows; None for all.
     """
@@ -129,6 +130,7 @@ class EngineTraits:
     allows_deletion_vectors: bool = True
     removes_deleted: bool = False
     removing_options: tuple[str, ...] = ()
+    updatable: bool = False
     changelog_producers: frozenset[str] | None = None
 
 
@@ -141,6 +143,7 @@ MERGE_ENGINES: Final = {
             existing_key=ExistingKey.DELETE_OLD,
             newest_wins=True,
             removes_deleted=True,
+            updatable=True,
         ),
         EngineTraits(
             name="partial-update",
@@ -150,6 +153,7 @@ MERGE_ENGINES: Final = {
             check=_check_partial_update,
             combines_versions=True,
             differs_by_java=True,
+            updatable=True,
             removing_options=(
                 "partial-update.remove-record-on-delete",
                 "partial-update.remove-record-on-sequence-group",
