@@ -4,7 +4,7 @@
 
     main            arguments, and the order of the demo
       |-- lake           the sample lake: tables, and concurrent writers
-      |-- sick           more tables, most of them with one illness each
+      |-- sick           more tables, most of them with one problem each
       |-- scheduler      rounds of the scheduler over all tables
       |-- life           the jobs after compaction: tags, expiry, rescale, orphan files
       |-- measure        measurements before and after: files, runs, seconds, rows, checksum

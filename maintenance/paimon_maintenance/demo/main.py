@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="caretaker demo",
         description="Creates a lake with hundreds of small files, starts Airflow, triggers the DAG "
         f"{DAG_ID} to compact the lake on Spark, and shows the difference. Then the scheduler makes "
-        "tables with other illnesses healthy, and tag, expiry, rescale and orphan file jobs run. The "
+        "tables with other problems healthy, and tag, expiry, rescale and orphan file jobs run. The "
         "page in Airflow shows all of it. Airflow keeps running until Ctrl-C. Takes four to five "
         "minutes and about 2 GB of memory.",
     )
@@ -151,9 +151,9 @@ def _make_lake(warehouse: str, folder: Path, screen: Screen) -> dict[str, Measur
         before = _measured(warehouse, lake.TABLES)
         files = sum(m.files for m in before.values())
         step.done(f"Created a lake of {files} files in {made.all_commits} commits: {warehouse}")
-    with screen.step("Creating more tables, most of them with one illness each") as step:
+    with screen.step("Creating more tables, most of them with one problem each") as step:
         more = sick.make_sick_tables(warehouse, step.update)
-        step.done(f"Created {len(more)} more tables, most of them with one illness each")
+        step.done(f"Created {len(more)} more tables, most of them with one problem each")
     return before
 
 

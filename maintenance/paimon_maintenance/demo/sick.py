@@ -1,4 +1,4 @@
-"""Small tables with one illness each, for the page and the scheduler of the demo.
+"""Small tables with one problem each, for the page and the scheduler of the demo.
 
 Commits are backdated: retention, tags and consumers go by age.
 """
@@ -45,11 +45,11 @@ class SickTable:
 
     `hours`: how long ago the first commit was; the others follow in even steps.  `deleted`: the share of
     rows that are deletes.  `days`: partition values, in turn; without them the table has no partitions.
-    `after` makes the rest of the illness.
+    `after` makes the rest of the problem.
     """
 
     name: str
-    illness: str
+    problem: str
     options: Mapping[str, str] = field(default_factory=dict)
     primary_key: bool = True
     commits: int = 1
@@ -87,7 +87,7 @@ def sick_tables() -> tuple[SickTable, ...]:
     return (
         SickTable(
             name="payment",
-            illness="many sorted runs: every read merges 24 files",
+            problem="many sorted runs: every read merges 24 files",
             options={"bucket": "2", "caretaker.owner": "payments"},
             commits=24,
             hours=30,
@@ -95,7 +95,7 @@ def sick_tables() -> tuple[SickTable, ...]:
         ),
         SickTable(
             name="cart",
-            illness="more than half of the rows are deletes",
+            problem="more than half of the rows are deletes",
             options={"bucket": "1", "caretaker.owner": "web"},
             commits=7,
             deleted=0.6,
@@ -103,7 +103,7 @@ def sick_tables() -> tuple[SickTable, ...]:
         ),
         SickTable(
             name="click",
-            illness="hundreds of small files",
+            problem="hundreds of small files",
             primary_key=False,
             options={"bucket": "-1", "caretaker.owner": "web"},
             commits=180,
@@ -112,7 +112,7 @@ def sick_tables() -> tuple[SickTable, ...]:
         ),
         SickTable(
             name="transfer",
-            illness="a consumer that stopped ten days ago holds back the expiry",
+            problem="a consumer that stopped ten days ago holds back the expiry",
             options={
                 "bucket": "1",
                 "snapshot.num-retained.min": "2",
@@ -127,7 +127,7 @@ def sick_tables() -> tuple[SickTable, ...]:
         ),
         SickTable(
             name="balance",
-            illness="daily tags are due, and no job creates them",
+            problem="daily tags are due, and no job creates them",
             options={
                 "bucket": "1",
                 "tag.automatic-creation": "process-time",
@@ -140,7 +140,7 @@ def sick_tables() -> tuple[SickTable, ...]:
         ),
         SickTable(
             name="session",
-            illness="partitions are due to expire; one never does, because its value is not a date",
+            problem="partitions are due to expire; one never does, because its value is not a date",
             options={
                 "bucket": "1",
                 "partition.expiration-time": "7 d",
@@ -154,7 +154,7 @@ def sick_tables() -> tuple[SickTable, ...]:
         ),
         SickTable(
             name="stock",
-            illness="64 buckets for a megabyte",
+            problem="64 buckets for a megabyte",
             options={"bucket": "64", "caretaker.owner": "logistics"},
             commits=2,
             hours=2,
@@ -162,7 +162,7 @@ def sick_tables() -> tuple[SickTable, ...]:
         ),
         SickTable(
             name="price",
-            illness="a misspelt option that Paimon does not know",
+            problem="a misspelt option that Paimon does not know",
             options={
                 "bucket": "1",
                 "snapshot.num-retaind.max": "10",
@@ -173,13 +173,13 @@ def sick_tables() -> tuple[SickTable, ...]:
         ),
         SickTable(
             name="country",
-            illness="healthy",
+            problem="healthy",
             options={"bucket": "1", "caretaker.owner": "finance"},
             rows=200,
         ),
         SickTable(
             name="shipment",
-            illness="healthy",
+            problem="healthy",
             options={"bucket": "2", "caretaker.owner": "logistics"},
             commits=2,
         ),
@@ -192,7 +192,7 @@ def make_sick_tables(warehouse: str, tell: Callable[[str], None] = lambda _: Non
     catalog.create_database(DATABASE, if_not_exists=True)
     names = []
     for one in sick_tables():
-        tell(f"{one.table}: {one.illness}")
+        tell(f"{one.table}: {one.problem}")
         _make(catalog, warehouse, one)
         names.append(one.table)
     return names

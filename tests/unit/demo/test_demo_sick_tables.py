@@ -10,10 +10,10 @@ from paimon_maintenance.history.lake_view import LakeQuery, lake_page
 from paimon_maintenance.history.store import SqlHistory
 
 
-def test_every_illness_has_a_table_of_its_own():
+def test_every_problem_has_a_table_of_its_own():
     tables = sick.sick_tables()
     assert len({one.table for one in tables}) == len(tables)
-    assert sum(1 for one in tables if one.illness == "healthy") == 2
+    assert sum(1 for one in tables if one.problem == "healthy") == 2
     assert all(one.options["caretaker.owner"] for one in tables)
 
 

@@ -50,7 +50,7 @@ def rows(lake, history):
     return {row.table: row for row in page.rows}
 
 
-def test_a_dry_run_shows_the_illness_and_the_round_after_it_the_cure(small, history):
+def test_a_dry_run_shows_the_problem_and_the_next_round_solves_it(small, history):
     go(small, history, "db.broken", "db.t", dry_run=True)
     before = rows(small, history)
     assert before["db.t"].color in {"red", "yellow"}
