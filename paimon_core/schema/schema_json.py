@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -51,6 +52,8 @@ def schema_from_json(text: bytes | str) -> TableSchema:
     fields = tuple(field_from_json(_object(f, "fields")) for f in _list(obj["fields"], "fields"))
     partition_keys = _names(obj["partitionKeys"], "partitionKeys")
     primary_keys = _names(obj["primaryKeys"], "primaryKeys")
+    if repeated := sorted(n for n, times in Counter(f.name for f in fields).items() if times > 1):
+        raise ValueError(f"several columns have the name {repeated[0]!r}")
     strangers = {*partition_keys, *primary_keys} - {f.name for f in fields}
     if strangers:
         raise ValueError(f"keys that are not columns: {', '.join(sorted(strangers))}")

@@ -208,10 +208,10 @@ def type_from_json(obj: object, *, depth: int = 0) -> DataType:
                 value=type_from_json(obj["value"], depth=depth + 1),
             )
         if word.startswith("ROW"):
-            return RowType(
-                nullable=nullable,
-                fields=tuple(field_from_json(f, depth=depth + 1) for f in obj["fields"]),
-            )
+            fields = tuple(field_from_json(f, depth=depth + 1) for f in obj["fields"])
+            if len({f.name for f in fields}) < len(fields):
+                raise ValueError("several fields have the same name")
+            return RowType(nullable=nullable, fields=fields)
     except (KeyError, TypeError, ValueError) as e:
         raise UnsupportedFeature(f"data type {shown(obj)}") from e
     raise UnsupportedFeature(f"data type {shown(word)}")

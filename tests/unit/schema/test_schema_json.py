@@ -78,6 +78,11 @@ def test_old_schemas_have_the_defaults_of_their_time() -> None:
         ('"id" : 1', '"id" : "1"', TypeError),
         ('"primaryKeys" : [ "k" ]', '"primaryKeys" : "k"', TypeError),
         ("{", "", ValueError),
+        (
+            '"fields" : [ {',
+            '"fields" : [ { "id" : 9, "name" : "k", "type" : "INT" }, {',
+            ValueError,
+        ),
     ],
 )
 def test_what_is_no_schema_is_refused(old: str, new: str, error: type[Exception]) -> None:
