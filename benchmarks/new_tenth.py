@@ -4,7 +4,7 @@
 
 The columns of `compaction.py`.  A base of all keys is compacted into the top level; five commits then
 write half the keys of one tenth again, in one stretch (`together`) or in ten (`apart`).  `one file`:
-the base is one file, so that all of it is rewritten; otherwise files of 128 MB, most of which stay.
+the base is one file, so that all of it is rewritten; otherwise it has files of 128 MB, and most of them are kept.
 """
 
 from __future__ import annotations

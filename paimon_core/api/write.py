@@ -117,7 +117,7 @@ class _Closing:
     """A context manager that calls `close` at its end."""
 
     def close(self) -> None:
-        raise NotImplementedError
+        raise NotImplementedError  # writers and commits define it
 
     def __enter__(self) -> Self:
         return self

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_core.io.file_io import FileStat
-from paimon_core.types.buffers import fixed_values, index_array
+from paimon_core.types.buffers import binary_array, fixed_values, index_array
 
 Column = npt.NDArray[Any]
 _TOGETHER: Final = 20_000
@@ -154,14 +154,12 @@ class FileStatsBuilder:
         if not self._rows:
             return
         folder, names, sizes, times, kinds = zip(*self._rows, strict=True)
-        offsets = np.zeros(len(names) + 1, np.int64)
-        np.cumsum(np.fromiter(map(len, names), np.int64), out=offsets[1:])
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(names))]
+        sizes_of_names = np.fromiter(map(len, names), np.int64)
         self._parts.append(
             FileStats(
                 (),
                 np.array(folder, np.int32),
-                pa.chunked_array([pa.Array.from_buffers(pa.large_binary(), len(names), buffers)]),
+                pa.chunked_array([binary_array(sizes_of_names, b"".join(names))]),
                 np.array(sizes, np.int64),
                 np.array(times, np.int64),
                 np.array(kinds, np.uint8),

@@ -17,7 +17,7 @@ import pyarrow as pa
 from paimon_core.errors import CorruptTable
 from paimon_core.manifest.data_file import FileIdentity, FileKind, ManifestEntry
 from paimon_core.manifest.unknown_fields import UnknownFields
-from paimon_core.types.buffers import bool_values, index_array
+from paimon_core.types.buffers import binary_array, bool_values, index_array
 
 Column = npt.NDArray[Any]
 NULL: Final = -(2**63)
@@ -182,14 +182,6 @@ def _moved(values: Mapping[int, Any], places: Column) -> dict[int, Any]:
         for key, new, hit in zip(old.tolist(), at.tolist(), found.tolist(), strict=True)
         if hit
     }
-
-
-def binary_array(sizes: Column, content: Any) -> pa.Array:
-    """Return binary values of these sizes, which follow each other in `content`."""
-    offsets = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=offsets[1:])
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(content)]
-    return pa.Array.from_buffers(pa.large_binary(), len(sizes), buffers)
 
 
 def as_flags(found: Any) -> Column:

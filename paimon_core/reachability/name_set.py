@@ -13,8 +13,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_core.manifest.entry_columns import Column, binary_array, distinct, name_array
+from paimon_core.manifest.entry_columns import Column, distinct, name_array
 from paimon_core.manifest.merge_columns import name_hashes
+from paimon_core.types.buffers import binary_array, fixed_values
 
 _WINDOWS: Final = 20_000
 """The number of texts inside a content that are looked up together."""
@@ -30,7 +31,7 @@ class NameSet:
         self._hashes = distinct(name_hashes(names))
         self._left = np.ones(len(self._hashes), bool)
         chunks = names.chunks if isinstance(names, pa.ChunkedArray) else [names]
-        sizes = [distinct(_sizes(chunk)) for chunk in chunks]
+        sizes = [distinct(np.diff(fixed_values(chunk, np.int64, extra=1))) for chunk in chunks]
         self._sizes = distinct(np.concatenate([np.zeros(0, np.int64), *sizes]))
 
     @staticmethod
@@ -76,8 +77,3 @@ class NameSet:
         at = np.searchsorted(self._hashes, wanted)
         at[at == len(self._hashes)] = 0
         return at, self._hashes[at] == wanted
-
-
-def _sizes(names: pa.Array) -> Column:
-    offsets = np.frombuffer(names.buffers()[1], np.int64, len(names) + 1, names.offset * 8)
-    return np.diff(offsets)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -11,7 +10,7 @@ from paimon_core.io.json_text import parse_json_object, to_pretty_json
 from paimon_core.names import checked_long, checked_millis, shown
 from paimon_core.options import Options
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.types.sql import field_from_json, field_to_json
+from paimon_core.types.sql import field_to_json, fields_from_json
 
 NEWEST_VERSION: Final = 3
 _VERSION_OF_0_7: Final = 1
@@ -49,11 +48,9 @@ def schema_from_json(text: bytes | str) -> TableSchema:
         options.setdefault("file.format", "orc")
     comment = obj.get("comment")
     time_millis = obj.get("timeMillis")
-    fields = tuple(field_from_json(_object(f, "fields")) for f in _list(obj["fields"], "fields"))
+    fields = fields_from_json(_object(f, "fields") for f in _list(obj["fields"], "fields"))
     partition_keys = _names(obj["partitionKeys"], "partitionKeys")
     primary_keys = _names(obj["primaryKeys"], "primaryKeys")
-    if repeated := sorted(n for n, times in Counter(f.name for f in fields).items() if times > 1):
-        raise ValueError(f"several columns have the name {repeated[0]!r}")
     strangers = {*partition_keys, *primary_keys} - {f.name for f in fields}
     if strangers:
         raise ValueError(f"keys that are not columns: {', '.join(sorted(strangers))}")

@@ -62,6 +62,14 @@ def index_array(rows: npt.NDArray[Any]) -> pa.Array:
     )
 
 
+def binary_array(sizes: npt.NDArray[Any], content: Any) -> pa.Array:
+    """Return large binary values of these sizes, which follow each other in `content`."""
+    offsets = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(content)]
+    return pa.Array.from_buffers(pa.large_binary(), len(sizes), buffers)
+
+
 def int8_array(values: npt.NDArray[Any]) -> pa.Array:
     """Return row kinds and other small numbers as an Arrow array without a copy."""
     return pa.Array.from_buffers(

@@ -11,7 +11,7 @@ count from 0, outer fields before inner ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from itertools import count
@@ -208,10 +208,9 @@ def type_from_json(obj: object, *, depth: int = 0) -> DataType:
                 value=type_from_json(obj["value"], depth=depth + 1),
             )
         if word.startswith("ROW"):
-            fields = tuple(field_from_json(f, depth=depth + 1) for f in obj["fields"])
-            if len({f.name for f in fields}) < len(fields):
-                raise ValueError("several fields have the same name")
-            return RowType(nullable=nullable, fields=fields)
+            return RowType(
+                nullable=nullable, fields=fields_from_json(obj["fields"], depth=depth + 1)
+            )
     except (KeyError, TypeError, ValueError) as e:
         raise UnsupportedFeature(f"data type {shown(obj)}") from e
     raise UnsupportedFeature(f"data type {shown(word)}")
@@ -228,6 +227,19 @@ def field_from_json(obj: Mapping[str, object], *, depth: int = 0) -> DataField:
         default_value=None if default is None else str(default),
         unknown={k: v for k, v in obj.items() if k not in _FIELD_ATTRIBUTES},
     )
+
+
+def fields_from_json(
+    objects: Iterable[Mapping[str, object]], *, depth: int = 0
+) -> tuple[DataField, ...]:
+    """Parse the fields of a row, as `field_from_json`; ValueError if two have the same name."""
+    fields = tuple(field_from_json(o, depth=depth) for o in objects)
+    names: set[str] = set()
+    for field in fields:
+        if field.name in names:
+            raise ValueError(f"several columns have the name {field.name!r}")
+        names.add(field.name)
+    return fields
 
 
 # --- parsing ------------------------------------------------------------------------------------

@@ -151,7 +151,7 @@ def test_java_reads_it_and_goes_on(
     by_2_0 = oracle.version == "2.0.0"
     if name.startswith(PLAIN) and by_2_0 != bool(NAMES.index(name) % 2):
         # Plain tables take turns with the versions: both would take CI minutes for the same answer.
-        pytest.skip("the other version of Java is asked")
+        pytest.skip("the other Java version covers this table")
     ours = replayed(name)
     shutil.copytree(ours.at["warehouse"], tmp_path, dirs_exist_ok=True)
     at = {**ours.at, "warehouse": str(tmp_path)}

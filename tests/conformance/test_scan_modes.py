@@ -114,7 +114,7 @@ def ours(warehouse: Path, name: str, options: dict[str, str]) -> list[Any] | str
 @pytest.mark.parametrize("name", TABLES)
 def test_batches_are_javas(name: str, oracle: Oracle, tmp_path: Path) -> None:
     if oracle.version != "1.4.2" and name not in DIFFERENT_IN_2_0:
-        pytest.skip("read alike by both versions")
+        pytest.skip("both versions read it the same way")
     oracle.defaults(warehouse=tmp_path, database="db")
     oracle([{"op": "create_database"}, *history(name)])
     table = open_table(str(tmp_path), f"db.{name}")

@@ -330,7 +330,7 @@ def test_ours_beside_java(
 ) -> None:
     if expired and "snapshot" in target:
         # Only a tag outlives the snapshot it names.
-        pytest.skip("there is nothing to go back to")
+        pytest.skip("the snapshot has expired")
     ours = Table(tmp_path / "ours")
     if expired:
         ours.do("expire_snapshots", retain_max=1, retain_min=1)
