@@ -247,7 +247,7 @@ def _keys(fields: list[DataField]) -> st.SearchStrategy[tuple[str, ...]]:
     return st.lists(st.sampled_from(names), max_size=3).map(tuple) if names else st.just(())
 
 
-SCHEMAS = st.lists(FIELDS, max_size=4).flatmap(
+SCHEMAS = st.lists(FIELDS, max_size=4, unique_by=lambda f: f.name).flatmap(
     lambda fields: st.builds(
         TableSchema,
         id=LONG,
