@@ -10,7 +10,7 @@ from paimon_core.errors import CorruptTable
 from paimon_core.io.file_io import FileIO, map_parallel
 from paimon_core.manifest.avro_codec import SeenRecords
 from paimon_core.manifest.data_file import IndexManifestEntry, ManifestEntry, ManifestFileMeta
-from paimon_core.manifest.entry_columns import Partitions
+from paimon_core.manifest.entries.columns import Partitions
 from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.manifest.manifest_file import read_manifest
 from paimon_core.manifest.manifest_list import read_manifest_list

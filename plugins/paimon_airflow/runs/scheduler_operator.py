@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from paimon_airflow.tasks.job_request import JobRequest
-    from paimon_maintenance.engines.spark import SparkEngine
+    from paimon_maintenance.engines.spark.engine import SparkEngine
     from paimon_maintenance.schedule.round import Round
 
 RESCALE_DAG = "caretaker_rescale"
@@ -98,7 +98,7 @@ class RunScheduler(JobTask):
     def _spark(self) -> SparkEngine | None:
         from airflow.sdk import BaseHook  # noqa: PLC0415 - only when a task runs
 
-        from paimon_maintenance.engines.spark import SparkEngine  # noqa: PLC0415
+        from paimon_maintenance.engines.spark.engine import SparkEngine  # noqa: PLC0415
 
         try:
             host = BaseHook.get_connection(self.spark_connection).host
