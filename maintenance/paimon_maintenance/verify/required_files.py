@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
 from paimon_core.errors import CorruptTable
+from paimon_core.format.blob.pack_references import REFERENCES_SUFFIX
 from paimon_core.io.file_io import FileIO, map_parallel
 from paimon_core.manifest.data_file import IndexManifestEntry, ManifestEntry
 from paimon_core.paths import FileSlice, compacted_changelog
 from paimon_maintenance.job.job import Progress
+from paimon_maintenance.verify.blob_packs import wrong_packs
 from paimon_maintenance.verify.collector import Collector
 from paimon_maintenance.verify.deep import broken_files
 from paimon_maintenance.verify.findings import Problem
@@ -103,6 +105,7 @@ class RequiredFiles:
             if count:
                 self._compare_rows([need for need in present if need.rows is not None])
                 self._check_indexes([need for need in present if need.index is not None])
+                self._check_packs(n for n in present if n.path.endswith(REFERENCES_SUFFIX))
             self.inventory.forget(need.stored for need in needs)
 
     def decode(self, parallelism: int, progress: Progress) -> None:
@@ -198,6 +201,12 @@ class RequiredFiles:
             self.collector.checked["index_files"] += 1
             if found is not None:
                 self._error(need, *found)
+
+    def _check_packs(self, needs: Iterable[RequiredFile]) -> None:
+        for need in needs:
+            boundary = need.reference.table.paths.boundary
+            for message in wrong_packs(self.io, need.path, boundary, self.inventory):
+                self._error(need, Problem.MISSING_EXTRA_FILE, message)
 
     def _error(self, need: RequiredFile, problem: Problem, message: str) -> None:
         self.collector.error(
