@@ -55,6 +55,8 @@ Check = Callable[[FileStoreTable], Iterator[str]]
 _MANIFEST_FORMATS = frozenset({"avro", "orc", "parquet"})
 _IN_PARQUET = frozenset({TypeRoot.VECTOR})
 """Types that are read and written in Parquet files only."""
+CHAIN_TABLE = "chain-table.enabled"
+_CHAIN_BRANCHES = ("scan.fallback-snapshot-branch", "scan.fallback-delta-branch")
 _BLOB = f"data type {TypeRoot.BLOB}"
 _WHOLE_ONLY = frozenset({DATA_EVOLUTION_ENABLED.key, _BLOB})
 """Features that reads of whole snapshots support, and nothing else."""
@@ -65,7 +67,7 @@ _READABLE_INDEXES = frozenset({HASH_INDEX, DELETION_VECTORS_INDEX})
 
 _REFUSED_TO_READ = (
     "data-evolution.enabled",
-    "chain-table.enabled",
+    CHAIN_TABLE,
     "pk-clustering-override",
     "deletion-vectors.merge-on-read",
     "postpone.merge-on-read",
@@ -282,6 +284,17 @@ def _refuse(
         )
 
 
+def chain_branches(table: FileStoreTable) -> tuple[str, str] | None:
+    """Return the names of the snapshot and the delta branch that a chain table reads.
+
+    None for other tables, and for these two branches by themselves (Java: `FileStoreTableFactory`).
+    """
+    snapshot, delta = (table.options.get(key, "").strip() for key in _CHAIN_BRANCHES)
+    if not table.options.flag(CHAIN_TABLE) or not snapshot or not delta:
+        return None
+    return None if table.branch.lower() in (snapshot.lower(), delta.lower()) else (snapshot, delta)
+
+
 def check_readable(table: FileStoreTable) -> None:
     """Raise UnsupportedFeature naming the features in use that prevent reading."""
     _refuse(table, _unqueryable_features(table), "read")
@@ -294,7 +307,8 @@ def check_rows_readable(
 
     Unlike changes, whole snapshots of tables with data evolution and BLOBs can be read.
     """
-    found = (f for f in _unqueryable_features(table, columns) if f not in _WHOLE_ONLY)
+    supported = _WHOLE_ONLY if chain_branches(table) else {*_WHOLE_ONLY, CHAIN_TABLE}
+    found = (f for f in _unqueryable_features(table, columns) if f not in supported)
     _refuse(table, chain(found, _unreadable_blobs(table, columns)), "read")
     check_snapshot_readable(table, snapshot)
 
@@ -342,6 +356,17 @@ def check_sortable(table: FileStoreTable) -> None:
 def check_committable(table: FileStoreTable) -> None:
     """Raise UnsupportedFeature naming what a native commit would leave outdated."""
     _refuse(table, _uncommittable(table), "committed to")
+
+
+def check_droppable(table: FileStoreTable) -> None:
+    """Raise UnsupportedFeature for a branch of a chain table, whose partitions need each other.
+
+    Java: `metastore/ChainTableCommitPreCallback`, `ChainTableOverwriteCommitCallback`.
+    """
+    if table.options.flag(CHAIN_TABLE) and chain_branches(table) is None:
+        what = f"branch {table.branch} changed by dropping partitions"
+        next_step = "run expire_partitions on the table itself, or use Java Paimon"
+        _refuse(table, iter([CHAIN_TABLE]), what, next_step=next_step)
 
 
 def check_taggable(table: FileStoreTable) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from blob_files import PLACEHOLDER, commit_blob_file
 from command_line import caretaker
+from lakes import age_all
 
 from oracle import FlinkSql
 from paimon_core.table.open import open_table
@@ -46,9 +47,11 @@ def test_blobs_of_either_are_read_by_the_other(flink_sql: FlinkSql, tmp_path: Pa
         ("create_tag", "--tag", "kept"),
         ("compact_manifest",),
         ("expire_snapshots", "--retain-max", 1, "--retain-min", 1, "--older-than", "2100-01-01"),
-        ("remove_orphan_files", "--older-than", "2100-01-01", "--unknown-kinds"),
+        ("remove_orphan_files", "--unknown-kinds"),
     ):
-        caretaker("run", words[0], "db.p", "-w", lake, "--force", *words[1:])
+        age_all(lake)
+        ran = caretaker("run", words[0], "db.p", "-w", lake, "--force", *words[1:])
+        assert ran.code in {ExitCode.SUCCESS, ExitCode.NOTHING_TO_DO}, ran.err
         assert caretaker("read", "db.p", "-w", lake).rows == packs.rows
     assert caretaker("verify", "db.p", "-w", lake, "--deep").code == ExitCode.SUCCESS
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 
 import pytest
 from command_line import caretaker, in_order
+from lakes import age_all
 
 from paimon_maintenance.job.exit_codes import ExitCode
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "newer" / "kinds"
 UNREADABLE = {
-    "chain_table": "chain-table.enabled",
     "map_shared_shredding": "fields.m.map.storage-layout=shared-shredding",
 }
 REWRITTEN = {"variant", "variant_shredded", "vector"}
@@ -24,9 +23,7 @@ KINDS = sorted(p.name for p in GOLDEN.iterdir())
 @pytest.fixture
 def warehouse(tmp_path: Path, kind: str) -> Path:
     shutil.copytree(GOLDEN / kind / "warehouse", tmp_path / "lake")
-    for path in tmp_path.rglob("*"):
-        if path.is_file():
-            os.utime(path, (1_000_000_000, 1_000_000_000))
+    age_all(tmp_path)
     return tmp_path / "lake"
 
 
