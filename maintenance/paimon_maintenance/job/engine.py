@@ -70,6 +70,23 @@ class Engine(Protocol):
         """Release all resources.  Any thread can call it, at any time and more than once."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkApplication:
+    """An application of Spark: its id, and the address of its UI if it has one."""
+
+    id: str
+    ui: str | None = None
+
+
+@runtime_checkable
+class ApplicationEngine(Protocol):
+    """An engine that runs units in an application of Spark."""
+
+    @property
+    def application(self) -> SparkApplication | None:
+        """The newest application of the engine; None before it has started, or if it is unknown."""
+
+
 @runtime_checkable
 class ShuffleEngine(Engine, Protocol):
     """An engine that can also shuffle data between units."""

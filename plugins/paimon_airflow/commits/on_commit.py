@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from paimon_airflow.tasks.from_reports import from_error, from_report
 from paimon_airflow.tasks.results import TableResult
 
 if TYPE_CHECKING:
     from paimon_airflow.tasks.job_request import JobRequest
+    from paimon_maintenance.engines.spark import SparkEngine
     from paimon_maintenance.history.need_store import NeedStore
     from paimon_maintenance.history.position_store import PositionStore
     from paimon_maintenance.schedule.commits import Watch
     from paimon_maintenance.schedule.on_commit import Maintained, OnCommitRun
     from paimon_maintenance.schedule.scope import Scope
+
+_NEW_DRIVERS: Final = 2
+"""More losses in a row are probably due to the table itself, for example to the memory that it takes."""
 
 
 def watch_of(
@@ -62,7 +67,7 @@ def watch_of(
     )
 
 
-def runs_of(request: JobRequest, holder: str) -> OnCommitRun:
+def runs_of(request: JobRequest, holder: str, spark: SparkEngine | None = None) -> OnCommitRun:
     """The object that maintains commits under the policy and the engine of this request."""
     from paimon_maintenance.engines.gate import Gate, usable_cores  # noqa: PLC0415 - when a task runs
     from paimon_maintenance.engines.lifeline import ends_with_parent  # noqa: PLC0415
@@ -73,6 +78,7 @@ def runs_of(request: JobRequest, holder: str) -> OnCommitRun:
     services = replace(
         request.services(),
         engine=LocalEngine(gate=Gate(usable_cores())),
+        spark=spark,
         check_supervised=ends_with_parent(),
     )
     return OnCommitRun(
@@ -97,7 +103,8 @@ def maintain_until_quiet(
     """Maintain the commits to all tables of the request until no commit arrives for a while.
 
     Returns the last result of each table; a failure takes precedence.  Waiting for more commits is
-    much faster than a new task for each commit.
+    much faster than a new task for each commit.  A table whose Spark driver was lost gets another one
+    at once, as often as `_NEW_DRIVERS`; later tries wait like those after other failures.
     """
     watch = watch_of(
         request.warehouse,
@@ -110,9 +117,12 @@ def maintain_until_quiet(
     found: dict[str, Maintained] = {}
     begun = worked = time.monotonic()
     has_worked = False
+    lost: Counter[str] = Counter()
     while True:
         pending = watch.look()
-        for one in runs.run(pending, on_result):
+        again = [t for t, one in found.items() if _lost_spark(one) and lost[t] <= _NEW_DRIVERS]
+        for one in runs.run({*pending, *again}, on_result):
+            lost[one.table] = lost[one.table] + 1 if _lost_spark(one) else 0
             known = found.get(one.table)
             # Keep a result with a run over a later look that found nothing to do.
             if one.failed or one.report is not None or known is None or known.failed:
@@ -121,10 +131,16 @@ def maintain_until_quiet(
                 worked, has_worked = time.monotonic(), True
         now = time.monotonic()
         # A table that a process claimed before it was killed is free again soon.
-        stays = bool(pending) or (has_worked and now - worked <= linger_seconds)
+        stays = bool(pending) or bool(again) or (has_worked and now - worked <= linger_seconds)
         if not stays or now - begun > longest_seconds:
             return found
         time.sleep(poll_seconds)
+
+
+def _lost_spark(one: Maintained) -> bool:
+    from paimon_maintenance.engines.spark.loss import SparkLost  # noqa: PLC0415 - when a task runs
+
+    return one.report is not None and isinstance(one.report.error, SparkLost)
 
 
 def result_of(one: Maintained) -> TableResult:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from paimon_airflow.runs import jobs
+from paimon_airflow.spark.engine import spark_of_connection
 from paimon_airflow.tasks.assets import MAINTAINED, emit
 from paimon_airflow.tasks.from_reports import from_report
 from paimon_airflow.tasks.job_task import JobTask, without_retry
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from paimon_airflow.tasks.job_request import JobRequest
-    from paimon_maintenance.engines.spark.engine import SparkEngine
     from paimon_maintenance.schedule.round import Round
 
 RESCALE_DAG = "caretaker_rescale"
@@ -33,9 +34,16 @@ class RunScheduler(JobTask):
 
     ui_color = "#e8eaf6"
 
-    def __init__(self, *, spark_connection: str = "spark_default", **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        spark_connection: str = "spark_default",
+        spark_conf: Mapping[str, str] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(job="compact", outlets=[MAINTAINED], **kwargs)
         self.spark_connection = spark_connection
+        self.spark_conf = dict(spark_conf or {})
 
     def execute(self, context: Context) -> list[dict[str, object]]:
         """One round; fails if a job of it failed."""
@@ -46,7 +54,7 @@ class RunScheduler(JobTask):
         request = self.request(context)
         with without_retry():
             tables = jobs.list_tables(request)
-        spark = self._spark()
+        spark = spark_of_connection(self.spark_connection, self.spark_conf)
         services = replace(
             request.services(),
             engine=LocalEngine(gate=Gate(usable_cores())),
@@ -94,18 +102,6 @@ class RunScheduler(JobTask):
                 r.decision.seconds,
             ),
         )
-
-    def _spark(self) -> SparkEngine | None:
-        from airflow.sdk import BaseHook  # noqa: PLC0415 - only when a task runs
-
-        from paimon_maintenance.engines.spark.engine import SparkEngine  # noqa: PLC0415
-
-        try:
-            host = BaseHook.get_connection(self.spark_connection).host
-        except AirflowNotFoundException:
-            self.log.info("no connection %r: everything runs in the worker", self.spark_connection)
-            return None
-        return SparkEngine(master=host or "local[*]")
 
     def _end(self, context: Context, request: JobRequest, found: Round) -> list[dict[str, object]]:
         for decision in found.decisions:

@@ -31,7 +31,7 @@ from paimon_maintenance.engines.spark.loss import (
     reason_of,
 )
 from paimon_maintenance.engines.spark.session import APP_NAME, SharedSession, own_pool
-from paimon_maintenance.job.engine import UnitResult, WorkUnit, run_unit
+from paimon_maintenance.job.engine import SparkApplication, UnitResult, WorkUnit, run_unit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,6 +78,11 @@ class SparkEngine:
         """Whether the session has started."""
         return self.shared.started is not None
 
+    @property
+    def application(self) -> SparkApplication | None:
+        """The application of the newest session; None before the first one, and for Spark Connect."""
+        return self.shared.application
+
     def with_parallelism(self, parallelism: int | None) -> Self:
         """The engine with this `parallelism`, on the same session; None: as before."""
         return self if parallelism is None else replace(self, parallelism=parallelism)
@@ -95,10 +100,11 @@ class SparkEngine:
             return []
         session = self.session()
         results: list[UnitResult] | None = None
-        if self.combiner is not None and self.parallelism is None:
-            results = self.combiner.run(units, run, self._run_combined)
-        if results is None:
-            results = self._run_alone(session, units, run, on_share)
+        with self._dropped_if_lost(session):
+            if self.combiner is not None and self.parallelism is None:
+                results = self.combiner.run(units, run, self._run_combined)
+            if results is None:
+                results = self._run_alone(session, units, run, on_share)
         if on_done is not None:
             for result in results:
                 on_done(result)
@@ -145,6 +151,17 @@ class SparkEngine:
     ) -> list[UnitResult]:
         """One result per range (see `paimon_maintenance.job.engine.ShuffleEngine`)."""
         session = self.session()
+        with self._dropped_if_lost(session):
+            return self._run_shuffle(session, units, split, join, ranges)
+
+    def _run_shuffle(
+        self,
+        session: SparkSession,
+        units: Sequence[WorkUnit],
+        split: Callable[[bytes], Iterator[tuple[int, bytes]]],
+        join: Callable[[int, Iterator[bytes]], bytes],
+        ranges: int,
+    ) -> list[UnitResult]:
         slots, tasks = self._tasks(session, units)
         logger.info("units=%d tasks=%d ranges=%d slots=%d", len(units), len(tasks), ranges, slots)
         try:
@@ -159,6 +176,15 @@ class SparkEngine:
                 f"the Spark shuffle job failed: {reason_of(e)}",
                 next_step="check the logs of the executors, then run again",
             ) from e
+
+    @contextmanager
+    def _dropped_if_lost(self, session: SparkSession) -> Iterator[None]:
+        """After the JVM of the session has ended, the next work of this engine starts another one."""
+        try:
+            yield
+        except SparkLost:
+            self.shared.drop_if_ended(session)
+            raise
 
     def session(self) -> SparkSession:
         """The session, started if necessary; SparkUnavailable if it cannot start."""

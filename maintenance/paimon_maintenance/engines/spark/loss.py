@@ -66,7 +66,7 @@ def raise_if_lost(session: SparkSession, error: Exception) -> None:
         for cause in _causes(error)
     ):
         return
-    code = _exit_code_of_jvm(session)
+    code = jvm_exit_code(session, wait_seconds=_END_SECONDS)
     if code is None:
         raise SparkLost(f"the connection to Spark is lost: {reason_of(error)}") from error
     raise SparkLost(f"Spark's JVM {how_it_ended(code)}") from error
@@ -117,11 +117,11 @@ def reason_of(error: BaseException) -> str:
     return (telling or lines or [type(error).__name__])[0][:_LONGEST_REASON]
 
 
-def _exit_code_of_jvm(session: SparkSession) -> int | None:
+def jvm_exit_code(session: SparkSession, *, wait_seconds: float = 0.0) -> int | None:
     """The exit code of the JVM that this process started; None if there is none or it still runs."""
     try:
         gateway: Any = session.sparkContext._gateway  # noqa: SLF001 - nothing public has it
-        return int(gateway.proc.wait(_END_SECONDS))
+        return int(gateway.proc.wait(wait_seconds))
     except Exception:  # noqa: BLE001 - spark-submit's JVM, Spark Connect, or one that still runs
         return None
 

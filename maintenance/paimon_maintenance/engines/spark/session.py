@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Final
 
 from paimon_core.errors import MaintenanceError
 from paimon_maintenance.engines.shipping import package_parents, write_packages
-from paimon_maintenance.engines.spark.loss import is_not_of_py4j
+from paimon_maintenance.engines.spark.loss import is_not_of_py4j, jvm_exit_code
 from paimon_maintenance.engines.spark.output import StartupOutput
+from paimon_maintenance.job.engine import SparkApplication
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,6 +34,8 @@ CONNECT_SCHEME: Final = "sc://"
 DEFAULT_MASTER: Final = "local[*]"
 FAIR_SCHEDULING: Final = {"spark.scheduler.mode": "FAIR"}
 """Configuration of an application whose threads share its executors."""
+_HISTORY_SERVER: Final = "spark.yarn.historyServer.address"
+"""Spark's name for the address of its history server; used here with every master."""
 _POOL: Final = "spark.scheduler.pool"
 _WORKER_ENVIRONMENT: Final = "PYSPARK_PYTHON"
 _FIND_JAVA: Final = "CARETAKER_FIND_JAVA"
@@ -61,9 +64,13 @@ class StartedSession:
 
 @dataclass(slots=True)
 class SharedSession:
-    """The session that an engine and all its copies use; the first thread that needs it starts it."""
+    """The session that an engine and all its copies use; the first thread that needs it starts it.
+
+    `application` is that of the newest session, also after its end.
+    """
 
     started: StartedSession | None = None
+    application: SparkApplication | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _changed: dict[str, tuple[int, str | None]] = field(default_factory=dict)
 
@@ -72,6 +79,7 @@ class SharedSession:
         with self._lock:
             if self.started is None:
                 self.started = _start(master, conf, verbose=verbose)
+                self.application = _application_of(self.started.session)
             return self.started.session
 
     def close(self) -> None:
@@ -85,6 +93,21 @@ class SharedSession:
                 started.session.stop()
             except Exception:  # report the run anyway
                 logger.debug("cannot stop the Spark session", exc_info=True)
+        if started.shipped is not None:
+            started.shipped.cleanup()
+
+    def drop_if_ended(self, session: SparkSession) -> None:
+        """Drop the session if its JVM has ended, so that the next work starts another one.
+
+        Only for a JVM that this process started: others belong to spark-submit or to a cluster.
+        """
+        with self._lock:
+            if self.started is None or self.started.session is not session:
+                return
+            if jvm_exit_code(session) is None:
+                return
+            started, self.started = self.started, None
+            _forget_jvm(session)
         if started.shipped is not None:
             started.shipped.cleanup()
 
@@ -128,6 +151,34 @@ def own_pool(session: SparkSession) -> Iterator[None]:
             context.setLocalProperty(_POOL, before)  # type: ignore[arg-type]  # None: no pool
         except Exception:  # the job reports a lost session
             logger.debug("cannot leave the scheduler pool", exc_info=True)
+
+
+def _application_of(session: SparkSession) -> SparkApplication | None:
+    """The application of the session; None for Spark Connect, which does not say.
+
+    The UI in the driver ends with it, so the history server comes first where Spark knows one.
+    """
+    try:
+        context = session.sparkContext
+        server = context.getConf().get(_HISTORY_SERVER)
+        ui = context.uiWebUrl
+    except Exception:  # noqa: BLE001 - Spark Connect has no context, and several errors to say so
+        return None
+    if server:
+        root = server if "://" in server else f"http://{server}"
+        ui = f"{root.rstrip('/')}/history/{context.applicationId}/jobs/"
+    return SparkApplication(id=context.applicationId, ui=ui)
+
+
+def _forget_jvm(session: SparkSession) -> None:
+    """Make pyspark forget a JVM that has ended; it keeps its gateway for the whole process."""
+    from pyspark import SparkContext  # noqa: PLC0415 - see `_start`
+
+    context = session.sparkContext
+    context._jsc = None  # noqa: SLF001 - `stop` would call the JVM
+    context.stop()
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - nothing public resets them
+    logger.warning("Spark's JVM has ended; the next work starts another one")
 
 
 def _start(master: str | None, conf: dict[str, str], *, verbose: bool) -> StartedSession:
