@@ -13,7 +13,7 @@ from paimon_airflow.tasks.results import TableResult
 
 if TYPE_CHECKING:
     from paimon_airflow.tasks.job_request import JobRequest
-    from paimon_maintenance.engines.spark import SparkEngine
+    from paimon_maintenance.engines.spark.engine import SparkEngine
     from paimon_maintenance.history.need_store import NeedStore
     from paimon_maintenance.history.position_store import PositionStore
     from paimon_maintenance.schedule.commits import Watch

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from paimon_airflow.commits import on_commit
-from paimon_airflow.spark.engine import spark_of_connection
 from paimon_airflow.tasks import assets
 from paimon_airflow.tasks.job_task import JobTask, without_retry
 from paimon_airflow.tasks.report_text import count_text, failure_text, ordered, report_text
 from paimon_airflow.tasks.results import TableResult
+from paimon_airflow.tasks.spark_engine import spark_of_connection
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -10,11 +10,11 @@ from zlib import crc32
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from paimon_airflow.runs import jobs
-from paimon_airflow.spark.engine import spark_of_connection
 from paimon_airflow.tasks.assets import MAINTAINED, emit
 from paimon_airflow.tasks.from_reports import from_report
 from paimon_airflow.tasks.job_task import JobTask, without_retry
 from paimon_airflow.tasks.report_text import failure_text
+from paimon_airflow.tasks.spark_engine import spark_of_connection
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
