@@ -86,9 +86,10 @@ class Services:
         found = self._of_tasks("airflow worker --")
         return self._kill_all([pid for pid, command in found.items() if "<idle>" not in command])
 
-    def kill_driver(self) -> int:
-        """Kill the JVMs of the Spark drivers; returns how many."""
-        return self._kill_all(self._of_tasks("org.apache.spark.deploy.SparkSubmit"))
+    def kill_driver(self, rng: random.Random) -> int:
+        """Kill the JVM of one of the Spark drivers; 0 if none runs."""
+        found = sorted(self._of_tasks("org.apache.spark.deploy.SparkSubmit"))
+        return self._kill_all(rng.sample(found, min(1, len(found))))
 
     def _of_tasks(self, word: str) -> dict[int, str]:
         session = in_session(self.running["scheduler"].pid)
@@ -263,7 +264,7 @@ def _drive(
                 kills[what] = kills.get(what, 0) + 1
         if now >= kill_driver_at:
             kill_driver_at = 1e12
-            kills["driver"] = kills.get("driver", 0) + bool(services.kill_driver())
+            kills["driver"] = kills.get("driver", 0) + services.kill_driver(rng)
         services.keep()
         known = positions.all()
         for commit in commits:

@@ -49,6 +49,7 @@ _MODULES: Final[Mapping[str, str]] = {
     "health": "paimon_maintenance.cli.health",
     "schedule": "paimon_maintenance.cli.schedule",
     "alerts": "paimon_maintenance.cli.alerts",
+    "approvals": "paimon_maintenance.cli.approvals",
     "report": "paimon_maintenance.cli.report",
     "plan": "paimon_maintenance.cli.plan",
     "run": "paimon_maintenance.cli.run",

@@ -272,7 +272,9 @@ class _Run:
 
     def application(self) -> SparkApplication | None:
         """The application of Spark in which the run worked; None if it worked elsewhere."""
-        engine = None if self.choice is None else self.engine_for(self.choice.engine)
+        if self.choice is None:
+            return None
+        engine: object = self.engine_for(self.choice.engine)
         return engine.application if isinstance(engine, ApplicationEngine) else None
 
     def report(self, outcome: Outcome) -> Report:

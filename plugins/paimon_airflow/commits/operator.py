@@ -10,7 +10,10 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from paimon_airflow.commits import on_commit
 from paimon_airflow.tasks import assets
+from paimon_airflow.tasks.from_reports import spark_ui_of
 from paimon_airflow.tasks.job_task import JobTask, without_retry
+from paimon_airflow.tasks.lineage import WithLineage, changed_tables
+from paimon_airflow.tasks.links import SparkUiLink
 from paimon_airflow.tasks.report_text import count_text, failure_text, ordered, report_text
 from paimon_airflow.tasks.results import TableResult
 from paimon_airflow.tasks.spark_engine import spark_of_connection
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from paimon_maintenance.schedule.on_commit import Maintained, OnCommitRun
 
 
-class MaintainCommits(JobTask):
+class MaintainCommits(WithLineage, JobTask):
     """Maintains all commits since the last run, until no commit arrives for `linger_seconds`.
 
     In a run with a partition key (`paimon_airflow.tasks.assets`) it compacts that partition of the tables
@@ -34,6 +37,8 @@ class MaintainCommits(JobTask):
     template_fields = (*JobTask.template_fields, "report")
     overwrite_rtif_after_execution = True
     ui_color = "#e4f7ee"
+    operator_extra_links = (SparkUiLink(),)
+    spark_ui = ""
 
     def __init__(
         self,
@@ -114,6 +119,8 @@ class MaintainCommits(JobTask):
             warehouse=warehouse,
             partitions={t: one.partitions or () for t, one in found.items()},
         )
+        self.spark_ui = spark_ui_of(results)
+        self.changed = changed_tables(results, job=self.job, warehouse=warehouse)
         failures = [r for r in results if r.outcome == "failed"]
         if failures:
             # No retry of the task: the position of the table stays, and the next run tries again.

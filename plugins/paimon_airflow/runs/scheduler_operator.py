@@ -11,8 +11,10 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from paimon_airflow.runs import jobs
 from paimon_airflow.tasks.assets import MAINTAINED, emit
-from paimon_airflow.tasks.from_reports import from_report
+from paimon_airflow.tasks.from_reports import from_report, spark_ui_of
 from paimon_airflow.tasks.job_task import JobTask, without_retry
+from paimon_airflow.tasks.lineage import WithLineage, changed_tables
+from paimon_airflow.tasks.links import SparkUiLink
 from paimon_airflow.tasks.report_text import failure_text
 from paimon_airflow.tasks.spark_engine import spark_of_connection
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 RESCALE_DAG = "caretaker_rescale"
 
 
-class RunScheduler(JobTask):
+class RunScheduler(WithLineage, JobTask):
     """Measures the tables that changed, decides, and runs what is worth its cost (docs/scheduling.md).
 
     Returns the proposals, each as arguments of a TriggerDagRunOperator.  Small plans run in the
@@ -33,6 +35,8 @@ class RunScheduler(JobTask):
     """
 
     ui_color = "#e8eaf6"
+    operator_extra_links = (SparkUiLink(),)
+    spark_ui = ""
 
     def __init__(
         self,
@@ -110,6 +114,12 @@ class RunScheduler(JobTask):
                     "%s %s %s: %s", decision.action, decision.table, decision.job, decision.reason
                 )
         results = [from_report(r.report.to_json()) for r in found.results]
+        self.spark_ui = spark_ui_of(results)
+        self.changed = [
+            table
+            for run, result in zip(found.results, results, strict=True)
+            for table in changed_tables([result], job=run.report.job, warehouse=request.warehouse)
+        ]
         emit(context, results, job="schedule", warehouse=request.warehouse)
         failures = [r for r in results if r.outcome == "failed"]
         if failures:

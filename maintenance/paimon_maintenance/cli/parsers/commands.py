@@ -29,6 +29,7 @@ from paimon_maintenance.cli.parsers.data import data_commands
 from paimon_maintenance.cli.parsers.jobs import job_command
 from paimon_maintenance.cli.parsers.schedule import (
     alerts_command,
+    approvals_command,
     health_command,
     policy_commands,
     report_command,
@@ -96,6 +97,7 @@ def build_parser() -> Parser:
     _policy(commands)
     schedule_command(commands)
     alerts_command(commands)
+    approvals_command(commands)
     report_command(commands)
     _catalogs(commands)
     _tables(commands)

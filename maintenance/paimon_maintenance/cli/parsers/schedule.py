@@ -99,6 +99,43 @@ def alerts_command(commands: Commands[Parser]) -> None:
     )
     _lake_options(parser)
     policy_option(parser)
+    parser.add_argument(
+        "--metrics-file", metavar="FILE", help="also write Prometheus metrics of the open alerts"
+    )
+
+
+def approvals_command(commands: Commands[Parser]) -> None:
+    """Add `caretaker approvals`."""
+    parser = commands.add_parser(
+        "approvals",
+        help="list, approve and reject runs that wait for a person",
+        description="Runs for which the policy wants an `approval` (docs/policy.md#approvals).",
+        allow_abbrev=False,
+    )
+    inner = parser.add_subparsers(dest="approvals_command", metavar="COMMAND", required=True)
+    listed = add_command(
+        inner,
+        "list",
+        "list the runs that wait",
+        "Lists the runs that wait for an approval, with their plans, also those of Airflow. Exits with\n"
+        "code 3 if there are none.",
+        ("caretaker approvals list -w /lake", "caretaker approvals list -w /lake --all --json"),
+    )
+    _lake_options(listed)
+    listed.add_argument("--all", action="store_true", help="also those that were answered")
+    for name, text, then in (
+        ("approve", "approve a run", "It may run once within a day, with a new plan."),
+        ("reject", "reject a run", "Nothing runs."),
+    ):
+        answer = add_command(
+            inner,
+            name,
+            text,
+            f"Answers a request of the command line. {then} Requests of Airflow are answered there.",
+            (f"caretaker approvals {name} 12 -w /lake",),
+        )
+        answer.add_argument("number", metavar="N", type=positive, help="its number in the list")
+        _lake_options(answer)
 
 
 def report_command(commands: Commands[Parser]) -> None:

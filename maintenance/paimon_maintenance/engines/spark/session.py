@@ -172,17 +172,25 @@ def _application_of(session: SparkSession) -> SparkApplication | None:
 
 def _forget_jvm(session: SparkSession) -> None:
     """Make pyspark forget a JVM that has ended; it keeps its gateway for the whole process."""
-    from pyspark import SparkContext  # noqa: PLC0415 - see `_start`
-
     context = session.sparkContext
     context._jsc = None  # noqa: SLF001 - `stop` would call the JVM
     context.stop()
-    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - nothing public resets them
+    _forget_gateway()
     logger.warning("Spark's JVM has ended; the next work starts another one")
+
+
+def _forget_gateway() -> None:
+    """Make pyspark forget its gateway if the JVM behind it has ended, also if it did while starting."""
+    from pyspark import SparkContext  # noqa: PLC0415 - see `_start`
+
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - nothing public has it
+    if process is not None and process.poll() is not None:
+        SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - or resets it
 
 
 def _start(master: str | None, conf: dict[str, str], *, verbose: bool) -> StartedSession:
     try:
+        from py4j.protocol import Py4JError  # noqa: PLC0415 - the point of this module
         from pyspark.errors import PySparkException  # noqa: PLC0415 - the point of this module
         from pyspark.sql import SparkSession  # noqa: PLC0415 - the point of this module
     except ImportError as e:
@@ -214,7 +222,8 @@ def _start(master: str | None, conf: dict[str, str], *, verbose: bool) -> Starte
         else:
             with _quiet_jvm({**conf, "spark.master": master or DEFAULT_MASTER}):
                 session = builder.getOrCreate()
-    except (PySparkException, OSError, RuntimeError) as e:
+    except (PySparkException, Py4JError, OSError, RuntimeError) as e:
+        _forget_gateway()
         raise SparkUnavailable(f"Spark did not start: {e}") from e
     session.sparkContext.setLogLevel("ERROR")
     if submitted and _is_local(session.sparkContext.master):
