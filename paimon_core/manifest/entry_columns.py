@@ -36,8 +36,11 @@ NUMBERS: Final = frozenset(
     }
 )
 """The attributes of `DataFileMeta` that callers may ask for as columns of 64-bit numbers."""
+KEYS: Final = frozenset({"min_key", "max_key"})
+"""The attributes that callers may ask for as columns of stored row bytes."""
 
 
+_NAMES: Final = "names"
 _PLAIN: Final = ("manifest", "partition", "kind", "bucket", "total_buckets", "level")
 
 
@@ -89,10 +92,9 @@ class EntryColumns:
     """Entries in order: one value for each in every array.
 
     `manifest` is the number of the manifest among those that were read, `partition` a number in
-    `partitions`.  `names` are file names in UTF-8.  `numbers` holds the
-    wanted columns of `NUMBERS`, with `NULL` for null.  `rare` and `unknown` (fields of newer versions,
-    of the file and of the entry) hold only entries that have any, by
-    position.
+    `partitions`.  `names` are file names in UTF-8.  `numbers` holds the wanted columns of `NUMBERS`, with
+    `NULL` for null, `keys` those of `KEYS`.  `rare` and `unknown` (fields of newer versions, of the file
+    and of the entry) hold only entries that have any, by position.
     """
 
     partitions: Partitions
@@ -104,6 +106,7 @@ class EntryColumns:
     level: Column
     names: pa.Array | pa.ChunkedArray
     numbers: Mapping[str, Column]
+    keys: Mapping[str, pa.Array | pa.ChunkedArray] = field(default_factory=dict)
     rare: Mapping[int, Rare] = field(default_factory=dict)
     unknown: Mapping[int, tuple[UnknownFields, UnknownFields]] = field(default_factory=dict)
 
@@ -154,6 +157,7 @@ class EntryColumns:
             level=self.level[places],
             names=self.names.take(index_array(places)),
             numbers={name: column[places] for name, column in self.numbers.items()},
+            keys={name: column.take(index_array(places)) for name, column in self.keys.items()},
             rare=_moved(self.rare, places),
             unknown=_moved(self.unknown, places),
         )
@@ -192,19 +196,22 @@ def as_flags(found: Any) -> Column:
 
 def name_array(names: Iterable[str]) -> pa.Array:
     """Return file names as an Arrow array; `pa.array` would import pandas."""
-    encoded = [name.encode() for name in names]
-    return binary_array(_int_column(map(len, encoded), np.int64), b"".join(encoded))
+    return _binary_column([name.encode() for name in names])
+
+
+def _binary_column(values: Sequence[bytes]) -> pa.Array:
+    return binary_array(_int_column(map(len, values), np.int64), b"".join(values))
 
 
 class ColumnsBuilder:
     """Puts parts together.  Holds each column once, so that a million entries stay small."""
 
-    __slots__ = ("_columns", "_names", "_partitions", "_rare", "_unknown", "size")
+    __slots__ = ("_chunks", "_columns", "_partitions", "_rare", "_unknown", "size")
 
     def __init__(self, partitions: Partitions) -> None:
         self._partitions = partitions
         self._columns: dict[str, Column] = {}
-        self._names: list[pa.Array] = []
+        self._chunks: dict[str, list[pa.Array]] = {_NAMES: []}
         self._rare: dict[int, Rare] = {}
         self._unknown: dict[int, tuple[UnknownFields, UnknownFields]] = {}
         self.size = 0
@@ -221,7 +228,9 @@ class ColumnsBuilder:
                     larger[: self.size] = column[: self.size]
                 column = self._columns[name] = larger
             column[self.size : end] = values
-        self._names += part.names.chunks if _is_chunked(part.names) else [part.names]
+        for name, strings in {_NAMES: part.names, **part.keys}.items():
+            chunks = strings.chunks if _is_chunked(strings) else [strings]
+            self._chunks.setdefault(name, []).extend(chunks)
         self._rare.update((self.size + i, value) for i, value in part.rare.items())
         self._unknown.update((self.size + i, value) for i, value in part.unknown.items())
         self.size = end
@@ -235,12 +244,13 @@ class ColumnsBuilder:
         # One column after the other, so that only one of them is in memory twice.
         for name, column in self._columns.items():
             self._columns[name] = column[: self.size][chosen]
-        start = 0
-        for i, names in enumerate(self._names):
-            here = chosen[start : start + len(names)]
-            start += len(names)
-            if not here.all():
-                self._names[i] = names.take(index_array(np.flatnonzero(here)))
+        for chunks in self._chunks.values():
+            start = 0
+            for i, chunk in enumerate(chunks):
+                here = chosen[start : start + len(chunk)]
+                start += len(chunk)
+                if not here.all():
+                    chunks[i] = chunk.take(index_array(np.flatnonzero(here)))
         self._rare = _moved(self._rare, positions)
         self._unknown = _moved(self._unknown, positions)
         self.size = len(positions)
@@ -253,11 +263,16 @@ class ColumnsBuilder:
         return EntryColumns(
             partitions=self._partitions,
             **{name: found.pop(name) for name in _PLAIN},
-            names=pa.chunked_array(self._names),
+            names=_chunked(self._chunks[_NAMES]),
             numbers=found,
+            keys={n: _chunked(c) for n, c in self._chunks.items() if n != _NAMES},
             rare=self._rare,
             unknown=self._unknown,
         )
+
+
+def _chunked(chunks: list[pa.Array]) -> pa.ChunkedArray:
+    return pa.chunked_array(chunks, pa.large_binary())
 
 
 def _is_chunked(names: Any) -> bool:
@@ -289,12 +304,12 @@ def _columns_of(
     found: Sequence[ManifestEntry], partitions: Partitions, numbers: Iterable[str], manifest: int
 ) -> EntryColumns:
     files = [e.file for e in found]
-    names = [f.file_name.encode() for f in files]
     rare = {
         i: Rare(f.extra_files, f.embedded_index, f.external_path)
         for i, f in enumerate(files)
         if f.extra_files or f.embedded_index is not None or f.external_path is not None
     }
+    wanted = tuple(numbers)
     return EntryColumns(
         partitions=partitions,
         manifest=np.full(len(found), manifest, np.int32),
@@ -303,13 +318,19 @@ def _columns_of(
         bucket=_int_column((e.bucket for e in found), np.int32),
         total_buckets=_int_column((e.total_buckets for e in found), np.int32),
         level=_int_column((f.level for f in files), np.int32),
-        names=binary_array(_int_column(map(len, names), np.int64), b"".join(names)),
+        names=name_array(f.file_name for f in files),
         numbers={
             name: _int_column(
                 (NULL if v is None else int(v) for v in (getattr(f, name) for f in files)),
                 np.int64,
             )
-            for name in numbers
+            for name in wanted
+            if name not in KEYS
+        },
+        keys={
+            name: _binary_column([getattr(f, name) for f in files])
+            for name in wanted
+            if name in KEYS
         },
         rare=rare,
         unknown={

@@ -21,6 +21,7 @@ from paimon_core.format.damage import DAMAGE_OF_STREAMS
 from paimon_core.manifest.avro_codec import metadata_blocks
 from paimon_core.manifest.data_file import FileSource, ManifestEntry
 from paimon_core.manifest.entry_columns import (
+    KEYS,
     NULL,
     Column,
     ColumnsBuilder,
@@ -202,7 +203,8 @@ def _walked(
         total_buckets=_ints(blocks.longs(blocks.skip(at["bucket"]))),
         level=_ints(levels),
         names=_names(blocks, at),
-        numbers={name: _number(blocks, at, name) for name in wanted},
+        numbers={name: _number(blocks, at, name) for name in wanted if name not in KEYS},
+        keys={name: _key(blocks, at, name) for name in wanted if name in KEYS},
         rare=_rare(blocks, at),
     )
 
@@ -240,6 +242,11 @@ def _number(blocks: EncodedBlocks, at: Mapping[str, Positions], name: str) -> Lo
                 raise _UnusualError
             return found
     raise KeyError(name)
+
+
+def _key(blocks: EncodedBlocks, at: Mapping[str, Positions], name: str) -> pa.Array:
+    start, end = ("min_key", "max_key") if name == "min_key" else ("max_key", "key_stats")
+    return _binary(blocks, at[start], at[end])
 
 
 def _ints(values: Longs) -> Column:
