@@ -79,12 +79,13 @@ class RequiredColumns:
     """
 
     _references: list[Reference] = field(default_factory=list)
-    _numbered: dict[_Place, int] = field(default_factory=dict)
     _places: list[_Place] = field(default_factory=list)
     _seeds: Column = field(default_factory=lambda: np.zeros(0, np.uint64))
     """A hash of the folder of each place."""
     _buckets: dict[tuple[int, int], int] = field(default_factory=dict)
     """The place of each bucket (partition number and bucket in one), by the paths of its branch."""
+    _others: dict[_Place, int] = field(default_factory=dict)
+    """The places of single files, which may be among those of buckets, too."""
     _paths: list[object] = field(default_factory=list)
     _pending: list[tuple[Column, pa.Array]] = field(default_factory=list)
     _waiting: int = 0
@@ -96,7 +97,11 @@ class RequiredColumns:
         """Add a file, unless its path was added before; index files and slices are left out."""
         folder, _, name = file.path.rpartition("/")
         row = np.zeros(1, _ROW)
-        row["place"] = self._place(_Place(file.partition, file.bucket, folder))
+        place = _Place(file.partition, file.bucket, folder)
+        number = self._others.setdefault(place, len(self._places))
+        if number == len(self._places):
+            self._places.append(place)
+        row["place"] = number
         row["size"] = _UNKNOWN if file.size is None else file.size
         row["rows"] = _UNKNOWN if file.rows is None else file.rows
         row["reference"] = self._reference(file.reference)
@@ -119,11 +124,15 @@ class RequiredColumns:
             rows = rows[len(chunk) :]
 
     def by_folder(self, together: int) -> Iterator[FilesOfFolders]:
-        """Yield the files of some folders, about `together` of them."""
+        """Yield the files of some folders, about `together` of them.
+
+        Nothing can be added afterwards.
+        """
         self._flush()
         if not self._numbers:
             return
-        numbers = np.concatenate(self._numbers)
+        self._known = np.zeros(0, np.uint64)
+        numbers = _joined(self._numbers)
         self._numbers = [numbers]
         names = pa.chunked_array(self._names)
         sorted_folders = sorted({place.folder for place in self._places})
@@ -171,18 +180,12 @@ class RequiredColumns:
             if place is None:
                 partition = rows[key >> _BUCKET_BITS]
                 bucket = int(np.uint32(key & 0xFFFFFFFF).astype(np.int32))
+                place = self._buckets[branch, key] = len(self._places)
                 folder = paths.bucket_dir(partition, bucket)
-                place = self._place(_Place(partition, bucket, folder))
-                self._buckets[branch, key] = place
+                self._places.append(_Place(partition, bucket, folder))
             found.append(place)
         numbers: Column = np.array(found, np.int32)[inverse]
         return numbers
-
-    def _place(self, place: _Place) -> int:
-        number = self._numbered.setdefault(place, len(self._places))
-        if number == len(self._places):
-            self._places.append(place)
-        return number
 
     def _wait(self, rows: Column, names: pa.Array) -> None:
         self._pending.append((rows, names))
@@ -210,3 +213,14 @@ class RequiredColumns:
         self._known = np.sort(both, kind="stable")
         self._numbers.append(rows[new])
         self._names.append(names.take(index_array(new)))
+
+
+def _joined(parts: list[Column]) -> Column:
+    """The rows of all parts, which are taken from the list one by one to free their memory."""
+    rows = np.empty(sum(map(len, parts)), _ROW)
+    end = len(rows)
+    while parts:
+        part = parts.pop()
+        rows[end - len(part) : end] = part
+        end -= len(part)
+    return rows

@@ -7,7 +7,7 @@ from typing import Final
 
 from paimon_core.manifest.entries.columns import Column, EntryColumns
 
-MOST_ENTRIES: Final = 400_000
+MOST_ENTRIES: Final = 150_000
 """Number of entries that are columns at a time."""
 MOST_OBJECTS: Final = 100_000
 """Number of entries that are objects at a time."""
