@@ -92,6 +92,7 @@ def _registered(session: SqlSession, name: str) -> str:
     spark: Any = functions  # whose stubs lack arrow_udf
     if name in _REFUSED:
         raise UnsupportedFeature(f"the function sys.{name}")
+    registry = session.spark.udf  # starts Spark, without which no function can be made
     made: Any
     if name in _BUCKETS:
         kind = _BUCKETS[name]
@@ -109,7 +110,7 @@ def _registered(session: SqlSession, name: str) -> str:
             f"[UNRESOLVED_ROUTINE] Cannot resolve routine `sys`.`{name}`",
             next_step="SHOW USER FUNCTIONS IN sys lists them",
         )
-    session.spark.udf.register(PREFIX + name, made)
+    registry.register(PREFIX + name, made)
     return quoted(PREFIX + name)
 
 
