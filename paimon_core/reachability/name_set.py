@@ -43,6 +43,11 @@ class NameSet:
         """Return whether the name is in the set."""
         return bool(self.left(name_array([name]))[0])
 
+    @property
+    def is_empty(self) -> bool:
+        """Return whether all names were removed."""
+        return not self._left.any()
+
     def left(self, names: pa.Array | pa.ChunkedArray) -> Column:
         """Return whether each of these names is in the set."""
         at, is_known = self._find(names)
