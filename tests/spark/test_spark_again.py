@@ -17,7 +17,7 @@ PROGRAM = """
 import os, signal, threading
 from spark_work import slow, work
 from paimon_maintenance.engines.spark import SparkEngine
-from paimon_maintenance.engines.spark_loss import SparkLost
+from paimon_maintenance.engines.spark.loss import SparkLost
 from paimon_maintenance.job.engine import WorkUnit
 
 def units(*payloads):

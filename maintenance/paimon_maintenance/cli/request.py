@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from paimon_core.errors import UnsupportedFeature
-from paimon_maintenance.cli.job_parser import JOB_ARGUMENT_PREFIX
 from paimon_maintenance.cli.output import Output
+from paimon_maintenance.cli.parsers.jobs import JOB_ARGUMENT_PREFIX
 from paimon_maintenance.cli.policy import facts_of, policy_of
 from paimon_maintenance.cli.target import storage_of, tables_of, warehouse_of, zone_of
 from paimon_maintenance.job.exit_codes import ExitCode, refusal_fails

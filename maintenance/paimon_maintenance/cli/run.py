@@ -22,7 +22,7 @@ from paimon_maintenance.registry import job_named
 from paimon_maintenance.rules.tables import is_pattern
 
 if TYPE_CHECKING:
-    from paimon_maintenance.engines.spark import SparkEngine
+    from paimon_maintenance.engines.spark.engine import SparkEngine
     from paimon_maintenance.job.report import Report
     from paimon_maintenance.run.metrics import Metrics
     from paimon_maintenance.run.request import RunRequest
@@ -144,7 +144,7 @@ def _report_lines(report: Report) -> list[str]:
 def spark_of(args: argparse.Namespace) -> SparkEngine:
     """Spark, which starts when a plan needs it."""
     from paimon_maintenance.engines.combine import Combiner  # noqa: PLC0415 - fast start
-    from paimon_maintenance.engines.spark import SparkEngine  # noqa: PLC0415 - fast start
+    from paimon_maintenance.engines.spark.engine import SparkEngine  # noqa: PLC0415 - fast start
 
     return SparkEngine(
         master=args.master or os.environ.get(MASTER_VARIABLE),

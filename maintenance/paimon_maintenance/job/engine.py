@@ -2,7 +2,7 @@
 
 A unit is bytes; what is done to it is a function from bytes to bytes that can be pickled.  The same
 jobs run in this process (`paimon_maintenance.engines.local`) and on Spark
-(`paimon_maintenance.engines.spark`), and cannot tell the difference.  A unit that fails yields its
+(`paimon_maintenance.engines.spark.engine`), and cannot tell the difference.  A unit that fails yields its
 error as its result; the other units go on.
 """
 

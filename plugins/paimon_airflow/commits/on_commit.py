@@ -14,7 +14,7 @@ from paimon_airflow.tasks.results import TableResult
 
 if TYPE_CHECKING:
     from paimon_airflow.tasks.job_request import JobRequest
-    from paimon_maintenance.engines.spark import SparkEngine
+    from paimon_maintenance.engines.spark.engine import SparkEngine
     from paimon_maintenance.history.need_store import NeedStore
     from paimon_maintenance.history.position_store import PositionStore
     from paimon_maintenance.schedule.commits import Watch
@@ -151,8 +151,8 @@ def maintain_until_quiet(
 
 
 def _lost_spark(one: Maintained) -> bool:
-    from paimon_maintenance.engines.spark_loss import SparkLost  # noqa: PLC0415 - when a task runs
-    from paimon_maintenance.engines.spark_session import SparkUnavailable  # noqa: PLC0415
+    from paimon_maintenance.engines.spark.loss import SparkLost  # noqa: PLC0415 - when a task runs
+    from paimon_maintenance.engines.spark.session import SparkUnavailable  # noqa: PLC0415
 
     error = None if one.report is None else one.report.error
     return isinstance(error, SparkLost | SparkUnavailable)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 if TYPE_CHECKING:
-    from paimon_maintenance.engines.spark import SparkEngine
+    from paimon_maintenance.engines.spark.engine import SparkEngine
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ def spark_of_connection(
     """Spark on the master of this connection, which starts with the first work; None without it."""
     from airflow.sdk import BaseHook  # noqa: PLC0415 - only when a task runs
 
-    from paimon_maintenance.engines.spark import SparkEngine  # noqa: PLC0415 - as above
+    from paimon_maintenance.engines.spark.engine import SparkEngine  # noqa: PLC0415 - as above
 
     try:
         host = BaseHook.get_connection(connection).host
