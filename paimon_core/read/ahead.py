@@ -7,7 +7,7 @@ the byte limits below: large files are streamed when their turn comes.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
@@ -74,8 +74,11 @@ def side_by_side(io: FileIO, sources: Sequence[Source[pa.RecordBatch]]) -> list[
     return [iter(loaded[id(s)]) if id(s) in loaded else s.read() for s in sources]
 
 
-def in_background(batches: RecordBatches, pool: Executor) -> RecordBatches:
-    """Yield the batches; while one is used, the pool decodes the next one."""
+def in_background(batches: RecordBatches, pool: Executor) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the batches; while one is used, the pool decodes the next one.
+
+    Callers close it before they close what the batches come from.
+    """
     following = pool.submit(next, batches, None)
     try:
         while (batch := following.result()) is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -163,9 +163,10 @@ class SectionReader:
             rows = batch_rows(section, self.read_type, side_by_side=len(section))
             sources = [source_of(run.total_size, self.run, run, rows) for run in section]
             runs = side_by_side(self.table.io, sources)
-            if self.threads is not None:
-                runs = [in_background(run, self.threads.pool) for run in runs]
-            return rows, runs
+            if self.threads is None:
+                return rows, runs
+            pool = self.threads.pool
+            return rows, [stack.enter_context(closing(in_background(r, pool))) for r in runs]
         folder = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="merge-", dir=self.spill_dir))
         )

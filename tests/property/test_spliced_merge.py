@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -293,17 +294,33 @@ def test_threads_write_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert 8002 - 9 <= sum(f.row_count for f in on_three.after) < 8002
 
 
-def test_threads_leave_nothing_after_damage(tmp_path: Path) -> None:
-    table = overlapping(tmp_path)
-    units = units_of(table)
-    damaged = Path(path_of(table, units[0].rewritten_files[-1]))
-    content = bytearray(damaged.read_bytes())
-    content[len(content) // 2 - 2000 : len(content) // 2 + 2000] = bytes(4000)
-    damaged.write_bytes(content)
-    before = set(damaged.parent.iterdir())
-    with pytest.raises(CorruptTable):
-        done(table, units, threads=3)
-    assert set(damaged.parent.iterdir()) == before
+@pytest.mark.parametrize("spliced", [False, True])
+def test_threads_leave_nothing_after_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, spliced: bool
+) -> None:
+    monkeypatch.setattr(section, "MOST_ROWS", 256)
+    with small_pages(100, least_file=30_000) if spliced else nullcontext():
+        table = overlapping(tmp_path)
+        if spliced:
+            commit(table, done(table, units_of(table)).to_messages(), user="base", env=ENV)
+            for first in (1000, 1001):
+                put(table, Write(first, 400, 9, deletes=False, seed=1), [("new",)])
+        units = units_of(table)
+        if spliced:
+            assert any(copies(table, f) for f in done(table, units).after)
+        for file in [f for f in units[0].rewritten_files if f.level == 0]:
+            damage(Path(path_of(table, file)))
+        before = set(tmp_path.rglob("*"))
+        with pytest.raises(CorruptTable):
+            done(table, units, threads=3)
+        assert set(tmp_path.rglob("*")) == before
+
+
+def damage(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    middle = len(content) // 2
+    content[middle - 100 : middle + 100] = bytes(200)
+    file.write_bytes(content)
 
 
 def page_bytes(file: bytes) -> list[bytes]:
