@@ -24,7 +24,7 @@ import pyarrow as pa
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "tests")]
 
-from figures import Figure, record
+from figures import Figure, exit_code, record
 from s3_store import s3_server
 from slow_store import SlowStore, slow_store
 
@@ -124,7 +124,7 @@ def main() -> int:
             if total > size.budgets.get(name, total):
                 over.append(f"{name}: {total} requests, more than {size.budgets[name]}")
     print("\n".join(over), file=sys.stderr)
-    return 1 if over else 0
+    return exit_code(missed=bool(over))
 
 
 def make(root: str, options: dict[str, str], size: Size) -> None:
