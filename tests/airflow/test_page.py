@@ -136,7 +136,7 @@ def test_a_viewer_sees_and_cannot_trigger(ask):
 
 def test_every_route_of_the_api_only_reads_and_is_described(ask):
     described = ask("/caretaker/api/openapi.json", user="viewer").json()
-    assert len(described["paths"]) == 9
+    assert len(described["paths"]) == 10
     for path, methods in described["paths"].items():
         assert list(methods) == ["get"], path
         answer = methods["get"]["responses"]["200"]["content"]["application/json"]["schema"]

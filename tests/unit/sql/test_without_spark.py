@@ -13,8 +13,8 @@ from sql_sessions import Sql
 from paimon_core.errors import PaimonError
 from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_spark.sql.errors import error_type
+from paimon_spark.sql.query.sys_functions import replace_sys_functions
 from paimon_spark.sql.session import SqlSession
-from paimon_spark.sql.sys_functions import replace_sys_functions
 
 
 @pytest.fixture

@@ -215,11 +215,19 @@ function runLine(r) {
     : h("span", { title: r.actor }, words(r.job));
   return h("tr", {},
     h("td", { class: "when", title: moment(r.at_millis) }, relative(r.at_millis, answer.now)),
-    h("td", {}, link, r.part_of ? h("small", {}, ` in ${words(r.part_of)}`) : null),
+    h("td", {}, link, r.part_of ? h("small", {}, ` in ${words(r.part_of)}`) : null, sparkLink(r)),
     h("td", {}, h("span", { class: `status ${r.status}`, title: r.error || "" }, words(r.status))),
     h("td", { class: "num change" }, change(r.files_before, r.files_after, count)),
-    h("td", { class: "num change" }, change(r.bytes_before, r.bytes_after, bytes)),
+    h("td", { class: "num change" }, r.bytes_freed === null ? change(r.bytes_before, r.bytes_after, bytes) : `${bytes(r.bytes_freed)} freed`),
     h("td", { class: "num" }, duration(r.seconds)));
+}
+
+function sparkLink(r) {
+  if (!r.application_id) return null;
+  // An address of another scheme would run as a script.
+  return h("small", {}, " ", /^https?:\/\//.test(r.application_url || "")
+    ? h("a", { href: r.application_url, target: "_blank", rel: "noreferrer noopener", title: r.application_id }, "Spark UI")
+    : h("span", { title: r.application_id }, "Spark"));
 }
 
 function change(before, after, text) {
