@@ -24,6 +24,7 @@ import pyarrow as pa
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "tests")]
 
+from figures import Figure, record
 from s3_store import s3_server
 from slow_store import SlowStore, slow_store
 
@@ -113,6 +114,8 @@ def main() -> int:
             seconds = time.perf_counter() - started
             counts = store.counts
             total = sum(counts.values())
+            budget = size.budgets.get(name)
+            record([Figure(name=name, value=total, unit="requests", target=budget)])
             found = " | ".join(str(counts[kind] or "") for kind in KINDS)
             print(
                 f"| {name} | {total} | {found} | {store.most_at_once} | {seconds:.1f} |", flush=True

@@ -25,7 +25,8 @@ from paimon_core.format.orc.reader import read_orc
 from paimon_core.format.orc.writer import OrcFileWriter
 from paimon_core.format.orc.zone import UTC
 from paimon_core.format.parquet.assembler import ParquetAssembler
-from paimon_core.format.parquet.reader import read_parquet
+from paimon_core.format.parquet.reader import PAGES_FROM, read_parquet
+from paimon_core.format.parquet.row_window import PagedFile, paged_file
 from paimon_core.format.parquet.writer import ROW_GROUP_BYTES, ParquetFileWriter
 from paimon_core.format.row_range import rows_in
 from paimon_core.io.file_io import FileIO
@@ -76,13 +77,15 @@ def read_batches(
     options: Options = NO_OPTIONS,
     rows: range | None = None,
     size: int | None = None,
+    footers: dict[str, PagedFile] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file in batches of at most `batch_rows` (Avro: about as many).
 
     `fields` are the wanted columns, with the names and types of the file's schema; a column that
     the file lacks is null.  With no fields, batches only have a row count.  Only `rows` are
     yielded, if given; a Parquet file is decoded only where they are, others up to their end.
-    `size` is the file's size in bytes, if known.  Memory is bounded for files of any size.  Raises
+    `size` is the file's size in bytes, if known.  `footers` keeps the footers of Parquet files, by
+    path, whose rows are read range by range.  Memory is bounded for files of any size.  Raises
     FileNotFoundError if the file is missing, CorruptTable if it cannot be decoded or has fewer
     rows.
     """
@@ -92,12 +95,15 @@ def read_batches(
     with decoding(path), open_data_file(io, path, size) as source:
         match file_format:
             case "parquet":
+                if footers is not None and rows is not None and source.size() >= PAGES_FROM:
+                    footers[path] = footers.get(path) or paged_file(source)
                 yield from read_parquet(
                     source,
                     fields,
                     batch_rows=batch_rows,
                     use_threads=use_threads,
                     rows=rows,
+                    footer=None if footers is None else footers.get(path),
                 )
             case "orc":
                 orc = read_orc(

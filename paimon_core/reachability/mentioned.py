@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestFileMeta
-from paimon_core.manifest.entry_columns import Partitions, as_flags
+from paimon_core.manifest.entries.columns import Partitions, as_flags
 from paimon_core.manifest.unknown_fields import UnknownFields
 from paimon_core.reachability.files import Metadata, listed_names, resolved_changelog_path
 from paimon_core.reachability.name_set import NameSet

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_core.manifest.entry_columns import Column, distinct, name_array
+from paimon_core.manifest.entries.columns import Column, distinct, name_array
 from paimon_core.manifest.merge_columns import name_hashes
 from paimon_core.types.buffers import binary_array, fixed_values
 

@@ -19,7 +19,7 @@ from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions, without_deleted
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
-from paimon_core.manifest.entry_records import unknown_of
+from paimon_core.manifest.entries.records import unknown_of
 from paimon_core.manifest.unknown_fields import valued
 from paimon_core.options import DATA_EVOLUTION_ENABLED
 from paimon_core.read.blob_column import read_blob_column

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.data_format import BATCH_ROWS
+from paimon_core.format.parquet.row_window import PagedFile
 from paimon_core.index.deletion_vectors import Positions, without_deleted
 from paimon_core.lsm.key_order import Key, KeyView, stored_key
 from paimon_core.lsm.merge_engine import MergedRows, MergeEngine, MergeSlice
@@ -26,6 +27,7 @@ from paimon_core.lsm.tree.sorted_run import Section, SortedRun
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import SEQUENCE_FIELD, SEQUENCE_FIELD_SORT_ORDER
 from paimon_core.read.ahead import side_by_side, source_of
+from paimon_core.read.cursor import RowCursor
 from paimon_core.read.data_file import read_data_file
 from paimon_core.types.arrow import arrow_type
 from paimon_core.types.data_types import (
@@ -70,6 +72,10 @@ class SectionReader:
     """Deleted positions by file name; these rows are skipped."""
     windows: Mapping[str, range] = field(default_factory=dict)
     """By file name, rows outside which no key is >= `low` and < `high`."""
+    cursors: Mapping[str, RowCursor] = field(default_factory=dict)
+    """By file name, for files of which several readers read one window after the other."""
+    footers: dict[str, PagedFile] | None = None
+    """By path, for the other files of which several readers read windows."""
 
     @property
     def order(self) -> MergeOrder:
@@ -121,16 +127,25 @@ class SectionReader:
         schema = table.schema
         window = self.windows.get(file.file_name)
         file_schema = schema if file.schema_id == schema.id else table.schemas.get(file.schema_id)
-        batches = read_data_file(
-            table.io,
-            table.paths.data_file(self.partition, self.bucket, file),
-            file,
-            file_schema=file_schema,
-            read_type=self.read_type,
-            key_value=True,
-            batch_rows=rows,
-            rows=window,
-        )
+
+        def decode(wanted: range | None, rows: int) -> Iterator[pa.RecordBatch]:
+            return read_data_file(
+                table.io,
+                table.paths.data_file(self.partition, self.bucket, file),
+                file,
+                file_schema=file_schema,
+                read_type=self.read_type,
+                key_value=True,
+                batch_rows=rows,
+                rows=None if wanted == range(file.row_count) else wanted,
+                footers=self.footers,
+            )
+
+        cursor = self.cursors.get(file.file_name)
+        if cursor is None or window is None:
+            batches = decode(window, rows)
+        else:
+            batches = cursor.read(window, rows, decode)
         deleted = self.vectors.get(file.file_name)
         if deleted is None:
             return batches

@@ -10,7 +10,7 @@ from sql_sessions import Sql
 
 from oracle import Oracle
 from paimon_core.errors import UnsupportedFeature
-from paimon_spark.sql import large_changes
+from paimon_spark.sql.dml import large_changes
 from paimon_spark.sql.errors import WriteRefused
 
 pytestmark = pytest.mark.spark

@@ -2,7 +2,7 @@
 
 A unit is bytes; what is done to it is a function from bytes to bytes that can be pickled.  The same
 jobs run in this process (`paimon_maintenance.engines.local`) and on Spark
-(`paimon_maintenance.engines.spark`), and cannot tell the difference.  A unit that fails yields its
+(`paimon_maintenance.engines.spark.engine`), and cannot tell the difference.  A unit that fails yields its
 error as its result; the other units go on.
 """
 
@@ -68,6 +68,23 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Release all resources.  Any thread can call it, at any time and more than once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkApplication:
+    """An application of Spark: its id, and the address of its UI if it has one."""
+
+    id: str
+    ui: str | None = None
+
+
+@runtime_checkable
+class ApplicationEngine(Protocol):
+    """An engine that runs units in an application of Spark."""
+
+    @property
+    def application(self) -> SparkApplication | None:
+        """The newest application of the engine; None before it has started, or if it is unknown."""
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ indexes are built here, with the schema that Arrow writes for these columns.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, cast
 
@@ -295,7 +295,7 @@ class _Copied:
             self.pages = None
             return
         for page in pages:
-            self.pages.append(replace(page, offset=page.offset + moved, first_row=self.rows))
+            self.pages.append(page.moved(page.offset + moved, self.rows))
             self.rows += page.rows
 
 
