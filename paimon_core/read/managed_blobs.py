@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_core.errors import CorruptTable, UnsupportedFeature
+from paimon_core.errors import CorruptTable, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.data_format import decoding
 from paimon_core.names import shown
@@ -100,7 +100,12 @@ def _fetched(
     """Yield the batch in pieces, with the values of the BLOBs in these columns."""
 
     def located(data: bytes) -> _Range:
-        return _located(table, BlobDescriptor.of(data), files)
+        try:
+            descriptor = BlobDescriptor.of(data)
+        except PaimonError as e:
+            e.table = e.table or table.name
+            raise
+        return _located(table, descriptor, files)
 
     columns = {n: [_changed(v, located) for v in batch.column(n).to_pylist()] for n in names}
     sizes = np.array(
