@@ -54,7 +54,7 @@ def test_work_after_a_killed_driver_gets_another(tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.stdout.strip() == "again", done.stderr[-2000:]
