@@ -3,7 +3,7 @@
 The driver does small ones itself (`targets`), in a fraction of the time.  What it holds here are the
 places of changed rows, compressed, and the metadata of files.  Tables that need more than that are
 changed on the driver whatever their size: row tracking, data evolution, rewrites of primary-key
-files, CHAR and VARCHAR with a length, VARIANT.
+files, VARIANT.
 """
 
 from __future__ import annotations
@@ -26,15 +26,14 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.batch_scan import batch_scan_of
 from paimon_core.table.row_deletions import file_deletion, vector_deletion
 from paimon_core.table.write_session import commit_files, commit_write
-from paimon_core.types.data_types import MAX_LENGTH, TypeRoot
 from paimon_core.types.sql import type_to_sql
 from paimon_spark.sql.dml.targets import ROW_NUMBER, check_target, deletes_by_changes
 from paimon_spark.sql.errors import WriteRefused
+from paimon_spark.sql.frames.characters import stored_text, with_characters
 from paimon_spark.sql.frames.metadata_columns import metadata_columns_in
 from paimon_spark.sql.frames.pushdown import plain_condition
 from paimon_spark.sql.session import SqlSession, TableName
 from paimon_spark.sql.text.names import quoted
-from paimon_spark.sql.text.types import read_schema_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -77,12 +76,13 @@ class LargeTarget:
 
         spark, schema = self.session.spark, self.table.schema
         if not self.table.has_primary_key:
-            return placed_rows(spark, self.table, self.files, schema.row_type)
+            placed = placed_rows(spark, self.table, self.files, schema.row_type)
+            return with_characters(self.session, placed, schema.fields)
         scan = batch_scan_of(self.table, zone=self.session.zone)
         plan = plan_scan(
             scan, columns=schema.names, predicate=self.predicate, zone=self.session.zone
         )
-        rows = plan_dataframe(spark, plan)
+        rows = with_characters(self.session, plan_dataframe(spark, plan), schema.fields)
         return rows.select(monotonically_increasing_id().alias(ROW_NUMBER), "*")
 
     @contextmanager
@@ -201,15 +201,8 @@ def open_large(
 
 
 def _needs_driver(table: FileStoreTable, what: str) -> bool:
-    fields = table.schema.fields
-    limited = any(
-        f.type.root in (TypeRoot.CHAR, TypeRoot.VARCHAR)
-        and getattr(f.type, "length", None) != MAX_LENGTH
-        for f in fields
-    )
     return (
-        limited
-        or "VARIANT" in type_to_sql(table.schema.row_type)
+        "VARIANT" in type_to_sql(table.schema.row_type)
         or table.options.value(ROW_TRACKING_ENABLED)
         or has_data_evolution(table)
         or table.bucket_mode not in (BucketMode.FIXED, BucketMode.DYNAMIC, BucketMode.UNAWARE)
@@ -219,10 +212,10 @@ def _needs_driver(table: FileStoreTable, what: str) -> bool:
 
 def cast_rows(target: LargeTarget, rows: DataFrame) -> DataFrame:
     """The columns of the table in its types; other columns stay."""
-    types = {f.name: read_schema_text(f.type) for f in target.table.schema.fields}
+    fields = {f.name: f for f in target.table.schema.fields}
     return rows.selectExpr(
         *(
-            f"CAST({quoted(c)} AS {types[c]}) AS {quoted(c)}" if c in types else quoted(c)
+            f"{stored_text(quoted(c), fields[c])} AS {quoted(c)}" if c in fields else quoted(c)
             for c in rows.columns
         )
     )

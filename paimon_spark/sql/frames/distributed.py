@@ -14,17 +14,13 @@ from paimon_core.file_store_table import BucketMode
 from paimon_core.predicate import Predicate
 from paimon_core.table.batch_scan import BatchScan
 from paimon_core.types.data_types import (
-    CHARACTER_TYPES,
-    MAX_LENGTH,
     DataField,
     RowType,
-    TypeRoot,
 )
 from paimon_core.types.sql import type_to_sql
-from paimon_spark.sql.frames.characters import characters_metadata, pads
+from paimon_spark.sql.frames.characters import stored_text, with_characters
 from paimon_spark.sql.session import OVERWRITE_MODE, ZONE_KEY, SqlSession, TableName
 from paimon_spark.sql.text.names import quoted
-from paimon_spark.sql.text.types import read_schema_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,8 +46,6 @@ def distributed_dataframe(
 
     None if the driver should read them: few rows can match, or the read is not a whole snapshot.
     """
-    from pyspark.sql.functions import expr  # noqa: PLC0415 - only with a session
-
     if not isinstance(session.catalog_for(name), FileSystemCatalog) or scan.whole is None:
         return None
     if "VARIANT" in type_to_sql(scan.table.schema.row_type.project(columns)):
@@ -59,16 +53,7 @@ def distributed_dataframe(
     frame = _read(session, name, scan, columns, predicate)
     if frame is None:
         return None
-    fields = scan.table.schema.row_type.project(columns).fields
-    if not any(f.type.root is TypeRoot.CHAR or characters_metadata(f.type) for f in fields):
-        return frame
-    shown = []
-    for field in fields:
-        text, metadata = quoted(field.name), characters_metadata(field.type)
-        if field.type.root is TypeRoot.CHAR and pads(session):
-            text = f"rpad({text}, {getattr(field.type, 'length', 1)})"
-        shown.append(expr(text).alias(field.name, metadata=metadata))
-    return frame.select(*shown)
+    return with_characters(session, frame, scan.table.schema.row_type.project(columns).fields)
 
 
 def _read(
@@ -121,23 +106,10 @@ def _options(session: SqlSession, name: TableName) -> dict[str, str]:
 def writes_distributed(
     session: SqlSession, name: TableName, frame: DataFrame, fields: Sequence[DataField]
 ) -> bool:
-    """Whether the executors should write the rows of a query.
-
-    The length of CHAR and VARCHAR is checked on the driver, so tables with such columns are not
-    written by executors.
-    """
-    limited = any(
-        f.type.root in CHARACTER_TYPES and getattr(f.type, "length", None) != MAX_LENGTH
-        for f in fields
-    )
+    """Whether the executors should write the rows of a query."""
     postponed = session.open(name, to_write=True).bucket_mode is BucketMode.POSTPONE
     documents = "VARIANT" in type_to_sql(RowType(fields=tuple(fields)))
-    if (
-        limited
-        or postponed
-        or documents
-        or not isinstance(session.catalog_for(name), FileSystemCatalog)
-    ):
+    if postponed or documents or not isinstance(session.catalog_for(name), FileSystemCatalog):
         return False
     if not hasattr(frame, "_jdf"):
         return False  # Spark Connect reports no size
@@ -162,16 +134,13 @@ def write_distributed(
 
     _register(session)
     plain = frame.toDF(*(f"c{i}" for i in range(len(fields))))
-    columns = [
-        f"CAST(c{i} AS {read_schema_text(f.type)}) AS {quoted(f.name)}"
-        for i, f in enumerate(fields)
-    ]
+    columns = [f"{stored_text(f'c{i}', f)} AS {quoted(f.name)}" for i, f in enumerate(fields)]
     table = session.open(name, to_write=True)
     types = {f.name.lower(): f for f in table.schema.partition_type.fields}
     given = []
     for column, text in static.items():
         field = types[column.lower()]
-        columns.append(f"CAST({text} AS {read_schema_text(field.type)}) AS {quoted(field.name)}")
+        columns.append(f"{stored_text(text, field)} AS {quoted(field.name)}")
         given.append(f"{field.name}={text.strip().strip(_QUOTES)}")
     options = {
         **_options(session, name),

@@ -238,6 +238,18 @@ def test_arguments_of_compact_and_rescale(sql: Sql) -> None:
     assert sql("CALL sys.compact_manifest('t', dry_run => true)") == [[True]]
 
 
+def test_rescale_of_partitions_without_files_does_nothing(sql: Sql) -> None:
+    sql("""
+        CREATE TABLE t (k INT, dt STRING) PARTITIONED BY (dt)
+        TBLPROPERTIES ('primary-key' = 'k,dt', 'bucket' = '1');
+        INSERT INTO t VALUES (1, 'x')
+    """)
+    assert sql("CALL sys.rescale('t', 2, partitions => 'dt=\"y\"')") == [[True]]
+    assert len(sql.session.catalog.get_table("default.t").snapshots.ids()) == 1
+    assert sql("CALL sys.rescale('t', 2, partitions => 'dt=\"x\"')") == [[True]]
+    assert len(sql.session.catalog.get_table("default.t").snapshots.ids()) == 2
+
+
 @pytest.mark.parametrize("name", ["bucket", "path_to_descriptor", "descriptor_to_string"])
 def test_a_function_of_sys_in_the_first_statement_starts_spark(name: str) -> None:
     class StartedError(Exception):
