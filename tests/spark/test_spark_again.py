@@ -14,10 +14,12 @@ CHECKOUT = Path(__file__).parents[2]
 
 # In a process of its own, because the JVM of this one serves all tests.
 PROGRAM = """
-import os, signal, threading
+import os, signal, sys, threading, time
+from pyspark import SparkContext
 from spark_work import slow, work
 from paimon_maintenance.engines.spark.engine import SparkEngine
 from paimon_maintenance.engines.spark.loss import SparkLost
+from paimon_maintenance.engines.spark.session import SparkUnavailable
 from paimon_maintenance.job.engine import WorkUnit
 
 def units(*payloads):
@@ -38,6 +40,19 @@ else:
     raise AssertionError("the work outlived its driver")
 assert not engine.started
 assert engine.application == first
+
+def kill_when_there_is_a_context():
+    while SparkContext._active_spark_context is None:
+        time.sleep(0.001)
+    os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
+
+threading.Thread(target=kill_when_there_is_a_context).start()
+try:
+    engine.run_units(units(b"b"), work)
+except (SparkUnavailable, SparkLost) as e:
+    print(type(e).__name__, e.message, file=sys.stderr)
+else:
+    raise AssertionError("a killed JVM started")
 assert engine.run_units(units(b"b"), work)[0].payload == b"B"
 assert engine.session().sparkContext._gateway.proc.pid != jvm
 assert engine.application.id != first.id
@@ -54,7 +69,7 @@ def test_work_after_a_killed_driver_gets_another(tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.stdout.strip() == "again", done.stderr[-2000:]

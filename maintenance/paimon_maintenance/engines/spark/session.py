@@ -25,6 +25,7 @@ from paimon_maintenance.engines.spark.output import StartupOutput
 from paimon_maintenance.job.engine import SparkApplication
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 logger = logging.getLogger(__name__)
@@ -36,6 +37,8 @@ FAIR_SCHEDULING: Final = {"spark.scheduler.mode": "FAIR"}
 """Configuration of an application whose threads share its executors."""
 _HISTORY_SERVER: Final = "spark.yarn.historyServer.address"
 """Spark's name for the address of its history server; used here with every master."""
+_END_SECONDS: Final = 3.0
+"""Time for a killed JVM to end."""
 _POOL: Final = "spark.scheduler.pool"
 _WORKER_ENVIRONMENT: Final = "PYSPARK_PYTHON"
 _FIND_JAVA: Final = "CARETAKER_FIND_JAVA"
@@ -172,25 +175,36 @@ def _application_of(session: SparkSession) -> SparkApplication | None:
 
 def _forget_jvm(session: SparkSession) -> None:
     """Make pyspark forget a JVM that has ended; it keeps its gateway for the whole process."""
-    context = session.sparkContext
-    context._jsc = None  # noqa: SLF001 - `stop` would call the JVM
-    context.stop()
+    _forget_context(session.sparkContext)
     _forget_gateway()
     logger.warning("Spark's JVM has ended; the next work starts another one")
 
 
-def _forget_gateway() -> None:
+def _forget_context(context: SparkContext) -> None:
+    context._jsc = None  # noqa: SLF001 - `stop` would call the JVM
+    context.stop()
+
+
+def _forget_gateway(*, wait_seconds: float = 0.0) -> None:
     """Make pyspark forget its gateway if the JVM behind it has ended, also if it did while starting."""
     from pyspark import SparkContext  # noqa: PLC0415 - see `_start`
 
     process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - nothing public has it
-    if process is not None and process.poll() is not None:
-        SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - or resets it
+    if process is None:
+        return
+    try:
+        process.wait(wait_seconds)
+    except subprocess.TimeoutExpired:
+        return
+    started = SparkContext._active_spark_context  # noqa: SLF001 - as above
+    if started is not None:
+        _forget_context(started)
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - or resets it
 
 
 def _start(master: str | None, conf: dict[str, str], *, verbose: bool) -> StartedSession:
     try:
-        from py4j.protocol import Py4JError  # noqa: PLC0415 - the point of this module
+        from py4j.protocol import Py4JError, Py4JNetworkError  # noqa: PLC0415 - the point of this module
         from pyspark.errors import PySparkException  # noqa: PLC0415 - the point of this module
         from pyspark.sql import SparkSession  # noqa: PLC0415 - the point of this module
     except ImportError as e:
@@ -223,7 +237,8 @@ def _start(master: str | None, conf: dict[str, str], *, verbose: bool) -> Starte
             with _quiet_jvm({**conf, "spark.master": master or DEFAULT_MASTER}):
                 session = builder.getOrCreate()
     except (PySparkException, Py4JError, OSError, RuntimeError) as e:
-        _forget_gateway()
+        is_gone = isinstance(e, OSError | Py4JNetworkError)
+        _forget_gateway(wait_seconds=_END_SECONDS if is_gone else 0.0)
         raise SparkUnavailable(f"Spark did not start: {e}") from e
     session.sparkContext.setLogLevel("ERROR")
     if submitted and _is_local(session.sparkContext.master):
