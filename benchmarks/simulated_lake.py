@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import random
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from paimon_maintenance.health.measurement import (
@@ -52,11 +53,18 @@ class Partition:
     oldest_level_0: int | None = None
     level_0: int = 0
     known: PartitionMeasurement | None = None
+    size: float | None = None
 
     @property
     def bytes(self) -> float:
         """The size of all runs."""
-        return sum(self.sizes)
+        if self.size is None:
+            self.size = sum(self.sizes)
+        return self.size
+
+    def changed(self) -> None:
+        """Forget what was computed from the sizes."""
+        self.known = self.size = None
 
 
 @dataclass(slots=True)
@@ -109,7 +117,7 @@ class Table:
             partition.level_0 += 1
             if partition.oldest_level_0 is None:
                 partition.oldest_level_0 = at
-            partition.known = None
+            partition.changed()
 
     # --- maintenance --------------------------------------------------------------------------
 
@@ -167,7 +175,7 @@ class Table:
             partition.level_0 = max(0, partition.level_0 - number)
             if not partition.level_0:
                 partition.oldest_level_0 = None
-            partition.known = None
+            partition.changed()
         if size:
             self.snapshot += 1
             self.held.append((now, size))
@@ -208,10 +216,9 @@ class Table:
         """What `health.measure` would find."""
         beyond, free = now - RETENTION, self.held_from(now)
         blocked = self.stopped[0] <= now < self.stopped[1]
-        beyond_snapshots = sum(n for at, n in self.commits if at < beyond)
-        free_snapshots = sum(n for at, n in self.commits if at < free)
-        beyond_bytes = sum(s for at, s in self.held if at < beyond)
-        free_bytes = sum(s for at, s in self.held if at < free)
+        beyond_snapshots, beyond_bytes = older(self.commits, beyond), older(self.held, beyond)
+        free_snapshots = older(self.commits, free) if blocked else beyond_snapshots
+        free_bytes = older(self.held, free) if blocked else beyond_bytes
         return Measurement(
             table=self.name,
             at_millis=now,
@@ -225,9 +232,9 @@ class Table:
             partition_keys=("dt",) if self.daily else (),
             partitions=tuple(self._partition(p) for p in self.partitions),
             snapshots=sum(n for _, n in self.commits),
-            beyond_snapshots=beyond_snapshots,
+            beyond_snapshots=int(beyond_snapshots),
             beyond_bytes=int(beyond_bytes),
-            blocked_snapshots=beyond_snapshots - free_snapshots,
+            blocked_snapshots=int(beyond_snapshots - free_snapshots),
             blocked_bytes=int(beyond_bytes - free_bytes),
             consumers=(
                 ConsumerLag(id="c", snapshots=9, since=self.stopped[0], bytes=0, last_seen=now),
@@ -270,6 +277,16 @@ class Table:
             files_after=len(after),
             runs_after=1.0 if self.append else float(len(after)),
         )
+
+
+def older(entries: Iterable[tuple[int, float]], until: int) -> float:
+    """The sum of the entries before `until`, which are in the order of their times."""
+    total = 0.0
+    for at, number in entries:
+        if at >= until:
+            break
+        total += number
+    return total
 
 
 def ideal(size: float) -> int:

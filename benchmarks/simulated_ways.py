@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from simulated_lake import DAY, GB, HOUR, START, Table, lake
+from simulated_lake import DAY, GB, HOUR, RETENTION, START, Table, lake, older
 
 from paimon_maintenance.health.measurement import Measurement
 from paimon_maintenance.health.score import health_of
@@ -21,6 +21,8 @@ from paimon_maintenance.schedule.state import TableState, looked, measured, ran
 ROUND_HOURS = 0.5
 NEEDS = TableNeeds(rescale=RescaleRule.OFF)
 LIMITS = Thresholds()
+_LEAST_RED, _MANY = 4, 100
+"""Tables with less read amplification and fewer snapshots to expire are not red."""
 KIND_FACTORS = {"deduplicate": 1.0, "partial-update": 1.4, "aggregation": 1.7, "append": 0.4}
 
 
@@ -240,9 +242,15 @@ def normalised(values: Sequence[float]) -> list[float]:
 
 def is_red(found: Measurement, now: int) -> bool:
     """Whether the score is red; tables that merge little cannot be."""
-    if found.amplification < 4 and found.beyond_snapshots < 100:
+    if found.amplification < _LEAST_RED and found.beyond_snapshots < _MANY:
         return False
     return health_of(found, LIMITS, now).score < RED
+
+
+def table_is_red(table: Table, now: int) -> bool:
+    """As `is_red`; measures only tables that can be red."""
+    low = table.amplification() < _LEAST_RED and older(table.commits, now - RETENTION) < _MANY
+    return not low and is_red(table.measure(now), now)
 
 
 def simulate(way: Way, *, seed: int, tables: int, days: int, budget: float) -> Totals:
@@ -270,7 +278,7 @@ def simulate(way: Way, *, seed: int, tables: int, days: int, budget: float) -> T
         before = {name: t.amplification() for name, t in there.tables.items()}
         for name, table in there.tables.items():
             # A compaction that fails, or snapshots that a consumer holds, are no choice of the way.
-            if table.kind in ("failing", "consumer") or not is_red(table.measure(now), now):
+            if table.kind in ("failing", "consumer") or not table_is_red(table, now):
                 red_since.pop(name, None)
                 continue
             totals.red += ROUND_HOURS

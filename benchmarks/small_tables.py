@@ -219,7 +219,7 @@ def connect(folder: Path, tables: int) -> list[Row]:  # noqa: ARG001 - as the ot
     """Seconds of one run through Spark Connect, after two runs on other tables."""
     from spark_cluster import connect_server  # noqa: PLC0415 - a step of its own
 
-    from paimon_maintenance.engines.spark import SparkEngine  # noqa: PLC0415 - as above
+    from paimon_maintenance.engines.spark.engine import SparkEngine  # noqa: PLC0415 - as above
     from paimon_maintenance.registry import job_named  # noqa: PLC0415 - as above
     from paimon_maintenance.run.request import RunRequest  # noqa: PLC0415 - as above
     from paimon_maintenance.run.runner import RunServices, run_table  # noqa: PLC0415 - as above

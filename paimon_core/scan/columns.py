@@ -12,14 +12,14 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO, map_parallel
 from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta
-from paimon_core.manifest.entry_columns import (
+from paimon_core.manifest.entries.columns import (
     Column,
     ColumnsBuilder,
     EntryColumns,
     Partitions,
     columns_of,
 )
-from paimon_core.manifest.entry_columns_codec import RawManifest, decode_columns
+from paimon_core.manifest.entries.columns_codec import RawManifest, decode_columns
 from paimon_core.manifest.manifest_file import read_manifest
 from paimon_core.manifest.merge_columns import live_columns
 from paimon_core.manifest.merge_entries import live_entries

@@ -15,7 +15,7 @@ from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.policy.needs import RescaleRule, TableNeeds
 from paimon_maintenance.schedule.benefit import WEIGHTS, Weights, saving
 from paimon_maintenance.schedule.cost import Work
-from paimon_maintenance.schedule.state import HOUR, TableState, held_share
+from paimon_maintenance.schedule.state import HOUR, TableState
 
 MB: Final = 1024**2
 GB: Final = 1024**3
@@ -64,46 +64,96 @@ def candidates_of(
     now: int,
     *,
     weights: Weights = WEIGHTS,
+    mean_bytes: float | None = None,
 ) -> list[Candidate]:
-    """The jobs that would help this table now; empty if it needs nothing."""
+    """The jobs that would help this table now; empty if it needs nothing.
+
+    `mean_bytes`: the live bytes of a table of this lake on average (default: of this table).
+    """
     found: list[Candidate] = []
+    mean = max(1.0, table.bytes if mean_bytes is None else mean_bytes)
     if not table.refused and not table.gaps:
         found += _compactions(table, state, needs, now, weights)
     if not table.gaps:
-        found += _upkeep(table, state, now, weights)
+        found += _upkeep(table, state, now, weights, mean)
         found += _rescale(table, needs, now)
     return found
 
 
-def excess_of(table: Measurement, partition: PartitionMeasurement, after: Rewrite | None) -> float:
-    """The part of the table's excess that comes from this partition, now or after a compaction."""
-    if table.primary_key and table.needs_merge:
-        runs = partition.full_runs if after is None else after.runs_after
-        return max(0.0, runs - 1.0) * partition.bytes / max(1, table.bytes)
-    files = partition.files if after is None else after.files_after
-    ideal = sum(p.ideal_files for p in table.partitions)
-    return max(0, files - partition.ideal_files) / max(1, ideal)
+@dataclass(frozen=True, slots=True)
+class _Reads:
+    """What the partitions of a table share when their reads are compared.
+
+    `active` are the bytes of the partitions that received files in the last two hours.
+    """
+
+    table: Measurement
+    growth: float
+    now: int
+    bytes: int
+    ideal_files: int
+    active: int
+
+    @classmethod
+    def of(cls, table: Measurement, state: TableState, now: int) -> _Reads:
+        return cls(
+            table=table,
+            growth=state.growth,
+            now=now,
+            bytes=max(1, table.bytes),
+            ideal_files=max(1, sum(p.ideal_files for p in table.partitions)),
+            active=max(1, sum(p.bytes for p in table.partitions if _is_active(table, p))),
+        )
+
+    def excess(self, partition: PartitionMeasurement, after: Rewrite | None) -> float:
+        """The part of the table's excess that comes from this partition, now or after a compaction."""
+        if self.table.primary_key and self.table.needs_merge:
+            runs = partition.full_runs if after is None else after.runs_after
+            return max(0.0, runs - 1.0) * partition.bytes / self.bytes
+        files = partition.files if after is None else after.files_after
+        return max(0, files - partition.ideal_files) / self.ideal_files
+
+    def gain(self, partition: PartitionMeasurement, after: Rewrite | None) -> float:
+        """The excess that a compaction of this partition removes."""
+        return self.excess(partition, None) - self.excess(partition, after)
+
+    def saving(self, partition: PartitionMeasurement, gain: float) -> float:
+        """What this gain saves: the table's growth is shared by the partitions with new files."""
+        share = 0.05
+        if _is_active(self.table, partition):
+            share = partition.bytes / self.active
+        return saving(gain, self.growth * share, _idle_hours(partition, self.now))
+
+
+def _is_active(table: Measurement, partition: PartitionMeasurement) -> bool:
+    newest = partition.newest_file
+    return newest is not None and table.at_millis - newest <= 2 * HOUR
 
 
 # --- compaction -----------------------------------------------------------------------------------
 
 
 def _compactions(
-    table: Measurement, state: TableState, needs: TableNeeds, now: int, weights: Weights
+    table: Measurement,
+    state: TableState,
+    needs: TableNeeds,
+    now: int,
+    weights: Weights,
 ) -> Iterator[Candidate]:
+    reads = _Reads.of(table, state, now)
     late = _late_partitions(table, needs, now)
     if late:
-        yield _compaction(table, state, late, weights, now, full=True, goal=needs.freshness_millis)
+        yield _compaction(reads, late, weights, full=True, goal=needs.freshness_millis)
     minor = [p for p in table.partitions if p.minor is not None]
     if minor:
-        found = _compaction(table, state, minor, weights, now, full=False)
+        found = _compaction(reads, minor, weights, full=False)
         if found.predicted["excess_gain"] >= LEAST_GAIN:
             yield found
     if keeps_layout(table, state):
         return  # a full rewrite would undo the clustering
-    full = _worth_most(table, state, now)
+    full = _worth_most(reads)
     if full:
-        found = _compaction(table, state, full, weights, now, full=True)
+        found = _compaction(reads, full, weights, full=True)
         same = len(full) == len(minor) and all(p.full == p.minor for p in full)
         if found.predicted["excess_gain"] >= LEAST_GAIN and not same:
             yield found
@@ -128,40 +178,34 @@ def _late_partitions(table: Measurement, needs: TableNeeds, now: int) -> list[Pa
     ]
 
 
-def _worth_most(table: Measurement, state: TableState, now: int) -> list[PartitionMeasurement]:
+def _worth_most(reads: _Reads) -> list[PartitionMeasurement]:
     """The partitions in which a full compaction gains most per byte, and those close to them."""
     rated: list[tuple[float, PartitionMeasurement]] = []
-    for partition in table.partitions:
+    for partition in reads.table.partitions:
         if partition.full is None:
             continue
-        gain = excess_of(table, partition, None) - excess_of(table, partition, partition.full)
+        gain = reads.gain(partition, partition.full)
         if gain <= 0:
             continue
-        value = saving(gain, _growth(table, state, partition), _idle_hours(partition, now))
+        value = reads.saving(partition, gain)
         rated.append((value / (partition.full.bytes + 8 * MB), partition))
     rated.sort(key=lambda r: (-r[0], r[1].name))
     return [p for rate, p in rated[:_MOST_PARTITIONS] if rate >= _ALIKE * rated[0][0]]
 
 
 def _compaction(
-    table: Measurement,
-    state: TableState,
+    reads: _Reads,
     partitions: Sequence[PartitionMeasurement],
     weights: Weights,
-    now: int,
     *,
     full: bool,
     goal: int | None = None,
 ) -> Candidate:
+    table, now = reads.table, reads.now
     works = [w for p in partitions if (w := p.full if full else p.minor) is not None]
-    gains = [
-        (p, excess_of(table, p, None) - excess_of(table, p, p.full if full else p.minor))
-        for p in partitions
-    ]
+    gains = [(p, reads.gain(p, p.full if full else p.minor)) for p in partitions]
     gain = sum(max(0.0, g) for _, g in gains)
-    benefit = sum(
-        weights.read * saving(g, _growth(table, state, p), _idle_hours(p, now)) for p, g in gains
-    )
+    benefit = weights.read * sum(reads.saving(p, g) for p, g in gains)
     size = sum(w.bytes for w in works)
     # Fewer files are worth something even where reads merge no less.
     fewer = sum(p.files for p in partitions) - sum(w.files_after for w in works)
@@ -213,19 +257,6 @@ def _compaction(
     )
 
 
-def _growth(table: Measurement, state: TableState, partition: PartitionMeasurement) -> float:
-    """The growth of excess in this partition: the table's, shared by the partitions with new files."""
-    newest = partition.newest_file
-    if newest is None or table.at_millis - newest > 2 * HOUR:
-        return 0.05 * state.growth
-    active = [
-        p.bytes
-        for p in table.partitions
-        if p.newest_file is not None and table.at_millis - p.newest_file <= 2 * HOUR
-    ]
-    return state.growth * partition.bytes / max(1, sum(active))
-
-
 def _idle_hours(partition: PartitionMeasurement, now: int) -> float:
     return 0.0 if partition.newest_file is None else max(0, now - partition.newest_file) / HOUR
 
@@ -234,15 +265,16 @@ def _idle_hours(partition: PartitionMeasurement, now: int) -> float:
 
 
 def _upkeep(
-    table: Measurement, state: TableState, now: int, weights: Weights
+    table: Measurement, state: TableState, now: int, weights: Weights, mean: float
 ) -> Iterator[Candidate]:
     reasons: list[str] = []
     benefit = 0.0
     free_bytes = max(0, table.beyond_bytes - table.blocked_bytes)
     free_snapshots = max(0, table.beyond_snapshots - table.blocked_snapshots)
     if free_snapshots and (free_bytes >= _FEW_BYTES or free_snapshots >= _FEW_SNAPSHOTS):
-        share = held_share(table) * free_bytes / max(1, table.beyond_bytes)
-        benefit += weights.storage * saving(share, state.held_growth)
+        # A byte that is held costs the same in every table.
+        growth = state.held_growth * table.bytes / mean
+        benefit += weights.storage * saving(free_bytes / mean, growth)
         benefit += weights.manifests * free_snapshots / 100
         reasons.append(
             f"{counted(free_snapshots, 'snapshots')} beyond the retention hold "

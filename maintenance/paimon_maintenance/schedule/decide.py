@@ -171,12 +171,14 @@ def decide(
     open_now = is_open(budget.windows, local)
     ranked: list[Decision] = []
     decided: list[Decision] = []
+    views = list(views)
+    mean = sum(v.measurement.bytes for v in views) / max(1, len(views))
     for view in views:
         refusal = _table_refusal(view)
         if refusal is not None:
             decided.append(Decision(table=view.measurement.table, action=Action.NO, reason=refusal))
             continue
-        found = candidates_of(view.measurement, view.state, view.needs, now)
+        found = candidates_of(view.measurement, view.state, view.needs, now, mean_bytes=mean)
         if not found:
             decided.append(
                 Decision(

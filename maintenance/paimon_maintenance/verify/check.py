@@ -28,7 +28,7 @@ from paimon_core.manifest.data_file import (
     ManifestEntry,
     ManifestFileMeta,
 )
-from paimon_core.manifest.entry_columns import KEYS, EntryColumns, columns_of
+from paimon_core.manifest.entries.columns import KEYS, EntryColumns, columns_of
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_maintenance.job.job import NoProgress, Progress
 from paimon_maintenance.verify.collector import Collector

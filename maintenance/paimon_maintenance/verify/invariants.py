@@ -10,7 +10,7 @@ import numpy as np
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import IndexManifestEntry
-from paimon_core.manifest.entry_columns import EntryColumns
+from paimon_core.manifest.entries.columns import EntryColumns
 from paimon_maintenance.job.text import counted
 from paimon_maintenance.verify.findings import Finding, Problem, Repair, Severity
 from paimon_maintenance.verify.key_ranges import overlapping

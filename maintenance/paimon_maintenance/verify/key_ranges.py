@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_core.lsm.key_order import stored_key
-from paimon_core.manifest.entry_columns import Column, EntryColumns
+from paimon_core.manifest.entries.columns import Column, EntryColumns
 from paimon_core.types.binary_row import null_bits_width
 from paimon_core.types.buffers import fixed_values, index_array
 from paimon_core.types.data_types import AtomicType, RowType, TypeRoot

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from paimon_core.errors import CorruptTable
-from paimon_core.manifest.entry_columns import Column, EntryColumns
+from paimon_core.manifest.entries.columns import Column, EntryColumns
 from paimon_core.manifest.merge_columns import identity_hashes, merged_positions
 
 

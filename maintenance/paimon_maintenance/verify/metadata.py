@@ -12,7 +12,7 @@ from paimon_core.errors import CorruptTable
 from paimon_core.io.file_io import FileIO, map_parallel
 from paimon_core.manifest.avro_codec import SeenRecords
 from paimon_core.manifest.data_file import IndexManifestEntry, ManifestEntry, ManifestFileMeta
-from paimon_core.manifest.entry_columns import (
+from paimon_core.manifest.entries.columns import (
     ColumnsBuilder,
     EntryColumns,
     Partitions,

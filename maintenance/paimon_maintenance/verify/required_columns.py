@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from paimon_core.manifest.entry_columns import Column, EntryColumns, name_array
+from paimon_core.manifest.entries.columns import Column, EntryColumns, name_array
 from paimon_core.manifest.merge_columns import name_hashes
 from paimon_core.types.buffers import binary_array, fixed_values, index_array
 from paimon_maintenance.verify.findings import Problem

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -10,11 +10,13 @@ import numpy as np
 import pyarrow.compute as pc
 
 from paimon_core.errors import CorruptTable
+from paimon_core.format.blob.pack_references import REFERENCES_SUFFIX
 from paimon_core.io.file_io import FileIO, map_parallel, parent
 from paimon_core.manifest.data_file import IndexManifestEntry
-from paimon_core.manifest.entry_columns import Column, EntryColumns, as_flags, distinct
+from paimon_core.manifest.entries.columns import Column, EntryColumns, as_flags, distinct
 from paimon_core.paths import FileSlice, compacted_changelog
 from paimon_maintenance.job.job import Progress
+from paimon_maintenance.verify.blob_packs import wrong_packs
 from paimon_maintenance.verify.collector import Collector
 from paimon_maintenance.verify.deep import broken_files
 from paimon_maintenance.verify.findings import Problem
@@ -128,6 +130,7 @@ class RequiredFiles:
                 odd_files = [n for n, is_odd in zip(here, odd, strict=True) if is_odd]
                 present += [n for n in odd_files if self._is_there(n)]
                 self._compare_rows([n for n in present if n.rows is not None])
+                self._check_packs(n for n in present if n.path.endswith(REFERENCES_SUFFIX))
             else:
                 for need in files.files(np.flatnonzero(odd)):
                     self._is_there(need)
@@ -250,6 +253,12 @@ class RequiredFiles:
             self.collector.checked["index_files"] += 1
             if found is not None:
                 self._error(need, *found)
+
+    def _check_packs(self, needs: Iterable[RequiredFile]) -> None:
+        for need in needs:
+            boundary = need.reference.table.paths.boundary
+            for message in wrong_packs(self.io, need.path, boundary, self.inventory):
+                self._error(need, Problem.MISSING_EXTRA_FILE, message)
 
     def _error(self, need: RequiredFile, problem: Problem, message: str) -> None:
         self.collector.error(

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from paimon_core.manifest.entry_columns import Column, EntryColumns
+from paimon_core.manifest.entries.columns import Column, EntryColumns
 
 MOST_ENTRIES: Final = 100_000
 """Number of entries that are in memory at a time."""

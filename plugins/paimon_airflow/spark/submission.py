@@ -141,7 +141,7 @@ def failure_reason(text: str) -> str:
     The exit code decides: what Spark printed last rarely names the reason.
     """
     from paimon_maintenance.engines.lifeline import ENDED_WITH_SUPERVISOR  # noqa: PLC0415 - only after a failure
-    from paimon_maintenance.engines.spark_loss import (  # noqa: PLC0415 - as above
+    from paimon_maintenance.engines.spark.loss import (  # noqa: PLC0415 - as above
         MORE_MEMORY,
         OUT_OF_MEMORY,
         SparkLost,

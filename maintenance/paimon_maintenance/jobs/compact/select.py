@@ -15,7 +15,7 @@ import numpy.typing as npt
 from paimon_core.compaction.idle import idle_buckets
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestEntry
-from paimon_core.manifest.entry_columns import Column, EntryColumns, Partitions
+from paimon_core.manifest.entries.columns import Column, EntryColumns, Partitions
 from paimon_core.predicate import Predicate
 from paimon_core.scan.columns import chosen_files, scan_columns
 from paimon_core.scan.scan import partition_filter

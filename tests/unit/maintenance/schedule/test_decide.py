@@ -262,6 +262,19 @@ def test_upkeep():
     assert "400 snapshots" not in decisions(replace(table, measurement=blocked))[0].reason
 
 
+def test_a_byte_that_is_held_costs_the_same_in_every_table():
+    small, large = (
+        view(name, part(1, size, minor=None, full=None), beyond_snapshots=9, beyond_bytes=2 * GB)
+        for name, size in (("db.small", GB), ("db.large", 99 * GB))
+    )
+    one, other = (d.candidate.benefit for d in decisions(small, large))
+    assert one == other
+    # The measure is the lake: half the bytes are worth half, in a lake of smaller tables more.
+    half = replace(small, measurement=replace(small.measurement, beyond_bytes=GB))
+    assert decisions(half, large)[1].candidate.benefit == pytest.approx(one / 2, rel=0.05)
+    assert decisions(small)[0].candidate.benefit > 20 * one
+
+
 def test_why_nothing_happens():
     assert "switches the scheduler off" in reasons(view(needs=TableNeeds(scheduled=False)))
     assert "another scheduler" in reasons(view(claimed=True))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
-from paimon_core.manifest.entry_columns import KEYS, EntryColumns, Partitions, columns_of
+from paimon_core.manifest.entries.columns import KEYS, EntryColumns, Partitions, columns_of
 from paimon_core.types.binary_row import encode_row
 from paimon_core.types.data_types import DataField, RowType
 from paimon_core.types.sql import parse_type
