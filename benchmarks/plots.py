@@ -119,7 +119,8 @@ class _Axis:
         if self.log:
             steps = (m * 10.0**e for e in range(-3, 13) for m in (1, 2, 5))
             within = [v for v in steps if self.low <= v <= self.high]
-            yield from within if len(within) <= _MOST_LABELS else within[::3]
+            powers = [v for v in within if math.log10(v) % 1 in (0.0, 1.0)]
+            yield from powers if len(powers) > 1 and self.start < self.end else within
         else:
             power = 10.0 ** math.floor(math.log10((self.high - self.low) or 1) - 1)
             step = next(s for k in count() for m in (1, 2, 5) if self._fits(s := m * power * 10**k))

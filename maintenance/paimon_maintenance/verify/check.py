@@ -251,6 +251,7 @@ class _Walk:
         # Keys across partitions are compared with each other.
         whole = with_keys and reference.table.bucket_mode is BucketMode.CROSS_PARTITION
         if entries > MOST_ENTRIES and not whole:
+            self.metadata.forget_ahead()
             counts = self.metadata.counts(reference, metas)
             if counts is None:
                 return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -21,7 +21,6 @@ from paimon_core.manifest.entries.columns import (
 from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.scan.columns import read_chosen, read_columns
-from paimon_core.scan.manifests import read_together
 from paimon_maintenance.verify.collector import Collector
 from paimon_maintenance.verify.findings import Problem
 from paimon_maintenance.verify.inventory import Inventory
@@ -33,6 +32,8 @@ COLUMNS: Final = ("file_size", "row_count", "schema_id", "file_source")
 """The numbers of each file that are checked."""
 _MOST_AHEAD: Final = 100_000
 """Number of entries that are fetched ahead."""
+_MOST_TOGETHER: Final = 50_000
+"""Number of entries of manifests that are decoded together."""
 
 
 @dataclass(slots=True)
@@ -55,8 +56,7 @@ class Metadata:
 
     def read_ahead(self, references: Sequence[Reference]) -> None:
         """Fetch the manifest lists of these references, and the manifests of their changes."""
-        self._lists.clear()
-        self._manifests.clear()
+        self.forget_ahead()
         paths = [
             r.table.paths.manifest(name)
             for r in references
@@ -88,6 +88,11 @@ class Metadata:
             for p, columns in zip(readable, entries, strict=True)
             if isinstance(columns, EntryColumns)
         )
+
+    def forget_ahead(self) -> None:
+        """Free the memory of what was fetched ahead; it is read again if it is needed."""
+        self._lists.clear()
+        self._manifests.clear()
 
     def _list_or_none(self, path: str) -> list[ManifestFileMeta] | None:
         try:
@@ -197,7 +202,7 @@ class Metadata:
         self, reference: Reference, metas: Sequence[ManifestFileMeta], wanted: Sequence[str]
     ) -> Iterator[tuple[str, EntryColumns | None]]:
         """Yield the path and the entries of each manifest; None, with a finding, if unreadable."""
-        for together in read_together(metas):
+        for together in _groups(metas):
             paths = [reference.table.paths.manifest(m.file_name) for m in together]
             # The caller looked for all manifests of the lists.
             there = [p for p in paths if self.inventory.size(p) is not None]
@@ -251,3 +256,18 @@ class Metadata:
     def _unreadable(self, reference: Reference, path: str, error: Exception) -> None:
         message = error.message if isinstance(error, CorruptTable) else f"{path} is missing"
         self.collector.error(reference, Problem.UNREADABLE, message, file=path)
+
+
+def _groups(metas: Iterable[ManifestFileMeta]) -> Iterator[list[ManifestFileMeta]]:
+    """Yield manifests with at most `_MOST_TOGETHER` entries, or one larger manifest."""
+    group: list[ManifestFileMeta] = []
+    entries = 0
+    for meta in metas:
+        more = meta.num_added_files + meta.num_deleted_files
+        if group and entries + more > _MOST_TOGETHER:
+            yield group
+            group, entries = [], 0
+        group.append(meta)
+        entries += more
+    if group:
+        yield group

@@ -16,7 +16,8 @@ from paimon_maintenance.verify.findings import Problem
 from paimon_maintenance.verify.references import Reference
 from paimon_maintenance.verify.required_file import RequiredFile
 
-_TOGETHER: Final = 20_000
+_TOGETHER: Final = 50_000
+"""Arrays of this many rows are large enough to go back to the system when they are freed."""
 _SHARE_OF_KNOWN: Final = 32
 _UNKNOWN: Final = -1
 _BUCKET_BITS: Final = 32
