@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve()
 sys.path.insert(0, str(HERE.parent.parent))
 
 from cases import COLUMNS  # noqa: E402 - after the path
-from figures import Figure, record  # noqa: E402 - same
+from figures import Figure, exit_code, record  # noqa: E402 - same
 from processes import Measured, machine, run, run_step  # noqa: E402 - same
 
 ORACLE = HERE.parents[2] / "shared" / "oracle"
@@ -58,7 +58,7 @@ def main() -> int:
             )
         if {"java", "library"} <= set(speeds):
             missed = missed or speeds["library"] < TARGET * speeds["java"]
-    return int(missed)
+    return exit_code(missed=missed)
 
 
 def _figures(

@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from cases import Case
 from compaction import copy_table, make_table
-from figures import Figure, record
+from figures import Figure, exit_code, record
 from processes import machine
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -144,7 +144,7 @@ def _print(runs: dict[int, dict[str, Any]], rows: int) -> int:
     peak = max(float(r["peak_mb"]) for r in runs.values())
     figures.append(Figure(name="peak memory of a task", value=round(peak), unit="MB", target=1024))
     record(figures)
-    return int(any(f.met is False for f in figures))
+    return exit_code(missed=any(f.met is False for f in figures))
 
 
 if __name__ == "__main__":

@@ -64,6 +64,11 @@ def record(found: Iterable[Figure | Point]) -> None:
             file.writelines(json.dumps(asdict(each)) + "\n" for each in found)
 
 
+def exit_code(*, missed: bool) -> int:
+    """The exit code of a script: 1 if a target is missed, but 0 in a run that says so in its page."""
+    return int(missed and COLLECT not in os.environ)
+
+
 def recorded(file: Path) -> tuple[list[Figure], list[Point]]:
     """The figures and the points in the file, in their order."""
     lines = file.read_text("utf-8").splitlines() if file.exists() else []

@@ -35,7 +35,7 @@ from statistics import median
 from typing import Final, Self
 
 import processes
-from figures import Figure, record
+from figures import Figure, exit_code, record
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 DELAY_MILLIS: Final = 20
@@ -73,7 +73,7 @@ def main() -> int:
                 print(
                     f"| {name} | {seconds:.2f} | {cpu:.2f} | {peak:,.0f} MB | {shown} |", flush=True
                 )
-    return int(missed > 0)
+    return exit_code(missed=missed > 0)
 
 
 Row = tuple[str, float, float, float]

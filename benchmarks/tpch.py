@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from figures import Figure, record
+from figures import Figure, exit_code, record
 from processes import machine
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def _measure(spark: SparkSession, folder: Path, wanted: argparse.Namespace) -> i
     slow = [w for w in ways if totals[w][0] > TARGETS[w] * totals["parquet"][0]]
     for way in slow:
         print(f"MISSED: {way} within {TARGETS[way]} times the time of Parquet")
-    return int(bool(wrong or slow))
+    return exit_code(missed=bool(wrong or slow))
 
 
 def _print_line(name: str, taken: dict[str, tuple[float, float]]) -> None:

@@ -32,6 +32,7 @@ from paimon_core.compaction.unit import CompactUnit
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.parquet.row_window import PagedFile
 from paimon_core.index.deletion_vectors import Positions
+from paimon_core.io.threads import Threads
 from paimon_core.lsm.changelog import (
     ChangelogMerge,
     Equal,
@@ -79,6 +80,7 @@ class UnitMerge:
     cursors: Mapping[str, RowCursor] = field(default_factory=dict)
     footers: dict[str, PagedFile] | None = None
     """Shared by the merges of several windows, see `SectionReader`."""
+    threads: Threads | None = None
 
     @property
     def is_plain(self) -> bool:
@@ -130,6 +132,7 @@ class UnitMerge:
             windows=self._windows,
             cursors=self.cursors,
             footers=self.footers,
+            threads=self.threads,
             spill_dir=self.spill_dir,
             vectors=self.vectors,
             with_levels=self._needs_levels,

@@ -25,12 +25,13 @@ from paimon_core.format.orc.reader import read_orc
 from paimon_core.format.orc.writer import OrcFileWriter
 from paimon_core.format.orc.zone import UTC
 from paimon_core.format.parquet.assembler import ParquetAssembler
-from paimon_core.format.parquet.reader import PAGES_FROM, read_parquet
+from paimon_core.format.parquet.reader import read_parquet
 from paimon_core.format.parquet.row_window import PagedFile, paged_file
 from paimon_core.format.parquet.writer import ROW_GROUP_BYTES, ParquetFileWriter
 from paimon_core.format.row_range import rows_in
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.read_retry import not_a_file
+from paimon_core.io.threads import Threads
 from paimon_core.options import ORC_LEGACY_LTZ, ORC_TIME_ZONE, ZSTD_LEVEL, Option, Options
 from paimon_core.paths import compacted_changelog
 from paimon_core.types.data_types import RowType
@@ -95,15 +96,13 @@ def read_batches(
     with decoding(path), open_data_file(io, path, size) as source:
         match file_format:
             case "parquet":
-                if footers is not None and rows is not None and source.size() >= PAGES_FROM:
-                    footers[path] = footers.get(path) or paged_file(source)
                 yield from read_parquet(
                     source,
                     fields,
                     batch_rows=batch_rows,
                     use_threads=use_threads,
                     rows=rows,
-                    footer=None if footers is None else footers.get(path),
+                    footer=None if footers is None else partial(_kept, footers, path, source),
                 )
             case "orc":
                 orc = read_orc(
@@ -117,6 +116,11 @@ def read_batches(
             case _:
                 avro = read_avro(source, fields, batch_rows=batch_rows)
                 yield from avro if rows is None else rows_in(avro, rows, batch_rows)
+
+
+def _kept(footers: dict[str, PagedFile], path: str, source: pa.NativeFile) -> PagedFile:
+    footers[path] = footers.get(path) or paged_file(source)
+    return footers[path]
 
 
 @contextmanager
@@ -248,14 +252,19 @@ def open_assembler(
     compression: str,
     options: Options,
     row_group_bytes: int,
+    threads: Threads | None = None,
 ) -> ParquetAssembler:
-    """Open a writer for a new Parquet file that copies chunks of others."""
+    """Open a writer for a new Parquet file that copies chunks of others.
+
+    `threads` encode row groups while rows are added.
+    """
     make = partial(
         ParquetAssembler,
         row_type=row_type,
         compression=compression,
         zstd_level=parquet_zstd_level(options),
         row_group_bytes=row_group_bytes,
+        threads=threads,
     )
     return _opened(io, path, make)
 

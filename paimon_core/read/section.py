@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -20,13 +20,14 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.data_format import BATCH_ROWS
 from paimon_core.format.parquet.row_window import PagedFile
 from paimon_core.index.deletion_vectors import Positions, without_deleted
+from paimon_core.io.threads import Threads
 from paimon_core.lsm.key_order import Key, KeyView, stored_key
 from paimon_core.lsm.merge_engine import MergedRows, MergeEngine, MergeSlice
 from paimon_core.lsm.tree.sort_merge import MergeOrder, merge_slices, merge_sorted
 from paimon_core.lsm.tree.sorted_run import Section, SortedRun
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import SEQUENCE_FIELD, SEQUENCE_FIELD_SORT_ORDER
-from paimon_core.read.ahead import side_by_side, source_of
+from paimon_core.read.ahead import in_background, side_by_side, source_of
 from paimon_core.read.cursor import RowCursor
 from paimon_core.read.data_file import read_data_file
 from paimon_core.types.arrow import arrow_type
@@ -76,6 +77,8 @@ class SectionReader:
     """By file name, for files of which several readers read one window after the other."""
     footers: dict[str, PagedFile] | None = None
     """By path, for the other files of which several readers read windows."""
+    threads: Threads | None = None
+    """They decode the next batch of each run while the last ones are merged."""
 
     @property
     def order(self) -> MergeOrder:
@@ -159,7 +162,11 @@ class SectionReader:
         if len(section) <= at_once:
             rows = batch_rows(section, self.read_type, side_by_side=len(section))
             sources = [source_of(run.total_size, self.run, run, rows) for run in section]
-            return rows, side_by_side(self.table.io, sources)
+            runs = side_by_side(self.table.io, sources)
+            if self.threads is None:
+                return rows, runs
+            pool = self.threads.pool
+            return rows, [stack.enter_context(closing(in_background(r, pool))) for r in runs]
         folder = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="merge-", dir=self.spill_dir))
         )

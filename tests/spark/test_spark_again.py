@@ -16,15 +16,18 @@ CHECKOUT = Path(__file__).parents[2]
 PROGRAM = """
 import os, signal, threading
 from spark_work import slow, work
-from paimon_maintenance.engines.spark import SparkEngine
+from paimon_maintenance.engines.spark.engine import SparkEngine
 from paimon_maintenance.engines.spark.loss import SparkLost
 from paimon_maintenance.job.engine import WorkUnit
 
 def units(*payloads):
     return [WorkUnit(payload=p, expected_bytes=2**20, label="one") for p in payloads]
 
-engine = SparkEngine(master="local[1]")
+engine = SparkEngine(master="local[1]", conf={"spark.ui.enabled": "true", "spark.ui.port": "0"})
+assert engine.application is None
 assert engine.run_units(units(b"a"), work)[0].payload == b"A"
+first = engine.application
+assert first.id.startswith("local-") and first.ui.startswith("http://127.0.0.1:"), first
 jvm = engine.session().sparkContext._gateway.proc.pid
 threading.Timer(0.3, os.kill, (jvm, signal.SIGKILL)).start()
 try:
@@ -34,8 +37,10 @@ except SparkLost as e:
 else:
     raise AssertionError("the work outlived its driver")
 assert not engine.started
+assert engine.application == first
 assert engine.run_units(units(b"b"), work)[0].payload == b"B"
 assert engine.session().sparkContext._gateway.proc.pid != jvm
+assert engine.application.id != first.id
 engine.close()
 print("again")
 """

@@ -11,10 +11,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol, Self, runtime_checkable
 
 logger = logging.getLogger(__name__)
+
+_TASK_CPUS: ContextVar[int] = ContextVar("processors of the task", default=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +110,19 @@ class ShuffleEngine(Engine, Protocol):
         """
 
 
-def run_unit(index: int, payload: bytes, run: Callable[[bytes], bytes]) -> UnitResult:
-    """Run one unit; the result has the payload that `run` returned or the error that it raised."""
+def task_cpus() -> int:
+    """The number of processors that the engine gave to the unit that runs here."""
+    return _TASK_CPUS.get()
+
+
+def run_unit(
+    index: int, payload: bytes, run: Callable[[bytes], bytes], *, cpus: int = 1
+) -> UnitResult:
+    """Run one unit on `cpus` processors.
+
+    The result has the payload that `run` returned or the error that it raised.
+    """
+    _TASK_CPUS.set(cpus)
     started = time.perf_counter()
     try:
         result = run(payload)

@@ -45,10 +45,11 @@ from paimon_maintenance.verify.live import added_files, live_files
 from paimon_maintenance.verify.metadata import COLUMNS, Metadata
 from paimon_maintenance.verify.references import Reference, RefKind, each_branch, references_of
 from paimon_maintenance.verify.required_files import RequiredFiles
-from paimon_maintenance.verify.share import MOST_ENTRIES, MOST_OBJECTS, Share, shares_of
+from paimon_maintenance.verify.share import MOST_ENTRIES, Share, concerns
 from paimon_maintenance.verify.statistics import check_statistics, sample
 
 _REFERENCES_AT_ONCE = 64
+_EVERY_PARTITION = 1 << 31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,17 +247,26 @@ class _Walk:
         with_keys = self.keys and newest and has_assigned_buckets(reference.table)
         sampling = self.samples and newest
         entries = sum(m.num_added_files + m.num_deleted_files for m in metas)
-        shares = shares_of(entries, MOST_OBJECTS if with_keys or sampling else MOST_ENTRIES)
-        if with_keys and reference.table.bucket_mode is BucketMode.CROSS_PARTITION:
-            # Keys across partitions are compared with each other.
-            shares = shares_of(0, MOST_OBJECTS)
+        shares, manifests = [Share(range(_EVERY_PARTITION))], {}
+        # Keys across partitions are compared with each other.
+        whole = with_keys and reference.table.bucket_mode is BucketMode.CROSS_PARTITION
+        if entries > MOST_ENTRIES and not whole:
+            counts = self.metadata.counts(reference, metas)
+            if counts is None:
+                return
+            shares, manifests = counts.shares(), counts.manifests
         with_vectors = {(e.partition, e.bucket) for e in index if e.index_file.dv_ranges}
         beside_vectors: set[tuple[bytes, int, str]] = set()
         sampled: list[ManifestEntry] = []
         rows = 0
         for share in shares:
+            mine = [
+                m
+                for m in metas
+                if concerns(share, reference.table.paths.manifest(m.file_name), manifests)
+            ]
             live, objects = self.live_share(
-                reference, metas, share, with_objects=with_keys or sampling
+                reference, mine, share, with_objects=with_keys or sampling
             )
             if live is None:
                 return

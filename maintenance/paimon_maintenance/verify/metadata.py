@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -26,7 +26,7 @@ from paimon_maintenance.verify.collector import Collector
 from paimon_maintenance.verify.findings import Problem
 from paimon_maintenance.verify.inventory import Inventory
 from paimon_maintenance.verify.references import Reference, RefKind
-from paimon_maintenance.verify.share import Share
+from paimon_maintenance.verify.share import PartitionCounts, Share
 
 T = TypeVar("T")
 COLUMNS: Final = ("file_size", "row_count", "schema_id", "file_source")
@@ -158,37 +158,63 @@ class Metadata:
         ahead = [self._manifests.get(reference.table.paths.manifest(m.file_name)) for m in metas]
         if len(ahead) == 1 and ahead[0] is not None:
             return ahead[0]
-        return self.columns(reference, metas, COLUMNS, Share(0, 1))
+        return self.columns(reference, metas, COLUMNS)
+
+    def counts(
+        self, reference: Reference, metas: Sequence[ManifestFileMeta]
+    ) -> PartitionCounts | None:
+        """The entries by partition; None, with findings, if a manifest cannot be read."""
+        counts = PartitionCounts()
+        complete = True
+        for path, found in self._each(reference, metas, ()):
+            if found is None:
+                complete = False
+            else:
+                counts.add(path, found)
+        return counts if complete else None
 
     def columns(
         self,
         reference: Reference,
         metas: Sequence[ManifestFileMeta],
         wanted: Sequence[str],
-        share: Share,
+        share: Share | None = None,
     ) -> EntryColumns | None:
-        """The entries of a share of the partitions; None, with findings, if one cannot be read."""
+        """The entries, of a share of the partitions; None, with findings, if one cannot be read."""
         builder = ColumnsBuilder(self.partitions)
         builder.add(columns_of((), self.partitions, wanted))
         complete = True
+        for _, found in self._each(reference, metas, wanted):
+            if found is None:
+                complete = False
+            elif share is None:
+                builder.add(found)
+            else:
+                builder.add(found.take(np.flatnonzero(share.chooses(found))))
+        return builder.columns() if complete else None
+
+    def _each(
+        self, reference: Reference, metas: Sequence[ManifestFileMeta], wanted: Sequence[str]
+    ) -> Iterator[tuple[str, EntryColumns | None]]:
+        """Yield the path and the entries of each manifest; None, with a finding, if unreadable."""
         for together in read_together(metas):
             paths = [reference.table.paths.manifest(m.file_name) for m in together]
             # The caller looked for all manifests of the lists.
             there = [p for p in paths if self.inventory.size(p) is not None]
-            complete &= len(there) == len(paths)
-            read = read_columns(self.io, there, self.partitions, wanted)
-            for path, found in zip(there, read, strict=True):
+            yield from ((p, None) for p in paths if p not in there)
+            for path, found in zip(
+                there, read_columns(self.io, there, self.partitions, wanted), strict=True
+            ):
                 if isinstance(found, EntryColumns):
-                    builder.add(found.take(np.flatnonzero(share.chooses(found))))
+                    yield path, found
                 else:
-                    complete = False
                     self._unreadable(reference, path, found)
-        return builder.columns() if complete else None
+                    yield path, None
 
     def objects(
         self, reference: Reference, metas: Sequence[ManifestFileMeta], share: Share
     ) -> list[ManifestEntry] | None:
-        """The same entries as objects; None, with findings, if one cannot be read."""
+        """The entries of a share as objects; None, with findings, if one cannot be read."""
 
         def read(path: str) -> list[ManifestEntry] | CorruptTable | FileNotFoundError:
             try:

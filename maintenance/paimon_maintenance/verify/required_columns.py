@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from paimon_core.manifest.entries.columns import Column, EntryColumns, name_array
 from paimon_core.manifest.merge_columns import name_hashes
-from paimon_core.types.buffers import index_array
+from paimon_core.types.buffers import binary_array, fixed_values, index_array
 from paimon_maintenance.verify.findings import Problem
 from paimon_maintenance.verify.references import Reference
 from paimon_maintenance.verify.required_file import RequiredFile
 
 _TOGETHER: Final = 20_000
-_SHARE_OF_KNOWN: Final = 8
+_SHARE_OF_KNOWN: Final = 32
 _UNKNOWN: Final = -1
 _BUCKET_BITS: Final = 32
 _ROW: Final = np.dtype(
@@ -134,7 +134,8 @@ class RequiredColumns:
         self._known = np.zeros(0, np.uint64)
         numbers = _joined(self._numbers)
         self._numbers = [numbers]
-        names = pa.chunked_array(self._names)
+        names = _joined_names(self._names)
+        self._names = [names]
         sorted_folders = sorted({place.folder for place in self._places})
         ranks = {folder: i for i, folder in enumerate(sorted_folders)}
         rank_of = np.array([ranks[place.folder] for place in self._places], np.int32)
@@ -224,3 +225,19 @@ def _joined(parts: list[Column]) -> Column:
         rows[end - len(part) : end] = part
         end -= len(part)
     return rows
+
+
+def _joined_names(parts: list[pa.Array]) -> pa.Array:
+    """The names of all parts, which are taken from the list one by one, too."""
+    sizes = np.empty(sum(map(len, parts)), np.int64)
+    bounds = [fixed_values(part, np.int64, extra=1) for part in parts]
+    content = np.empty(sum(int(b[-1] - b[0]) for b in bounds), np.uint8)
+    end, last = len(sizes), len(content)
+    while parts:
+        part, offsets = parts.pop(), bounds.pop()
+        sizes[end - len(part) : end] = np.diff(offsets)
+        end -= len(part)
+        data = np.frombuffer(part.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
+        content[last - len(data) : last] = data
+        last -= len(data)
+    return binary_array(sizes, content)

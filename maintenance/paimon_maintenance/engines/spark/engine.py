@@ -380,7 +380,16 @@ class OnExecutor:
             indexes = batch.column("index").to_pylist()
             payloads = batch.column("payload")
             for position, index in enumerate(indexes):
-                yield _result_batch(run_unit(index, payloads[position].as_py(), self.run))
+                payload = payloads[position].as_py()
+                yield _result_batch(run_unit(index, payload, self.run, cpus=_task_cpus()))
+
+
+def _task_cpus() -> int:
+    """`spark.task.cpus`; 1 outside of a task."""
+    from pyspark import TaskContext  # noqa: PLC0415 - the driver starts without it
+
+    context = TaskContext.get()
+    return 1 if context is None else max(1, context.cpus())
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import { get, page } from "./api.js";
 import { bar, legend, scoreChart } from "./charts.js";
-import { append, fill, h } from "./dom.js";
+import { append, fill, h, outside } from "./dom.js";
 import { bytes, count, counted, decimal, duration, moment, relative, words } from "./format.js";
 import { bucketPictures } from "./picture.js";
 import { addKey, airflowLink, go, load, shell, showError } from "./shell.js";
@@ -224,10 +224,7 @@ function runLine(r) {
 
 function sparkLink(r) {
   if (!r.application_id) return null;
-  // An address of another scheme would run as a script.
-  return h("small", {}, " ", /^https?:\/\//.test(r.application_url || "")
-    ? h("a", { href: r.application_url, target: "_blank", rel: "noreferrer noopener", title: r.application_id }, "Spark UI")
-    : h("span", { title: r.application_id }, "Spark"));
+  return h("small", {}, " ", r.application_url ? outside(r.application_url, "Spark UI", r.application_id) : h("span", { title: r.application_id }, "Spark"));
 }
 
 function change(before, after, text) {

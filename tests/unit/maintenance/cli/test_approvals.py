@@ -10,7 +10,6 @@ from command_line import caretaker
 from lakes import Lake
 
 from paimon_maintenance.history.approval_store import (
-    VALID_MILLIS,
     ApprovalState,
     ApprovalStore,
     Asked,
@@ -22,7 +21,6 @@ from paimon_maintenance.history.store import SqlHistory
 ASKED = Asked(
     table="db.t", job="rollback", arguments={"snapshot": 2}, force=False, reason="rollback"
 )
-ANN = Actor(origin="cli", name="ann")
 RUN = Actor(origin="airflow", name="caretaker_rollback manual__1")
 
 
@@ -103,19 +101,6 @@ def test_without_a_history_nothing_can_be_approved(place, lake, monkeypatch):
     assert refused.code == 9
     assert "history that holds approvals is disabled" in refused.err
     assert lake.table().snapshots.latest_id() == 4
-
-
-def test_approvals_end_belong_to_a_place_and_to_one_run(tmp_path):
-    history = SqlHistory(f"sqlite:///{tmp_path}/history.db")
-    store, other = ApprovalStore(history, "/lake"), ApprovalStore(history, "/other")
-    number = store.ask(ASKED, ANN, 1)
-    store.answer(number, ApprovalState.APPROVED, "bob", 2)
-    assert not other.use(ASKED, "r1", 3)
-    assert not store.use(replace(ASKED, force=True), "r1", 3)
-    assert not store.use(ASKED, "r1", 3 + VALID_MILLIS)
-    assert store.use(ASKED, "r1", 3)
-    assert store.use(ASKED, "r1", 4)  # a retry of the same run
-    assert not store.use(ASKED, "r2", 4)
 
 
 def test_a_request_of_airflow_is_answered_there(tmp_path, monkeypatch):

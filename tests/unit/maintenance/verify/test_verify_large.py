@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lakes import Lake
 
 from paimon_core.table.open import open_table
-from paimon_maintenance.verify import check, required_columns
+from paimon_maintenance.verify import check, required_columns, share
 from paimon_maintenance.verify.check import Scope, check_table
 from paimon_maintenance.verify.findings import Problem
 from paimon_maintenance.verify.references import Reference, RefKind
@@ -36,8 +36,8 @@ def test_shares_find_the_same(
     warehouse: Path, scope: Scope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = sound(warehouse, scope)
-    for most in ("MOST_ENTRIES", "MOST_OBJECTS"):
-        monkeypatch.setattr(check, most, 1)
+    for module in (check, share):
+        monkeypatch.setattr(module, "MOST_ENTRIES", 1)
     assert sound(warehouse, scope) == whole
 
 
@@ -54,8 +54,8 @@ def test_shares_find_what_is_broken(
     files[1].write_bytes(b"short")
     whole = sound(broken, scope)
     assert not whole["clean"]
-    for most in ("MOST_ENTRIES", "MOST_OBJECTS"):
-        monkeypatch.setattr(check, most, 1)
+    for module in (check, share):
+        monkeypatch.setattr(module, "MOST_ENTRIES", 1)
     monkeypatch.setattr(required_columns, "_TOGETHER", 3)
     assert sound(broken, scope) == whole
 
