@@ -132,12 +132,14 @@ def _larger_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     parts: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
+        too_large = size + batch.nbytes > _BATCH_BYTES or rows >= _BATCH_ROWS
+        # Rows of other files can come with other encodings of a column.
+        if parts and (too_large or batch.schema != parts[0].schema):
+            yield pa.concat_batches(parts)
+            parts, rows, size = [], 0, 0
         parts.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
-        if rows >= _BATCH_ROWS or size >= _BATCH_BYTES:
-            yield pa.concat_batches(parts)
-            parts, rows, size = [], 0, 0
     if parts:
         yield pa.concat_batches(parts)
 

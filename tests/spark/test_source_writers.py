@@ -13,6 +13,7 @@ from lakes import Lake
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 from pyspark.sql.types import StructType
 
+from paimon_core import open_catalog
 from paimon_core.errors import CommitStateUnknown, InvalidArgument, NotFound
 from paimon_spark.source import batch_writer, stream_writer
 from paimon_spark.source.batch_reader import row_type_of
@@ -209,6 +210,15 @@ def test_limits_by_rows_and_bytes(lake: Lake) -> None:
         assert len(keys(stream, at, end)) == (4 if key == "maxRows" else 2)
     with pytest.raises(InvalidArgument, match="maxTriggerDelayMs"):
         reader(lake, **{"read.stream.minRowsPerTrigger": "4"})
+
+
+def test_small_batches_are_written_together(lake: Lake) -> None:
+    texts = pa.array(["a", "b"]).dictionary_encode()
+    other = pa.RecordBatch.from_arrays([pa.array([8, 9], pa.int32()), texts], names=["k", "v"])
+    writer = batch(lake)
+    writer.commit([writer.write(iter([*rows(1), *rows(2, 3), other, *rows(4)]))])
+    found = open_catalog(str(lake.warehouse)).get_table("db.t").to_arrow()
+    assert sorted(found["k"].to_pylist()) == [1, 2, 3, 4, 8, 9]
 
 
 def test_a_table_that_was_made_again_is_noticed(lake: Lake) -> None:
