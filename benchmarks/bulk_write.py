@@ -17,12 +17,14 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 HERE = Path(__file__).resolve()
 sys.path.insert(0, str(HERE.parent.parent))
 
 from cases import COLUMNS  # noqa: E402 - after the path
+from figures import Figure, exit_code, record  # noqa: E402 - same
 from processes import Measured, machine, run, run_step  # noqa: E402 - same
 
 ORACLE = HERE.parents[2] / "shared" / "oracle"
@@ -47,6 +49,7 @@ def main() -> int:
             with tempfile.TemporaryDirectory() as folder:
                 wall, cpu, peak, more = WAYS[way](folder, kind, wanted.rows)
             speeds[way] = wanted.rows / cpu
+            record(_figures(kind, way, speeds, wall, peak))
             times = f"{speeds[way] / speeds['java']:.1f}" if "java" in speeds else ""
             print(
                 f"| {kind} | {way}{more} | {wall:.1f} | {cpu:.1f} | {speeds[way] / 1000:,.0f} k "
@@ -55,7 +58,19 @@ def main() -> int:
             )
         if {"java", "library"} <= set(speeds):
             missed = missed or speeds["library"] < TARGET * speeds["java"]
-    return int(missed)
+    return exit_code(missed=missed)
+
+
+def _figures(
+    kind: str, way: str, speeds: Mapping[str, float], wall: float, peak: float
+) -> list[Figure]:
+    name = f"{kind}: {way}"
+    found = [Figure(name=name, value=round(wall, 1), unit="s")]
+    if way != "java" and "java" in speeds:
+        ratio = round(speeds[way] / speeds["java"], 1)
+        text = f"{name}, rows per CPU second to Java's"
+        found.append(Figure(name=text, value=ratio, target=TARGET, at_least=True))
+    return [*found, Figure(name=f"{name}, peak memory", value=round(peak), unit="MB")]
 
 
 def _table(kind: str) -> dict[str, object]:

@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from cases import Case
 from compaction import copy_table, make_table
-from figures import Figure, record
+from figures import Figure, exit_code, record
 from processes import machine
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -40,6 +40,9 @@ def main() -> int:
     parser.add_argument("--executors", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--slice-mb", type=int, default=128)
     parser.add_argument("--folder", type=Path, help="folder of the table (deleted at the end)")
+    parser.add_argument(
+        "--made", type=Path, help="take, or make and keep, the table in this folder"
+    )
     wanted = parser.parse_args()
     sys.path[:0] = [str(ROOT / "tests")]
     from spark_cluster import standalone_cluster  # noqa: PLC0415 - a part of the tests
@@ -47,12 +50,14 @@ def main() -> int:
     print(json.dumps(machine()), file=sys.stderr)
     folder = Path(tempfile.mkdtemp(prefix="cluster-", dir=wanted.folder))
     try:
-        make_table(Case(name="pk", rows=wanted.rows, commits=RUNS), folder / "made")
+        made = wanted.made or folder / "made"
+        if not made.exists():
+            make_table(Case(name="pk", rows=wanted.rows, commits=RUNS), made)
         home = folder / "home"
         with standalone_cluster(home, workers=max(wanted.executors), cores=1, memory="1g") as on:
             # The first application warms the page cache and the workers.
             runs = {
-                n: _run(folder, on.master, n, wanted.slice_mb)
+                n: _run(made, folder, on.master, n, wanted.slice_mb)
                 for n in (max(wanted.executors), *wanted.executors)
             }
     finally:
@@ -60,9 +65,9 @@ def main() -> int:
     return _print(runs, wanted.rows)
 
 
-def _run(folder: Path, master: str, executors: int, slice_mb: int) -> dict[str, Any]:
+def _run(made: Path, folder: Path, master: str, executors: int, slice_mb: int) -> dict[str, Any]:
     """The report of one application with this many executors, and the peak memory of its tasks."""
-    warehouse = copy_table(folder / "made", folder / "copy")
+    warehouse = copy_table(made, folder / "copy")
     conf = {
         "spark.cores.max": executors,
         "spark.executor.cores": 1,
@@ -132,14 +137,14 @@ def _print(runs: dict[int, dict[str, Any]], rows: int) -> int:
             Figure(
                 name=f"one bucket of {rows / 1e6:g} M rows, efficiency of {executors} executors",
                 value=round(speed_up / executors, 2),
-                target=0.85,
+                target=0.85 if executors > 1 else None,
                 at_least=True,
             )
         )
     peak = max(float(r["peak_mb"]) for r in runs.values())
     figures.append(Figure(name="peak memory of a task", value=round(peak), unit="MB", target=1024))
     record(figures)
-    return int(any(f.met is False for f in figures))
+    return exit_code(missed=any(f.met is False for f in figures))
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 
     ./caretaker python benchmarks/commit_to_healthy.py --tables 200 --every 10 --minutes 10
     ./caretaker python benchmarks/commit_to_healthy.py --minutes 10 --kill-every 60     # with kills
+    ./caretaker python benchmarks/commit_to_healthy.py --kill-every 60 --on-spark 4     # and Spark
 
 Starts an Airflow (API server, scheduler, DAG processor, triggerer) and restarts each component that
 ends, as a service manager does.  A commit is healthy when its partition has been compacted.  With
-`--kill-every`, a worker with its task or the triggerer is killed at random.  In the end every snapshot
-of every table is compared with the history.
+`--on-spark 4`, every fourth table is compacted on Spark (`spark_threshold: 0`).  With `--kill-every`, a
+worker with its task, the triggerer, or a Spark driver is killed at random; a driver within three seconds
+after a commit to one of its tables.  In the end every snapshot of every table is compared with the history.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
@@ -77,14 +81,25 @@ class Services:
         """Kill a component with all that it started."""
         self._kill(self.running[name])
 
-    def kill_worker(self) -> bool:
-        """Kill a task and the process that supervises it; False if none runs."""
+    def kill_worker(self) -> int:
+        """Kill the running tasks and the processes that supervise them; returns how many."""
+        found = self._of_tasks("airflow worker --")
+        return self._kill_all([pid for pid, command in found.items() if "<idle>" not in command])
+
+    def kill_driver(self, rng: random.Random) -> int:
+        """Kill the JVM of one of the Spark drivers; 0 if none runs."""
+        found = sorted(self._of_tasks("org.apache.spark.deploy.SparkSubmit"))
+        return self._kill_all(rng.sample(found, min(1, len(found))))
+
+    def _of_tasks(self, word: str) -> dict[int, str]:
         session = in_session(self.running["scheduler"].pid)
-        workers = {pid: c for pid, c in session.items() if "airflow worker --" in c}
-        found = [pid for pid, command in workers.items() if "<idle>" not in command]
-        for pid in found:
+        return {pid: command for pid, command in session.items() if word in command}
+
+    @staticmethod
+    def _kill_all(pids: Collection[int]) -> int:
+        for pid in pids:
             _signal(pid)
-        return bool(found)
+        return len(pids)
 
     def stop(self) -> None:
         """Kill everything."""
@@ -112,6 +127,7 @@ class Commit:
     table: str
     snapshot: int
     at: float
+    on_spark: bool = False
     healthy: float | None = None
 
 
@@ -121,6 +137,9 @@ def main() -> None:
     parser.add_argument("--every", type=float, default=10.0, help="seconds between two commits")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--kill-every", type=float, default=0.0, help="seconds; 0: no kills")
+    parser.add_argument(
+        "--on-spark", type=int, default=0, metavar="N", help="every Nth table; 0: none"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", metavar="FOLDER", help="keep logs and tables there")
     args = parser.parse_args()
@@ -142,14 +161,18 @@ def measure(folder: Path, args: argparse.Namespace) -> None:
     for name in names[1:]:
         database = lake.warehouse / "db.db"
         shutil.copytree(database / "t000", database / name.removeprefix("db."))
-    place = AirflowHome(home=folder / "airflow", port=free_port(0), password="admin")
+    place = AirflowHome(
+        home=folder / "airflow", port=free_port(0), password="admin", viewer_password="viewer"
+    )
     (place.home / "dags").mkdir(parents=True)
     shutil.copy(ROOT / "dags" / "caretaker.py", place.home / "dags")
     policy = place.home / "policy.yaml"
-    policy.write_text('version: 1\nrules: [{ tables: "*.*", on_commit: full }]\n')
+    on_spark = names[:: args.on_spark] if args.on_spark else []
+    spark = f"  - {{ tables: {json.dumps(on_spark)}, spark_threshold: 0 }}\n" if on_spark else ""
+    policy.write_text(f'version: 1\nrules:\n  - {{ tables: "*.*", on_commit: full }}\n{spark}')
     (place.home / "dags" / "caretaker.toml").write_text(
-        f'[caretaker]\npolicy = "{policy}"\nengine = "local"\n'
-        "[on_commit]\npoll_seconds = 2\nlinger_seconds = 60\n"
+        f'[caretaker]\npolicy = "{policy}"\n'
+        f"[on_commit]\npoll_seconds = 2\nlinger_seconds = 60\nspark = {'true' if spark else 'false'}\n"
     )
     passwords = place.home / "simple_auth_manager_passwords.json.generated"
     passwords.write_text(json.dumps({"admin": place.password}))
@@ -179,7 +202,7 @@ def measure(folder: Path, args: argparse.Namespace) -> None:
             services.keep()
             time.sleep(1)
         print(f"{len(names)} tables are watched", flush=True)
-        commits, kills = _drive(lake, names, services, positions, args)
+        commits, kills = _drive(lake, names, on_spark, services, positions, args)
     finally:
         services.stop()
     _report(lake, history, commits, kills, services.restarts)
@@ -204,6 +227,7 @@ def _ready(services: Services, client: Client) -> None:
 def _drive(
     lake: Lake,
     names: list[str],
+    on_spark: list[str],
     services: Services,
     positions: PositionStore,
     args: argparse.Namespace,
@@ -215,22 +239,32 @@ def _drive(
     begin = time.time()
     end = begin + args.minutes * 60
     next_commit, next_kill = begin, begin + (args.kill_every or 1e12)
+    kill_driver_at, wants_driver = 1e12, False
+    killable = ["worker", "triggerer", *(["driver"] if on_spark else [])]
     while time.time() < end + 600:
         now = time.time()
         if now < end and now >= next_commit:
-            table = rng.choice(names)
+            table = rng.choice(on_spark if wants_driver else names)
             day = f"day{rng.randrange(2)}"
             lake.append({"k": [rng.randrange(50)], "v": ["new"], "dt": [day]}, table)
             snapshot = lake.table(table).snapshots.latest_id() or 0
-            commits.append(Commit(table, snapshot, time.time()))
+            commits.append(Commit(table, snapshot, time.time(), table in on_spark))
             next_commit += args.every
+            if wants_driver:
+                kill_driver_at, wants_driver = time.time() + rng.uniform(0, 3), False
         if now < end and now >= next_kill:
-            what = rng.choice(["worker", "triggerer"])
-            if what == "triggerer":
-                services.kill(what)
-            killed = what == "triggerer" or services.kill_worker()
-            kills[what] = kills.get(what, 0) + killed
+            what = rng.choice(killable)
             next_kill += args.kill_every
+            if what == "driver":
+                wants_driver = True
+            elif what == "worker":
+                kills[what] = kills.get(what, 0) + bool(services.kill_worker())
+            else:
+                services.kill(what)
+                kills[what] = kills.get(what, 0) + 1
+        if now >= kill_driver_at:
+            kill_driver_at = 1e12
+            kills["driver"] = kills.get("driver", 0) + services.kill_driver(rng)
         services.keep()
         known = positions.all()
         for commit in commits:
@@ -245,13 +279,16 @@ def _drive(
 def _report(
     lake: Lake, history: SqlHistory, commits: list[Commit], kills: dict[str, int], restarts: int
 ) -> None:
-    waited = sorted(c.healthy - c.at for c in commits if c.healthy is not None)
-    never = [c for c in commits if c.healthy is None]
     print(f"{len(commits)} commits, killed: {kills or 'nothing'}, {restarts} restarts")
-    print(
-        f"from commit to healthy: median {median(waited):.1f} s, 95th percentile "
-        f"{quantiles(waited, n=20)[-1]:.1f} s, longest {waited[-1]:.1f} s, {len(never)} never"
-    )
+    on_spark = [c for c in commits if c.on_spark]
+    for what, some in (("all tables", commits), ("tables on Spark", on_spark)):
+        waited = sorted(c.healthy - c.at for c in some if c.healthy is not None)
+        if len(waited) > 1:
+            print(
+                f"from commit to healthy, {what}: median {median(waited):.1f} s, 95th percentile "
+                f"{quantiles(waited, n=20, method='inclusive')[-1]:.1f} s, longest {waited[-1]:.1f} s, "
+                f"{len(some) - len(waited)} of {len(some)} never"
+            )
     twice, untrue, sick = 0, 0, 0
     for name in sorted({c.table for c in commits}):
         table = lake.table(name)
@@ -275,6 +312,8 @@ def _report(
     print(
         f"{twice} compactions without a commit before, {untrue} tables whose history differs, {sick} sick"
     )
+    runs = [e for e in history.newest(limit=None) if e.event == "run"]
+    print("runs by engine and end:", dict(Counter(f"{e.engine} {e.status}" for e in runs)))
     open_runs = [e for e in history.newest(limit=None) if e.event == "start"]
     print(
         f"{len(open_runs)} starts without an end (runs that were killed; the next run settles them)"

@@ -25,7 +25,7 @@ from paimon_core.environment import system_environment
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
 from paimon_maintenance.engines.local import LocalEngine
-from paimon_maintenance.engines.spark import SparkEngine
+from paimon_maintenance.engines.spark.engine import SparkEngine
 from paimon_maintenance.jobs.compact.definition import COMPACT
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import RunServices, run_table

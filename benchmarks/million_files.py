@@ -3,6 +3,8 @@
     python benchmarks/million_files.py                                 10,000 files
     python benchmarks/million_files.py --files 10000 100000 1000000    and how they grow
     python benchmarks/million_files.py --made FOLDER --only compact    tables that are kept in FOLDER
+    python benchmarks/million_files.py --side-by-side 3                commands at the same time
+    python benchmarks/million_files.py --plot docs/images/million-files.svg
 
 A million files are in 100,000 partitions and 10,000 snapshots (`million_table.py`).  Each command runs
 in a process of its own, and the figures are those of the whole process: start, imports, JSON output.
@@ -21,10 +23,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from figures import Figure, Point, exit_code, record
+from plots import lines_plot
 from processes import machine, run
 
 HERE: Final = Path(__file__).resolve()
@@ -36,6 +41,10 @@ COMMANDS: Final = {
     "expire_snapshots": ("plan", "expire_snapshots", "db.t"),
     "expire_most_snapshots": (
         *("plan", "expire_snapshots", "db.t"),
+        *("--retain-max", "10", "--retain-min", "1", "--max-deletes", "1000000"),
+    ),
+    "run_expire_most_snapshots": (
+        *("run", "expire_snapshots", "db.t", "--force"),
         *("--retain-max", "10", "--retain-min", "1", "--max-deletes", "1000000"),
     ),
     "expire_partitions": (
@@ -53,7 +62,9 @@ COMMANDS: Final = {
     ),
 }
 LISTS_DATA: Final = ("verify", "remove_orphan_files")
-CHANGES: Final = ("run_compact_manifest",)
+CHANGES: Final = ("run_compact_manifest", "run_expire_most_snapshots")
+NO_PLANS: Final = ("inspect", "verify", *CHANGES)
+CPU, PEAK = "CPU seconds", "peak memory, MB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +79,29 @@ class Line:
     output_bytes: int
     code: int
 
+    @property
+    def figures(self) -> list[Figure]:
+        """What docs/performance.md says about the command; only plans have a limit of seconds."""
+        name = f"{self.command}, {self.files:,} files"
+        seconds = MOST_SECONDS if self.command not in NO_PLANS else None
+        return [
+            Figure(name=name, value=round(self.seconds, 1), unit="s", target=seconds),
+            Figure(name=name, value=round(self.cpu, 1), unit="CPU s"),
+            Figure(name=name, value=round(self.peak_mb), unit="MB", target=MOST_MB),
+        ]
+
+    @property
+    def points(self) -> list[Point]:
+        """The points of the plot."""
+        values = ((CPU, self.cpu, MOST_SECONDS), (PEAK, self.peak_mb, MOST_MB))
+        return [
+            Point(panel=panel, line=self.command, x=self.files, y=value, target=limit)
+            for panel, value, limit in values
+        ]
+
     def __str__(self) -> str:
-        reached = self.seconds <= MOST_SECONDS and self.peak_mb <= MOST_MB
+        late = self.seconds > MOST_SECONDS and self.command not in NO_PLANS
+        reached = not late and self.peak_mb <= MOST_MB
         return (
             f"| {self.command} | {self.files:,} | {self.seconds:.1f} | {self.cpu:.1f} | "
             f"{self.peak_mb:.0f} | {self.output_bytes / 1e6:.1f} | "
@@ -85,25 +117,39 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=COMMANDS, default=list(COMMANDS))
     parser.add_argument("--made", help="the folder of the tables of an earlier call")
     parser.add_argument("--listed", action="store_true", help="make the data files, too")
-    parser.add_argument("--keep", help="append the figures to this file (`million_plot.py`)")
+    parser.add_argument("--plot", help="draw the figures of this call into this file")
+    parser.add_argument("--side-by-side", type=int, default=1, help="commands at the same time")
     parser.add_argument("--text", action="store_true", help="print for people instead of --json")
     wanted = parser.parse_args()
     print(json.dumps(machine()), file=sys.stderr)
     lines = []
     print("| command | files | s | CPU s | peak MB | output MB | |\n|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for files in wanted.files:
-            for command in wanted.only:
-                if command in LISTS_DATA and not wanted.listed:
-                    continue
-                data = "sparse" if command in LISTS_DATA else "none"
-                made = _made(Path(wanted.made or folder), files, wanted.due, data)
-                lines.append(_measured(command, files, made, text=wanted.text))
-                print(lines[-1], flush=True)
-                if wanted.keep:
-                    with Path(wanted.keep).open("a", encoding="utf-8") as kept:
-                        kept.write(json.dumps(asdict(lines[-1])) + "\n")
-    return int(any("missed" in str(line) for line in lines))
+        for files in sorted(wanted.files):
+            lines += _of_size(files, Path(wanted.made or folder), wanted)
+    largest = max(wanted.files)
+    record(figure for line in lines if line.files == largest for figure in line.figures)
+    points = [point for line in lines for point in line.points]
+    record(points)
+    if wanted.plot:
+        Path(wanted.plot).write_text(lines_plot("Growth with the number of files", points), "utf-8")
+    failed = any(line.code not in (0, 3) for line in lines)
+    return int(failed) or exit_code(missed=any("missed" in str(line) for line in lines))
+
+
+def _of_size(files: int, folder: Path, wanted: argparse.Namespace) -> list[Line]:
+    """The commands over the tables of one size, some of them side by side; printed as they end."""
+    commands = [c for c in wanted.only if wanted.listed or c not in LISTS_DATA]
+    data = {c: "sparse" if c in LISTS_DATA else "none" for c in commands}
+    made = {d: _made(folder, files, wanted.due, d) for d in sorted(set(data.values()))}
+
+    def measured(command: str) -> Line:
+        line = _measured(command, files, made[data[command]], text=wanted.text)
+        print(line, flush=True)
+        return line
+
+    with ThreadPoolExecutor(wanted.side_by_side) as pool:
+        return list(pool.map(measured, commands))
 
 
 def _made(folder: Path, files: int, due: float, data: str) -> Path:
@@ -118,7 +164,7 @@ def _made(folder: Path, files: int, due: float, data: str) -> Path:
 def _measured(command: str, files: int, made: Path, *, text: bool) -> Line:
     warehouse = made
     if command in CHANGES:
-        warehouse = made.with_name(f"{made.name}-copy")
+        warehouse = made.with_name(f"{made.name}-{command}")
         shutil.copytree(made, warehouse)
     try:
         return _run(command, files, warehouse, text=text)

@@ -42,7 +42,7 @@ from paimon_core.manifest.data_file import (
     ManifestFileMeta,
     SimpleStats,
 )
-from paimon_core.manifest.entry_encoding import encode_entry
+from paimon_core.manifest.entries.encoding import encode_entry
 from paimon_core.manifest.layouts import MANIFEST_ENTRY
 from paimon_core.manifest.manifest_list import write_manifest_list
 from paimon_core.manifest.partition_stats import partition_stats

@@ -18,6 +18,7 @@ from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from figures import Figure, record
 from lakes import Lake
 
 from paimon_core.environment import system_environment
@@ -29,17 +30,20 @@ from paimon_maintenance.run.runner import RunServices
 from paimon_maintenance.schedule.round import run_round
 from paimon_maintenance.schedule.scope import Scope
 
+MOST_SECONDS = 120.0
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tables", type=int, default=2000)
     parser.add_argument("--changed", type=float, default=0.02)
+    parser.add_argument("--without-jobs", action="store_true", help="only look, measure and decide")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        measure(Path(folder), args.tables, args.changed)
+        measure(Path(folder), args.tables, args.changed, with_jobs=not args.without_jobs)
 
 
-def measure(folder: Path, number: int, share: float) -> None:
+def measure(folder: Path, number: int, share: float, *, with_jobs: bool) -> None:
     """Print the seconds of each round."""
     lake = Lake(folder / "lake")
     lake.primary_key("db.t00000")
@@ -53,7 +57,7 @@ def measure(folder: Path, number: int, share: float) -> None:
     store = NeedStore(history, str(lake.warehouse))
     services = RunServices(env=system_environment(), history=history)
 
-    def round_of(what: str, *, dry_run: bool) -> None:
+    def round_of(what: str, *, dry_run: bool, target: float | None = None) -> None:
         begin, begin_cpu = time.monotonic(), time.process_time()
         found = run_round(
             scope, Policy(file=""), services, store, budget=Budget(seconds=None), dry_run=dry_run
@@ -64,16 +68,21 @@ def measure(folder: Path, number: int, share: float) -> None:
             f"peak {getrusage(RUSAGE_SELF).ru_maxrss / 1024:.0f} MB",
             flush=True,
         )
+        seconds = round(time.monotonic() - begin, 1)
+        record([Figure(name=f"{number:,} tables: {what}", value=seconds, unit="s", target=target)])
 
-    round_of(f"{number} tables for the first time", dry_run=True)
+    round_of("for the first time", dry_run=True)
     round_of("nothing changed", dry_run=True)
     changed = names[:: max(1, round(1 / share))]
     for name in changed:
         lake.fill(1, rows=20, name=name)
-    round_of(f"{len(changed)} tables changed, without their jobs", dry_run=True)
+    decided = f"{len(changed)} of them changed, without their jobs"
+    round_of(decided, dry_run=True, target=MOST_SECONDS)
+    if not with_jobs:
+        return
     for name in changed:
         lake.fill(1, rows=20, name=name)
-    round_of(f"{len(changed)} tables changed, with their jobs", dry_run=False)
+    round_of(f"{len(changed)} of them changed, with their jobs", dry_run=False)
 
 
 if __name__ == "__main__":

@@ -36,11 +36,16 @@ def main() -> None:
         "--by", choices=("java", "ours"), default="java", help="who writes the table"
     )
     parser.add_argument("--folder", type=Path, help="where the table is made; it goes in the end")
+    parser.add_argument(
+        "--made", type=Path, help="take, or make and keep, the table in this folder"
+    )
     arguments = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="slices-", dir=arguments.folder))
+    temporary = Path(tempfile.mkdtemp(prefix="slices-", dir=arguments.folder))
+    folder = arguments.made or temporary / "made"
     try:
-        case = Case(name="pk", rows=arguments.rows, commits=RUNS)
-        (make_table if arguments.by == "java" else generate_table)(case, folder)
+        if not folder.exists():
+            case = Case(name="pk", rows=arguments.rows, commits=RUNS)
+            (make_table if arguments.by == "java" else generate_table)(case, folder)
         whole = run_step(STEPS, "slices", warehouse=str(folder)).answer
         print(f"{machine()}\nuncut: {shown(whole)}")
         for megabytes in arguments.slice_mb or (64, 128):
@@ -50,7 +55,7 @@ def main() -> None:
             name = f"{cut['slices']} slices of {megabytes} MB, CPU to uncut"
             record([Figure(name=name, value=round(ratio, 2), target=1.15)])
     finally:
-        shutil.rmtree(folder)
+        shutil.rmtree(temporary)
 
 
 def shown(answer: dict[str, Any]) -> str:

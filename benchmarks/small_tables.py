@@ -35,7 +35,7 @@ from statistics import median
 from typing import Final, Self
 
 import processes
-from figures import Figure, record
+from figures import Figure, exit_code, record
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 DELAY_MILLIS: Final = 20
@@ -73,7 +73,7 @@ def main() -> int:
                 print(
                     f"| {name} | {seconds:.2f} | {cpu:.2f} | {peak:,.0f} MB | {shown} |", flush=True
                 )
-    return int(missed > 0)
+    return exit_code(missed=missed > 0)
 
 
 Row = tuple[str, float, float, float]
@@ -219,7 +219,7 @@ def connect(folder: Path, tables: int) -> list[Row]:  # noqa: ARG001 - as the ot
     """Seconds of one run through Spark Connect, after two runs on other tables."""
     from spark_cluster import connect_server  # noqa: PLC0415 - a step of its own
 
-    from paimon_maintenance.engines.spark import SparkEngine  # noqa: PLC0415 - as above
+    from paimon_maintenance.engines.spark.engine import SparkEngine  # noqa: PLC0415 - as above
     from paimon_maintenance.registry import job_named  # noqa: PLC0415 - as above
     from paimon_maintenance.run.request import RunRequest  # noqa: PLC0415 - as above
     from paimon_maintenance.run.runner import RunServices, run_table  # noqa: PLC0415 - as above

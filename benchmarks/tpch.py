@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from figures import Figure, exit_code, record
 from processes import machine
 
 if TYPE_CHECKING:
@@ -222,10 +223,23 @@ def _measure(spark: SparkSession, folder: Path, wanted: argparse.Namespace) -> i
     _print_line("all", totals)
     for answer in wrong:
         print(f"WRONG ANSWER: {answer}")
+    base = totals["parquet"]
+    record([Figure(name="all queries, Parquet", value=round(base[0], 1), unit="s")])
+    for way in ways:
+        ratio, cpu = (
+            round(ours / theirs, 2) for ours, theirs in zip(totals[way], base, strict=True)
+        )
+        record(
+            [
+                Figure(name=f"all queries, {way}, to Parquet", value=ratio, target=TARGETS[way]),
+                Figure(name=f"all queries, {way}, CPU to Parquet", value=cpu),
+            ]
+        )
+    record([Figure(name="wrong answers", value=len(wrong), unit="answers", target=0)])
     slow = [w for w in ways if totals[w][0] > TARGETS[w] * totals["parquet"][0]]
     for way in slow:
         print(f"MISSED: {way} within {TARGETS[way]} times the time of Parquet")
-    return int(bool(wrong or slow))
+    return exit_code(missed=bool(wrong or slow))
 
 
 def _print_line(name: str, taken: dict[str, tuple[float, float]]) -> None:

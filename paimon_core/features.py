@@ -8,10 +8,12 @@ that are.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from itertools import chain
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.external_paths import ExternalPaths
 from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.format.blob.elements import decoder_of
 from paimon_core.iceberg.schema import unpublishable
 from paimon_core.iceberg.settings import (
     CATALOG_LOCATION,
@@ -45,28 +47,27 @@ from paimon_core.options import (
     TAG_TO_PARTITION_PREVIEW,
 )
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.types.data_types import (
-    ArrayType,
-    DataType,
-    MapType,
-    MultisetType,
-    RowType,
-    TypeRoot,
-    VectorType,
-)
+from paimon_core.types.data_types import RowType, TypeRoot, type_roots
+from paimon_core.types.sql import type_to_sql
 
 Check = Callable[[FileStoreTable], Iterator[str]]
 
 _MANIFEST_FORMATS = frozenset({"avro", "orc", "parquet"})
 _IN_PARQUET = frozenset({TypeRoot.VECTOR})
 """Types that are read and written in Parquet files only."""
-_UNKNOWN_TYPES = frozenset({TypeRoot.BLOB})
+CHAIN_TABLE = "chain-table.enabled"
+_CHAIN_BRANCHES = ("scan.fallback-snapshot-branch", "scan.fallback-delta-branch")
+_BLOB = f"data type {TypeRoot.BLOB}"
+_WHOLE_ONLY = frozenset({DATA_EVOLUTION_ENABLED.key, _BLOB})
+"""Features that reads of whole snapshots support, and nothing else."""
+_OWN_BLOB_STORES = ("blob-descriptor-field", "blob.stored-descriptor-fields", "blob-view-field")
+"""Options that name BLOB columns whose values are in files of others, or in other tables."""
 
 _READABLE_INDEXES = frozenset({HASH_INDEX, DELETION_VECTORS_INDEX})
 
 _REFUSED_TO_READ = (
     "data-evolution.enabled",
-    "chain-table.enabled",
+    CHAIN_TABLE,
     "pk-clustering-override",
     "deletion-vectors.merge-on-read",
     "postpone.merge-on-read",
@@ -98,21 +99,6 @@ _REFUSED_TO_WRITE_IF_SET = (
 _REFUSED_TO_TAG_IF_SET = ("tag.callbacks",)
 
 
-def _types(data_type: DataType) -> Iterator[TypeRoot]:
-    yield data_type.root
-    match data_type:
-        case RowType(fields=fields):
-            for f in fields:
-                yield from _types(f.type)
-        case ArrayType(element=e) | MultisetType(element=e) | VectorType(element=e):
-            yield from _types(e)
-        case MapType(key=k, value=v):
-            yield from _types(k)
-            yield from _types(v)
-        case _:
-            return
-
-
 def unreadable_features(
     table: FileStoreTable, columns: Collection[str] | None = None
 ) -> Iterator[str]:
@@ -128,9 +114,9 @@ def unreadable_features(
     yield from _map_layouts(table, columns)
     fields = table.schema.fields
     read = RowType(fields=tuple(f for f in fields if columns is None or f.name in columns))
-    types = set(_types(read))
-    for root in sorted(types & _UNKNOWN_TYPES):
-        yield f"data type {root}"
+    types = set(type_roots(read))
+    if TypeRoot.BLOB in types:
+        yield _BLOB
     file_format = options.value(FILE_FORMAT).lower()
     if file_format != "parquet":
         yield from (
@@ -151,6 +137,21 @@ def _map_layouts(table: FileStoreTable, columns: Collection[str] | None) -> Iter
             continue
         if columns is None or name in columns:
             yield f"{key}={value}"
+
+
+def _unreadable_blobs(table: FileStoreTable, columns: Collection[str] | None) -> Iterator[str]:
+    """Yield why BLOBs of these columns cannot be read, though the table stores some."""
+    held = (f for f in table.schema.fields if TypeRoot.BLOB in type_roots(f.type))
+    for field in (f for f in held if columns is None or f.name in columns):
+        for key in _OWN_BLOB_STORES:
+            if field.name in (n.strip() for n in table.options.get(key, "").split(",")):
+                yield f"{key}={field.name}"
+        if decoder_of(field.type) is None:
+            yield f"data type {type_to_sql(field.type)}"
+        if table.options.flag("blob-as-descriptor"):
+            yield "blob-as-descriptor"
+        if not table.has_primary_key and not table.options.value(DATA_EVOLUTION_ENABLED):
+            yield f"{_BLOB} without {DATA_EVOLUTION_ENABLED.key}"
 
 
 def _unqueryable_features(
@@ -283,6 +284,17 @@ def _refuse(
         )
 
 
+def chain_branches(table: FileStoreTable) -> tuple[str, str] | None:
+    """Return the names of the snapshot and the delta branch that a chain table reads.
+
+    None for other tables, and for these two branches by themselves (Java: `FileStoreTableFactory`).
+    """
+    snapshot, delta = (table.options.get(key, "").strip() for key in _CHAIN_BRANCHES)
+    if not table.options.flag(CHAIN_TABLE) or not snapshot or not delta:
+        return None
+    return None if table.branch.lower() in (snapshot.lower(), delta.lower()) else (snapshot, delta)
+
+
 def check_readable(table: FileStoreTable) -> None:
     """Raise UnsupportedFeature naming the features in use that prevent reading."""
     _refuse(table, _unqueryable_features(table), "read")
@@ -293,10 +305,11 @@ def check_rows_readable(
 ) -> None:
     """Raise UnsupportedFeature naming what prevents reading these columns of a whole snapshot.
 
-    Unlike changes, whole snapshots of tables with data evolution can be read.
+    Unlike changes, whole snapshots of tables with data evolution and BLOBs can be read.
     """
-    found = _unqueryable_features(table, columns)
-    _refuse(table, (f for f in found if f != DATA_EVOLUTION_ENABLED.key), "read")
+    supported = _WHOLE_ONLY if chain_branches(table) else {*_WHOLE_ONLY, CHAIN_TABLE}
+    found = (f for f in _unqueryable_features(table, columns) if f not in supported)
+    _refuse(table, chain(found, _unreadable_blobs(table, columns)), "read")
     check_snapshot_readable(table, snapshot)
 
 
@@ -343,6 +356,17 @@ def check_sortable(table: FileStoreTable) -> None:
 def check_committable(table: FileStoreTable) -> None:
     """Raise UnsupportedFeature naming what a native commit would leave outdated."""
     _refuse(table, _uncommittable(table), "committed to")
+
+
+def check_droppable(table: FileStoreTable) -> None:
+    """Raise UnsupportedFeature for a branch of a chain table, whose partitions need each other.
+
+    Java: `metastore/ChainTableCommitPreCallback`, `ChainTableOverwriteCommitCallback`.
+    """
+    if table.options.flag(CHAIN_TABLE) and chain_branches(table) is None:
+        what = f"branch {table.branch} changed by dropping partitions"
+        next_step = "run expire_partitions on the table itself, or use Java Paimon"
+        _refuse(table, iter([CHAIN_TABLE]), what, next_step=next_step)
 
 
 def check_taggable(table: FileStoreTable) -> None:

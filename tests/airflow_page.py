@@ -122,6 +122,8 @@ def fill_history(url: str, warehouse: str, tables: list[str], *, now: int) -> No
                 error_type="<i>GuardTripped</i>" if number % 2 else None,
                 error=f"error of {name}" if number % 2 else None,
                 next_step=f"look at {name}" if number % 2 else None,
+                application_id=name,
+                application_url=None if number % 2 else "javascript:window.hacked=1",
             )
             for number, name in enumerate((*tables, *ODD_NAMES))
         ]

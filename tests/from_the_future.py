@@ -17,7 +17,7 @@ JSON_VALUE = {"list": [1, 2.50, None, "x"], "text": "äöü"}
 FIELD = "_FUTURE"
 NULLABLE = ["null", {"type": "array", "items": "long"}]
 VALUE = [1, -(2**40)]
-_JSON_FILES = ("snapshot-", "changelog-", "schema-", "tag-", "consumer-")
+_JSON_FILES = ("snapshot-", "changelog-", "schema-", "tag-", "consumer-", "stat-")
 
 
 def add_everywhere(
@@ -55,8 +55,8 @@ def add_everywhere(
 
 
 def json_files(root: Path) -> list[Path]:
-    """The snapshots, schemas, tags, changelogs and consumers of all branches."""
-    folders = ("snapshot", "changelog", "schema", "tag", "consumer")
+    """The snapshots, schemas, tags, changelogs, consumers and statistics of all branches."""
+    folders = ("snapshot", "changelog", "schema", "tag", "consumer", "statistics")
     return [
         p
         for p in root.rglob("*")
@@ -67,9 +67,11 @@ def json_files(root: Path) -> list[Path]:
 def check_everywhere(root: Path, *, lists: bool, entries: bool, old: set[str]) -> None:
     """AssertionError if a field was lost.
 
-    `old` are the names that had the fields: data files, index files and manifests.
+    `old` are the names that had the fields: data files, index files, manifests and statistics.
     """
     for path in json_files(root):
+        if path.parent.name == "statistics" and path.name not in old:
+            continue  # of a snapshot that the job made
         content = json.loads(path.read_text())
         assert content.get(JSON_FIELD) == JSON_VALUE, path
         for field in content.get("fields", []):
@@ -86,8 +88,8 @@ def check_everywhere(root: Path, *, lists: bool, entries: bool, old: set[str]) -
 
 
 def names_in_metadata(root: Path) -> set[str]:
-    """The names of data files, index files and manifests that metadata mentions."""
-    found: set[str] = set()
+    """The names of data files, index files and manifests that metadata mentions, and of statistics."""
+    found = {path.name for path in root.glob("statistics/stat-*")}
     for path in (root / "manifest").iterdir():
         plain = path.name.startswith(("index-manifest-", "manifest-list-"))
         found.update(values_of(path, *(("_FILE_NAME",) if plain else ("_FILE", "_FILE_NAME"))))

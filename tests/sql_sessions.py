@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from paimon_maintenance.cli.sql_procedures import JobProcedures
+from paimon_maintenance.cli.sql.call import JobProcedures
 from paimon_spark.sql.run import execute
 from paimon_spark.sql.session import SqlSession
-from paimon_spark.sql.splitter import split_statements
+from paimon_spark.sql.text.splitter import split_statements
 
 
 class Sql:

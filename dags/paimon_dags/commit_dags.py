@@ -26,7 +26,7 @@ Compacts just the partitions that commits changed, right after them. A watcher i
 for new snapshots every {poll:g} seconds; what was maintained is in Caretaker's history.
 
 The policy selects the tables (`on_commit: minor` or `full`); without a policy, a minor
-compaction of all tables. Plans that need Spark are left to the scheduler.
+compaction of all tables. Plans that need Spark {spark}.
 
 **If it fails**, the report names the table and the reason. The table is tried again after a minute, then
 after two, four and so on; other tables go on.
@@ -66,7 +66,10 @@ def commit_dags(settings: Settings) -> Iterator[DAG]:
         settings,
         own,
         schedule=[lake],
-        docs=_ON_COMMIT.format(poll=own.poll_seconds),
+        docs=_ON_COMMIT.format(
+            poll=own.poll_seconds,
+            spark="run on Spark inside the task" if own.spark else "are left to the scheduler",
+        ),
     )
     if own.assets:
         tables = AssetAny(*(table_asset(table) for table in own.assets))
@@ -104,6 +107,8 @@ def _dag(
             params_of_job={"tables": list(own.tables), "warehouse": settings.warehouse},
             **task_options(settings),
             linger_seconds=own.linger_seconds,
+            spark_connection=settings.spark_connection if own.spark else None,
+            spark_conf=settings.spark_conf,
             outlets=[MAINTAINED, *(table_asset(table) for table in own.assets)],
             retries=0,
             **pool,

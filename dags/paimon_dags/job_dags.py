@@ -14,7 +14,7 @@ from airflow.sdk import DAG
 
 from paimon_airflow.task_groups import caretaker_job
 from paimon_airflow.tasks.batches import parse_size
-from paimon_airflow.tasks.job_request import APPROVAL_OF_JOB, ENGINE
+from paimon_airflow.tasks.job_request import ENGINE
 from paimon_dags.docs import job_docs
 from paimon_dags.form import Form, below_policy, job_form, policy_form, task_options
 from paimon_dags.pages import BY_HAND, Page, all_pages
@@ -93,9 +93,11 @@ def job_dag(page: Page, settings: Settings, policy: Policy | None = None) -> DAG
 
 def waits_for_approval(job: Job, settings: Settings, policy: Policy | None) -> bool:
     """Whether runs of the job's DAG may have to wait for a person."""
+    from paimon_maintenance.policy.approval import OF_JOB  # noqa: PLC0415 - fast parsing
+
     wanted = frozenset() if policy is None else policy.approvals()
     proposed = settings.scheduler is not None and job.name == "rescale"
-    return proposed or "force" in wanted or APPROVAL_OF_JOB.get(job.name) in wanted
+    return proposed or "force" in wanted or OF_JOB.get(job.name) in wanted
 
 
 def policy_dag(scheduled: Scheduled, page: Page, settings: Settings) -> DAG:

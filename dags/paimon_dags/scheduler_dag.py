@@ -52,6 +52,7 @@ def scheduler_dags(settings: Settings) -> Iterator[DAG]:
             params_of_job={"tables": list(own.tables), "warehouse": settings.warehouse},
             **task_options(settings),
             spark_connection=settings.spark_connection,
+            spark_conf=settings.spark_conf,
             retries=0,
             **({"pool": settings.pool} if settings.pool else {}),
         )

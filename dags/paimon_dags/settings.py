@@ -37,6 +37,7 @@ is reviewed like any other::
     poll_seconds = 5
     linger_seconds = 45                  # how long a task waits for more commits
     assets = ["sales.orders"]            # tables whose asset events compact a partition
+    spark = true                         # plans for Spark run there at once; default: false
 
     [scheduler]                          # makes caretaker_schedule; without it there is none
     schedule = "*/10 * * * *"
@@ -94,13 +95,15 @@ class JobSettings:
 class OnCommitSettings:
     """Maintenance on commit: which tables are watched, and how often.
 
-    `assets` are tables whose asset events with a partition key compact that partition.
+    `assets` are tables whose asset events with a partition key compact that partition.  With `spark`,
+    plans for Spark run on the master of `spark_connection`; without, the scheduler runs them.
     """
 
     tables: tuple[str, ...] = ("*.*",)
     assets: tuple[str, ...] = ()
     poll_seconds: int = 5
     linger_seconds: int = 45
+    spark: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

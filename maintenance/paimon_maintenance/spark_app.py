@@ -130,7 +130,7 @@ def run_batch(
     """Run the whole batch and return the exit code over its tables."""
     from paimon_core.environment import system_environment  # noqa: PLC0415 - needs the path
     from paimon_maintenance.engines.combine import Combiner  # noqa: PLC0415 - needs the path
-    from paimon_maintenance.engines.spark import SparkEngine  # noqa: PLC0415 - needs the path
+    from paimon_maintenance.engines.spark.engine import SparkEngine  # noqa: PLC0415 - needs the path
     from paimon_maintenance.run.many import run_tables  # noqa: PLC0415 - needs the path
     from paimon_maintenance.run.runner import RunServices  # noqa: PLC0415 - needs the path
 

@@ -20,7 +20,7 @@ from itertools import pairwise
 
 from paimon_core.commit.base import is_replaced, stands
 from paimon_core.commit.conflict import SortKey, check_conflicts
-from paimon_core.commit.iceberg_publish import publish_commit
+from paimon_core.commit.iceberg.publish import publish_commit
 from paimon_core.commit.manifest_changes import ManifestChanges, append_changes, compact_changes
 from paimon_core.commit.message import CommitMessage
 from paimon_core.commit.partition_statistics import partition_statistics

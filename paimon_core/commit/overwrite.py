@@ -17,7 +17,7 @@ from paimon_core.commit.message import CommitMessage
 from paimon_core.commit.request import CommitRequest, Origin
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
-from paimon_core.features import check_committable
+from paimon_core.features import check_committable, check_droppable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.key_column import float_value
 from paimon_core.lsm.key_order import stored_key
@@ -129,8 +129,10 @@ def replace_partitions(
     """Commit an OVERWRITE that leaves only `files` in the partitions that pass `test`.
 
     `test` None means every partition.  Dropping partitions and truncating tables use this too; the
-    commit is made even when there was nothing to replace (as in Java).
+    commit is made even when there was nothing to replace (as in Java).  Raises UnsupportedFeature
+    for the branches of a chain table.
     """
+    check_droppable(table)
     only_real_buckets = table.options.value(BUCKET) != POSTPONE_BUCKET
 
     def provide(latest: Snapshot | None) -> ManifestChanges:

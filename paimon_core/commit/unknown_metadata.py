@@ -18,7 +18,7 @@ from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.request import CommitRequest, Origin
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
-from paimon_core.manifest.entry_records import unknown_of
+from paimon_core.manifest.entries.records import unknown_of
 from paimon_core.manifest.unknown_fields import valued
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 

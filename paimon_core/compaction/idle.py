@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.lsm.tree.universal_compaction import PickRules, number_of_levels
-from paimon_core.manifest.entry_columns import Column, EntryColumns, distinct, sums
+from paimon_core.manifest.entries.columns import Column, EntryColumns, distinct, sums
 from paimon_core.options import (
     COMPACTION_FORCE_REWRITE_ALL_FILES,
     COMPACTION_MIN_FILE_NUM,

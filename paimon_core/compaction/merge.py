@@ -21,7 +21,7 @@ With deletion vectors, `on_found` gets every record that was found above.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,9 @@ from paimon_core.compaction.lookup import Found, KeyLookup
 from paimon_core.compaction.record_expiry import RecordExpiry, expiry_before
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.format.parquet.row_window import PagedFile
 from paimon_core.index.deletion_vectors import Positions
+from paimon_core.io.threads import Threads
 from paimon_core.lsm.changelog import (
     ChangelogMerge,
     Equal,
@@ -54,6 +56,7 @@ from paimon_core.options import (
     CHANGELOG_ROW_DEDUPLICATE_IGNORE_FIELDS,
     DELETION_VECTORS_ENABLED,
 )
+from paimon_core.read.cursor import RowCursor
 from paimon_core.read.section import SectionReader
 from paimon_core.read.version_reader import VersionReader
 from paimon_core.scan.engine import merge_engine_for, rules_of
@@ -74,6 +77,10 @@ class UnitMerge:
     spill_dir: str | None = None
     windows: Mapping[str, range] | None = None
     """By file name, the rows to merge; None: all rows of the unit's key range."""
+    cursors: Mapping[str, RowCursor] = field(default_factory=dict)
+    footers: dict[str, PagedFile] | None = None
+    """Shared by the merges of several windows, see `SectionReader`."""
+    threads: Threads | None = None
 
     @property
     def is_plain(self) -> bool:
@@ -123,6 +130,9 @@ class UnitMerge:
             low=None if key_range is None else key_range.low,
             high=None if key_range is None else key_range.high,
             windows=self._windows,
+            cursors=self.cursors,
+            footers=self.footers,
+            threads=self.threads,
             spill_dir=self.spill_dir,
             vectors=self.vectors,
             with_levels=self._needs_levels,

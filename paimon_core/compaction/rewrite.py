@@ -24,6 +24,7 @@ from paimon_core.compaction.vectors import superseded_rows, vectors_of_unit
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions, without_deleted
 from paimon_core.io.file_io import delete_abandoned
+from paimon_core.io.threads import Threads, threads_of
 from paimon_core.lsm.changelog import MergeResult
 from paimon_core.lsm.merge_engine import without_deletes
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
@@ -34,10 +35,11 @@ from paimon_core.read.row_tracking import read_tracked_rows
 from paimon_core.read.section import plain_rows
 from paimon_core.schema.tracked import tracked_schema
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
+from paimon_core.write.file_layout import key_value_layout
 from paimon_core.write.page_splice import StoredRange
 from paimon_core.write.page_writer import RollingPageWriter
 from paimon_core.write.row_writer import data_file_paths
-from paimon_core.write.splice_writer import RollingSpliceWriter
+from paimon_core.write.splice_writer import RollingSpliceWriter, copied_codec
 from paimon_core.write.tracked_writer import RollingTrackedWriter
 
 Progress = Callable[[int], None]
@@ -52,23 +54,28 @@ def rewrite(
     creation_time: Callable[[], int],
     progress: Progress | None = None,
     spill_dir: str | None = None,
+    threads: int = 1,
 ) -> CompactResult:
     """Execute the unit; return the removed and the added files, which exist when this returns.
 
     `creation_time` is the wall clock in milliseconds, `spill_dir` a local folder for runs that are
-    too many to be merged at once (default: the system's temporary folder).
+    too many to be merged at once (default: the system's temporary folder).  With more than one of
+    `threads`, merges decode runs and encode row groups on that many threads; the rows are the same.
     """
-    work = _Work(table, unit, new_uuid, creation_time, progress or (lambda _: None), spill_dir)
-    try:
-        if unit.append_files:
-            work.concatenate()
-        for group in unit.rewrites:
-            work.merge(group)
-        for file in unit.read_upgrades:
-            work.look_through(file)
-    except BaseException:
-        work.undo()
-        raise
+    with threads_of(threads) as started:
+        work = _Work(
+            table, unit, new_uuid, creation_time, progress or (lambda _: None), spill_dir, started
+        )
+        try:
+            if unit.append_files:
+                work.concatenate()
+            for group in unit.rewrites:
+                work.merge(group)
+            for file in unit.read_upgrades:
+                work.look_through(file)
+        except BaseException:
+            work.undo()
+            raise
     owned = unit.owns_inputs
     return CompactResult(
         partition=unit.partition,
@@ -93,6 +100,7 @@ class _Work:
         "_progress",
         "_spill_dir",
         "_table",
+        "_threads",
         "_unit",
         "_vectors",
         "changelog_files",
@@ -108,6 +116,7 @@ class _Work:
         creation_time: Callable[[], int],
         progress: Progress,
         spill_dir: str | None,
+        threads: Threads | None,
     ) -> None:
         self._table = table
         self._unit = unit
@@ -115,6 +124,7 @@ class _Work:
         self._creation_time = creation_time
         self._progress = progress
         self._spill_dir = spill_dir
+        self._threads = threads
         self._vectors = vectors_of_unit(table, unit)
         self.written: list[DataFileMeta] = []
         self.changelog_files: list[DataFileMeta] = []
@@ -126,12 +136,12 @@ class _Work:
         pages = PageKeys.of(self._table, self._unit, self._vectors, is_plain=merge.is_plain)
         steps = None if pages is None else pages.steps(group)
         if pages is not None and steps is not None:
-            writer = self._key_value_writer(RollingSpliceWriter)
+            writer = self._splicing_writer()
             self._write_merged(writer, SplicedMerge(merge, pages, group).results(steps))
         elif merge.is_plain:
-            self._write(self._key_value_writer(), merge.plain_rows(group))
+            self._write(self._merged_writer(), merge.plain_rows(group))
         else:
-            self._write_merged(self._key_value_writer(), merge.sections(group))
+            self._write_merged(self._merged_writer(), merge.sections(group))
 
     def look_through(self, file: DataFileMeta) -> None:
         """Write the changelog of a file that only changes its level."""
@@ -144,7 +154,22 @@ class _Work:
             vectors=self._vectors,
             on_found=lambda file, rows: self.superseded[file.file_name].append(rows),
             spill_dir=self._spill_dir,
+            threads=self._threads,
         )
+
+    def _merged_writer(self) -> RollingKeyValueWriter:
+        """Return a writer that encodes on all threads, if its files can be assembled."""
+        options = self._table.options
+        layout = key_value_layout(options, level=self._unit.output_level)
+        if self._threads is None or copied_codec(layout, options) is None:
+            return self._key_value_writer()
+        return self._splicing_writer()
+
+    def _splicing_writer(self) -> RollingSpliceWriter:
+        writer = self._key_value_writer(RollingSpliceWriter)
+        assert isinstance(writer, RollingSpliceWriter)
+        writer.threads = self._threads
+        return writer
 
     def _key_value_writer(
         self, make: type[RollingKeyValueWriter] = RollingKeyValueWriter, *, changelog: bool = False

@@ -26,10 +26,12 @@ from paimon_core.format.orc.writer import OrcFileWriter
 from paimon_core.format.orc.zone import UTC
 from paimon_core.format.parquet.assembler import ParquetAssembler
 from paimon_core.format.parquet.reader import read_parquet
+from paimon_core.format.parquet.row_window import PagedFile, paged_file
 from paimon_core.format.parquet.writer import ROW_GROUP_BYTES, ParquetFileWriter
 from paimon_core.format.row_range import rows_in
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.read_retry import not_a_file
+from paimon_core.io.threads import Threads
 from paimon_core.options import ORC_LEGACY_LTZ, ORC_TIME_ZONE, ZSTD_LEVEL, Option, Options
 from paimon_core.paths import compacted_changelog
 from paimon_core.types.data_types import RowType
@@ -76,13 +78,15 @@ def read_batches(
     options: Options = NO_OPTIONS,
     rows: range | None = None,
     size: int | None = None,
+    footers: dict[str, PagedFile] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file in batches of at most `batch_rows` (Avro: about as many).
 
     `fields` are the wanted columns, with the names and types of the file's schema; a column that
     the file lacks is null.  With no fields, batches only have a row count.  Only `rows` are
     yielded, if given; a Parquet file is decoded only where they are, others up to their end.
-    `size` is the file's size in bytes, if known.  Memory is bounded for files of any size.  Raises
+    `size` is the file's size in bytes, if known.  `footers` keeps the footers of Parquet files, by
+    path, whose rows are read range by range.  Memory is bounded for files of any size.  Raises
     FileNotFoundError if the file is missing, CorruptTable if it cannot be decoded or has fewer
     rows.
     """
@@ -98,6 +102,7 @@ def read_batches(
                     batch_rows=batch_rows,
                     use_threads=use_threads,
                     rows=rows,
+                    footer=None if footers is None else partial(_kept, footers, path, source),
                 )
             case "orc":
                 orc = read_orc(
@@ -111,6 +116,11 @@ def read_batches(
             case _:
                 avro = read_avro(source, fields, batch_rows=batch_rows)
                 yield from avro if rows is None else rows_in(avro, rows, batch_rows)
+
+
+def _kept(footers: dict[str, PagedFile], path: str, source: pa.NativeFile) -> PagedFile:
+    footers[path] = footers.get(path) or paged_file(source)
+    return footers[path]
 
 
 @contextmanager
@@ -242,14 +252,19 @@ def open_assembler(
     compression: str,
     options: Options,
     row_group_bytes: int,
+    threads: Threads | None = None,
 ) -> ParquetAssembler:
-    """Open a writer for a new Parquet file that copies chunks of others."""
+    """Open a writer for a new Parquet file that copies chunks of others.
+
+    `threads` encode row groups while rows are added.
+    """
     make = partial(
         ParquetAssembler,
         row_type=row_type,
         compression=compression,
         zstd_level=parquet_zstd_level(options),
         row_group_bytes=row_group_bytes,
+        threads=threads,
     )
     return _opened(io, path, make)
 

@@ -7,6 +7,7 @@ parquet    a checksum for each page, if its writer made them (Java's does, and s
            values that decompression and encodings yield
 orc        no checksums; that every stripe can be decompressed and decoded
 avro       the marker after each block, a checksum with snappy, that every row can be decoded
+blob       a checksum for each value
 =========  =======================================================================================
 """
 
@@ -18,6 +19,7 @@ import pyarrow as pa
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.format.avro.reader import decode_all_rows
+from paimon_core.format.blob.reader import check_elements
 from paimon_core.format.data_format import decoding, format_of, open_data_file
 from paimon_core.format.orc.footer import check_footer
 from paimon_core.format.parquet.footer import open_parquet
@@ -42,6 +44,8 @@ def decode_whole(io: FileIO, path: str) -> int:
                 return _orc(source)
             case "avro":
                 return decode_all_rows(source)
+            case "blob":
+                return check_elements(source)
             case other:
                 raise UnsupportedFeature(f"file format {other}", file=path)
 

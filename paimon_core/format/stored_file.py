@@ -61,7 +61,7 @@ class StoredFile:
             batch_rows=BATCH_ROWS,
             use_threads=False,
             rows=rows,
-            footer=self._footer,
+            footer=lambda: self._footer,
         )
         with decoding(self.path):
             yield from batches

@@ -107,9 +107,11 @@ class LocalFileIO:
         temporary = self._write_temporary(target, data)
         try:
             os.replace(temporary, target)
-        except OSError:
+        except OSError as e:
             with suppress(OSError):
                 os.unlink(temporary)
+            if isinstance(e, IsADirectoryError):
+                raise _folder_in_place(target, "overwritten") from e
             raise
 
     def exists(self, path: str) -> bool:
@@ -152,11 +154,7 @@ class LocalFileIO:
         except FileNotFoundError:
             return False
         except IsADirectoryError as e:
-            raise StorageError(
-                f"{target} is a folder, not a file, and was not deleted",
-                file=target,
-                next_step="move the folder out of the table, then run again",
-            ) from e
+            raise _folder_in_place(target, "deleted") from e
         return True
 
     def delete_dir(self, path: str, *, recursive: bool = True) -> bool:
@@ -224,6 +222,14 @@ class LocalFileIO:
         finally:
             os.close(handle)
         return temporary
+
+
+def _folder_in_place(target: str, done: str) -> StorageError:
+    return StorageError(
+        f"{target} is a folder, not a file, and was not {done}",
+        file=target,
+        next_step="move the folder out of the table, then run again",
+    )
 
 
 def _file_stat(path: str, stat: os.stat_result, *, is_dir: bool, is_link: bool = False) -> FileStat:

@@ -17,6 +17,8 @@ MOST_DELETED: Final = 1_000
 """The number of objects that one request may delete, as S3 defines it."""
 _LISTINGS: Final = 32
 """The number of listings that run side by side."""
+_LEAST_FOLDERS: Final = 4
+"""The fewest folders of a listing: each listing ends with a page that may be nearly empty."""
 
 Call = Callable[..., Any]
 """A request: the name of the operation and its parameters; returns the reply."""
@@ -40,28 +42,34 @@ def list_objects(call: Call, bucket: str, prefix: str, path: str) -> list[FileSt
         return (_stat(o, path, prefix) for o in objects if o["Key"] != prefix)
 
     first = call("list_objects_v2", Bucket=bucket, Prefix=prefix)
+    objects = first.get("Contents") or ()
+    found = list(stats(objects))
     if not first.get("IsTruncated"):
-        return list(stats(first.get("Contents") or ()))
-    found: list[FileStat] = []
+        return found
+    keys = [o["Key"] for o in objects]
+    after = keys[-1] if keys and keys == sorted(keys) else ""
+    if not after:
+        found = []
     folders: list[str] = []
     for page in _pages(call, Bucket=bucket, Prefix=prefix, Delimiter="/"):
-        found += stats(page.get("Contents") or ())
-        folders += [p["Prefix"] for p in page.get("CommonPrefixes") or ()]
+        found += stats(o for o in page.get("Contents") or () if o["Key"] > after)
+        here = [p["Prefix"] for p in page.get("CommonPrefixes") or ()]
+        folders += [f for f in here if f > after or after.startswith(f)]
     folders.sort()
-    size = -(-len(folders) // _LISTINGS)
+    size = max(_LEAST_FOLDERS, -(-len(folders) // _LISTINGS))
     ranges = [folders[i : i + size] for i in range(0, len(folders), size)] if folders else []
 
     def listed(part: list[str]) -> list[FileStat] | None:
-        return _in_folders(call, bucket, prefix, part, stats)
+        return _in_folders(call, bucket, prefix, part, after, stats)
 
     if ranges:
         with ThreadPoolExecutor(len(ranges), thread_name_prefix="list") as pool:
-            for objects in pool.map(listed, ranges):
-                if objects is None:  # the store returns the keys in another order
+            for more in pool.map(listed, ranges):
+                if more is None:  # the store returns the keys in another order
                     pages = _pages(call, Bucket=bucket, Prefix=prefix)
                     found = [s for page in pages for s in stats(page.get("Contents") or ())]
                     break
-                found += objects
+                found += more
     return found
 
 
@@ -70,17 +78,19 @@ def _in_folders(
     bucket: str,
     prefix: str,
     folders: Sequence[str],
+    after: str,
     stats: Callable[[Iterable[dict[str, Any]]], Iterator[FileStat]],
 ) -> list[FileStat] | None:
-    """Return the objects in consecutive folders; None if the keys are not in their order."""
+    """Return the objects in consecutive folders whose keys are after `after`.
+
+    None if the keys are not in their order.
+    """
     first, last = folders[0], folders[-1]
-    if len(folders) == 1:
-        pages = _pages(call, Bucket=bucket, Prefix=first)
-        return [s for page in pages for s in stats(page.get("Contents") or ())]
+    # "dt=1" precedes "dt=1/", whose marker must be found, and also "dt=1-2/", which is skipped.
+    begin = after if after.startswith(first) else first.rstrip("/")
     found: list[FileStat] = []
     before = ""
-    # "dt=1" precedes "dt=1/", whose marker must be found, and also "dt=1-2/", which is skipped.
-    for page in _pages(call, Bucket=bucket, Prefix=prefix, StartAfter=first.rstrip("/")):
+    for page in _pages(call, Bucket=bucket, Prefix=prefix, StartAfter=begin):
         here: list[dict[str, Any]] = []
         for o in page.get("Contents") or ():
             key = o["Key"]

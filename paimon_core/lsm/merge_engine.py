@@ -2,7 +2,7 @@
 
 ::
 
-    batch   A.id  A.x  | B.id  B.x           rows of run A, then of run B
+    batches A.id  A.x  | B.id  B.x           rows of run A, then of run B
     order   0  2  1  3                       rows in merge order
     starts  0     2                          places in `order` where a key begins
 
@@ -16,11 +16,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_core.lsm.key_column import BoolArray, Rows, int_values, kind_values
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
@@ -46,27 +48,36 @@ UPDATE_AFTER = 2
 DELETE = 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MergeSlice:
     """Every version of some keys.
 
-    `batch` holds the rows run by run; it may have columns that the table does not have (such as the
-    position of a row in its file).  `order` None means that the rows are already in merge order;
+    `batches` hold the rows run by run; they may have columns that the table does not have (such as
+    the position of a row in its file).  Their columns are joined only when they are used.  `order` None means that the rows are already in merge order;
     otherwise, rows that it leaves out are ignored.  `starts` None: every key has one row.  `parts`
-    holds the runs of the rows: pairs of (run, row count), in the order of `batch`.  `through` marks
+    holds the runs of the rows: pairs of (run, row count), in the order of `batches`.  `through` marks
     the groups that pass through a merge function although they have one row; None: no group (Java:
     merges with a lookup do not go through `ReducerMergeFunctionWrapper`).
     """
 
-    batch: pa.RecordBatch
+    batches: Sequence[pa.RecordBatch]
     order: Rows | None
     starts: Rows | None
     parts: Sequence[tuple[int, int]]
     through: BoolArray | None = None
 
-    @property
+    @cached_property
+    def batch(self) -> pa.RecordBatch:
+        """Return all rows as one batch."""
+        return self.batches[0] if len(self.batches) == 1 else pa.concat_batches(self.batches)
+
+    def column(self, name: str) -> pa.Array:
+        """Return one column of all rows."""
+        return joined_column(self.batches, self.batches[0].schema.get_field_index(name))
+
+    @cached_property
     def row_count(self) -> int:
-        return int(self.batch.num_rows)
+        return sum(b.num_rows for b in self.batches)
 
     @property
     def group_count(self) -> int:
@@ -74,17 +85,17 @@ class MergeSlice:
 
     @property
     def sequence_numbers(self) -> npt.NDArray[np.int64]:
-        """Return one value per row of `batch`, in its order."""
-        return int_values(self.batch.column(SEQUENCE_NUMBER))
+        """Return one value per row, in the order of `batches`."""
+        return int_values(self.column(SEQUENCE_NUMBER))
 
     @property
     def kinds(self) -> npt.NDArray[np.int8]:
-        """Return one value per row of `batch`, in its order."""
-        return kind_values(self.batch.column(VALUE_KIND))
+        """Return one value per row, in the order of `batches`."""
+        return kind_values(self.column(VALUE_KIND))
 
     @property
     def runs(self) -> npt.NDArray[np.int32]:
-        """Return the run of each row of `batch`."""
+        """Return the run of each row."""
         runs, counts = zip(*self.parts, strict=True)
         return np.repeat(np.array(runs, dtype=np.int32), counts)
 
@@ -118,7 +129,11 @@ class MergeSlice:
 
     def take(self, rows: Rows) -> pa.RecordBatch:
         """Return these rows of `batch`."""
-        return self.batch.take(index_array(rows))
+        indices, schema = index_array(rows), self.batches[0].schema
+        # Column by column: a joined column stays in the cache of the processor until it is taken.
+        columns = (joined_column(self.batches, i) for i in range(len(schema)))
+        taken = [pc.take(column, indices, boundscheck=False) for column in columns]
+        return pa.RecordBatch.from_arrays(taken, schema=schema)
 
     def in_order(self) -> pa.RecordBatch:
         """Return all rows in merge order."""
@@ -146,6 +161,12 @@ class MergeEngine(Protocol):
         does not pass it to the merge function (`ReducerMergeFunctionWrapper`).
         """
         ...
+
+
+def joined_column(batches: Sequence[pa.RecordBatch], place: int) -> pa.Array:
+    """Return one column of the rows of all batches."""
+    arrays = [b.column(place) for b in batches]
+    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
 
 
 def is_retract(kinds: npt.NDArray[np.int8]) -> BoolArray:

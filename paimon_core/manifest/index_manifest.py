@@ -12,7 +12,7 @@ from paimon_core.manifest.data_file import (
     IndexFileMeta,
     IndexManifestEntry,
 )
-from paimon_core.manifest.entry_records import external_path_of, file_kind
+from paimon_core.manifest.entries.records import external_path_of, file_kind
 from paimon_core.manifest.layouts import GLOBAL_INDEX, INDEX_ENTRY
 from paimon_core.manifest.metadata_file import RecordKind, read_metadata, write_metadata
 from paimon_core.manifest.unknown_fields import UnknownFields

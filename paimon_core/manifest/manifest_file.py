@@ -10,9 +10,9 @@ from typing import Final
 
 from paimon_core.io.file_io import FileIO, delete_abandoned
 from paimon_core.manifest.data_file import FileKind, ManifestEntry, ManifestFileMeta
-from paimon_core.manifest.entry_decoding import Keep, decode_entries
-from paimon_core.manifest.entry_encoding import encode_entry
-from paimon_core.manifest.entry_records import ENTRY_KIND
+from paimon_core.manifest.entries.decoding import Keep, decode_entries
+from paimon_core.manifest.entries.encoding import encode_entry
+from paimon_core.manifest.entries.records import ENTRY_KIND
 from paimon_core.manifest.metadata_file import Sink, layout_of, open_sink, read_metadata
 from paimon_core.manifest.partition_stats import partition_stats
 from paimon_core.manifest.unknown_fields import UnknownLayout

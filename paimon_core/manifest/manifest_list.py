@@ -9,7 +9,7 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.io.file_io import FileIO
 from paimon_core.manifest.avro_codec import SeenRecords
 from paimon_core.manifest.data_file import ManifestFileMeta
-from paimon_core.manifest.entry_records import stats_from_record, stats_to_record
+from paimon_core.manifest.entries.records import stats_from_record, stats_to_record
 from paimon_core.manifest.layouts import MANIFEST
 from paimon_core.manifest.metadata_file import RecordKind, read_metadata, write_metadata
 from paimon_core.manifest.unknown_fields import UnknownFields

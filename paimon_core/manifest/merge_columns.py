@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from paimon_core.errors import CorruptTable
 from paimon_core.manifest.data_file import FileIdentity, FileKind
-from paimon_core.manifest.entry_columns import (
+from paimon_core.manifest.entries.columns import (
     Column,
     ColumnsBuilder,
     EntryColumns,

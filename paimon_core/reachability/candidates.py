@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileKind, FileSource, ManifestFileMeta
-from paimon_core.manifest.entry_columns import (
+from paimon_core.manifest.entries.columns import (
     Column,
     ColumnsBuilder,
     EntryColumns,

@@ -21,7 +21,7 @@ from paimon_core.manifest.data_file import (
     ManifestEntry,
     ManifestFileMeta,
 )
-from paimon_core.manifest.entry_columns import EntryColumns
+from paimon_core.manifest.entries.columns import EntryColumns
 from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.paths import compacted_changelog

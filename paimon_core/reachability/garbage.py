@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.confined import check_all_inside
-from paimon_core.manifest.entry_columns import (
+from paimon_core.manifest.entries.columns import (
     Column,
     ColumnsBuilder,
     EntryColumns,

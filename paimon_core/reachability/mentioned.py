@@ -10,7 +10,7 @@ Java treats a missing metadata file as empty, and has deleted live data that way
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestFileMeta
-from paimon_core.manifest.entry_columns import Partitions, as_flags
+from paimon_core.manifest.entries.columns import Partitions, as_flags
 from paimon_core.manifest.unknown_fields import UnknownFields
 from paimon_core.reachability.files import Metadata, listed_names, resolved_changelog_path
 from paimon_core.reachability.name_set import NameSet
@@ -45,12 +45,17 @@ class Mentioned:
     _waiting: dict[str, ManifestFileMeta] = field(default_factory=dict)
     """The manifests of lists that were read, before they are read themselves."""
     _waiting_lists: set[str] = field(default_factory=set)
+    _newest: dict[str, set[str]] = field(default_factory=dict)
+    """The manifests of the newest snapshot of each branch: most candidates are mentioned there."""
 
     def look(self) -> int:
         """Read all references that were not read before; return their number.
 
-        Called again right before deleting, it removes what was committed meanwhile.
+        Called again right before deleting, it removes what was committed meanwhile.  Nothing is
+        read once no candidate is left.
         """
+        if self.candidates.is_empty:
+            return 0
         new = [r for r in all_references(self.table) if r.key not in self._seen]
         try:
             at_once = self.table.io.parallelism
@@ -97,6 +102,9 @@ class Mentioned:
         else:
             for name in lists:
                 self._list(metadata, name)
+        if reference.kind is RefKind.SNAPSHOT:
+            manifests = metadata.data_manifests(snapshot)
+            self._newest[reference.table.branch] = {m.file_name for m in manifests}
         if snapshot.changelog_manifest_list is not None:
             # A tag outlives the changelog of its snapshot, and so does a snapshot that Java
             # restored from a tag, which is then the first one.
@@ -164,8 +172,21 @@ class Mentioned:
         self._waiting_lists.add(name)
 
     def _read_manifests(self) -> None:
-        """Read the manifests of all lists that were read, each once and many together."""
-        metas = list(self._waiting.values())
+        """Read the manifests of all lists that were read, each once and many together.
+
+        Those of the newest snapshots come first; the others are only read if a candidate is left.
+        """
+        newest = set().union(*self._newest.values())
+        parts: tuple[list[ManifestFileMeta], list[ManifestFileMeta]] = ([], [])
+        for name, meta in self._waiting.items():
+            parts[name not in newest].append(meta)
+        for metas in parts:
+            if not self.candidates.is_empty:
+                self._read(metas)
+        self._seen.update(self._waiting, self._waiting_lists)
+        self._forget_waiting()
+
+    def _read(self, metas: Sequence[ManifestFileMeta]) -> None:
         for part in entry_columns(self.table, metas, Partitions()):
             self.candidates.remove_array(part.names)
             sliced = np.flatnonzero(as_flags(pc.match_substring(part.names, _SLICE)))
@@ -175,8 +196,6 @@ class Mentioned:
             for of_file, of_entry in part.unknown.values():
                 self._protect_all(of_file)
                 self._protect_all(of_entry)
-        self._seen.update(self._waiting, self._waiting_lists)
-        self._forget_waiting()
 
     def _index(self, metadata: Metadata, name: str, *, optional: bool) -> None:
         if name in self._seen:

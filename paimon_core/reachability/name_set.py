@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_core.manifest.entry_columns import Column, distinct, name_array
+from paimon_core.manifest.entries.columns import Column, distinct, name_array
 from paimon_core.manifest.merge_columns import name_hashes
 from paimon_core.types.buffers import binary_array, fixed_values
 
@@ -42,6 +42,11 @@ class NameSet:
     def __contains__(self, name: str) -> bool:
         """Return whether the name is in the set."""
         return bool(self.left(name_array([name]))[0])
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether all names were removed."""
+        return not self._left.any()
 
     def left(self, names: pa.Array | pa.ChunkedArray) -> Column:
         """Return whether each of these names is in the set."""

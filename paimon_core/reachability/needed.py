@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.manifest.entry_columns import EntryColumns, as_flags
+from paimon_core.manifest.entries.columns import EntryColumns, as_flags
 from paimon_core.reachability.files import Metadata, listed_names, paths_of
 from paimon_core.reachability.name_set import NameSet
 from paimon_core.reachability.references import Reference, snapshot_reference

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_core.manifest.entry_columns import Column, as_flags, name_array
+from paimon_core.manifest.entries.columns import Column, as_flags, name_array
 from paimon_core.manifest.merge_columns import name_hashes
 from paimon_core.reachability.files import Role, StoredFile
 from paimon_core.types.buffers import index_array

@@ -7,8 +7,8 @@ the byte limits below: large files are streamed when their turn comes.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Generic, TypeVar
@@ -72,6 +72,23 @@ def side_by_side(io: FileIO, sources: Sequence[Source[pa.RecordBatch]]) -> list[
         return [s.read() for s in sources]
     loaded = dict(zip(map(id, small), map_parallel(io, Source.whole, small), strict=True))
     return [iter(loaded[id(s)]) if id(s) in loaded else s.read() for s in sources]
+
+
+def in_background(batches: RecordBatches, pool: Executor) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the batches; while one is used, the pool decodes the next one.
+
+    Callers close it before they close what the batches come from.
+    """
+    following = pool.submit(next, batches, None)
+    try:
+        while (batch := following.result()) is not None:
+            following = pool.submit(next, batches, None)
+            yield batch
+    finally:
+        wait([following])  # a generator that runs cannot be closed
+        close = getattr(batches, "close", None)
+        if close is not None:
+            close()
 
 
 def source_of(size: int, read: Callable[..., Iterator[Item]], *arguments: object) -> Source[Item]:

@@ -3,8 +3,8 @@
 An update of some columns writes a file with only these columns, for the same rows: it has the row
 ids of the file whose rows it updates.  So files with the same range of row ids form a group, whose
 rows are put together column by column.  The file with the greatest sequence number that has a
-column wins.  BLOB and vector columns are in files of their own formats; columns in other files can
-be read without them.
+column wins.  BLOB columns are in files of their own, each with a part of the rows.  Vectors in files
+of a format of their own are not supported; columns in other files can be read without them.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions, without_deleted
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
-from paimon_core.manifest.entry_records import unknown_of
+from paimon_core.manifest.entries.records import unknown_of
 from paimon_core.manifest.unknown_fields import valued
 from paimon_core.options import DATA_EVOLUTION_ENABLED
+from paimon_core.read.blob_column import read_blob_column
 from paimon_core.read.data_file import read_data_file
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.types.data_types import RowType
 
 BATCH_ROWS: Final = 65_536
 Group = Sequence[ManifestEntry]
-"""Files with the same rows, newest first."""
+"""Files with the same rows: newest first, then those of BLOBs and vectors."""
 
 
 def has_data_evolution(table: FileStoreTable) -> bool:
@@ -58,7 +59,9 @@ def row_groups(entries: Iterable[ManifestEntry], table: FileStoreTable) -> Seque
         groups[-1].append(entry)
         end = max(end, last)
     for group in groups:
-        group.sort(key=lambda e: (-e.file.max_sequence_number, e.file.file_name))
+        group.sort(
+            key=lambda e: (is_dedicated(e.file), -e.file.max_sequence_number, e.file.file_name)
+        )
         rows = {_range(e.file, table) for e in group if not is_dedicated(e.file)}
         if len(rows) != 1:
             raise _unsupported(table, "files that share only some rows", group[0].file)
@@ -67,7 +70,12 @@ def row_groups(entries: Iterable[ManifestEntry], table: FileStoreTable) -> Seque
 
 def is_dedicated(file: DataFileMeta) -> bool:
     """Return whether the file holds BLOBs or vectors in a format of their own."""
-    return file.file_name.endswith(".blob") or ".vector." in file.file_name
+    return is_blob_file(file) or ".vector." in file.file_name
+
+
+def is_blob_file(file: DataFileMeta) -> bool:
+    """Return whether the file holds one column of BLOBs."""
+    return file.file_name.endswith(".blob")
 
 
 def read_group(
@@ -78,29 +86,35 @@ def read_group(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the needed columns of a group's rows, in the order of the table's columns.
 
-    Raises UnsupportedFeature for columns in files of BLOBs or vectors, and for deleted rows of a
-    group with several files.
+    Raises UnsupportedFeature for columns in files of vectors, and for deleted rows of a group with
+    several files.
     """
     wanted = [f for f in table.schema.fields if f.name in needed]
     schemas = {e.file.file_name: _stored(table, e.file) for e in group}
     ids = {name: {f.id for f in schema.fields} for name, schema in schemas.items()}
     plain = [e for e in group if not is_dedicated(e.file)]
     sources: dict[str, list[str]] = {e.file.file_name: [] for e in plain}
+    blobs: dict[str, list[ManifestEntry]] = {}
     keys = set(table.schema.partition_keys)
     for field in wanted:
-        owner = plain[0]
-        if field.name not in keys:
-            having = (e for e in group if field.id in ids[e.file.file_name])
-            owner = next(having, owner)
-        if is_dedicated(owner.file):
-            raise _unsupported(table, f"column {field.name} in {owner.file.file_name}", owner.file)
-        sources[owner.file.file_name].append(field.name)
-    used = [e for e in plain if sources[e.file.file_name]] or plain[:1]
+        # As in Java, a file of BLOBs counts if no other file has the column.
+        having = [e for e in group if field.id in ids[e.file.file_name]]
+        if field.name in keys or not having:
+            sources[plain[0].file.file_name].append(field.name)
+        elif not is_dedicated(having[0].file):
+            sources[having[0].file.file_name].append(field.name)
+        elif all(is_blob_file(e.file) for e in having):
+            blobs[field.name] = having
+        else:
+            name = having[0].file.file_name
+            raise _unsupported(table, f"column {field.name} in {name}", having[0].file)
+    used = [e for e in plain if sources[e.file.file_name]] or ([] if blobs else plain[:1])
     if len(group) > 1 and any(e.file.file_name in vectors for e in group):
         raise _unsupported(table, "deleted rows of updated files", group[0].file)
-    if len(used) > 1 and any(valued(unknown_of(e)) for e in used):
-        name = next(n for e in used for n in valued(unknown_of(e)))
-        raise _unsupported(table, f"metadata field {name}", used[0].file)
+    chosen_among = [*used, *(e for having in blobs.values() for e in having)]
+    if len(chosen_among) > 1 and any(valued(unknown_of(e)) for e in chosen_among):
+        name = next(n for e in chosen_among for n in valued(unknown_of(e)))
+        raise _unsupported(table, f"metadata field {name}", chosen_among[0].file)
 
     def read(entry: ManifestEntry) -> Iterator[pa.RecordBatch]:
         names = set(sources[entry.file.file_name])
@@ -118,10 +132,17 @@ def read_group(
         return batches if deleted is None else without_deleted(batches, deleted)
 
     order = [f.name for f in wanted]
-    if len(used) == 1:
+    if len(used) == 1 and not blobs:
         yield from (b.select(order) if order else b for b in read(used[0]))
         return
-    yield from _side_by_side([read(e) for e in used], order, used[0].file.file_name)
+    first, last = _range(plain[0].file, table)
+    rows = range(first, last + 1)
+    columns = [
+        read_blob_column(table, f, blobs[f.name], rows, BATCH_ROWS)
+        for f in wanted
+        if f.name in blobs
+    ]
+    yield from _side_by_side([*map(read, used), *columns], order, plain[0].file.file_name)
 
 
 def _side_by_side(

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from paimon_core.errors import CorruptTable
 from paimon_core.format.data_format import BATCH_ROWS, format_of, read_batches
+from paimon_core.format.parquet.row_window import PagedFile
 from paimon_core.io.file_io import FileIO
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.read.evolution import evolve, readable
@@ -39,12 +40,13 @@ def read_data_file(
     partition: bytes | None = None,
     use_threads: bool = False,
     rows: range | None = None,
+    footers: dict[str, PagedFile] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the file's rows in file order, as key-value batches or plain ones.
 
     `file_schema` is the schema of `meta.schema_id`, `read_type` the wanted fields of the current
     one.  If `partition` is given, partition columns are taken from it.  Only `rows` are
-    yielded, if given, as in `read_batches`.  Raises CorruptTable if the file is missing, cannot be decoded, has
+    yielded, if given, and `footers` are kept, as in `read_batches`.  Raises CorruptTable if the file is missing, cannot be decoded, has
     another number of rows than its metadata, or has rows without key, kind or sequence number.
     """
     mapping = _Mapping.of(file_schema, read_type, partition=partition, key_value=key_value)
@@ -60,6 +62,7 @@ def read_data_file(
             options=file_schema.options,
             rows=rows,
             size=meta.file_size,
+            footers=footers,
         ):
             count += batch.num_rows
             mapping.check(batch, path)

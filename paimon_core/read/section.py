@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -18,14 +18,17 @@ import pyarrow as pa
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.data_format import BATCH_ROWS
+from paimon_core.format.parquet.row_window import PagedFile
 from paimon_core.index.deletion_vectors import Positions, without_deleted
+from paimon_core.io.threads import Threads
 from paimon_core.lsm.key_order import Key, KeyView, stored_key
 from paimon_core.lsm.merge_engine import MergedRows, MergeEngine, MergeSlice
 from paimon_core.lsm.tree.sort_merge import MergeOrder, merge_slices, merge_sorted
 from paimon_core.lsm.tree.sorted_run import Section, SortedRun
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import SEQUENCE_FIELD, SEQUENCE_FIELD_SORT_ORDER
-from paimon_core.read.ahead import side_by_side, source_of
+from paimon_core.read.ahead import in_background, side_by_side, source_of
+from paimon_core.read.cursor import RowCursor
 from paimon_core.read.data_file import read_data_file
 from paimon_core.types.arrow import arrow_type
 from paimon_core.types.data_types import (
@@ -70,6 +73,12 @@ class SectionReader:
     """Deleted positions by file name; these rows are skipped."""
     windows: Mapping[str, range] = field(default_factory=dict)
     """By file name, rows outside which no key is >= `low` and < `high`."""
+    cursors: Mapping[str, RowCursor] = field(default_factory=dict)
+    """By file name, for files of which several readers read one window after the other."""
+    footers: dict[str, PagedFile] | None = None
+    """By path, for the other files of which several readers read windows."""
+    threads: Threads | None = None
+    """They decode the next batch of each run while the last ones are merged."""
 
     @property
     def order(self) -> MergeOrder:
@@ -121,16 +130,25 @@ class SectionReader:
         schema = table.schema
         window = self.windows.get(file.file_name)
         file_schema = schema if file.schema_id == schema.id else table.schemas.get(file.schema_id)
-        batches = read_data_file(
-            table.io,
-            table.paths.data_file(self.partition, self.bucket, file),
-            file,
-            file_schema=file_schema,
-            read_type=self.read_type,
-            key_value=True,
-            batch_rows=rows,
-            rows=window,
-        )
+
+        def decode(wanted: range | None, rows: int) -> Iterator[pa.RecordBatch]:
+            return read_data_file(
+                table.io,
+                table.paths.data_file(self.partition, self.bucket, file),
+                file,
+                file_schema=file_schema,
+                read_type=self.read_type,
+                key_value=True,
+                batch_rows=rows,
+                rows=None if wanted == range(file.row_count) else wanted,
+                footers=self.footers,
+            )
+
+        cursor = self.cursors.get(file.file_name)
+        if cursor is None or window is None:
+            batches = decode(window, rows)
+        else:
+            batches = cursor.read(window, rows, decode)
         deleted = self.vectors.get(file.file_name)
         if deleted is None:
             return batches
@@ -144,7 +162,11 @@ class SectionReader:
         if len(section) <= at_once:
             rows = batch_rows(section, self.read_type, side_by_side=len(section))
             sources = [source_of(run.total_size, self.run, run, rows) for run in section]
-            return rows, side_by_side(self.table.io, sources)
+            runs = side_by_side(self.table.io, sources)
+            if self.threads is None:
+                return rows, runs
+            pool = self.threads.pool
+            return rows, [stack.enter_context(closing(in_background(r, pool))) for r in runs]
         folder = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="merge-", dir=self.spill_dir))
         )

@@ -109,7 +109,8 @@ class StreamScan:
     def plan(self) -> StreamPlan:
         """Return the next plan; an empty one if there is nothing new.
 
-        Raises NotFound if the next snapshot expired before it was read.
+        Raises NotFound if the next snapshot expired before it was read, or the table no longer has
+        those before it (Java: `NextSnapshotFetcher`).
         """
         if self.next_snapshot is None:
             plan = self._first_plan()
@@ -201,6 +202,16 @@ class StreamScan:
                 snapshot=snapshot_id,
                 next_step="restart the stream; a consumer id keeps snapshots until they are read",
             )
+        if found is None:
+            latest = table.snapshots.latest_id() or 0
+            if snapshot_id > latest + 1:
+                raise NotFound(
+                    f"the stream waits for snapshot {snapshot_id} of table {table.name}, whose "
+                    f"newest snapshot is {latest}: the table was rolled back or created again",
+                    table=table.name,
+                    snapshot=snapshot_id,
+                    next_step="start a new stream, with another checkpoint or consumer id",
+                )
         return found
 
 

@@ -40,6 +40,7 @@ from paimon_core.read.data_evolution import (
     row_groups,
 )
 from paimon_core.read.data_file import read_data_file
+from paimon_core.read.managed_blobs import with_managed_blobs
 from paimon_core.read.version_reader import VersionReader
 from paimon_core.scan.engine import merge_engine_for
 from paimon_core.scan.file_index import without_ruled_out
@@ -182,7 +183,8 @@ def read_bucket(
     if not entries:
         return iter(())
     if table.has_primary_key:
-        return _merged(table, entries, needed, vectors or {}, engine, keep_deletes=keep_deletes)
+        rows = _merged(table, entries, needed, vectors or {}, engine, keep_deletes=keep_deletes)
+        return with_managed_blobs(table, rows, BATCH_ROWS)
     return _appended(table, entries, needed, vectors or {})
 
 

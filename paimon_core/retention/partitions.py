@@ -12,7 +12,7 @@ from paimon_core.commit.overwrite import replace_partitions
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.manifest.entry_columns import sums
+from paimon_core.manifest.entries.columns import sums
 from paimon_core.options import (
     PARTITION_EXPIRATION_BATCH_SIZE,
     PARTITION_EXPIRATION_MAX_NUM,

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
 
+from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO, map_parallel
 from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta
-from paimon_core.manifest.entry_columns import Column, EntryColumns, Partitions, columns_of
-from paimon_core.manifest.entry_columns_codec import RawManifest, decode_columns
+from paimon_core.manifest.entries.columns import (
+    Column,
+    ColumnsBuilder,
+    EntryColumns,
+    Partitions,
+    columns_of,
+)
+from paimon_core.manifest.entries.columns_codec import RawManifest, decode_columns
 from paimon_core.manifest.manifest_file import read_manifest
 from paimon_core.manifest.merge_columns import live_columns
 from paimon_core.manifest.merge_entries import live_entries
@@ -96,6 +103,56 @@ def read_chosen(
     raw = RawManifest(read_whole(io, path), lambda: read_manifest(io, path))
     decoded = decode_columns([raw], partitions, ())
     return [e for d in decoded for e in d.entries(np.flatnonzero(choose(d.columns)))]
+
+
+def read_columns(
+    io: FileIO, paths: Sequence[str], partitions: Partitions, numbers: Iterable[str]
+) -> list[EntryColumns | CorruptTable | FileNotFoundError]:
+    """Return the entries of each manifest, or the error of one that is missing or unreadable.
+
+    The manifests are decoded together, so a call for many small ones is faster than many calls.
+    """
+    wanted = tuple(numbers)
+
+    def read(path: str) -> RawManifest | FileNotFoundError:
+        try:
+            return RawManifest(read_whole(io, path), lambda: read_manifest(io, path))
+        except FileNotFoundError as e:
+            return e
+
+    found = map_parallel(io, read, paths)
+    raw = [r for r in found if isinstance(r, RawManifest)]
+    try:
+        decoded: Iterator[EntryColumns | CorruptTable | FileNotFoundError] = iter(
+            _by_manifest(raw, partitions, wanted)
+        )
+    except (CorruptTable, FileNotFoundError):
+        decoded = (_columns_or_error(r, partitions, wanted) for r in raw)
+    return [next(decoded) if isinstance(r, RawManifest) else r for r in found]
+
+
+def _columns_or_error(
+    raw: RawManifest, partitions: Partitions, wanted: Sequence[str]
+) -> EntryColumns | CorruptTable | FileNotFoundError:
+    try:
+        return _by_manifest([raw], partitions, wanted)[0]
+    except (CorruptTable, FileNotFoundError) as e:
+        return e
+
+
+def _by_manifest(
+    raw: Sequence[RawManifest], partitions: Partitions, wanted: Sequence[str]
+) -> list[EntryColumns]:
+    builders = [ColumnsBuilder(partitions) for _ in raw]
+    for builder in builders:
+        builder.add(columns_of((), partitions, wanted))
+    for decoded in decode_columns(raw, partitions, wanted):
+        columns = decoded.columns
+        numbers, starts = np.unique(columns.manifest, return_index=True)
+        ends = np.append(starts[1:], len(columns))
+        for number, start, end in zip(numbers.tolist(), starts, ends, strict=True):
+            builders[number].add(columns.take(np.arange(start, end)))
+    return [builder.columns() for builder in builders]
 
 
 def _entries(manifests: Iterable[ManifestFileMeta]) -> int:

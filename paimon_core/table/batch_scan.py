@@ -28,6 +28,7 @@ from typing import Final
 import pyarrow as pa
 
 from paimon_core.errors import InvalidArgument, NotFound, UnsupportedFeature
+from paimon_core.features import CHAIN_TABLE
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.predicate import Predicate
@@ -40,6 +41,7 @@ from paimon_core.refs.tags import Tag
 from paimon_core.scan.scan import scan_files
 from paimon_core.schema.scan_options import check_scan_options, scan_mode
 from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.table.chain import Chain, alone, chain_of, read_chain
 from paimon_core.table.fallback import FALLBACK_BRANCH, PRIMARY_BRANCH, both_branches
 from paimon_core.table.time_travel import travel
 from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp
@@ -54,8 +56,9 @@ class BatchScan:
 
     `whole` is a snapshot (files created before `since`, epoch milliseconds, are left out);
     `between` holds the ids of a range of changes, start exclusive, and `mode` their kind; `diff`
-    holds two snapshots to compare.  With none of them, there are no rows.  `then` supplies the
-    partitions that this scan does not have (`paimon_core.table.fallback`).
+    holds two snapshots to compare; `chain` holds two branches of a chain table.  With none of them,
+    there are no rows.  `then` supplies the partitions that this scan does not have
+    (`paimon_core.table.fallback`).
     """
 
     table: FileStoreTable
@@ -64,6 +67,7 @@ class BatchScan:
     between: tuple[int, int] | None = None
     mode: str = "auto"
     diff: tuple[Snapshot, Snapshot] | None = None
+    chain: Chain | None = None
     then: BatchScan | None = None
 
 
@@ -73,6 +77,9 @@ def batch_scan_of(table: FileStoreTable, *, zone: tzinfo = UTC) -> BatchScan:
     `zone` is the time zone of times written as text.  Raises SchemaError for conflicting options,
     InvalidArgument or NotFound for what cannot be read.
     """
+    branches_of_chain = chain_of(table)
+    if branches_of_chain is not None:
+        return _of_chain(table, branches_of_chain)
     branches = both_branches(table)
     if branches is None:
         return _of_one_branch(table, zone)
@@ -82,6 +89,20 @@ def batch_scan_of(table: FileStoreTable, *, zone: tzinfo = UTC) -> BatchScan:
             f"incremental reads with {FALLBACK_BRANCH} or {PRIMARY_BRANCH}", table=table.name
         )
     return replace(first, then=second)
+
+
+def _of_chain(table: FileStoreTable, branches: Chain) -> BatchScan:
+    """Return the scan of the table's own branch, followed by its chains."""
+    mode = scan_mode(table.options)
+    if mode not in ("latest-full", "latest") or "scan.version" in table.options:
+        raise UnsupportedFeature(
+            f"{CHAIN_TABLE} with scan.mode={mode}",
+            f"chain table {table.name} is only read as it is now; read one of its branches instead",
+            table=table.name,
+        )
+    own = alone(table)
+    then = BatchScan(table=own, chain=branches)
+    return BatchScan(table=own, whole=own.snapshots.latest(), then=then)
 
 
 def _of_one_branch(table: FileStoreTable, zone: tzinfo) -> BatchScan:
@@ -157,7 +178,10 @@ def _wholes(
     seen: set[bytes] = set()
     at: BatchScan | None = batch
     while at is not None:
-        if at.whole is None:
+        if at.chain is not None:
+            left = replace(at.chain, skip=at.chain.skip | seen)
+            yield read_chain(left, columns=columns, predicate=predicate, keep_deletes=keep_deletes)
+        elif at.whole is None:
             yield iter(())
         else:
             yield read_table(

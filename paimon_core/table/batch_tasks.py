@@ -54,7 +54,7 @@ class BucketTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanTask:
-    """A scan that is read in one piece: the changes of a snapshot, or two snapshots compared."""
+    """A scan that is read in one piece: changes of a snapshot, two snapshots compared, or chains."""
 
     scan: BatchScan
 
@@ -83,7 +83,10 @@ def plan_batch(
     seen: set[bytes] = set()
     at: BatchScan | None = scan
     while at is not None:
-        if at.whole is not None:
+        if at.chain is not None:
+            chain = replace(at.chain, skip=frozenset(seen))
+            tasks.append(ScanTask(scan=BatchScan(table=at.table, chain=chain)))
+        elif at.whole is not None:
             keep = kept_files(at, frozenset(seen), zone)
             tasks += plan_snapshot(at.table, at.whole, predicate=predicate, keep=keep)
             if at.then is not None:

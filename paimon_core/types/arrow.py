@@ -57,6 +57,7 @@ _SIMPLE: Final[dict[TypeRoot, pa.DataType]] = {
     TypeRoot.BOOLEAN: pa.bool_(),
     TypeRoot.BINARY: pa.binary(),
     TypeRoot.VARBINARY: pa.binary(),
+    TypeRoot.BLOB: pa.binary(),
     TypeRoot.TINYINT: pa.int8(),
     TypeRoot.SMALLINT: pa.int16(),
     TypeRoot.INT: pa.int32(),
@@ -242,8 +243,6 @@ def _atomic_to_internal(column: pa.Array, t: AtomicType) -> list[Any]:
             return strings_to_list(column)
         case TypeRoot.VARIANT:
             return [None if v is None else (v[VALUE], v[METADATA]) for v in column.to_pylist()]
-        case TypeRoot.BLOB:
-            raise UnsupportedFeature(f"data type {type_to_sql(t)}")
         case _:
             return column.to_pylist()  # type: ignore[no-any-return]
 

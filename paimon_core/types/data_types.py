@@ -194,3 +194,19 @@ class RowType(DataType):
         """Return the row type of these fields in this order; KeyError for an unknown name."""
         by_name = {f.name: f for f in self.fields}
         return RowType(nullable=self.nullable, fields=tuple(by_name[n] for n in names))
+
+
+def type_roots(data_type: DataType) -> Iterator[TypeRoot]:
+    """Yield the roots of a type and of all types in it."""
+    yield data_type.root
+    match data_type:
+        case RowType(fields=fields):
+            for f in fields:
+                yield from type_roots(f.type)
+        case ArrayType(element=e) | MultisetType(element=e) | VectorType(element=e):
+            yield from type_roots(e)
+        case MapType(key=k, value=v):
+            yield from type_roots(k)
+            yield from type_roots(v)
+        case _:
+            return

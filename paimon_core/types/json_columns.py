@@ -99,7 +99,7 @@ def _atomic_json_column(column: pa.Array, t: AtomicType) -> list[Any]:
             if pc.any(pc.match_substring(texts, "E")).as_py():  # small numbers: 1E-7
                 return [None if v is None else f"{v:f}" for v in column.to_pylist()]
             return cast("list[Any]", texts.to_pylist())
-        case TypeRoot.BINARY | TypeRoot.VARBINARY:
+        case TypeRoot.BINARY | TypeRoot.VARBINARY | TypeRoot.BLOB:
             return [None if v is None else v.hex() for v in column.to_pylist()]
         case TypeRoot.DATE:
             return _date_column(column)
@@ -116,8 +116,6 @@ def _atomic_json_column(column: pa.Array, t: AtomicType) -> list[Any]:
                 None if v is None else variant_json(v[VALUE], v[METADATA])
                 for v in column.to_pylist()
             ]
-        case TypeRoot.BLOB:
-            raise UnsupportedFeature(f"data type {type_to_sql(t)}")
         case _:
             return cast("list[Any]", column.to_pylist())
 

@@ -69,7 +69,7 @@ def _atomic_json(value: Any, t: AtomicType) -> Any:
             return json_float(value, float)
         case TypeRoot.DECIMAL:
             return f"{value:f}"
-        case TypeRoot.BINARY | TypeRoot.VARBINARY:
+        case TypeRoot.BINARY | TypeRoot.VARBINARY | TypeRoot.BLOB:
             return value.hex()
         case TypeRoot.DATE:
             return datetimes.iso_date(value)
@@ -81,8 +81,6 @@ def _atomic_json(value: Any, t: AtomicType) -> Any:
             return datetimes.iso_timestamp(value, t.precision or 0) + "Z"
         case TypeRoot.VARIANT:
             return variant_json(*value)
-        case TypeRoot.BLOB:
-            raise UnsupportedFeature(f"data type {type_to_sql(t)}")
         case _:
             return value
 

@@ -9,6 +9,7 @@ from paimon_core.format.data_format import compression_of, open_assembler, parqu
 from paimon_core.format.parquet.assembler import COPIED_CODECS, ParquetAssembler
 from paimon_core.format.parquet.chunks import StoredColumn
 from paimon_core.format.parquet.stored_page import Raw, value_of_bound
+from paimon_core.io.threads import Threads
 from paimon_core.options import Options
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER
 from paimon_core.types.arrow import arrow_schema
@@ -36,8 +37,11 @@ def copied_codec(layout: FileLayout, options: Options) -> str | None:
 class RollingSpliceWriter(RollingKeyValueWriter):
     """A `RollingKeyValueWriter` of Parquet files that also copies pages of other files.
 
-    The layout must have a `copied_codec`.
+    The layout must have a `copied_codec`.  `threads` encode row groups, if they are set before the
+    first row.
     """
+
+    threads: Threads | None = None
 
     def take_over(self, stored: StoredRange) -> None:
         """Add these rows, which follow all rows so far and hold no deletes.
@@ -124,6 +128,7 @@ class RollingSpliceWriter(RollingKeyValueWriter):
             compression=copied_codec(self._layout, self._schema.options) or "",
             options=self._schema.options,
             row_group_bytes=row_group_bytes,
+            threads=self.threads,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from itertools import chain
 
@@ -13,6 +13,7 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.file_store_table import FileStoreTable
 from paimon_core.predicate import Predicate
 from paimon_core.read.table_read import chosen_rows
 from paimon_core.table.batch_scan import BatchScan, batch_scan_of
@@ -43,15 +44,29 @@ class SystemPartition(InputPartition):
 
 def row_type_of(options: SourceOptions) -> RowType:
     """The columns of a read: those of the option `columns`, else all of the table or system table."""
-    table = options.open_table()
-    try:
-        scan = batch_scan_of(table, zone=options.zone)
-    except (InvalidArgument, NotFound):
-        # A stream accepts more start options than a batch; the reader of a batch rejects them.
-        scan = BatchScan(table=table)
+    scan = _scan_of(options)
     row_type = _system_type(scan, options.system_table, options.zone)
     columns = options.columns
-    return row_type if columns is None else _projected(row_type, columns, table.name)
+    return row_type if columns is None else _projected(row_type, columns, scan.table.name)
+
+
+def table_to_follow(options: SourceOptions) -> FileStoreTable:
+    """The table of a stream, with the schema that `row_type_of` shows.
+
+    Spark asks for the columns before it says whether a read is a stream, so a stream that starts at
+    an old snapshot has the columns of that snapshot, as in Java.
+    """
+    table, shown = options.open_table(), _scan_of(options).table
+    return replace(table, schema=shown.schema) if shown.branch == table.branch else table
+
+
+def _scan_of(options: SourceOptions) -> BatchScan:
+    table = options.open_table()
+    try:
+        return batch_scan_of(table, zone=options.zone)
+    except (InvalidArgument, NotFound):
+        # A stream accepts more start options than a batch; the reader of a batch rejects them.
+        return BatchScan(table=table)
 
 
 def _system_type(scan: BatchScan, name: str | None, zone: tzinfo) -> RowType:

@@ -14,7 +14,8 @@ none, postpone      nothing: each task writes its own files
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -28,9 +29,14 @@ from paimon_spark.source.options import SourceOptions
 from paimon_spark.source.rows import converted
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _BUCKET_COLUMN: Final = "__paimon_bucket"
+_ARROW: Final = "spark.sql.execution.arrow."
+_BATCHES: Final = {
+    f"{_ARROW}maxBytesPerBatch": str(2**31 - 1),
+    f"{_ARROW}maxRecordsPerBatch": "4096",
+}
 
 
 def write(df: DataFrame, *, mode: str = "append", **options: str) -> None:
@@ -39,7 +45,27 @@ def write(df: DataFrame, *, mode: str = "append", **options: str) -> None:
     `options` are those of the source; `**{"overwrite-partition": ...}` for names with a dash.
     """
     writer = shuffled(df, options).write.format("paimon").mode(mode).options(**options)
-    writer.option("write.shuffled", "true").save()
+    with counted_batches(df.sparkSession):
+        writer.option("write.shuffled", "true").save()
+
+
+@contextmanager
+def counted_batches(spark: SparkSession) -> Iterator[None]:
+    """Let Spark bound the batches that it sends to Python by rows only, unless the session says how.
+
+    To bound them by bytes, Spark measures the batch before each row, which takes as long as to fill
+    it.  Writers put the batches together.
+    """
+    if any(spark.conf.get(key, None) is not None for key in _BATCHES):
+        yield
+        return
+    try:
+        for key, value in _BATCHES.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key in _BATCHES:
+            spark.conf.unset(key)
 
 
 def shuffled(df: DataFrame, options: Mapping[str, str]) -> DataFrame:

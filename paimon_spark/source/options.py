@@ -15,6 +15,7 @@ write.shuffled                   the rows of a bucket are all in one task (`dist
 commit-user                      the commit user; a stream keeps it across restarts
 read.changelog                   read the audit log: `rowkind`, and all columns
 read.stream.max*PerTrigger       how much a micro-batch takes: maxFiles, maxBytes, maxRows
+read.stream.minRowsPerTrigger    what it waits for, at most read.stream.maxTriggerDelayMs
 s3.*, s3a.*, fs.*, fsspec.*      for the store
 ===============================  =================================================================
 

@@ -248,7 +248,7 @@ def _is_spark_s(data_type: DataType, *, is_old: bool) -> bool:
             return _is_spark_s(data_type.element, is_old=is_old)
     if data_type.root in TIMESTAMP_TYPES:
         return not is_old and (getattr(data_type, "precision", None) or 0) <= _MICROS
-    return data_type.root is not TypeRoot.TIME
+    return data_type.root not in (TypeRoot.TIME, TypeRoot.BLOB)
 
 
 def _holds_partition(

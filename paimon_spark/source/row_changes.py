@@ -30,7 +30,7 @@ from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
 from paimon_core.read.data_file import read_data_file
 from paimon_core.read.table_read import BATCH_ROWS, bucket_vectors
 from paimon_core.types.data_types import RowType
-from paimon_spark.source.distribution import shuffled_for
+from paimon_spark.source.distribution import counted_batches, shuffled_for
 from paimon_spark.source.rows import arrow_schema_of, converted
 from paimon_spark.source.spark_types import spark_schema
 from paimon_spark.source.task_writer import TaskMessage, TaskWriter
@@ -205,7 +205,8 @@ def write_changes(
 ) -> list[TaskMessage]:
     """Write the rows; the files of each task.  `rows` may have a column `ROW_KIND`."""
     writer = TaskWriter(table=table, env=env, user=user, overwrite=False, shuffled=True)
-    return _messages(shuffled_for(rows, table).mapInArrow(_Writer(writer), "message BINARY"))
+    with counted_batches(rows.sparkSession):
+        return _messages(shuffled_for(rows, table).mapInArrow(_Writer(writer), "message BINARY"))
 
 
 def write_kept(

@@ -25,12 +25,12 @@ from pyspark.sql.streaming.datasource import (
     ReadMaxBytes,
     ReadMaxFiles,
     ReadMaxRows,
+    ReadMinRows,
     SupportsTriggerAvailableNow,
 )
 from pyspark.sql.types import StructType
 
-from paimon_core.errors import InvalidArgument, UnsupportedFeature
-from paimon_core.file_store_table import FileStoreTable
+from paimon_core.errors import InvalidArgument
 from paimon_core.options import OPEN_FILE_COST
 from paimon_core.read.stream import (
     StreamScan,
@@ -45,24 +45,31 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.batch_tasks import plan_snapshot, read_task
 from paimon_core.table.stream import Stream, stream_of
 from paimon_core.table.system.audit_log import AUDIT_LOG, audit_log, audit_log_type
-from paimon_spark.source.batch_reader import checked_columns
+from paimon_spark.source.batch_reader import checked_columns, table_to_follow
 from paimon_spark.source.options import SourceOptions
 from paimon_spark.source.rows import arrow_schema_of, to_spark
-from paimon_spark.source.stream_units import ChangesUnit, Offset, Room, UnitsPartition, WholeUnit
+from paimon_spark.source.stream_units import (
+    ChangesUnit,
+    LeastRows,
+    Offset,
+    Room,
+    UnitsPartition,
+    WholeUnit,
+)
 
 _LIMITS: Final[tuple[tuple[str, type[ReadLimit]], ...]] = (
     ("read.stream.maxFilesPerTrigger", ReadMaxFiles),
     ("read.stream.maxBytesPerTrigger", ReadMaxBytes),
     ("read.stream.maxRowsPerTrigger", ReadMaxRows),
 )
-_UNSUPPORTED_LIMITS: Final = ("read.stream.minRowsPerTrigger", "read.stream.maxTriggerDelayMs")
+_LEAST_ROWS: Final = ("read.stream.minRowsPerTrigger", "read.stream.maxTriggerDelayMs")
 
 
 class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows a table; rows that retract others come only with `read.changelog`."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        table = options.open_table()
+        table = table_to_follow(options)
         system = options.system_table
         if system not in {None, AUDIT_LOG}:
             raise InvalidArgument(
@@ -75,7 +82,10 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         shown = audit_log_type(row_type) if self._with_kinds else row_type
         self._columns = checked_columns(schema, shown, table.name)
         self._arrow_schema = arrow_schema_of(schema)
-        self._limits = _limits_of(options, table)
+        self._limits = _limits_of(options)
+        self._least = _least_rows_of(options)
+        self._env = options.environment
+        self._last_trigger = 0
         self._zone = options.zone
         self._stream: Stream = stream_of(table, zone=self._zone)
         self._table = table
@@ -101,12 +111,24 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The first of the limits; `latestOffset` applies all of them."""
         for limit, most in self._limits.items():
             return limit(most)  # type: ignore[call-arg]
+        if self._least is not None:
+            return ReadMinRows(self._least.rows)
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """The end of the next micro-batch."""
-        room = Room({} if isinstance(limit, ReadAllAvailable) else dict(self._limits))
-        return self._advanced(Offset.of(start), room, self._last).to_json()
+        """The end of the next micro-batch; `start` if it has to wait for more rows."""
+        everything = isinstance(limit, ReadAllAvailable)
+        room = Room({} if everything else dict(self._limits))
+        end = self._advanced(Offset.of(start), room, self._last).to_json()
+        # Rows that are there do not wait where none are to come: a trigger "available now".
+        if self._least is not None and not everything and self._last is None:
+            now = self._env.now_millis()
+            waited = now - self._last_trigger
+            if room.rows < self._least.rows and waited <= self._least.delay_millis:
+                return start
+            if end != start:
+                self._last_trigger = now
+        return end
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Stop at the newest snapshot of this moment."""
@@ -228,21 +250,26 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 _BY_CREATION: Final = ("from-file-creation-time", "from-creation-timestamp")
 
 
-def _limits_of(options: SourceOptions, table: FileStoreTable) -> dict[type[ReadLimit], int]:
-    for key in _UNSUPPORTED_LIMITS:
-        if options.text(key) is not None:
-            raise UnsupportedFeature(
-                key,
-                f"the option {key} is not supported",
-                table=table.name,
-                next_step="use a trigger of Spark: .trigger(processingTime=...)",
+def _limits_of(options: SourceOptions) -> dict[type[ReadLimit], int]:
+    limits = {limit: _number(options, key) for key, limit in _LIMITS}
+    return {limit: most for limit, most in limits.items() if most is not None}
+
+
+def _least_rows_of(options: SourceOptions) -> LeastRows | None:
+    rows, delay = (_number(options, key) for key in _LEAST_ROWS)
+    if rows is None or delay is None:
+        if rows is not delay:
+            raise InvalidArgument(
+                f"Can't provide only one of {_LEAST_ROWS[0]} and {_LEAST_ROWS[1]}."
             )
-    limits: dict[type[ReadLimit], int] = {}
-    for key, limit in _LIMITS:
-        text = options.text(key)
-        if text is None:
-            continue
-        if not text.strip().isdecimal() or int(text) < 1:
-            raise InvalidArgument(f"option {key}: a number above 0, not {text!r}")
-        limits[limit] = int(text)
-    return limits
+        return None
+    return LeastRows(rows, delay)
+
+
+def _number(options: SourceOptions, key: str) -> int | None:
+    text = options.text(key)
+    if text is None:
+        return None
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise InvalidArgument(f"option {key}: a number above 0, not {text!r}")
+    return int(text)

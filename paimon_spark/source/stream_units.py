@@ -35,6 +35,14 @@ class Offset:
         return (self.snapshot, self.index) < (other.snapshot, other.index)
 
 
+@dataclass(frozen=True, slots=True)
+class LeastRows:
+    """A micro-batch waits for this many rows, or this long after the last one."""
+
+    rows: int
+    delay_millis: int
+
+
 class Unit(Protocol):
     """The smallest piece that is read at once."""
 
@@ -97,11 +105,14 @@ class Room:
 
     left: dict[type[ReadLimit], int]
     begun: bool = False
+    rows: int = 0
+    """The rows of the units so far."""
 
     def takes(self, unit: Unit) -> bool:
         costs = {ReadMaxFiles: unit.files, ReadMaxBytes: unit.bytes, ReadMaxRows: unit.rows}
         if self.begun and any(costs[limit] > left for limit, left in self.left.items()):
             return False
         self.begun = True
+        self.rows += unit.rows
         self.left = {limit: left - costs[limit] for limit, left in self.left.items()}
         return True

@@ -50,6 +50,9 @@ ROW_KIND: Final = "_row_kind_"
 """A column that says what a row does (0 +I, 1 -U, 2 +U, 3 -D), as in the Java connector."""
 ROWS_OF_A_TASK: Final = 1 << 30
 """How many rows of one bucket a task may number."""
+_BATCH_ROWS: Final = 1 << 16
+_BATCH_BYTES: Final = 32 * 1024**2
+"""What the writer takes at once, where the rows are narrow enough."""
 _SHUFFLE: Final = (
     "write with paimon_spark.source.write(df, ...), or bring the rows of a bucket together with "
     "paimon_spark.source.shuffled(df, ...)"
@@ -83,6 +86,7 @@ class TaskWriter:
         """Write the rows to files; after a failure no file is left."""
         context = TaskContext.get()
         task = self.first_task + (0 if context is None else context.partitionId())
+        batches = _larger_batches(batches)
         first = next(batches, None)
         if first is None:
             return TaskMessage(task, ())
@@ -121,6 +125,21 @@ class TaskWriter:
                 )
             writer.write(rows, kinds)
             batch = next(batches, None)
+
+
+def _larger_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer batches: Spark sends small ones, and each one costs the writer time."""
+    parts: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        parts.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= _BATCH_ROWS or size >= _BATCH_BYTES:
+            yield pa.concat_batches(parts)
+            parts, rows, size = [], 0, 0
+    if parts:
+        yield pa.concat_batches(parts)
 
 
 def table_rows(table: FileStoreTable, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Kinds | None]:

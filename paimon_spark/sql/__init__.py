@@ -2,11 +2,11 @@
 
 ::
 
-    text -> splitter -> session -> one module per kind of statement
-                                     ddl, alter, show       metadata, without Spark
-                                     insert, row_level, merge    rows through the core's writers
-                                     queries                names replaced, the rest runs in Spark
-                                     call                   procedures
+    text -> run -> session, and one module per kind of statement
+                     ddl, show    metadata, without Spark
+                     dml          rows through the core's writers
+                     query        names replaced, the rest runs in Spark
+                     call         procedures
 
 Spark starts with the first statement that needs it.
 """

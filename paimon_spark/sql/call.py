@@ -10,7 +10,7 @@ from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.procedures import CallSite, Given
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import SqlSession
-from paimon_spark.sql.tokens import Words
+from paimon_spark.sql.text.tokens import Words
 
 _SYS = "sys"
 

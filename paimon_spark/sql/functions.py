@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from paimon_core.catalog.rest.functions import Function
 from paimon_core.errors import UnsupportedFeature
-from paimon_spark.sql.catalog_functions import (
+from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.query.catalog_functions import (
     create_sql_function,
     describe_catalog_function,
     functions_of,
 )
-from paimon_spark.sql.errors import AnalysisError
-from paimon_spark.sql.queries import collected
+from paimon_spark.sql.query.queries import collected
+from paimon_spark.sql.query.sys_functions import FUNCTIONS, PREFIX
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession
 from paimon_spark.sql.show import matches
-from paimon_spark.sql.sys_functions import FUNCTIONS, PREFIX
-from paimon_spark.sql.tokens import Words
+from paimon_spark.sql.text.tokens import Words
 
 
 def show_functions(session: SqlSession, words: Words, scope: str) -> Result:

@@ -7,27 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 from paimon_core.environment import Environment, system_environment
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
-from paimon_spark.sql import (
-    alter,
-    call,
-    copy_into,
-    ddl,
-    functions,
-    insert,
-    merge,
-    partitions,
-    row_level,
-    settings,
-    show,
-    views,
-)
-from paimon_spark.sql import tags as tag_statements
+from paimon_spark.sql import call, functions, settings, show, views
 from paimon_spark.sql.catalogs import CATALOG
-from paimon_spark.sql.comments import comment_on
+from paimon_spark.sql.ddl import alter, partitions, tables
+from paimon_spark.sql.ddl import tags as tag_statements
+from paimon_spark.sql.ddl.comments import comment_on
+from paimon_spark.sql.dml import copy_into, insert, merge, row_level
+from paimon_spark.sql.dml.multi_insert import multi_insert
 from paimon_spark.sql.errors import AnalysisError
-from paimon_spark.sql.multi_insert import multi_insert
 from paimon_spark.sql.procedures import Procedures
-from paimon_spark.sql.queries import (
+from paimon_spark.sql.query.queries import (
     drop_registered,
     query_dataframe,
     rewritten,
@@ -36,8 +25,8 @@ from paimon_spark.sql.queries import (
 )
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession
-from paimon_spark.sql.splitter import split_statements
-from paimon_spark.sql.tokens import START, Words, with_quoted_names
+from paimon_spark.sql.text.splitter import split_statements
+from paimon_spark.sql.text.tokens import START, Words, with_quoted_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -82,7 +71,7 @@ def _own_result(session: SqlSession, statement: str) -> Result | None:
 def _own(session: SqlSession, words: Words) -> Result | None:
     match words.word():
         case "USE":
-            return ddl.use(session, _after(words, 1))
+            return tables.use(session, _after(words, 1))
         case "SET":
             return settings.set_statement(session, _after(words, 1).rest())
         case "RESET":
@@ -175,7 +164,7 @@ def _describe(session: SqlSession, words: Words) -> Result:
 
 
 def _by_spark(session: SqlSession, text: str) -> Result:
-    from paimon_spark.sql.queries import collected  # noqa: PLC0415 - one use
+    from paimon_spark.sql.query.queries import collected  # noqa: PLC0415 - one use
 
     return collected(session.spark.sql(text))
 
@@ -187,9 +176,9 @@ def _create(session: SqlSession, words: Words) -> Result:
         words.need("CREATE")
     words.eat("EXTERNAL")
     if words.eat_any(*_DATABASE):
-        return ddl.create_database(session, words)
+        return tables.create_database(session, words)
     if words.eat("TABLE"):
-        return ddl.create_table(
+        return tables.create_table(
             session,
             words,
             insert.create_as_select,
@@ -205,9 +194,9 @@ def _create(session: SqlSession, words: Words) -> Result:
 
 def _drop(session: SqlSession, words: Words) -> Result:
     if words.eat_any(*_DATABASE):
-        return ddl.drop_database(session, words)
+        return tables.drop_database(session, words)
     if words.eat("TABLE"):
-        return ddl.drop_table(session, words)
+        return tables.drop_table(session, words)
     if words.eat("VIEW"):
         return views.drop_view(session, words)
     if words.word() in ("FUNCTION", "TEMPORARY", "TEMP"):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from paimon_spark.sql.errors import SqlSyntaxError
-from paimon_spark.sql.names import quoted
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import OPTION_PREFIX, ZONE_KEY, SqlSession
+from paimon_spark.sql.text.names import quoted
 
 _KEY_VALUE = re.compile(r"\s*(`(?:[^`]|``)+`|[^\s=`]+)\s*=(.*)", re.DOTALL)
 _ZONE = re.compile(r"TIME\s+ZONE\s+(LOCAL|'[^']*'|\"[^\"]*\")\s*", re.IGNORECASE)

@@ -7,26 +7,26 @@ from collections.abc import Sequence
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.types.data_types import DataField
-from paimon_spark.sql.catalog_views import (
-    describe_view,
-    find_view,
-    show_create_view,
-    views_of,
-)
 from paimon_spark.sql.catalogs import catalog_names
-from paimon_spark.sql.errors import AnalysisError
-from paimon_spark.sql.global_tables import GLOBAL_TABLES
-from paimon_spark.sql.partitions import (
+from paimon_spark.sql.ddl.partitions import (
     live_partitions,
     matching,
     partition_names,
     read_spec,
     spec_values,
 )
+from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.frames.global_tables import GLOBAL_TABLES
+from paimon_spark.sql.query.catalog_views import (
+    describe_view,
+    find_view,
+    show_create_view,
+    views_of,
+)
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName
-from paimon_spark.sql.tokens import Words
-from paimon_spark.sql.types import catalog_text, simple_text
+from paimon_spark.sql.text.tokens import Words
+from paimon_spark.sql.text.types import catalog_text, simple_text
 
 _DESCRIBED = ("col_name", "data_type", "comment")
 _METADATA_COLUMNS = (

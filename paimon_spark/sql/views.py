@@ -6,14 +6,14 @@ from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.types.data_types import AtomicType, DataField
 from paimon_spark.sql.call import call_procedure
-from paimon_spark.sql.catalog_views import create_catalog_view, drop_catalog_view, find_view
-from paimon_spark.sql.ddl import read_properties
+from paimon_spark.sql.ddl.tables import read_properties
 from paimon_spark.sql.errors import AnalysisError
-from paimon_spark.sql.queries import collected, query_dataframe, rewritten
+from paimon_spark.sql.query.catalog_views import create_catalog_view, drop_catalog_view, find_view
+from paimon_spark.sql.query.queries import collected, query_dataframe, rewritten
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import GLOBAL_TEMP, SqlSession, not_found
-from paimon_spark.sql.tokens import Words
-from paimon_spark.sql.types import read_type, simple_text
+from paimon_spark.sql.text.tokens import Words
+from paimon_spark.sql.text.types import read_type, simple_text
 
 
 def create_view(session: SqlSession, words: Words, *, replace: bool) -> Result:

@@ -7,7 +7,6 @@ it imports nothing else.
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlsplit
 
 from airflow.plugins_manager import AirflowPlugin
 
@@ -29,9 +28,9 @@ class CaretakerPlugin(AirflowPlugin):
     @property
     def external_views(self) -> list[Any]:  # type: ignore[override]
         """The entry in the navigation; its page fills the frame of Airflow's shell."""
-        from airflow.configuration import conf  # noqa: PLC0415 - read when asked for
+        from paimon_airflow.tasks.links import root_path  # noqa: PLC0415 - read when asked for
 
-        root = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
+        root = root_path()
         return [
             {
                 "name": "Caretaker",

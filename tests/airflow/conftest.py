@@ -80,6 +80,7 @@ def run_dag(
         dag_id: str = "",
         retries: int = 0,
         by_schedule: bool = False,
+        spark_conf: Mapping[str, str] | None = None,
         **settings: str | int,
     ) -> Ran:
         folder = Path(os.environ["AIRFLOW_HOME"]) / "dags"
@@ -87,8 +88,9 @@ def run_dag(
         file = Path(shutil.copy(ROOT / "dags" / "caretaker.py", folder))
         common = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
         own = [f"retries = {retries}", "retry_minutes = 0"]
+        conf_lines = [f"{json.dumps(k)} = {json.dumps(v)}" for k, v in (spark_conf or {}).items()]
         file.with_suffix(".toml").write_text(
-            "\n".join(["[caretaker]", *common, f"[jobs.{job}]", *own])
+            "\n".join(["[caretaker]", *common, f"[jobs.{job}]", *own, "[spark_conf]", *conf_lines])
         )
         dag = runpy.run_path(str(file))[dag_id or f"caretaker_{job}"]
         if by_schedule:

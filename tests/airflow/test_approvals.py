@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import caretaker
 from lakes import Lake
 
 from paimon_airflow.runs.approval import PROPOSED, body_of
 from paimon_airflow.runs.scheduler_operator import proposals_of
 from paimon_dags.job_dags import job_dags
 from paimon_dags.settings import Settings, settings_from
+from paimon_maintenance.history.approval_store import ApprovalStore
+from paimon_maintenance.history.store import SqlHistory
 from paimon_maintenance.schedule.candidates import Candidate
 from paimon_maintenance.schedule.cost import Work
 from paimon_maintenance.schedule.decide import Action, Decision
@@ -136,6 +139,29 @@ def test_a_rescale_waits_for_a_person(
         assert (ran.state, buckets) == ("success", "1"), ran.tasks
         assert ran.tasks["rescale.in_process"] == "skipped"
         assert ran.tasks["rescale.report"] == "skipped"
+    history = SqlHistory(os.environ["CARETAKER_HISTORY_URL"])
+    (recorded,) = ApprovalStore(history, str(lake.warehouse)).all(only_waiting=False)
+    assert (recorded.table, recorded.reason, recorded.origin) == ("db.t", "rescale", "airflow")
+    assert recorded.state == ("used" if option == "Approve" else "rejected")
+    assert recorded.answered_by == "ann"
+
+
+@pytest.mark.slow
+def test_what_was_approved_on_the_command_line_does_not_wait(
+    airflow_database, finished, policy, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("CARETAKER_HISTORY_URL", f"sqlite:///{tmp_path}/history.db")
+    lake = Lake(tmp_path / "lake")
+    lake.primary_key("db.t")
+    lake.fill(2)
+    where = ("-w", str(lake.warehouse))
+    words = ("run", "rescale", "db.t", *where, "--policy", policy, "--bucket-num", "2")
+    assert caretaker(*words).code == 9
+    assert caretaker("approvals", "approve", "1", *where).code == 0
+    ran = finished(dag_of("approval_cli", "db.t", lake, policy).test(), "rescale.")
+    assert ran.state == "success", ran.tasks
+    assert lake.table().schema.options["bucket"] == "2"
+    assert caretaker(*words[:-1], "4").code == 9  # it was for one run
 
 
 @pytest.mark.slow

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from paimon_airflow.tasks.links import SparkUiLink
+from paimon_maintenance.history.store import SqlHistory
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture
-def warehouse(golden, tmp_path: Path) -> Path:
+def warehouse(golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Tables that Java wrote: two kinds to compact, one to refuse."""
+    monkeypatch.setenv("CARETAKER_HISTORY_URL", f"sqlite:///{tmp_path}/history.db")
     lake = tmp_path / "lake"
     for table, name in {
         "orders": "dedup_write_only",
@@ -49,6 +56,17 @@ def rows(warehouse: Path, table: str) -> list[str]:
     )
 
 
+def link_to_spark(run: Any) -> str:
+    """The link "Spark UI" of the task, as Airflow's page gets it."""
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+
+    key = SparkUiLink().xcom_key
+    with create_session() as session:
+        query = XComModel.get_many(run_id=run.run_id, task_ids="on_spark", key=key)
+        return str(XComModel.deserialize_value(session.scalars(query).one()))
+
+
 def files(folder: Path) -> set[str]:
     return {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
 
@@ -57,7 +75,12 @@ def test_tables_are_compacted_one_is_refused_and_the_run_says_so(run_dag, wareho
     before = snapshots(warehouse)
     content = {table: rows(warehouse, table) for table in ("orders", "log")}
     # By the settings: the tables are small, and would run in the worker otherwise.
-    ran = run_dag({"warehouse": str(warehouse), "strategy": "full"}, retries=1, engine="spark")
+    ran = run_dag(
+        {"warehouse": str(warehouse), "strategy": "full"},
+        retries=1,
+        engine="spark",
+        spark_conf={"spark.yarn.historyServer.address": "history:18080"},
+    )
     assert ran.report["failed"] == {}
     assert ran.report["refused"].keys() == {"db.tracked"}
     assert ran.report["refused"]["db.tracked"].startswith("UnsupportedFeature")
@@ -73,6 +96,12 @@ def test_tables_are_compacted_one_is_refused_and_the_run_says_so(run_dag, wareho
     orders = next(t for t in ran.report["tables"] if t["table"] == "db.orders")
     assert orders["snapshot"] == after["orders"]
     assert orders["figures"]["runs"][1] < orders["figures"]["runs"][0]
+    # The link of the task, its result, and the history name the application.
+    assert re.fullmatch(r"http://history:18080/history/local-\d+/jobs/", orders["spark_ui"])
+    assert link_to_spark(ran.run) == orders["spark_ui"]
+    recorded = SqlHistory(os.environ["CARETAKER_HISTORY_URL"]).newest(table="db.orders")[0]
+    assert recorded.application_url == orders["spark_ui"]
+    assert f"/{recorded.application_id}/" in orders["spark_ui"]
 
     # What was just done is done: the next run starts no Spark.
     again = run_dag({"warehouse": str(warehouse), "excluding": ["db\\.tracked"]})

@@ -7,18 +7,25 @@ import json
 import os
 import runpy
 import shutil
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from lakes import Lake
 
+from paimon_airflow.commits import on_commit
 from paimon_airflow.commits.trigger import CommitTrigger
 from paimon_airflow.tasks import assets
 from paimon_core.errors import InvalidArgument
 from paimon_core.scan.scan import scan_files
 from paimon_dags.commit_dags import commit_dags
 from paimon_dags.settings import SettingsError, settings_from
+from paimon_maintenance.engines.spark.loss import SparkLost
+from paimon_maintenance.engines.spark.session import SparkUnavailable
+from paimon_maintenance.job.report import Report, Status
+from paimon_maintenance.schedule.on_commit import Maintained
 
 pytestmark = pytest.mark.airflow
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,6 +53,10 @@ def test_there_is_no_dag_without_its_settings(lake):
     assert set(both) == {"caretaker_on_commit", "caretaker_on_partition"}
     outlets = {a.name for a in both["caretaker_on_partition"].task_dict["maintain"].outlets}
     assert outlets == {"caretaker", "paimon/lake/db.t", "paimon/lake/db.u"}
+    for spark, connection in ((True, "spark_default"), (False, None)):
+        (dag,) = of_settings({"on_commit": {"spark": spark}}, lake).values()
+        assert dag.task_dict["maintain"].spark_connection == connection
+        assert ("run on Spark" in dag.doc_md) is spark
     with pytest.raises(SettingsError, match="needs `warehouse`"):
         list(commit_dags(settings_from({"on_commit": {}}, environ={})))
     for wrong in ({"tables": "db.*"}, {"poll_seconds": 0}, {"polls": 1}):
@@ -67,6 +78,72 @@ def test_a_partition_is_a_key_and_back():
     assert assets.table_of(assets.table_asset("db.t").name) == "db.t"
     assert assets.table_of("paimon/other/db.t") is None
     assert assets.table_asset("db.a b/c").uri == "x-paimon://lake/db/a%20b%2Fc"
+
+
+def ended(table: str, error: Exception | None = None) -> Maintained:
+    status = Status.SUCCESS if error is None else Status.FAILED
+    report = Report(
+        job="compact", table=table, warehouse="/lake", run_id="r", status=status, error=error
+    )
+    return Maintained(table=table, report=report, failed=error is not None)
+
+
+def until_quiet(
+    monkeypatch: pytest.MonkeyPatch, ends: dict[str, list[Maintained]], slow: str = ""
+) -> tuple[list[str], dict[str, Maintained]]:
+    """The tables in the order of their ends; a table has a commit until it ended well."""
+    left = {table: list(found) for table, found in ends.items()}
+    order: list[str] = []
+    others = threading.Event()
+
+    class Watched:
+        def look(self) -> dict[str, int]:
+            # A failure is tried again a minute later, which is after this test.
+            return {t: 2 for t, found in left.items() if len(found) == len(ends[t])}
+
+    class Runs:
+        def maintain(self, table: str) -> Maintained:
+            if table == slow:
+                assert others.wait(20)
+            return left[table].pop(0)
+
+    def on_result(one: Maintained) -> None:
+        order.append(one.table)
+        if one.table != slow:
+            others.set()
+
+    monkeypatch.setattr(on_commit, "watch_of", lambda *_, **__: Watched())
+    request: Any = SimpleNamespace(
+        warehouse="", patterns=(), storage={}, including=(), excluding=(), branch=None
+    )
+    runs: Any = Runs()
+    found = on_commit.maintain_until_quiet(
+        request,
+        runs,
+        linger_seconds=0,
+        longest_seconds=30,
+        poll_seconds=0.01,
+        on_result=on_result,
+    )
+    return order, found
+
+
+def test_a_table_whose_driver_was_lost_gets_another_at_once(monkeypatch):
+    lost, unavailable = ended("db.t", SparkLost("x")), ended("db.t", SparkUnavailable("y"))
+    order, found = until_quiet(monkeypatch, {"db.t": [lost, unavailable, ended("db.t")]})
+    assert order == ["db.t"] * 3
+    assert not found["db.t"].failed
+    # Three losses in a row, and other failures, wait for their turn.
+    order, found = until_quiet(monkeypatch, {"db.t": [lost, lost, lost, ended("db.t")]})
+    assert (len(order), found["db.t"].failed) == (3, True)
+    order, found = until_quiet(monkeypatch, {"db.t": [ended("db.t", OSError("z")), ended("db.t")]})
+    assert (len(order), found["db.t"].failed) == (1, True)
+
+
+def test_no_table_waits_for_a_slower_one(monkeypatch):
+    ends = {"db.a": [ended("db.a")], "db.b": [ended("db.b")]}
+    order, _ = until_quiet(monkeypatch, ends, slow="db.a")
+    assert order == ["db.b", "db.a"]
 
 
 def events(trigger: CommitTrigger, seconds: float, between: Any = lambda: None) -> list[Any]:

@@ -134,13 +134,24 @@ def test_a_viewer_sees_and_cannot_trigger(ask):
     assert ask(path, user="user", method="POST", json=run).status_code == 404
 
 
+def test_metrics_are_text_for_prometheus(ask, lake):
+    answer = ask("/caretaker/api/metrics", user="viewer")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    red = f'paimon_maintenance_tables{{branch="main",color="red",warehouse="{lake.warehouse}"}} 5\n'
+    assert red in answer.text
+    assert 'kind="failed_twice",severity="warning"' in answer.text
+
+
 def test_every_route_of_the_api_only_reads_and_is_described(ask):
     described = ask("/caretaker/api/openapi.json", user="viewer").json()
-    assert len(described["paths"]) == 9
+    assert len(described["paths"]) == 10
     for path, methods in described["paths"].items():
         assert list(methods) == ["get"], path
-        answer = methods["get"]["responses"]["200"]["content"]["application/json"]["schema"]
-        assert "$ref" in answer, path
+        content = methods["get"]["responses"]["200"]["content"]
+        if path == "/api/metrics":
+            assert set(content) == {"text/plain"}
+        else:
+            assert "$ref" in content["application/json"]["schema"], path
         assert methods["get"]["summary"]
         assert methods["get"]["description"]
 

@@ -16,7 +16,7 @@ from paimon_dags.job_dags import job_dag, job_dags
 from paimon_dags.pages import all_pages
 from paimon_dags.settings import JobSettings, Settings, SettingsError, settings_from
 from paimon_maintenance.cli.output import Output
-from paimon_maintenance.cli.parser import build_parser
+from paimon_maintenance.cli.parsers.commands import build_parser
 from paimon_maintenance.cli.request import requests_of
 from paimon_maintenance.job.arguments import Argument, Kind
 from paimon_maintenance.job.job import Job

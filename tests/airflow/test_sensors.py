@@ -126,9 +126,11 @@ def test_what_cannot_be_asked_fails_at_once(lake):
         TagExists(**place(lake), tag="x").execute_complete({}, event)
 
 
-def test_the_link_leads_to_the_page_of_the_table(lake):
+def test_the_link_leads_to_the_page_of_the_table(lake, monkeypatch):
     sensor = TagExists(task_id="w", table="db.a b&c", warehouse="/lake", tag="x")
     (link,) = sensor.operator_extra_links
     found = link.get_link(sensor, ti_key=None)
     assert found == "/caretaker/table?warehouse=%2Flake&table=db.a+b%26c&branch=main"
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://host/airflow/")
+    assert link.get_link(sensor, ti_key=None) == f"/airflow{found}"
     assert link.get_link(TagExists(task_id="v", table="{{ t }}", tag="x"), ti_key=None) == ""

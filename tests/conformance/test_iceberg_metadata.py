@@ -23,7 +23,7 @@ from iceberg_reader import (
 from replay import run_step
 
 from oracle import Oracle
-from paimon_core.commit import iceberg_publish
+from paimon_core.commit.iceberg import publish as iceberg_publish
 from paimon_core.errors import StorageError
 from paimon_core.iceberg.store import IcebergStore
 from paimon_core.index.deletion_vectors import read_deletion_vectors

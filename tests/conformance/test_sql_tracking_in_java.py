@@ -14,7 +14,7 @@ from sql_sessions import Sql
 
 from oracle import Oracle
 from paimon_core.errors import CommitConflict, UnsupportedFeature
-from paimon_spark.sql.targets import open_target
+from paimon_spark.sql.dml.targets import open_target
 
 COLUMNS = [
     {"name": "id", "type": "INT"},

@@ -17,20 +17,21 @@ from paimon_core.errors import CorruptTable, PaimonError
 from paimon_core.format.avro.container import Container
 from paimon_core.format.avro.schema import file_schema
 from paimon_core.format.damage import DAMAGE_OF_STREAMS
-from paimon_core.manifest import avro_codec, entry_columns_codec
+from paimon_core.manifest import avro_codec
 from paimon_core.manifest.avro_codec import RecordWriter
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
-from paimon_core.manifest.entry_columns import (
+from paimon_core.manifest.entries import columns_codec as entry_columns_codec
+from paimon_core.manifest.entries.columns import (
     NUMBERS,
     ColumnsBuilder,
     EntryColumns,
     Partitions,
     columns_of,
 )
-from paimon_core.manifest.entry_columns_codec import RawManifest, decode_columns
-from paimon_core.manifest.entry_decoding import decode_entries
-from paimon_core.manifest.entry_encoding import encode_entry, zigzag
-from paimon_core.manifest.entry_records import ENTRY_KIND
+from paimon_core.manifest.entries.columns_codec import RawManifest, decode_columns
+from paimon_core.manifest.entries.decoding import decode_entries
+from paimon_core.manifest.entries.encoding import encode_entry, zigzag
+from paimon_core.manifest.entries.records import ENTRY_KIND
 from paimon_core.manifest.layouts import MANIFEST_ENTRY
 from paimon_core.manifest.merge_columns import live_columns
 from paimon_core.manifest.merge_entries import live_entries

@@ -14,7 +14,7 @@ from paimon_core.compaction.idle import COLUMNS, idle_buckets
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
-from paimon_core.manifest.entry_columns import Partitions, columns_of
+from paimon_core.manifest.entries.columns import Partitions, columns_of
 from paimon_core.table.open import open_table
 from tests.lsm_files import lsm_files
 

@@ -21,7 +21,6 @@ from metadata_strategies import (
 )
 
 from paimon_core.io.fsspec_io import FsspecFileIO
-from paimon_core.manifest import entry_decoding
 from paimon_core.manifest.data_file import (
     EMPTY_ROW,
     DataFileMeta,
@@ -32,8 +31,9 @@ from paimon_core.manifest.data_file import (
     ManifestEntry,
     ManifestFileMeta,
 )
-from paimon_core.manifest.entry_decoding import read_zigzag
-from paimon_core.manifest.entry_encoding import zigzag
+from paimon_core.manifest.entries import decoding as entry_decoding
+from paimon_core.manifest.entries.decoding import read_zigzag
+from paimon_core.manifest.entries.encoding import zigzag
 from paimon_core.manifest.index_manifest import read_index_manifest, write_index_manifest
 from paimon_core.manifest.manifest_file import read_manifest, write_manifests
 from paimon_core.manifest.manifest_list import read_manifest_list, write_manifest_list

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from paimon_core.io.file_io import FileStat
 from paimon_core.io.file_stats import FileStats, FileStatsBuilder
-from paimon_core.manifest.entry_columns import name_array
+from paimon_core.manifest.entries.columns import name_array
 from paimon_core.reachability.name_set import NameSet
 
 NAMES = st.text("ab-é$", min_size=1, max_size=20)

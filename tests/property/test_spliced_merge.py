@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -26,6 +27,7 @@ from paimon_core.compaction.rewrite import rewrite
 from paimon_core.compaction.unit import CompactResult, CompactUnit, merged
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.environment import system_environment
+from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.parquet.chunks import CREATED_BY
 from paimon_core.format.parquet.footer import (
@@ -37,12 +39,13 @@ from paimon_core.format.parquet.footer import (
 from paimon_core.format.parquet.stored_page import group_pages
 from paimon_core.format.parquet.thrift_compact import decode_struct
 from paimon_core.manifest.data_file import DataFileMeta
+from paimon_core.read import section
 from paimon_core.read.data_file import read_data_file
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
 from paimon_core.types.arrow import arrow_schema, column_from_internal, column_to_internal
 from paimon_core.types.data_types import DataType
-from paimon_core.types.sql import type_to_sql
+from paimon_core.types.sql import parse_type, type_to_sql
 from paimon_core.write.row_writer import RowWriter
 
 ENV = system_environment()
@@ -143,9 +146,12 @@ def units_of(table: FileStoreTable) -> list[CompactUnit]:
     return units_due(table, files, full=True, local_millis=0)
 
 
-def done(table: FileStoreTable, units: Sequence[CompactUnit]) -> CompactResult:
+def done(table: FileStoreTable, units: Sequence[CompactUnit], *, threads: int = 1) -> CompactResult:
     return merged(
-        [rewrite(table, u, new_uuid=ENV.new_uuid, creation_time=lambda: 7) for u in units]
+        [
+            rewrite(table, u, new_uuid=ENV.new_uuid, creation_time=lambda: 7, threads=threads)
+            for u in units
+        ]
     )
 
 
@@ -200,6 +206,7 @@ def without_names(file: DataFileMeta) -> DataFileMeta:
     lead=st.sampled_from([1, 1_000_000]),
     least_file=st.sampled_from([1, 15_000]),
     stats=MODES,
+    threads=st.sampled_from([1, 3]),
     thin=st.booleans(),
     base=st.booleans(),
 )
@@ -212,6 +219,7 @@ def test_spliced_is_as_decoded(
     lead: int,
     least_file: int,
     stats: str,
+    threads: int,
     *,
     thin: bool,
     base: bool,
@@ -234,7 +242,7 @@ def test_spliced_is_as_decoded(
         for write in writes:
             put(table, write, rows)
         units = units_of(table)
-        spliced, plain = done(table, units), decoded(table, units)
+        spliced, plain = done(table, units, threads=threads), decoded(table, units)
         assert same(rows_of(table, spliced.after), rows_of(table, plain.after))
         assert list(map(without_names, spliced.after)) == list(map(without_names, plain.after))
         for file in spliced.after:
@@ -262,6 +270,57 @@ def test_only_what_overlaps_is_decoded(tmp_path: Path) -> None:
             chunk = metadata.row_group(group).column(column)
             assert chunk.has_offset_index
             assert chunk.has_column_index
+
+
+def overlapping(folder: Path) -> FileStoreTable:
+    """A table with three runs over the same keys, whose result is several files of several row groups."""
+    table = made(
+        str(folder), ("INT NOT NULL",), [parse_type("STRING")], {"target-file-size": "100 kb"}
+    )
+    rows = [(np.random.default_rng(n).bytes(12).hex(),) for n in range(3000)]
+    for seed in range(3):
+        put(table, Write(seed, 8000, 1, deletes=True, seed=seed), rows)
+    return table
+
+
+def test_threads_write_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(section, "MOST_ROWS", 256)
+    table = overlapping(tmp_path)
+    units = units_of(table)
+    on_three, alone = done(table, units, threads=3), done(table, units)
+    assert len(on_three.after) > 1
+    assert any(pq.read_metadata(path_of(table, f)).num_row_groups > 1 for f in on_three.after)
+    assert same(rows_of(table, on_three.after), rows_of(table, alone.after))
+    assert 8002 - 9 <= sum(f.row_count for f in on_three.after) < 8002
+
+
+@pytest.mark.parametrize("spliced", [False, True])
+def test_threads_leave_nothing_after_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, spliced: bool
+) -> None:
+    monkeypatch.setattr(section, "MOST_ROWS", 256)
+    with small_pages(100, least_file=30_000) if spliced else nullcontext():
+        table = overlapping(tmp_path)
+        if spliced:
+            commit(table, done(table, units_of(table)).to_messages(), user="base", env=ENV)
+            for first in (1000, 1001):
+                put(table, Write(first, 400, 9, deletes=False, seed=1), [("new",)])
+        units = units_of(table)
+        if spliced:
+            assert any(copies(table, f) for f in done(table, units).after)
+        for file in [f for f in units[0].rewritten_files if f.level == 0]:
+            damage(Path(path_of(table, file)))
+        before = set(tmp_path.rglob("*"))
+        with pytest.raises(CorruptTable):
+            done(table, units, threads=3)
+        assert set(tmp_path.rglob("*")) == before
+
+
+def damage(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    middle = len(content) // 2
+    content[middle - 100 : middle + 100] = bytes(200)
+    file.write_bytes(content)
 
 
 def page_bytes(file: bytes) -> list[bytes]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paimon_maintenance.engines.spark import SparkEngine
+from paimon_maintenance.engines.spark.engine import SparkEngine
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 from command_line import caretaker, read_rows
 from lakes import Lake
 
-from paimon_maintenance.engines.spark import SparkEngine
+from paimon_maintenance.engines.spark.engine import SparkEngine
 from paimon_maintenance.job.engine import WorkUnit
 from paimon_maintenance.job.report import Report
 from paimon_maintenance.registry import job_named

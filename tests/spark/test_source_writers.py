@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from lakes import Lake
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 from pyspark.sql.types import StructType
 
-from paimon_core.errors import CommitStateUnknown, InvalidArgument, UnsupportedFeature
+from paimon_core.errors import CommitStateUnknown, InvalidArgument, NotFound
 from paimon_spark.source import batch_writer, stream_writer
 from paimon_spark.source.batch_reader import row_type_of
 from paimon_spark.source.batch_writer import PaimonBatchWriter
@@ -206,8 +207,38 @@ def test_limits_by_rows_and_bytes(lake: Lake) -> None:
         at = stream.initialOffset()
         end = stream.latestOffset(at, stream.getDefaultReadLimit())
         assert len(keys(stream, at, end)) == (4 if key == "maxRows" else 2)
-    with pytest.raises(UnsupportedFeature, match="minRowsPerTrigger"):
+    with pytest.raises(InvalidArgument, match="maxTriggerDelayMs"):
         reader(lake, **{"read.stream.minRowsPerTrigger": "4"})
+
+
+def test_a_table_that_was_made_again_is_noticed(lake: Lake) -> None:
+    lake.fill(3)
+    stream = reader(lake)
+    at = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    shutil.rmtree(lake.table().root)
+    lake.log("db.t")
+    lake.fill(2)
+    for follower in (stream, reader(lake)):
+        with pytest.raises(NotFound, match=r"snapshot 4 .* newest snapshot is 2"):
+            follower.latestOffset(at, ReadAllAvailable())
+
+
+def test_a_micro_batch_waits_for_rows(lake: Lake) -> None:
+    lake.append({"k": [0], "v": ["v"]})
+    least = {"read.stream.minRowsPerTrigger": "3", "read.stream.maxTriggerDelayMs": "3600000"}
+    stream = reader(lake, **least)
+    limit = stream.getDefaultReadLimit()
+    # The first one waits for nothing.
+    at = stream.latestOffset(stream.initialOffset(), limit)
+    lake.append({"k": [1, 2], "v": ["v"] * 2})
+    assert stream.latestOffset(at, limit) == at
+    lake.append({"k": [3], "v": ["v"]})
+    end = stream.latestOffset(at, limit)
+    assert keys(stream, at, end) == [1, 2, 3]
+    lake.append({"k": [4], "v": ["v"]})
+    assert stream.latestOffset(end, limit) == end
+    stream.prepareForTriggerAvailableNow()
+    assert keys(stream, end, stream.latestOffset(end, limit)) == [4]
 
 
 def test_a_consumer_keeps_its_progress(lake: Lake) -> None:

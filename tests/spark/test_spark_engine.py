@@ -23,8 +23,8 @@ from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_core.read.table_read import deletion_vectors
 from paimon_core.scan.scan import scan_changelog
 from paimon_maintenance.engines.combine import Combiner
-from paimon_maintenance.engines.spark import SparkEngine, UnitLost
-from paimon_maintenance.engines.spark_loss import SparkLost
+from paimon_maintenance.engines.spark.engine import SparkEngine, UnitLost
+from paimon_maintenance.engines.spark.loss import SparkLost
 from paimon_maintenance.job.engine import UnitResult, WorkUnit
 from paimon_maintenance.job.report import Status
 from paimon_maintenance.jobs.compact.definition import COMPACT
@@ -88,7 +88,7 @@ def test_a_dying_worker_loses_its_own_unit_only(spark):
 
 def test_small_tables_share_a_job_and_a_dying_one_harms_no_other(spark, caplog):
     engine = replace(spark, combiner=Combiner())
-    caplog.set_level("INFO", logger="paimon_maintenance.engines.spark")
+    caplog.set_level("INFO", logger="paimon_maintenance.engines.spark.engine")
     ready = threading.Barrier(3, timeout=60)
 
     def run(payloads: tuple[bytes, ...]) -> list[UnitResult]:

@@ -12,11 +12,11 @@ import pytest
 from sql_sessions import Sql
 
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
-from paimon_spark.sql import distributed
 from paimon_spark.sql.errors import IncompatibleRows, WriteRefused
+from paimon_spark.sql.frames import distributed
 from paimon_spark.sql.run import execute
 from paimon_spark.sql.run import sql as sql_function
-from paimon_spark.sql.splitter import split_statements
+from paimon_spark.sql.text.splitter import split_statements
 
 pytestmark = pytest.mark.spark
 

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import SparkRuntimeException
 from sql_sessions import Sql
 
 from oracle import Oracle
 from paimon_core.errors import UnsupportedFeature
-from paimon_spark.sql import large_changes
+from paimon_spark.sql.dml import large_changes
 from paimon_spark.sql.errors import WriteRefused
 
 pytestmark = pytest.mark.spark
@@ -76,3 +77,19 @@ def test_java_reads_what_executors_changed(
     java = [[i, v, s and [s["x"]], p] for _, i, v, s, p in oracle_1_4_2.rows()]
     assert sorted(java) == found
     assert len(sql("SELECT * FROM `t$snapshots`")) == 3
+
+
+def test_char_and_varchar(oracle_1_4_2: Oracle, sql: Sql, tmp_path: Path) -> None:
+    oracle_1_4_2.defaults(warehouse=tmp_path, database="default", table="t")
+    sql("CREATE TABLE t (id INT, c CHAR(3), v VARCHAR(4))")
+    sql("INSERT INTO t VALUES (1, 'a', 'b'), (2, 'x', 'y'), (3, NULL, NULL)")
+    sql("UPDATE t SET c = concat(v, '!'), v = concat(v, 'yy    ') WHERE c = 'x' AND length(c) = 3")
+    sql("""
+        MERGE INTO t USING (SELECT 1 AS k UNION ALL SELECT 9) s ON t.id = s.k AND t.c = 'a'
+        WHEN MATCHED THEN UPDATE SET c = 'z' WHEN NOT MATCHED THEN INSERT (id, c) VALUES (k, 'n')
+    """)
+    with pytest.raises(SparkRuntimeException, match=r"EXCEED_LIMIT_LENGTH.*column v"):
+        sql("UPDATE t SET v = concat(v, '12345') WHERE length(c) = 3")
+    found = sql("SELECT * FROM t ORDER BY id")
+    assert found == [[1, "z  ", "b"], [2, "y! ", "yyy "], [3, None, None], [9, "n  ", None]]
+    assert sorted([*row[1:]] for row in oracle_1_4_2.rows()) == found

@@ -15,7 +15,7 @@ from lakes import Lake
 import paimon_maintenance.jobs
 import paimon_maintenance.registry
 from paimon_maintenance.cli.main import main
-from paimon_maintenance.cli.parser import build_parser
+from paimon_maintenance.cli.parsers.commands import build_parser
 from paimon_maintenance.registry import JOBS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from paimon_core.errors import InvalidArgument
 from paimon_maintenance.cli.output import Output
 from paimon_maintenance.cli.policy import policy_of
+from paimon_maintenance.cli.run import write_metrics
 from paimon_maintenance.cli.target import warehouse_of
 from paimon_maintenance.job.exit_codes import ExitCode
 
@@ -22,6 +23,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     """Print the open alerts; NOTHING_TO_DO if there are none.  Nobody is notified."""
     from paimon_core.environment import system_environment  # noqa: PLC0415 - fast start
     from paimon_maintenance.history.store import open_history  # noqa: PLC0415 - SQLAlchemy
+    from paimon_maintenance.run.metrics import Metrics  # noqa: PLC0415 - fast start
     from paimon_maintenance.schedule.alert_check import check_alerts  # noqa: PLC0415 - SQLAlchemy
 
     history = open_history()
@@ -31,7 +33,10 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
             next_step="unset the variable, or set it to a database URL",
         )
     now = system_environment().now_millis()
-    found = check_alerts(history, warehouse_of(args), args.branch, policy_of(args), now)
+    warehouse = warehouse_of(args)
+    found = check_alerts(history, warehouse, args.branch, policy_of(args), now)
+    if args.metrics_file:
+        write_metrics(Metrics(), args.metrics_file, output, warehouse)
     output.result({"alerts": [asdict(a) for a in found]}, _lines(found))
     return ExitCode.SUCCESS if found else ExitCode.NOTHING_TO_DO
 

@@ -14,7 +14,7 @@ from typing import Final, Protocol, cast
 
 from paimon_core.errors import InvalidArgument, PaimonError
 from paimon_maintenance.cli.output import Output, error_line
-from paimon_maintenance.cli.parser import GUIDED, build_parser
+from paimon_maintenance.cli.parsers.commands import GUIDED, build_parser
 from paimon_maintenance.job.arguments import with_underscores
 from paimon_maintenance.job.exit_codes import ExitCode, exit_code_of
 from paimon_maintenance.registry import JOBS, job_named, jobs_with
@@ -43,12 +43,13 @@ _OF_METADATA: Final = ("inspect", "plan", "verify")
 """Commands that only read metadata, of tables of any size."""
 _OPTION: Final = re.compile(r"^--([a-z]+(?:[-_]?[A-Za-z]+)*)(?==|$)")
 _MODULES: Final[Mapping[str, str]] = {
-    "read": "paimon_maintenance.cli.read",
+    "read": "paimon_maintenance.cli.rows.read",
     "files": "paimon_maintenance.cli.files",
     "inspect": "paimon_maintenance.cli.inspect",
     "health": "paimon_maintenance.cli.health",
     "schedule": "paimon_maintenance.cli.schedule",
     "alerts": "paimon_maintenance.cli.alerts",
+    "approvals": "paimon_maintenance.cli.approvals",
     "report": "paimon_maintenance.cli.report",
     "plan": "paimon_maintenance.cli.plan",
     "run": "paimon_maintenance.cli.run",
@@ -58,11 +59,11 @@ _MODULES: Final[Mapping[str, str]] = {
     "leases": "paimon_maintenance.cli.leases",
     "catalogs": "paimon_maintenance.cli.catalogs",
     "tables": "paimon_maintenance.cli.tables",
-    "sql": "paimon_maintenance.cli.sql",
+    "sql": "paimon_maintenance.cli.sql.command",
     "table": "paimon_maintenance.cli.ddl",
     "database": "paimon_maintenance.cli.ddl",
-    "write": "paimon_maintenance.cli.rows_commands",
-    "delete": "paimon_maintenance.cli.rows_commands",
+    "write": "paimon_maintenance.cli.rows.change",
+    "delete": "paimon_maintenance.cli.rows.change",
 }
 
 

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from paimon_core.errors import UnsupportedFeature
-from paimon_maintenance.cli.job_parser import JOB_ARGUMENT_PREFIX
 from paimon_maintenance.cli.output import Output
+from paimon_maintenance.cli.parsers.jobs import JOB_ARGUMENT_PREFIX
 from paimon_maintenance.cli.policy import facts_of, policy_of
 from paimon_maintenance.cli.target import storage_of, tables_of, warehouse_of, zone_of
 from paimon_maintenance.job.exit_codes import ExitCode, refusal_fails
 from paimon_maintenance.job.job import Job
+from paimon_maintenance.policy.approval import approval_wanted
 from paimon_maintenance.policy.engine_of_config import engine_from, engine_of_config
 from paimon_maintenance.policy.model import GuardPolicy, TablePolicy
 from paimon_maintenance.policy.resolve import resolve
@@ -66,6 +67,7 @@ def requests_of(
         if many and not table.job(job.name).enabled:
             output.note(f"{name}: skipped, the policy disables {job.name}")
             continue
+        approval = approval_wanted(table.needs, job.name, force=bool(how.get("force")))
         yield resolve(
             job,
             table,
@@ -73,7 +75,14 @@ def requests_of(
             limits=limits,
             engine=engine,
             default_engine=default_engine,
-        ).request(warehouse=warehouse, table=name, branch=args.branch, storage=storage, **how)
+        ).request(
+            warehouse=warehouse,
+            table=name,
+            branch=args.branch,
+            storage=storage,
+            approval=None if approval is None else str(approval),
+            **how,
+        )
 
 
 def environment_of(args: argparse.Namespace) -> Environment:

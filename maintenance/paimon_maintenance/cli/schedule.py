@@ -77,7 +77,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     finally:
         spark.close()
         if args.metrics_file:
-            write_metrics(metrics, args.metrics_file, output)
+            write_metrics(metrics, args.metrics_file, output, scope.warehouse)
     for name, error in found.failed.items():
         output.note(f"{name}: {error_line(error)}")
     code = _code(found)

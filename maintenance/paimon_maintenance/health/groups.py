@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.manifest.entry_columns import NULL, EntryColumns, distinct, sums
+from paimon_core.manifest.entries.columns import NULL, EntryColumns, distinct, sums
 from paimon_core.write.file_layout import small_file_size
 
 Counts = npt.NDArray[Any]

@@ -13,7 +13,7 @@ from paimon_core.errors import NotFound, PaimonError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import map_parallel
 from paimon_core.manifest.data_file import ManifestFileMeta
-from paimon_core.manifest.entry_columns import Partitions
+from paimon_core.manifest.entries.columns import Partitions
 from paimon_core.manifest.merge_columns import name_hashes, place_hashes
 from paimon_core.options import (
     SNAPSHOT_NUM_RETAINED_MAX,

@@ -16,7 +16,7 @@ from paimon_core.environment import Environment
 from paimon_core.features import uncompactable_features, unreadable_features
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.known_options import similar_name, unknown_options, unreadable_options
-from paimon_core.manifest.entry_columns import EntryColumns, distinct, no_columns
+from paimon_core.manifest.entries.columns import EntryColumns, distinct, no_columns
 from paimon_core.options import (
     COMPACTION_MIN_FILE_NUM,
     NUM_SORTED_RUN_TRIGGER,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from paimon_core.environment import Environment
+from paimon_core.errors import NotFound, UnsupportedFeature
 from paimon_core.features import uncompactable_features, unreadable_features
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.known_options import unknown_options, unreadable_options
@@ -28,6 +29,8 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.line import gaps_in
 from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.table.chain import chain_of
+from paimon_core.table.chain_expiry import plan_chain_expiry
 from paimon_core.write.file_layout import target_file_size
 from paimon_maintenance.health.held import deletions_of, retention_of
 from paimon_maintenance.health.holders import consumer_holders, lags_of, reference_holders
@@ -147,5 +150,12 @@ def _expired_partitions(
     rule = partition_rule(table.options)
     if rule is None or not table.schema.partition_keys:
         return 0, {}
+    try:
+        chain = chain_of(table)
+    except (NotFound, UnsupportedFeature):
+        return 0, {}  # the job for it says why
+    if chain is not None:
+        expiry = plan_chain_expiry(chain, rule, local_millis=env.local_millis())
+        return len(expiry.going), {p.path: "its values are no time" for p in expiry.unclear}
     found = plan_partitions(table, latest, rule, local_millis=env.local_millis())
     return len(found.work.going) + found.beyond, {p.path: why for p, why in found.unclear}

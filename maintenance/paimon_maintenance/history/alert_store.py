@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 import sqlalchemy as sa
 
 from paimon_maintenance.history.scoped_store import ScopedStore, columns_of
+from paimon_maintenance.history.store import SqlHistory
 
 _ALERTS: Final = columns_of(
     "caretaker_alerts",
@@ -36,6 +37,27 @@ class Word(StrEnum):
     OPEN = "open"
     STILL_OPEN = "still open"
     ALL_CLEAR = "all clear"
+
+
+class Severity(StrEnum):
+    """How soon a person is needed."""
+
+    CRITICAL = "critical"
+    """A goal of the policy is missed, or what happened to a table is not known."""
+    WARNING = "warning"
+
+
+SEVERITIES: Final[Mapping[str, Severity]] = {
+    "failed_twice": Severity.WARNING,
+    "guard_tripped": Severity.WARNING,
+    "unknown_outcome": Severity.CRITICAL,
+    "consumer_behind": Severity.WARNING,
+    "getting_worse": Severity.WARNING,
+    "expiry_blocked": Severity.WARNING,
+    "freshness_missed": Severity.CRITICAL,
+    "red_too_long": Severity.CRITICAL,
+}
+"""The severity of each kind of alert (`schedule.alerts.AlertKind`)."""
 
 
 class Found(Protocol):
@@ -181,6 +203,36 @@ class AlertStore(ScopedStore):
             if connection.dialect.name == "postgresql":
                 connection.execute(sa.text("LOCK TABLE caretaker_alerts IN EXCLUSIVE MODE"))
             yield connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenAlerts:
+    """The number of open alerts of one kind, and since when the oldest of them is open."""
+
+    warehouse: str
+    branch: str
+    kind: str
+    number: int
+    oldest_millis: int
+
+
+def open_alerts(history: SqlHistory, warehouse: str | None = None) -> list[OpenAlerts]:
+    """The open alerts by place and kind, of one warehouse or of all."""
+    c = _ALERTS.c
+    place = (c.warehouse, c.branch, c.kind)
+    query = (
+        sa.select(
+            *place,
+            sa.func.count().label("number"),
+            sa.func.min(c.opened_millis).label("oldest_millis"),
+        )
+        .where(c.resolved_millis.is_(None))
+        .group_by(*place)
+    )
+    if warehouse is not None:
+        query = query.where(c.warehouse == warehouse)
+    with history.reading() as connection:
+        return [OpenAlerts(**row) for row in connection.execute(query).mappings()]
 
 
 def _values(alert: Found) -> dict[str, object]:

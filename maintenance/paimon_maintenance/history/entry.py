@@ -29,6 +29,8 @@ STARTED: Final = "started"
 Json = Mapping[str, object]
 AIRFLOW: Final = "airflow"
 """The origin of entries from DAG runs."""
+CLI: Final = "cli"
+"""The origin of entries from the command line."""
 _MOST_ITEMS: Final = 100
 _MOST_TEXT: Final = 4000
 
@@ -47,16 +49,18 @@ class Actor:
         if run:
             return cls(origin=AIRFLOW, name=f"{environ.get('AIRFLOW_CTX_DAG_ID', '?')} {run}")
         try:
-            return cls(origin="cli", name=environ.get("CARETAKER_ACTOR") or getpass.getuser())
+            return cls(origin=CLI, name=environ.get("CARETAKER_ACTOR") or getpass.getuser())
         except (OSError, KeyError):
-            return cls(origin="cli", name=f"uid {os.getuid()}")
+            return cls(origin=CLI, name=f"uid {os.getuid()}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One line of the history.  `part_of` is the composite job that this job was a step of.
 
-    Sizes cover the files that the job changed; None if unknown.  `arguments` and `details` are JSON
+    Sizes cover the files that the job changed; None if unknown.  `bytes_freed` left the store for good;
+    those of a composite job are the sum over its steps.  `application_*`: of a run on Spark, its id
+    and the address of its UI.  `arguments` and `details` are JSON
     objects.
     """
 
@@ -88,6 +92,9 @@ class Entry:
     error_type: str | None = None
     error: str | None = None
     next_step: str | None = None
+    bytes_freed: int | None = None
+    application_id: str | None = None
+    application_url: str | None = None
 
     def to_json(self) -> dict[str, object]:
         """The entry as JSON for `caretaker history --json`."""
@@ -243,6 +250,9 @@ def _entry_of_report(report: Json, at_millis: int, actor: Actor) -> Entry:
     seconds = _object(report.get("seconds"))
     plan = _object(report.get("plan"))
     touched = before != after
+    application = _object(report.get("application"))
+    parts = cast("Sequence[Json]", report.get("parts") or ())
+    freed = [freed_by(_object(p.get("details"))) for p in (report, *parts)]
     changes = _object(report.get("changes"))
     return Entry(
         at_millis=at_millis,
@@ -282,7 +292,20 @@ def _entry_of_report(report: Json, at_millis: int, actor: Actor) -> Entry:
         error_type=_text(error.get("type")),
         error=_text(error.get("message")),
         next_step=_text(error.get("next_step")),
+        bytes_freed=sum(f for f in freed if f is not None) if any(freed) else None,
+        application_id=_text(application.get("id")),
+        application_url=_text(application.get("ui")),
     )
+
+
+def freed_by(details: Json) -> int | None:
+    """The bytes that a job deleted from the store, with those of an interrupted run that it finished.
+
+    None if its details do not say.
+    """
+    found = [details.get("deleted_bytes"), _object(details.get("finished")).get("deleted_bytes")]
+    known = [size for size in found if isinstance(size, int)]
+    return sum(known) if known else None
 
 
 def _entries_of_parts(report: Json, whole: Entry) -> Iterator[Entry]:
@@ -313,6 +336,7 @@ def _entries_of_parts(report: Json, whole: Entry) -> Iterator[Entry]:
             bytes_after=None,
             rows_before=None,
             rows_after=None,
+            bytes_freed=freed_by(_object(part.get("details"))),
             arguments=_object(part.get("arguments")),
             details=_short(details),
             error_type=_text(error.get("type")),

@@ -186,20 +186,37 @@ def totals_since(
     return found[::-1][::step][::-1]
 
 
+def tables_by_color(
+    history: SqlHistory, warehouse: str | None = None
+) -> dict[tuple[str, str, str], int]:
+    """The number of tables by warehouse, branch and color; "unknown" if they cannot be measured."""
+    c = STATUS.c
+    place = (c.warehouse, c.branch, c.color)
+    query = sa.select(*place, sa.func.count()).group_by(*place)
+    if warehouse is not None:
+        query = query.where(c.warehouse == warehouse)
+    with history.reading() as connection:
+        rows = connection.execute(query).all()
+    return {(found, branch, color or "unknown"): int(n) for found, branch, color, n in rows}
+
+
 def _rows(query: LakeQuery, matching: sa.ColumnElement[bool]) -> sa.Select[Any]:
     c, e = STATUS.c, _ENTRIES.c
-    # One newest run for each table, found in an index alone.
+    # The newest run of each table, found by a seek in the index by outcome.
+    run = _ENTRIES.alias("run")
     newest = (
-        sa.select(e.warehouse, e.table_name, sa.func.max(e.id).label("id"))
-        .where(e.event == "run", e.status == "success", e.warehouse == query.warehouse)
-        .group_by(e.warehouse, e.table_name)
-        .subquery()
+        sa.select(sa.func.max(run.c.id))
+        .where(
+            run.c.event == "run",
+            run.c.status == "success",
+            run.c.warehouse == c.warehouse,
+            run.c.table_name == c.table_name,
+        )
+        .correlate(STATUS)
+        .scalar_subquery()
     )
     of_status = [name for name in LakeRow.__slots__ if name not in ("table", "last_at", "last_job")]
-    joined = STATUS.outerjoin(
-        newest,
-        sa.and_(newest.c.table_name == c.table_name, newest.c.warehouse == c.warehouse),
-    ).outerjoin(_ENTRIES, e.id == newest.c.id)
+    joined = STATUS.outerjoin(_ENTRIES, e.id == newest)
     last_at = e.at_millis.label("last_at")
     sort = last_at if query.sort == "last" else c[SORTS[query.sort]]
     direction = sort.desc() if query.descending else sort.asc()

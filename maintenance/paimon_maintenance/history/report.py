@@ -29,7 +29,6 @@ class Sums:
     rewritten_bytes: int = 0
     files: int = 0
     bytes: int = 0
-    deleted_files: int = 0
     deleted_bytes: int = 0
 
     def add(self, entry: Entry) -> None:
@@ -41,10 +40,7 @@ class Sums:
             self.rewritten_bytes += entry.bytes_before or 0
             self.files += (entry.files_before or 0) - (entry.files_after or 0)
             self.bytes += (entry.bytes_before or 0) - (entry.bytes_after or 0)
-        for name in ("deleted_files", "deleted_bytes"):
-            value = entry.details.get(name)
-            if isinstance(value, int):
-                setattr(self, name, getattr(self, name) + value)
+        self.deleted_bytes += entry.bytes_freed or 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ _TIMED: Final = {
     "caretaker_rounds": "at_millis",
     "caretaker_totals": "at_millis",
     "caretaker_alerts": "resolved_millis",
+    "caretaker_approvals": "asked_millis",
 }
 
 
@@ -43,7 +44,7 @@ def retention_millis(environ: Mapping[str, str] = os.environ) -> int:
 
 
 def prune(history: SqlHistory, *, before: int) -> dict[str, int]:
-    """Delete entries, scores, decisions, rounds and ended alerts before this time; the rows by table.
+    """Delete entries, scores, decisions, rounds, ended alerts and approvals before this time; the rows by table.
 
     Starts without an end stay, because the outcome of their runs is still to be found.
     MaintenanceError if the database does not answer.

@@ -147,6 +147,7 @@ class SqlHistory:
             with _reading(engine) as connection:
                 if version_of(connection) == 0:
                     raise self._nothing()
+            with _reading(self._migrated()) as connection:
                 return [_entry_of(row) for row in connection.execute(query).mappings()]
         except (sa.exc.SQLAlchemyError, OSError) as e:
             raise MaintenanceError(
@@ -211,6 +212,7 @@ class SqlHistory:
             with _reading(engine) as connection:
                 if not self._is_migrated and version_of(connection) == 0:
                     return []
+            with _reading(self._migrated()) as connection:
                 return [_entry_of(row) for row in connection.execute(query).mappings()]
         except Exception as e:  # noqa: BLE001 - the job must continue
             logger.warning("cannot read the history: %s", _one_line(e))
@@ -340,7 +342,7 @@ def _entries_table() -> sa.Table:
         "id at_millis event job part_of table_name branch warehouse run_id status exit_code origin "
         "actor engine snapshot_before snapshots attempts seconds files_before files_after "
         "bytes_before bytes_after rows_before rows_after arguments details error_type error "
-        "next_step"
+        "next_step bytes_freed application_id application_url"
     )
     return sa.Table("caretaker_history", sa.MetaData(), *(sa.Column(n) for n in names.split()))
 

@@ -16,7 +16,7 @@ from paimon_maintenance.history.store import SqlHistory
 _ENTRY_COLUMNS: Final = (
     "id at_millis event job part_of table_name warehouse branch status run_id origin actor engine "
     "snapshots attempts seconds files_before files_after bytes_before bytes_after error_type error "
-    "next_step"
+    "next_step bytes_freed application_id application_url"
 )
 ENTRIES: Final = table_of("caretaker_history", _ENTRY_COLUMNS)
 _SCORES: Final = table_of(
@@ -54,6 +54,9 @@ class RunLine:
     error_type: str | None
     error: str | None
     next_step: str | None
+    bytes_freed: int | None
+    application_id: str | None
+    application_url: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,14 @@ A run of `maintain` counts as one run; its steps are not counted again.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import astuple, dataclass
+from functools import partial
 from typing import Any, Final
 
 import sqlalchemy as sa
 
+from paimon_maintenance.history.complete_days import KeptSums, Period, Sums, merged, sums_by
 from paimon_maintenance.history.store import SqlHistory
 from paimon_maintenance.history.table_view import DECISIONS, ENTRIES, RunLine, run_line
 
@@ -27,7 +29,7 @@ _MOST_PREDICTIONS: Final = 400
 class Work:
     """Sums over runs; `files_fewer` and `bytes_fewer` are negative if there are more afterwards.
 
-    `bytes_rewritten`: what the runs read and wrote.
+    `bytes_rewritten`: what the runs read and wrote.  `bytes_freed`: what they deleted from the store.
     """
 
     name: str
@@ -38,9 +40,10 @@ class Work:
     files_fewer: int
     bytes_rewritten: int
     bytes_fewer: int
+    bytes_freed: int
 
 
-NOTHING: Final = Work("all", 0, 0, 0.0, 0, 0, 0, 0)
+NOTHING: Final = Work("all", 0, 0, 0.0, 0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,31 +107,68 @@ class WorkView:
 
 
 def work_view(
-    history: SqlHistory, *, warehouse: str | None, since_millis: int, until_millis: int
+    history: SqlHistory,
+    *,
+    warehouse: str | None,
+    since_millis: int,
+    until_millis: int,
+    now_millis: int = 0,
+    kept: KeptSums | None = None,
 ) -> WorkView:
-    """What maintenance did in the period, in one warehouse or in all."""
+    """What maintenance did in the period, in one warehouse or in all.
+
+    `kept` keeps the sums of days that are complete at `now_millis` for the next call.
+    """
     e = ENTRIES.c
-    period = sa.and_(
-        e.event == "run",
-        e.at_millis >= since_millis,
-        e.at_millis < until_millis,
-        e.part_of.is_(None),
-        *(() if warehouse is None else (e.warehouse == warehouse,)),
-    )
+    whole = Period(since=since_millis, until=until_millis)
+
+    def runs_of(period: Period) -> sa.ColumnElement[bool]:
+        return sa.and_(
+            e.event == "run",
+            e.at_millis >= period.since,
+            e.at_millis < period.until,
+            e.part_of.is_(None),
+            *(() if warehouse is None else (e.warehouse == warehouse,)),
+        )
+
     with history.reading() as connection:
-        by_table, tables = _by_table(connection, period)
-        by_job, days = _by_job_and_day(connection, period)
-        failures = _failures(connection, period)
+
+        def sums(name: str, *keys: sa.ColumnElement[Any]) -> Sums:
+            def of(period: Period) -> Sums:
+                if period.since >= period.until:
+                    return {}
+                return sums_by(connection, keys, _columns(), runs_of(period))
+
+            if kept is None:
+                return of(whole)
+            begin, days, rest = whole.parts(now_millis)
+            key = (history.url, warehouse, name, days)
+            complete = (
+                {} if days.since >= days.until else kept.of(key, count(days), partial(of, days))
+            )
+            return merged((complete, of(begin), of(rest)))
+
+        def count(period: Period) -> Callable[[], int]:
+            query = sa.select(sa.func.count()).select_from(ENTRIES).where(runs_of(period))
+            return lambda: int(connection.execute(query).scalar_one())
+
+        # Not a bound value: PostgreSQL does not see that two of them are the same expression.
+        day = e.at_millis - e.at_millis % sa.literal_column("86400000")
+        by_table = _ordered(_work(name, v) for (name,), v in sums("table", e.table_name).items())
+        by_job_and_day = sums("day", e.job, day)
+        failures = _failures(connection, runs_of(whole))
         predictions = _predictions(connection, warehouse, since_millis, until_millis)
+    by_job = _added((job, v) for (job, _), v in by_job_and_day.items())
+    by_day = _added((at, v) for (_, at), v in by_job_and_day.items())
     total = _added(("all", astuple(work)[1:]) for work in by_job)
     errors = sorted(p.error for p in predictions)
     return WorkView(
         since_millis=since_millis,
         total=total[0] if total else NOTHING,
-        by_job=tuple(by_job),
-        by_table=tuple(by_table),
-        tables_changed=tables,
-        by_day=tuple(days),
+        by_job=tuple(_ordered(by_job)),
+        by_table=tuple(by_table[:_MOST_TABLES]),
+        tables_changed=len(by_table),
+        by_day=tuple(_days(by_day)),
         failures=tuple(failures),
         predictions=tuple(predictions),
         median_error=statistics.median(errors) if errors else None,
@@ -150,42 +190,21 @@ def _columns() -> list[sa.ColumnElement[Any]]:
         _sum(e.files_before - e.files_after).label("files_fewer"),
         _sum(e.bytes_before + e.bytes_after).label("bytes_rewritten"),
         _sum(e.bytes_before - e.bytes_after).label("bytes_fewer"),
+        _sum(e.bytes_freed).label("bytes_freed"),
     ]
 
 
-def _by_table(connection: sa.Connection, where: sa.ColumnElement[bool]) -> tuple[list[Work], int]:
-    """The work on the tables that took the most seconds, and the number of all tables."""
-    name = ENTRIES.c.table_name
-    columns = _columns()
-    query = sa.select(name, *columns, sa.func.count().over()).where(where).group_by(name)
-    rows = connection.execute(query.order_by(sa.desc("seconds"), name).limit(_MOST_TABLES)).all()
-    return [_work(row[0], row[1:-1]) for row in rows], int(rows[0][-1]) if rows else 0
-
-
-def _by_job_and_day(
-    connection: sa.Connection, where: sa.ColumnElement[bool]
-) -> tuple[list[Work], list[Day]]:
-    """The work of each job, those that took the most seconds first; and that of each day."""
-    e = ENTRIES.c
-    # Not a bound value: PostgreSQL does not see that two of them are the same expression.
-    day = e.at_millis - e.at_millis % sa.literal_column("86400000")
-    rows = connection.execute(
-        sa.select(e.job, day, *_columns()).where(where).group_by(e.job, day)
-    ).all()
-    days = _added((row[1], row[2:]) for row in rows)
-    return (
-        _ordered(_added((row[0], row[2:]) for row in rows)),
-        [
-            Day(
-                at_millis=int(one.name),
-                runs=one.runs,
-                failed=one.failed,
-                seconds=one.seconds,
-                bytes_rewritten=one.bytes_rewritten,
-            )
-            for one in sorted(days, key=lambda w: int(w.name))
-        ],
-    )
+def _days(works: Iterable[Work]) -> list[Day]:
+    return [
+        Day(
+            at_millis=int(one.name),
+            runs=one.runs,
+            failed=one.failed,
+            seconds=one.seconds,
+            bytes_rewritten=one.bytes_rewritten,
+        )
+        for one in sorted(works, key=lambda w: int(w.name))
+    ]
 
 
 def _added(parts: Iterable[tuple[Any, Sequence[Any]]]) -> list[Work]:

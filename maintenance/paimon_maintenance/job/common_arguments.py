@@ -38,3 +38,11 @@ PARALLELISM: Final = Argument(
     "(default: depends on the bytes to rewrite and the number of cores)",
     example="8",
 )
+THREADS: Final = Argument(
+    name="threads",
+    kind=Kind.INTEGER,
+    least=1,
+    help="threads of each task that merges, for one large bucket on several cores "
+    "(default: spark.task.cpus, in this process 1)",
+    example="4",
+)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestEntry
-from paimon_core.manifest.entry_columns import no_columns
+from paimon_core.manifest.entries.columns import no_columns
 from paimon_core.reachability.files import Role, data_files
 from paimon_core.reachability.needed import needed_files
 from paimon_core.reachability.references import Reference, RefKind, snapshot_reference

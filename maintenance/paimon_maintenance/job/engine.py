@@ -2,7 +2,7 @@
 
 A unit is bytes; what is done to it is a function from bytes to bytes that can be pickled.  The same
 jobs run in this process (`paimon_maintenance.engines.local`) and on Spark
-(`paimon_maintenance.engines.spark`), and cannot tell the difference.  A unit that fails yields its
+(`paimon_maintenance.engines.spark.engine`), and cannot tell the difference.  A unit that fails yields its
 error as its result; the other units go on.
 """
 
@@ -11,10 +11,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol, Self, runtime_checkable
 
 logger = logging.getLogger(__name__)
+
+_TASK_CPUS: ContextVar[int] = ContextVar("processors of the task", default=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +73,23 @@ class Engine(Protocol):
         """Release all resources.  Any thread can call it, at any time and more than once."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkApplication:
+    """An application of Spark: its id, and the address of its UI if it has one."""
+
+    id: str
+    ui: str | None = None
+
+
+@runtime_checkable
+class ApplicationEngine(Protocol):
+    """An engine that runs units in an application of Spark."""
+
+    @property
+    def application(self) -> SparkApplication | None:
+        """The newest application of the engine; None before it has started, or if it is unknown."""
+
+
 @runtime_checkable
 class ShuffleEngine(Engine, Protocol):
     """An engine that can also shuffle data between units."""
@@ -90,8 +110,19 @@ class ShuffleEngine(Engine, Protocol):
         """
 
 
-def run_unit(index: int, payload: bytes, run: Callable[[bytes], bytes]) -> UnitResult:
-    """Run one unit; the result has the payload that `run` returned or the error that it raised."""
+def task_cpus() -> int:
+    """The number of processors that the engine gave to the unit that runs here."""
+    return _TASK_CPUS.get()
+
+
+def run_unit(
+    index: int, payload: bytes, run: Callable[[bytes], bytes], *, cpus: int = 1
+) -> UnitResult:
+    """Run one unit on `cpus` processors.
+
+    The result has the payload that `run` returned or the error that it raised.
+    """
+    _TASK_CPUS.set(cpus)
     started = time.perf_counter()
     try:
         result = run(payload)

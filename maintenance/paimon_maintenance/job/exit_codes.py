@@ -24,6 +24,7 @@ from paimon_core.errors import (
     StalePlan,
     UnsupportedFeature,
 )
+from paimon_maintenance.job.approval import ApprovalNeeded
 
 
 class ExitCode(IntEnum):
@@ -36,6 +37,7 @@ class ExitCode(IntEnum):
     GUARD_TRIPPED = 6
     CORRUPT_TABLE = 7
     UNKNOWN_OUTCOME = 8
+    APPROVAL_NEEDED = 9
 
     @property
     def meaning(self) -> str:
@@ -53,6 +55,7 @@ _MEANINGS = {
     ExitCode.GUARD_TRIPPED: "the plan exceeds a guard",
     ExitCode.CORRUPT_TABLE: "the table is corrupt; run `caretaker verify`",
     ExitCode.UNKNOWN_OUTCOME: "the outcome of a commit is unknown: the reply was lost",
+    ExitCode.APPROVAL_NEEDED: "the policy wants an approval first; see `caretaker approvals`",
 }
 
 _BY_ERROR: tuple[tuple[type[Exception], ExitCode], ...] = (
@@ -69,6 +72,7 @@ _BY_ERROR: tuple[tuple[type[Exception], ExitCode], ...] = (
     (GuardTripped, ExitCode.GUARD_TRIPPED),
     (CorruptTable, ExitCode.CORRUPT_TABLE),
     (CommitStateUnknown, ExitCode.UNKNOWN_OUTCOME),
+    (ApprovalNeeded, ExitCode.APPROVAL_NEEDED),
 )
 
 

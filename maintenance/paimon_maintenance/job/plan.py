@@ -203,7 +203,7 @@ class Plan(Protocol):
 
     @property
     def goes_on(self) -> bool:
-        """Whether executing the plan creates more work, which needs another plan."""
+        """Whether more work is due after the plan, which needs another plan."""
 
     @property
     def effect(self) -> Effect:

@@ -7,11 +7,12 @@ prints its JSON (docs/cli.md) with `--json`, the Spark application writes it, an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
 from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_maintenance.job.changes import Changes, text_of
+from paimon_maintenance.job.engine import SparkApplication
 from paimon_maintenance.job.exit_codes import ExitCode, exit_code_of, is_refusal
 from paimon_maintenance.job.plan import SnapshotPin
 from paimon_maintenance.job.text import counted, human_bytes
@@ -129,6 +130,7 @@ class Report:
     """The report of one run on one table.
 
     `engine` did the work, because of `engine_why`; both are None if the run did not come so far.
+    `application` is that of a run on Spark, if known.
     `seconds` maps phases to durations.  `details` are job-specific JSON values.  `parts` are the step
     results of a composite job.  `plan_lines` is the plan as text, for dry runs and runs without work.
     `changes` are the changes of the run to the table, however it ended; None if they were not
@@ -143,6 +145,7 @@ class Report:
     branch: str | None = None
     engine: str | None = None
     engine_why: str | None = None
+    application: SparkApplication | None = None
     arguments: Mapping[str, object] = field(default_factory=dict)
     plan: Mapping[str, object] | None = None
     plan_lines: tuple[str, ...] = ()
@@ -191,6 +194,7 @@ class Report:
             "exit_code": int(self.exit_code),
             "engine": self.engine,
             "engine_why": self.engine_why,
+            "application": None if self.application is None else asdict(self.application),
             "arguments": dict(self.arguments),
             "planned_from": None if self.pin is None else self.pin.to_json(),
             "snapshots": list(self.snapshots),

@@ -42,7 +42,7 @@ class OnCommit(StrEnum):
 
 
 class Approval(StrEnum):
-    """What waits in Airflow until a person approves it."""
+    """What waits until a person approves it."""
 
     RESCALE = "rescale"
     ROLLBACK = "rollback"

@@ -34,7 +34,7 @@ from paimon_maintenance.storage.lease import Holder, Lease, hold_lease, is_held
 logger = logging.getLogger(__name__)
 
 MAX_ROUNDS: Final = 5
-"""How many plans that make more work due (`Plan.goes_on`) one run executes at most."""
+"""How many plans one run executes at most, if more work is due after each (`Plan.goes_on`)."""
 _MIN_WAIT_MILLIS: Final = 200
 _MAX_WAIT_MILLIS: Final = 10_000
 

@@ -36,7 +36,8 @@ class RunRequest:
     `max_attempts` bounds the plans made when concurrent commits win, `lease_wait_millis` how long
     the run waits for another job that removes history or files of the table.  `on_refused` is the
     policy's rule for what a refused table means for a run over many.  `run_id`: given by whoever
-    recorded the run's start in the history; None: a fresh one.
+    recorded the run's start in the history; None: a fresh one.  `approval`: why a person has to approve
+    the run; whoever starts it sees to that, so it is not part of the JSON.
     """
 
     job: Job
@@ -55,6 +56,7 @@ class RunRequest:
     lease_wait_millis: int = DEFAULT_LEASE_WAIT_MILLIS
     on_refused: OnRefused | None = None
     run_id: str | None = None
+    approval: str | None = None
 
     def open(self, ledger: Ledger | None = None) -> FileStoreTable:
         """The table under its newest schema, with the run's own options on top.

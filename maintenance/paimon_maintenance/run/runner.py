@@ -26,7 +26,7 @@ from paimon_maintenance.history.entry import (
 from paimon_maintenance.history.lost_runs import close_lost_runs
 from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.changes import Changes
-from paimon_maintenance.job.engine import Engine
+from paimon_maintenance.job.engine import ApplicationEngine, Engine, SparkApplication
 from paimon_maintenance.job.engine_choice import EngineChoice, EngineName
 from paimon_maintenance.job.job import (
     NoProgress,
@@ -270,6 +270,13 @@ class _Run:
         unsure = tuple(name for name in seen.unsure if name not in found)
         return replace(seen, snapshots=snapshots, unsure=unsure)
 
+    def application(self) -> SparkApplication | None:
+        """The application of Spark in which the run worked; None if it worked elsewhere."""
+        if self.choice is None:
+            return None
+        engine: object = self.engine_for(self.choice.engine)
+        return engine.application if isinstance(engine, ApplicationEngine) else None
+
     def report(self, outcome: Outcome) -> Report:
         """The report of the outcome."""
         status, plan, committed = outcome.status, outcome.first_plan, outcome.committed
@@ -288,6 +295,7 @@ class _Run:
             status=status,
             engine=None if self.choice is None else self.choice.engine,
             engine_why=None if self.choice is None else self.choice.why,
+            application=self.application(),
             arguments=shown_arguments(self.request.arguments),
             plan=plain(plan.to_json()) if plan and status is Status.DRY_RUN else None,
             plan_lines=tuple(plan.lines())

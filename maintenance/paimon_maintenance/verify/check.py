@@ -13,20 +13,22 @@ The checks interpret only metadata, so they also work on tables with unsupported
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.manifest.data_file import (
-    FileKind,
     FileSource,
     IndexManifestEntry,
     ManifestEntry,
     ManifestFileMeta,
 )
-from paimon_core.manifest.merge_entries import live_entries
+from paimon_core.manifest.entries.columns import KEYS, EntryColumns, columns_of
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_maintenance.job.job import NoProgress, Progress
 from paimon_maintenance.verify.collector import Collector
@@ -34,19 +36,20 @@ from paimon_maintenance.verify.findings import Finding, Problem, Severity
 from paimon_maintenance.verify.hints import check_consumers, check_hints
 from paimon_maintenance.verify.invariants import (
     check_live_files,
-    hidden_files,
     record_total,
     vectors_without_file,
 )
 from paimon_maintenance.verify.inventory import Inventory
-from paimon_maintenance.verify.keys import check_keys
-from paimon_maintenance.verify.metadata import Metadata
+from paimon_maintenance.verify.keys import check_keys, has_assigned_buckets
+from paimon_maintenance.verify.live import added_files, live_files
+from paimon_maintenance.verify.metadata import COLUMNS, Metadata
 from paimon_maintenance.verify.references import Reference, RefKind, each_branch, references_of
 from paimon_maintenance.verify.required_files import RequiredFiles
-from paimon_maintenance.verify.share import Share, shares_of
+from paimon_maintenance.verify.share import MOST_ENTRIES, Share, concerns
 from paimon_maintenance.verify.statistics import check_statistics, sample
 
 _REFERENCES_AT_ONCE = 64
+_EVERY_PARTITION = 1 << 31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +224,10 @@ class _Walk:
         if snapshot.index_manifest is not None:
             index = self.index(reference, snapshot.index_manifest)
         if delta is not None and not whole:
-            self.added(reference, metadata.entries(reference, delta) or ())
+            changes = metadata.changes(reference, delta)
+            if changes is not None:
+                # Older snapshots added the other files.
+                self.need(reference, added_files(changes))
         elif delta is not None and base is not None:
             self.live(reference, [*base, *delta], index or ())
         if reference.kind is RefKind.SNAPSHOT and not (first and self.lost_changelog(reference)):
@@ -236,23 +242,42 @@ class _Walk:
         metas: Sequence[ManifestFileMeta],
         index: Sequence[IndexManifestEntry],
     ) -> None:
-        """Check and collect all live files of a snapshot, some partitions at a time."""
+        """Check and collect all live files of a snapshot, a share of its partitions at a time."""
+        newest = reference.label in self.newest
+        with_keys = self.keys and newest and has_assigned_buckets(reference.table)
+        sampling = self.samples and newest
         entries = sum(m.num_added_files + m.num_deleted_files for m in metas)
-        crossing = reference.table.bucket_mode is BucketMode.CROSS_PARTITION
+        shares, manifests = [Share(range(_EVERY_PARTITION))], {}
         # Keys across partitions are compared with each other.
-        shares = (None,) if self.keys and crossing else shares_of(entries)
+        whole = with_keys and reference.table.bucket_mode is BucketMode.CROSS_PARTITION
+        if entries > MOST_ENTRIES and not whole:
+            counts = self.metadata.counts(reference, metas)
+            if counts is None:
+                return
+            shares, manifests = counts.shares(), counts.manifests
         with_vectors = {(e.partition, e.bucket) for e in index if e.index_file.dv_ranges}
-        beside_vectors: list[ManifestEntry] = []
+        beside_vectors: set[tuple[bytes, int, str]] = set()
         sampled: list[ManifestEntry] = []
         rows = 0
         for share in shares:
-            live = self.live_share(reference, metas, share)
+            mine = [
+                m
+                for m in metas
+                if concerns(share, reference.table.paths.manifest(m.file_name), manifests)
+            ]
+            live, objects = self.live_share(
+                reference, mine, share, with_objects=with_keys or sampling
+            )
             if live is None:
                 return
-            rows += sum(e.file.row_count for e in live)
-            beside_vectors += (e for e in live if (e.partition, e.bucket) in with_vectors)
-            if self.samples and reference.label in self.newest:
-                sampled = list(live) if self.deep else sample([*sampled, *live])
+            rows += int(live.numbers["row_count"].sum())
+            beside_vectors.update(_names_in(live, with_vectors))
+            if with_keys:
+                compared = check_keys(reference, objects)
+                self.collector.checked["keys"] += compared.keys
+                self.collector.extend(compared.findings)
+            if sampling:
+                sampled = objects if self.deep else sample([*sampled, *objects])
                 if self.deep or share is shares[-1]:
                     self.collector.checked["sampled files"] += len(sampled)
                     self.collector.extend(check_statistics(reference, sampled))
@@ -260,32 +285,38 @@ class _Walk:
         self.collector.extend(vectors_without_file(reference, index, beside_vectors))
 
     def live_share(
-        self, reference: Reference, metas: Sequence[ManifestFileMeta], share: Share | None
-    ) -> Sequence[ManifestEntry] | None:
-        """Check and collect the live files of a share; None if the manifests are unreadable."""
-        entries = self.metadata.entries(reference, metas, share)
+        self,
+        reference: Reference,
+        metas: Sequence[ManifestFileMeta],
+        share: Share,
+        *,
+        with_objects: bool,
+    ) -> tuple[EntryColumns | None, list[ManifestEntry]]:
+        """Check and collect the live files of a share, in columns and, if wanted, as objects.
+
+        None, with findings, if the manifests are unreadable.
+        """
+        wanted = (*COLUMNS, *(KEYS if reference.table.has_primary_key else ()))
+        entries: EntryColumns | None
+        objects: list[ManifestEntry] = []
+        if with_objects:
+            read = self.metadata.objects(reference, metas, share)
+            objects = read or []
+            partitions = self.metadata.partitions
+            entries = None if read is None else columns_of(read, partitions, wanted)
+        else:
+            entries = self.metadata.columns(reference, metas, wanted, share)
         if entries is None:
-            return None
+            return None, []
         try:
-            live = live_entries(entries)
+            live = live_files(entries)
         except CorruptTable as e:
             self.collector.error(reference, Problem.CONTRADICTING_ENTRIES, e.message, file=e.file)
-            return None
+            return None, []
+        del entries
         self.collector.extend(check_live_files(reference, live))
-        self.collector.extend(hidden_files(reference, entries, live))
-        if self.keys and reference.label in self.newest:
-            compared = check_keys(reference, live)
-            self.collector.checked["keys"] += compared.keys
-            self.collector.extend(compared.findings)
-        self.need(reference, live)
-        return live
-
-    def added(self, reference: Reference, entries: Sequence[ManifestEntry]) -> None:
-        """Collect the files that a snapshot added; older snapshots added the others."""
-        gone = {e.identity for e in entries if e.kind is FileKind.DELETE}
-        self.need(
-            reference, (e for e in entries if e.kind is FileKind.ADD and e.identity not in gone)
-        )
+        self.need(reference, live.files)
+        return live.files, [objects[i] for i in live.positions] if with_objects else []
 
     def changelog(self, reference: Reference) -> None:
         """Check a long-lived changelog (java-rules H4)."""
@@ -300,8 +331,9 @@ class _Walk:
         entries = self.entries_of_list(
             reference, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size
         )
-        appended = [e for e in entries if e.file.file_source is not FileSource.COMPACT]
-        self.need(reference, appended)
+        if entries is not None:
+            appended = entries.numbers["file_source"] != FileSource.COMPACT
+            self.need(reference, entries.take(np.flatnonzero(appended)))
 
     def lost_changelog(self, reference: Reference) -> bool:
         """Whether the first snapshot of a branch lacks its changelog manifest list; adds a finding.
@@ -332,18 +364,19 @@ class _Walk:
                 snapshot.changelog_manifest_list,
                 snapshot.changelog_manifest_list_size,
             )
-            self.need(reference, entries, missing=Problem.MISSING_CHANGELOG_FILE)
+            if entries is not None:
+                self.need(reference, entries, missing=Problem.MISSING_CHANGELOG_FILE)
 
     def entries_of_list(
         self, reference: Reference, name: str, size: int | None
-    ) -> list[ManifestEntry]:
-        """The ADD entries of all manifests of a list; empty, with findings, if one is broken."""
+    ) -> EntryColumns | None:
+        """The ADD entries of all manifests of a list; None, with findings, if one is broken."""
         metas = self.metadata.manifests_of(reference, name, size) or []
         for meta in metas:
             path = reference.table.paths.manifest(meta.file_name)
             self.metadata.present(reference, path, meta.file_size)
-        entries = self.metadata.entries(reference, metas) or []
-        return [e for e in entries if e.kind is FileKind.ADD]
+        entries = self.metadata.changes(reference, metas)
+        return None if entries is None else entries.take(np.flatnonzero(entries.added))
 
     def index(self, reference: Reference, name: str) -> Sequence[IndexManifestEntry] | None:
         """Check the index manifest, collect its index files, and return its entries."""
@@ -355,15 +388,22 @@ class _Walk:
     def need(
         self,
         reference: Reference,
-        entries: Iterable[ManifestEntry],
+        files: EntryColumns,
         *,
         missing: Problem = Problem.MISSING_DATA_FILE,
     ) -> None:
         """Collect files and the schemas that they need."""
-        schemas = {
-            entry.file.schema_id
-            for entry in entries
-            if self.files.note(reference, entry, missing=missing)
-        }
-        for schema_id in sorted(schemas):
+        for schema_id in self.files.note(reference, files, missing=missing):
             self.metadata.schema(reference, schema_id)
+
+
+def _names_in(
+    files: EntryColumns, buckets: AbstractSet[tuple[bytes, int]]
+) -> Iterator[tuple[bytes, int, str]]:
+    """Yield partition, bucket and name of the files of these buckets."""
+    codes = [files.partitions.find(partition) for partition, _ in buckets]
+    there = np.isin(files.partition, [c for c in codes if c is not None])
+    for position in np.flatnonzero(there).tolist():
+        file = files.located(position)
+        if (file.partition, file.bucket) in buckets:
+            yield file.partition, file.bucket, file.file_name

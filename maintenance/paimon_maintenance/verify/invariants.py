@@ -2,102 +2,97 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+import numpy as np
 
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.lsm.key_order import stored_key_order
-from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
+from paimon_core.manifest.data_file import IndexManifestEntry
+from paimon_core.manifest.entries.columns import EntryColumns
 from paimon_maintenance.job.text import counted
 from paimon_maintenance.verify.findings import Finding, Problem, Repair, Severity
+from paimon_maintenance.verify.key_ranges import overlapping
+from paimon_maintenance.verify.live import Live
 from paimon_maintenance.verify.references import Reference
 
+_INT_BITS: Final = 32
+_LOW_INT: Final = (1 << _INT_BITS) - 1
 
-def check_live_files(reference: Reference, entries: Sequence[ManifestEntry]) -> Iterator[Finding]:
-    """Findings about levels and bucket numbers of live files of one snapshot, of whole partitions."""
+
+def check_live_files(reference: Reference, live: Live) -> Iterator[Finding]:
+    """Findings about levels, bucket numbers and hidden files of one snapshot, of whole partitions."""
     if reference.table.has_primary_key:
-        yield from key_overlaps(reference, entries)
-    yield from mixed_buckets(reference, entries)
+        yield from key_overlaps(reference, live.files)
+    yield from mixed_buckets(reference, live.files)
+    yield from hidden_files(reference, live)
 
 
-def key_overlaps(reference: Reference, entries: Sequence[ManifestEntry]) -> Iterator[Finding]:
+def key_overlaps(reference: Reference, files: EntryColumns) -> Iterator[Finding]:
     """Findings about overlapping key ranges in one bucket and level >= 1; touching ranges overlap."""
     table = reference.table
-    order = stored_key_order(table.schema.key_type)
-    runs: dict[tuple[bytes, int, int], list[ManifestEntry]] = defaultdict(list)
-    for entry in entries:
-        if entry.file.level > 0:
-            runs[entry.partition, entry.bucket, entry.file.level].append(entry)
-    for (partition, bucket, level), files in runs.items():
-        ranges = sorted(
-            ((order(e.file.min_key), order(e.file.max_key), e.file.file_name) for e in files),
-            key=lambda r: r[0],
+    for left, right in overlapping(files, table.schema.key_type):
+        level, name = int(files.level[left]), files.name(right)
+        yield Finding(
+            problem=Problem.KEY_OVERLAP,
+            severity=Severity.ERROR,
+            message=f"files {files.name(left)} and {name} of level {level} have overlapping keys, "
+            f"but readers treat the level as one sorted run",
+            reference=reference.label,
+            branch=table.branch,
+            snapshot=reference.snapshot.id,
+            partition=partition_text(table, _partition(files, right)),
+            bucket=int(files.bucket[right]),
+            file=name,
+            repair=Repair.MOVE_DOWN,
         )
-        for (_, last, left), (first, _, right) in pairwise(ranges):
-            if last >= first:
-                yield Finding(
-                    problem=Problem.KEY_OVERLAP,
-                    severity=Severity.ERROR,
-                    message=f"files {left} and {right} of level {level} have overlapping keys, "
-                    f"but readers treat the level as one sorted run",
-                    reference=reference.label,
-                    branch=table.branch,
-                    snapshot=reference.snapshot.id,
-                    partition=partition_text(table, partition),
-                    bucket=bucket,
-                    file=right,
-                    repair=Repair.MOVE_DOWN,
-                )
 
 
-def hidden_files(
-    reference: Reference, entries: Iterable[ManifestEntry], live: Iterable[ManifestEntry]
-) -> Iterator[Finding]:
+def hidden_files(reference: Reference, live: Live) -> Iterator[Finding]:
     """Findings about live files that Java treats as deleted, because it ignores the order of entries."""
-    table = reference.table
-    deleted = {e.identity for e in entries if e.kind is FileKind.DELETE}
-    for entry in live:
-        if entry.identity in deleted:
-            yield Finding(
-                problem=Problem.HIDDEN_FILE,
-                severity=Severity.ERROR,
-                message=f"file {entry.file.file_name} was deleted and added again, and both entries "
-                f"are in the manifests of {reference.label}: Java readers do not see it",
-                reference=reference.label,
-                branch=table.branch,
-                snapshot=reference.snapshot.id,
-                partition=partition_text(table, entry.partition),
-                bucket=entry.bucket,
-                file=entry.file.file_name,
-                repair=Repair.COMPACT_MANIFEST,
-            )
+    table, files = reference.table, live.files
+    for position in live.hidden:
+        name = files.name(position)
+        yield Finding(
+            problem=Problem.HIDDEN_FILE,
+            severity=Severity.ERROR,
+            message=f"file {name} was deleted and added again, and both entries are in the "
+            f"manifests of {reference.label}: Java readers do not see it",
+            reference=reference.label,
+            branch=table.branch,
+            snapshot=reference.snapshot.id,
+            partition=partition_text(table, _partition(files, position)),
+            bucket=int(files.bucket[position]),
+            file=name,
+            repair=Repair.COMPACT_MANIFEST,
+        )
 
 
-def mixed_buckets(reference: Reference, entries: Sequence[ManifestEntry]) -> Iterator[Finding]:
+def mixed_buckets(reference: Reference, files: EntryColumns) -> Iterator[Finding]:
     """Findings about partitions with files for different numbers of buckets."""
     table = reference.table
-    totals: dict[bytes, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-    for entry in entries:
-        if entry.total_buckets > 0:
-            totals[entry.partition][entry.total_buckets] += 1
-    for partition, counts in totals.items():
-        if len(counts) > 1:
-            found = ", ".join(
-                f"{counted(n, 'buckets')} ({counted(files, 'files')})"
-                for n, files in sorted(counts.items())
-            )
-            yield Finding(
-                problem=Problem.MIXED_BUCKETS,
-                severity=Severity.ERROR,
-                message=f"a partition has files for {found}: a key may be in two buckets, because "
-                f"a writer continued with the old number after a rescale",
-                reference=reference.label,
-                branch=table.branch,
-                snapshot=reference.snapshot.id,
-                partition=partition_text(table, partition),
-                repair=Repair.RESCALE,
-            )
+    layouts = files.partition.astype(np.int64) << _INT_BITS | files.total_buckets
+    layouts, counts = np.unique(layouts[files.total_buckets > 0], return_counts=True)
+    codes = layouts >> _INT_BITS
+    for code in np.unique(codes[1:][codes[1:] == codes[:-1]]).tolist():
+        mine = codes == code
+        totals = (layouts[mine] & _LOW_INT).tolist()
+        found = ", ".join(
+            f"{counted(n, 'buckets')} ({counted(count, 'files')})"
+            for n, count in zip(totals, counts[mine].tolist(), strict=True)
+        )
+        yield Finding(
+            problem=Problem.MIXED_BUCKETS,
+            severity=Severity.ERROR,
+            message=f"a partition has files for {found}: a key may be in two buckets, because "
+            f"a writer continued with the old number after a rescale",
+            reference=reference.label,
+            branch=table.branch,
+            snapshot=reference.snapshot.id,
+            partition=partition_text(table, files.partitions.rows[code]),
+            repair=Repair.RESCALE,
+        )
 
 
 def record_total(reference: Reference, rows: int) -> Iterator[Finding]:
@@ -116,10 +111,14 @@ def record_total(reference: Reference, rows: int) -> Iterator[Finding]:
 
 
 def vectors_without_file(
-    reference: Reference, index: Iterable[IndexManifestEntry], live: Iterable[ManifestEntry]
+    reference: Reference,
+    index: Iterable[IndexManifestEntry],
+    files: AbstractSet[tuple[bytes, int, str]],
 ) -> Iterator[Finding]:
-    """Findings about deletion vectors of data files that are not live in their bucket."""
-    files = {(e.partition, e.bucket, e.file.file_name) for e in live}
+    """Findings about deletion vectors of data files that are not live in their bucket.
+
+    `files` are partition, bucket and name of the live files.
+    """
     for entry in index:
         for vector in entry.index_file.dv_ranges or ():
             if (entry.partition, entry.bucket, vector.data_file) not in files:
@@ -136,6 +135,10 @@ def vectors_without_file(
                     file=entry.index_file.file_name,
                     repair=Repair.DROP_VECTORS,
                 )
+
+
+def _partition(files: EntryColumns, position: int) -> bytes:
+    return files.partitions.rows[int(files.partition[position])]
 
 
 def partition_text(table: FileStoreTable, partition: bytes) -> str:

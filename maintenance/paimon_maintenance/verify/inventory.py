@@ -5,7 +5,7 @@ One listing covers a whole bucket, while a check per file costs one request per 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from paimon_core.io.file_io import FileIO, map_parallel, parent
@@ -18,15 +18,19 @@ class Inventory:
     io: FileIO
     _folders: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    def prefetch(self, paths: Iterable[str]) -> None:
-        """List the folders of these files in parallel, except those already listed."""
-        missing = sorted({parent(p) for p in paths} - self._folders.keys())
+    def prefetch(self, folders: Iterable[str]) -> None:
+        """List these folders in parallel, except those already listed."""
+        missing = sorted(set(folders) - self._folders.keys())
         self._folders.update(zip(missing, map_parallel(self.io, self._list, missing), strict=True))
 
-    def forget(self, paths: Iterable[str]) -> None:
-        """Drop the listings of the folders of these files."""
-        for folder in {parent(p) for p in paths}:
+    def forget(self, folders: Iterable[str]) -> None:
+        """Drop the listings of these folders."""
+        for folder in folders:
             self._folders.pop(folder, None)
+
+    def sizes(self, folder: str) -> Mapping[str, int]:
+        """The size of each file in the listing of the folder, by name."""
+        return self._folder(folder)
 
     def listed(self, path: str) -> bool:
         """Whether the listing of the folder contains the file."""

@@ -60,17 +60,20 @@ class KeyCheck:
     keys: int = 0
 
 
+def has_assigned_buckets(table: FileStoreTable) -> bool:
+    """Whether writers assign keys to buckets, so that a mistake puts a key into two of them."""
+    return table.bucket_mode in (BucketMode.CROSS_PARTITION, BucketMode.DYNAMIC)
+
+
 def check_keys(reference: Reference, entries: Sequence[ManifestEntry]) -> KeyCheck:
     """Findings about keys of a snapshot in two buckets; `entries` are its live files.
 
-    Skips tables with hash buckets and partitions with a single bucket.  Also skips unsupported tables
-    and partitions with missing or unreadable files, which other checks report.  Raises errors of the
-    store.
+    Only for tables with `has_assigned_buckets`.  Skips partitions with a single bucket.  Also skips
+    unsupported tables and partitions with missing or unreadable files, which other checks report.
+    Raises errors of the store.
     """
     table = reference.table
     crossing = table.bucket_mode is BucketMode.CROSS_PARTITION
-    if not crossing and table.bucket_mode is not BucketMode.DYNAMIC:
-        return KeyCheck()
     try:
         check_readable(table)
         vectors = vector_files(table, reference.snapshot)

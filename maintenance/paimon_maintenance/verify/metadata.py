@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Final, TypeVar
+
+import numpy as np
 
 from paimon_core.errors import CorruptTable
 from paimon_core.io.file_io import FileIO, map_parallel
 from paimon_core.manifest.avro_codec import SeenRecords
 from paimon_core.manifest.data_file import IndexManifestEntry, ManifestEntry, ManifestFileMeta
-from paimon_core.manifest.entry_columns import Partitions
+from paimon_core.manifest.entries.columns import (
+    ColumnsBuilder,
+    EntryColumns,
+    Partitions,
+    columns_of,
+)
 from paimon_core.manifest.index_manifest import read_index_manifest
-from paimon_core.manifest.manifest_file import read_manifest
 from paimon_core.manifest.manifest_list import read_manifest_list
-from paimon_core.scan.columns import read_chosen
+from paimon_core.scan.columns import read_chosen, read_columns
+from paimon_core.scan.manifests import read_together
 from paimon_maintenance.verify.collector import Collector
 from paimon_maintenance.verify.findings import Problem
 from paimon_maintenance.verify.inventory import Inventory
 from paimon_maintenance.verify.references import Reference, RefKind
-from paimon_maintenance.verify.share import Share
+from paimon_maintenance.verify.share import PartitionCounts, Share
 
 T = TypeVar("T")
+COLUMNS: Final = ("file_size", "row_count", "schema_id", "file_source")
+"""The numbers of each file that are checked."""
+_MOST_AHEAD: Final = 100_000
+"""Number of entries that are fetched ahead."""
 
 
 @dataclass(slots=True)
@@ -37,7 +48,8 @@ class Metadata:
     inventory: Inventory
     _lists: dict[str, list[ManifestFileMeta]] = field(default_factory=dict)
     _seen: SeenRecords[ManifestFileMeta] = field(default_factory=SeenRecords)
-    _manifests: dict[str, Sequence[ManifestEntry]] = field(default_factory=dict)
+    partitions: Partitions = field(default_factory=Partitions)
+    _manifests: dict[str, EntryColumns] = field(default_factory=dict)
     _schemas: set[str] = field(default_factory=set)
     _missing_schemas: dict[str, set[str]] = field(default_factory=dict)
 
@@ -45,8 +57,6 @@ class Metadata:
         """Fetch the manifest lists of these references, and the manifests of their changes."""
         self._lists.clear()
         self._manifests.clear()
-        if self.io.parallelism <= 1:
-            return
         paths = [
             r.table.paths.manifest(name)
             for r in references
@@ -57,28 +67,33 @@ class Metadata:
             )
             if name is not None
         ]
-        self._lists.update(
-            self._fetched(paths, lambda p: read_manifest_list(self.io, p, self._seen))
-        )
-        changed = [
-            r.table.paths.manifest(meta.file_name)
-            for r in references
-            if r.kind is RefKind.SNAPSHOT
-            for meta in self._lists.get(r.table.paths.manifest(r.snapshot.delta_manifest_list), ())
-        ]
-        self._manifests.update(self._fetched(changed, lambda p: read_manifest(self.io, p)))
-
-    def _fetched(self, paths: Iterable[str], read: Callable[[str], T]) -> dict[str, T]:
-        """The readable files; a later read reports the other files."""
-
-        def attempt(path: str) -> tuple[str, T] | None:
-            try:
-                return path, read(path)
-            except (CorruptTable, FileNotFoundError):
-                return None
-
         wanted = [p for p in dict.fromkeys(paths) if self.inventory.listed(p)]
-        return dict(found for found in map_parallel(self.io, attempt, wanted) if found is not None)
+        found = map_parallel(self.io, self._list_or_none, wanted)
+        self._lists.update(
+            (p, metas) for p, metas in zip(wanted, found, strict=True) if metas is not None
+        )
+        changed: dict[str, None] = {}
+        left = _MOST_AHEAD
+        for r in references:
+            if r.kind is RefKind.SNAPSHOT:
+                name = r.table.paths.manifest(r.snapshot.delta_manifest_list)
+                for meta in self._lists.get(name, ()):
+                    left -= meta.num_added_files + meta.num_deleted_files
+                    if left >= 0:
+                        changed[r.table.paths.manifest(meta.file_name)] = None
+        readable = [p for p in changed if self.inventory.listed(p)]
+        entries = read_columns(self.io, readable, self.partitions, COLUMNS)
+        self._manifests.update(
+            (p, columns)
+            for p, columns in zip(readable, entries, strict=True)
+            if isinstance(columns, EntryColumns)
+        )
+
+    def _list_or_none(self, path: str) -> list[ManifestFileMeta] | None:
+        try:
+            return read_manifest_list(self.io, path, self._seen)
+        except (CorruptTable, FileNotFoundError):
+            return None  # a later read reports it
 
     def present(
         self,
@@ -136,42 +151,88 @@ class Metadata:
                 self._lists[path] = known
         return known
 
-    def entries(
-        self,
-        reference: Reference,
-        metas: Iterable[ManifestFileMeta],
-        share: Share | None = None,
-    ) -> list[ManifestEntry] | None:
-        """The entries of these manifests in order; None, with findings, if one is missing or unreadable.
+    def changes(
+        self, reference: Reference, metas: Sequence[ManifestFileMeta]
+    ) -> EntryColumns | None:
+        """The entries of these manifests in order; None, with findings, if one cannot be read."""
+        ahead = [self._manifests.get(reference.table.paths.manifest(m.file_name)) for m in metas]
+        if len(ahead) == 1 and ahead[0] is not None:
+            return ahead[0]
+        return self.columns(reference, metas, COLUMNS)
 
-        With `share`, only those of its partitions.
-        """
-        result: list[ManifestEntry] = []
+    def counts(
+        self, reference: Reference, metas: Sequence[ManifestFileMeta]
+    ) -> PartitionCounts | None:
+        """The entries by partition; None, with findings, if a manifest cannot be read."""
+        counts = PartitionCounts()
         complete = True
-        for meta in metas:
-            entries = self._entries_of(reference, meta, share)
-            if entries is None:
+        for path, found in self._each(reference, metas, ()):
+            if found is None:
                 complete = False
             else:
-                result += entries
-        return result if complete else None
+                counts.add(path, found)
+        return counts if complete else None
 
-    def _entries_of(
-        self, reference: Reference, meta: ManifestFileMeta, share: Share | None
-    ) -> Sequence[ManifestEntry] | None:
-        path = reference.table.paths.manifest(meta.file_name)
-        if self.inventory.size(path) is None:
-            return None  # the caller looked for all manifests of the lists
-        if share is not None:  # which is taken where the entries are too many to be kept
-            return self._read(
-                reference, path, lambda: read_chosen(self.io, path, Partitions(), share.chooses)
-            )
-        known = self._manifests.get(path)
-        if known is None:
-            known = self._read(reference, path, lambda: read_manifest(self.io, path))
-            if known is not None:
-                self._manifests[path] = known
-        return known
+    def columns(
+        self,
+        reference: Reference,
+        metas: Sequence[ManifestFileMeta],
+        wanted: Sequence[str],
+        share: Share | None = None,
+    ) -> EntryColumns | None:
+        """The entries, of a share of the partitions; None, with findings, if one cannot be read."""
+        builder = ColumnsBuilder(self.partitions)
+        builder.add(columns_of((), self.partitions, wanted))
+        complete = True
+        for _, found in self._each(reference, metas, wanted):
+            if found is None:
+                complete = False
+            elif share is None:
+                builder.add(found)
+            else:
+                builder.add(found.take(np.flatnonzero(share.chooses(found))))
+        return builder.columns() if complete else None
+
+    def _each(
+        self, reference: Reference, metas: Sequence[ManifestFileMeta], wanted: Sequence[str]
+    ) -> Iterator[tuple[str, EntryColumns | None]]:
+        """Yield the path and the entries of each manifest; None, with a finding, if unreadable."""
+        for together in read_together(metas):
+            paths = [reference.table.paths.manifest(m.file_name) for m in together]
+            # The caller looked for all manifests of the lists.
+            there = [p for p in paths if self.inventory.size(p) is not None]
+            yield from ((p, None) for p in paths if p not in there)
+            for path, found in zip(
+                there, read_columns(self.io, there, self.partitions, wanted), strict=True
+            ):
+                if isinstance(found, EntryColumns):
+                    yield path, found
+                else:
+                    self._unreadable(reference, path, found)
+                    yield path, None
+
+    def objects(
+        self, reference: Reference, metas: Sequence[ManifestFileMeta], share: Share
+    ) -> list[ManifestEntry] | None:
+        """The entries of a share as objects; None, with findings, if one cannot be read."""
+
+        def read(path: str) -> list[ManifestEntry] | CorruptTable | FileNotFoundError:
+            try:
+                return read_chosen(self.io, path, self.partitions, share.chooses)
+            except (CorruptTable, FileNotFoundError) as e:
+                return e
+
+        paths = [reference.table.paths.manifest(m.file_name) for m in metas]
+        there = [p for p in paths if self.inventory.size(p) is not None]
+        complete = len(there) == len(paths)
+        entries: list[ManifestEntry] = []
+        for path, found in zip(there, map_parallel(self.io, read, there), strict=True):
+            if isinstance(found, list):
+                entries += found
+            else:
+                complete = False
+                self._unreadable(reference, path, found)
+        return entries if complete else None
 
     def index_entries(self, reference: Reference, name: str) -> list[IndexManifestEntry] | None:
         """The entries of an index manifest; None, with a finding, if it is missing or unreadable."""
@@ -184,6 +245,9 @@ class Metadata:
         try:
             return read()
         except (CorruptTable, FileNotFoundError) as e:
-            message = e.message if isinstance(e, CorruptTable) else f"{path} is missing"
-            self.collector.error(reference, Problem.UNREADABLE, message, file=path)
+            self._unreadable(reference, path, e)
             return None
+
+    def _unreadable(self, reference: Reference, path: str, error: Exception) -> None:
+        message = error.message if isinstance(error, CorruptTable) else f"{path} is missing"
+        self.collector.error(reference, Problem.UNREADABLE, message, file=path)

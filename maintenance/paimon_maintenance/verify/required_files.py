@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+import numpy as np
+import pyarrow.compute as pc
+
 from paimon_core.errors import CorruptTable
-from paimon_core.io.file_io import FileIO, map_parallel
-from paimon_core.manifest.data_file import IndexManifestEntry, ManifestEntry
+from paimon_core.format.blob.pack_references import REFERENCES_SUFFIX
+from paimon_core.io.file_io import FileIO, map_parallel, parent
+from paimon_core.manifest.data_file import IndexManifestEntry
+from paimon_core.manifest.entries.columns import Column, EntryColumns, as_flags, distinct
 from paimon_core.paths import FileSlice, compacted_changelog
 from paimon_maintenance.job.job import Progress
+from paimon_maintenance.verify.blob_packs import wrong_packs
 from paimon_maintenance.verify.collector import Collector
 from paimon_maintenance.verify.deep import broken_files
 from paimon_maintenance.verify.findings import Problem
@@ -18,11 +24,12 @@ from paimon_maintenance.verify.footers import count_rows
 from paimon_maintenance.verify.index_files import wrong_index
 from paimon_maintenance.verify.inventory import Inventory
 from paimon_maintenance.verify.references import Reference
-from paimon_maintenance.verify.required_columns import RequiredColumns
+from paimon_maintenance.verify.required_columns import FilesOfFolders, RequiredColumns
 from paimon_maintenance.verify.required_file import RequiredFile
 
 _FILES_AT_ONCE = 10_000
 """Number of files that are objects at a time, and to count before comparing row counts."""
+_ABSENT = -1
 _SLICE = "$"
 """In the names of slices of joined changelog files only."""
 
@@ -43,13 +50,30 @@ class RequiredFiles:
     def note(
         self,
         reference: Reference,
-        entry: ManifestEntry,
+        files: EntryColumns,
         *,
         missing: Problem = Problem.MISSING_DATA_FILE,
+    ) -> list[int]:
+        """Add files and their extra files, and return the ids of their schemas.
+
+        A path outside the table is a finding.
+        """
+        special = as_flags(pc.match_substring(files.names, _SLICE))
+        special[list(files.rare)] = True
+        plain = files if not special.any() else files.take(np.flatnonzero(~special))
+        self._files.add_columns(reference, plain, missing)
+        schemas = set(distinct(plain.numbers["schema_id"]).tolist())
+        for position in np.flatnonzero(special).tolist():
+            if self._note_one(reference, files, position, missing):
+                schemas.add(int(files.numbers["schema_id"][position]))
+        return sorted(schemas)
+
+    def _note_one(
+        self, reference: Reference, files: EntryColumns, position: int, missing: Problem
     ) -> bool:
-        """Add a file and its extra files; False if its path is outside the table."""
-        paths, file = reference.table.paths, entry.file
-        place = (entry.partition, entry.bucket)
+        """Add a slice, or a file with extra files or a path of its own; False if that is outside."""
+        paths, file = reference.table.paths, files.located(position)
+        place = (file.partition, file.bucket)
         try:
             path = paths.data_file(*place, file)
         except CorruptTable as e:
@@ -61,8 +85,8 @@ class RequiredFiles:
             reference,
             missing,
             *place,
-            size=file.file_size,
-            rows=file.row_count,
+            size=int(files.numbers["file_size"][position]),
+            rows=int(files.numbers["row_count"][position]),
             part=part,
         )
         if part is None:
@@ -97,13 +121,40 @@ class RequiredFiles:
 
     def look(self, *, count: bool) -> None:
         """Check that all files exist; with `count`, also compare row counts and index content."""
-        for needs in self._together():
-            self.inventory.prefetch(need.stored for need in needs)
+        for files in self._files.by_folder(_FILES_AT_ONCE):
+            self.inventory.prefetch(files.folders)
+            odd = self._not_as_expected(files)
+            if count:
+                here = list(files.files(np.arange(len(files))))
+                present = [n for n, is_odd in zip(here, odd, strict=True) if not is_odd]
+                odd_files = [n for n, is_odd in zip(here, odd, strict=True) if is_odd]
+                present += [n for n in odd_files if self._is_there(n)]
+                self._compare_rows([n for n in present if n.rows is not None])
+                self._check_packs(n for n in present if n.path.endswith(REFERENCES_SUFFIX))
+            else:
+                for need in files.files(np.flatnonzero(odd)):
+                    self._is_there(need)
+            self.inventory.forget(files.folders)
+        for needs in self._special_together():
+            self.inventory.prefetch(parent(need.stored) for need in needs)
             present = [need for need in needs if self._is_there(need)]
             if count:
                 self._compare_rows([need for need in present if need.rows is not None])
                 self._check_indexes([need for need in present if need.index is not None])
-            self.inventory.forget(need.stored for need in needs)
+            self.inventory.forget(parent(need.stored) for need in needs)
+
+    def _not_as_expected(self, files: FilesOfFolders) -> Column:
+        """Whether each file is not listed, or with another size; counts the others as checked."""
+        found = np.empty(len(files), np.int64)
+        names = files.names.to_pylist()
+        for folder, here in files.folders.items():
+            sizes = self.inventory.sizes(folder)
+            found[here] = [sizes.get(name.decode(), _ABSENT) for name in names[here]]
+        wanted = files.sizes
+        odd: Column = (found == _ABSENT) | ((wanted >= 0) & (wanted != found))
+        self.collector.checked["files"] += int(np.count_nonzero(~odd))
+        self.collector.checked["bytes"] += int(found[~odd].sum())
+        return odd
 
     def decode(self, parallelism: int, progress: Progress) -> None:
         """Decode all existing files completely; call it after `look`."""
@@ -121,7 +172,11 @@ class RequiredFiles:
 
     def _together(self) -> Iterator[list[RequiredFile]]:
         """Yield the files, some thousand together, those of a folder one after the other."""
-        yield from self._files.by_folder(_FILES_AT_ONCE)
+        for files in self._files.by_folder(_FILES_AT_ONCE):
+            yield list(files.files(np.arange(len(files))))
+        yield from self._special_together()
+
+    def _special_together(self) -> Iterator[list[RequiredFile]]:
         special = list(self._special.values())
         for start in range(0, len(special), _FILES_AT_ONCE):
             yield special[start : start + _FILES_AT_ONCE]
@@ -198,6 +253,12 @@ class RequiredFiles:
             self.collector.checked["index_files"] += 1
             if found is not None:
                 self._error(need, *found)
+
+    def _check_packs(self, needs: Iterable[RequiredFile]) -> None:
+        for need in needs:
+            boundary = need.reference.table.paths.boundary
+            for message in wrong_packs(self.io, need.path, boundary, self.inventory):
+                self._error(need, Problem.MISSING_EXTRA_FILE, message)
 
     def _error(self, need: RequiredFile, problem: Problem, message: str) -> None:
         self.collector.error(

@@ -7,8 +7,10 @@ indexes are built here, with the schema that Arrow writes for these columns.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, cast
 
@@ -58,6 +60,7 @@ from paimon_core.format.parquet.thrift_compact import (
     field_value,
 )
 from paimon_core.format.parquet.writer import FIRST_RATIO, ROW_GROUP_BYTES, ParquetFileWriter
+from paimon_core.io.threads import Threads
 from paimon_core.types.data_types import AtomicType, DataType, RowType
 
 VERSION: Final = "1.0.0"
@@ -113,8 +116,13 @@ class ParquetAssembler:
         compression: str,
         zstd_level: int,
         row_group_bytes: int = ROW_GROUP_BYTES,
+        threads: Threads | None = None,
     ) -> None:
-        """`compression` is one of `COPIED_CODECS`."""
+        """`compression` is one of `COPIED_CODECS`.
+
+        With `threads`, each of them encodes a row group while rows are added, and takes up to
+        `row_group_bytes` more memory.
+        """
         self._sink = sink
         self._encode = partial(encoded, compression=compression, zstd_level=zstd_level)
         self._row_type = row_type
@@ -128,6 +136,8 @@ class ParquetAssembler:
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0
         self._encoded_bytes = 0
+        self._threads = threads
+        self._encoding: deque[_Encoding] = deque()
         sink.write(MAGIC)
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -143,6 +153,7 @@ class ParquetAssembler:
         pages contradict their footer or index.
         """
         self._flush()
+        self._append_encoded()
         self._append(rows, leaves)
 
     def held(self, most_bytes: int) -> list[pa.RecordBatch]:
@@ -159,10 +170,12 @@ class ParquetAssembler:
     def bytes_written(self) -> int:
         written = int(self._sink.tell())
         ratio = written / self._encoded_bytes if self._encoded_bytes else FIRST_RATIO
-        return int(written + self._waiting_bytes * min(ratio, 1.0))
+        waiting = self._waiting_bytes + sum(e.bytes for e in self._encoding)
+        return int(written + waiting * min(ratio, 1.0))
 
     def close(self) -> int:
         self._flush()
+        self._append_encoded()
         self._write_indexes()
         changed: dict[int, Value] = {
             _ROWS: self._rows,
@@ -179,16 +192,34 @@ class ParquetAssembler:
 
     def abort(self) -> None:
         self._waiting.clear()
+        for encoding in self._encoding:
+            encoding.leaves.cancel()
+        self._encoding.clear()
         self._sink.close()
 
     def _flush(self) -> None:
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
-        self._encoded_bytes += self._waiting_bytes
-        self._waiting_bytes = 0
-        leaves = self._encode(waiting, self._row_type)
-        self._append(sum(b.num_rows for b in waiting), [[leaf] for leaf in leaves])
+        size, self._waiting_bytes = self._waiting_bytes, 0
+        rows = sum(b.num_rows for b in waiting)
+        if self._threads is None:
+            self._append_new(rows, size, self._encode(waiting, self._row_type))
+            return
+        leaves = self._threads.pool.submit(self._encode, waiting, self._row_type)
+        self._encoding.append(_Encoding(rows, size, leaves))
+        # The size of the first row group tells when the file is large enough.
+        self._append_encoded(self._threads.count - 1 if self._encoded_bytes else 1)
+
+    def _append_encoded(self, most: int = 0) -> None:
+        """Append row groups in order until `most` of them are left to encode."""
+        while len(self._encoding) > most:
+            done = self._encoding.popleft()
+            self._append_new(done.rows, done.bytes, done.leaves.result())
+
+    def _append_new(self, rows: int, size: int, leaves: Sequence[ChunkSource]) -> None:
+        self._encoded_bytes += size
+        self._append(rows, [[leaf] for leaf in leaves])
 
     def _append(self, rows: int, leaves: Sequence[Sequence[ChunkSource]]) -> None:
         start = int(self._sink.tell())
@@ -274,6 +305,15 @@ class ParquetAssembler:
         self._sink.write(index)
 
 
+@dataclass(frozen=True, slots=True)
+class _Encoding:
+    """A row group that a thread encodes: its rows, and their bytes in memory."""
+
+    rows: int
+    bytes: int
+    leaves: Future[list[ChunkSource]]
+
+
 class _Copied:
     """What was copied of a column chunk; `pages` is None once the rows of some are unknown."""
 
@@ -295,7 +335,7 @@ class _Copied:
             self.pages = None
             return
         for page in pages:
-            self.pages.append(replace(page, offset=page.offset + moved, first_row=self.rows))
+            self.pages.append(page.moved(page.offset + moved, self.rows))
             self.rows += page.rows
 
 

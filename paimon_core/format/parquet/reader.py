@@ -7,7 +7,7 @@ instead of as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import accumulate
 from typing import Any, Final
 
@@ -49,11 +49,11 @@ def read_parquet(
     batch_rows: int,
     use_threads: bool,
     rows: range | None = None,
-    footer: PagedFile | None = None,
+    footer: Callable[[], PagedFile] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches of these columns of the file, by name; missing columns are null.
 
-    `source` is an open file, `footer` its footer if it is read often.  Only `rows` are read, if given: their pages where the file has
+    `source` is an open file, `footer` returns its footer if it is read often.  Only `rows` are read, if given: their pages where the file has
     offset indexes, otherwise their row groups up to the last row.  The types of `fields` are those
     of the columns; their nullability is ignored.
     """
@@ -63,7 +63,11 @@ def read_parquet(
     schema = arrow_schema(fields)
     if rows is not None and size >= PAGES_FROM:
         paged = read_pages(
-            source, fields.names, rows, Decoding(batch_rows, buffer_size, use_threads), footer
+            source,
+            fields.names,
+            rows,
+            Decoding(batch_rows, buffer_size, use_threads),
+            None if footer is None else footer(),
         )
         if paged is not None:
             for batch in paged:

@@ -73,6 +73,19 @@ class StoredPage:
     def end_row(self) -> int:
         return self.first_row + self.rows
 
+    def moved(self, offset: int, first_row: int) -> StoredPage:
+        """Return the page at another place; `dataclasses.replace` takes ten times as long."""
+        return StoredPage(
+            offset,
+            self.size,
+            first_row,
+            self.rows,
+            self.nulls,
+            self.all_null,
+            self.minimum,
+            self.maximum,
+        )
+
 
 def value_of_bound(physical_type: int, bound: bytes) -> Raw | None:
     """Decode a bound; None if it has no order or another width than its type."""

@@ -53,7 +53,7 @@ def leveled(batch: pa.RecordBatch, levels: npt.NDArray[np.int8]) -> pa.RecordBat
 
 def level_values(rows: MergeSlice) -> npt.NDArray[np.int8]:
     """Return the level of each row of `batch`, in its order."""
-    return kind_values(rows.batch.column(LEVEL))
+    return kind_values(rows.column(LEVEL))
 
 
 def nearest(rows: MergeSlice) -> MergeSlice:
@@ -103,7 +103,7 @@ def with_records(
 ) -> MergeSlice:
     """Return the slice with one more, older version of each of these groups, which are ascending.
 
-    `records` has the columns of `rows.batch`.  Each version is placed by its sequence; among equal
+    `records` has the columns of `rows`.  Each version is placed by its sequence; among equal
     ones it is the first.
     """
     count = len(groups)
@@ -117,7 +117,7 @@ def with_records(
     oldest = min(run for run, _ in rows.parts) - 1
     return reordered(
         MergeSlice(
-            pa.concat_batches([records, rows.batch]),
+            [records, *rows.batches],
             placed,
             np.flatnonzero(borders),
             [(oldest, count), *rows.parts],

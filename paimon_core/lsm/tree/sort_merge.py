@@ -48,7 +48,7 @@ from paimon_core.lsm.key_order import (
     sort_rows,
     tied_places,
 )
-from paimon_core.lsm.merge_engine import MergeEngine, MergeSlice, without_deletes
+from paimon_core.lsm.merge_engine import MergeEngine, MergeSlice, joined_column, without_deletes
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER
 from paimon_core.types.data_types import RowType
 
@@ -244,7 +244,7 @@ def _sole_run(part: _Part, key: RowType) -> list[MergeSlice] | None:
         skip = _common_prefix([view.at(0), previous])
         first = key_digits(arrays, skip=skip, signed_zeros=signed)[0](None)
         _check_sorted(first, [batch.num_rows], [part.run])
-    return [MergeSlice(b, None, None, [(part.run, b.num_rows)]) for b in part.batches]
+    return [MergeSlice([b], None, None, [(part.run, b.num_rows)]) for b in part.batches]
 
 
 def _merged_slice(parts: Sequence[_Part], order: MergeOrder) -> MergeSlice:
@@ -252,8 +252,9 @@ def _merged_slice(parts: Sequence[_Part], order: MergeOrder) -> MergeSlice:
     # Oldest sequence numbers first: then sorting by key usually orders the versions too.
     parts = sorted(parts, key=lambda p: (_smallest_sequence(p), p.run))
     sizes = [p.rows for p in parts]
-    batch = _concatenated([b for p in parts for b in p.batches])
-    arrays = [batch.column(name) for name in order.key.names]
+    batches = [b for p in parts for b in p.batches]
+    names = batches[0].schema.names
+    arrays = [joined_column(batches, names.index(name)) for name in order.key.names]
     prefix = _common_prefix([k for p in parts for k in (p.first, p.last)])
     digits = key_digits(arrays, skip=prefix, signed_zeros=order.signed_zeros)
     first = digits[0](None)
@@ -262,14 +263,10 @@ def _merged_slice(parts: Sequence[_Part], order: MergeOrder) -> MergeSlice:
     runs = [(p.run, n) for p, n in zip(parts, sizes, strict=True)]
     starts = np.flatnonzero(borders)
     if len(starts) == len(rows):
-        return MergeSlice(batch, rows, None, runs)
-    piece = MergeSlice(batch, rows, starts, runs)
+        return MergeSlice(batches, rows, None, runs)
+    piece = MergeSlice(batches, rows, starts, runs)
     _order_versions(piece, borders, order)
     return piece
-
-
-def _concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def _smallest_sequence(part: _Part) -> int:
@@ -324,7 +321,7 @@ def _version_digits(
     """Return the digits that order the versions of a key, most significant first."""
     digits: list[Callable[[], IntArray]] = []
     for name in order.sequence_fields:
-        array = piece.batch.column(name)
+        array = piece.column(name)
         columns = key_digits([array], signed_zeros=order.signed_zeros)
         if array.null_count:
             digits.append(partial(columns.pop(0), rows))  # null is smallest, also descending

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from paimon_airflow.tasks.from_reports import from_error, from_report
 from paimon_airflow.tasks.results import TableResult
 
 if TYPE_CHECKING:
     from paimon_airflow.tasks.job_request import JobRequest
+    from paimon_maintenance.engines.spark.engine import SparkEngine
     from paimon_maintenance.history.need_store import NeedStore
     from paimon_maintenance.history.position_store import PositionStore
     from paimon_maintenance.schedule.commits import Watch
     from paimon_maintenance.schedule.on_commit import Maintained, OnCommitRun
     from paimon_maintenance.schedule.scope import Scope
+
+_NEW_DRIVERS: Final = 2
+"""More losses in a row are probably due to the table itself, for example to the memory that it takes."""
 
 
 def watch_of(
@@ -62,7 +68,7 @@ def watch_of(
     )
 
 
-def runs_of(request: JobRequest, holder: str) -> OnCommitRun:
+def runs_of(request: JobRequest, holder: str, spark: SparkEngine | None = None) -> OnCommitRun:
     """The object that maintains commits under the policy and the engine of this request."""
     from paimon_maintenance.engines.gate import Gate, usable_cores  # noqa: PLC0415 - when a task runs
     from paimon_maintenance.engines.lifeline import ends_with_parent  # noqa: PLC0415
@@ -73,6 +79,7 @@ def runs_of(request: JobRequest, holder: str) -> OnCommitRun:
     services = replace(
         request.services(),
         engine=LocalEngine(gate=Gate(usable_cores())),
+        spark=spark,
         check_supervised=ends_with_parent(),
     )
     return OnCommitRun(
@@ -97,8 +104,12 @@ def maintain_until_quiet(
     """Maintain the commits to all tables of the request until no commit arrives for a while.
 
     Returns the last result of each table; a failure takes precedence.  Waiting for more commits is
-    much faster than a new task for each commit.
+    much faster than a new task for each commit.  No table waits for a slower one.  A table whose Spark
+    driver was lost, or did not start, gets another one at once, as often as `_NEW_DRIVERS`; later tries
+    wait like those after other failures.
     """
+    from paimon_maintenance.run.many import TABLES_AT_ONCE  # noqa: PLC0415 - when a task runs
+
     watch = watch_of(
         request.warehouse,
         request.patterns,
@@ -108,23 +119,43 @@ def maintain_until_quiet(
         branch=request.branch,
     )
     found: dict[str, Maintained] = {}
+    running: dict[str, Future[Maintained]] = {}
+    lost: Counter[str] = Counter()
     begun = worked = time.monotonic()
     has_worked = False
-    while True:
-        pending = watch.look()
-        for one in runs.run(pending, on_result):
-            known = found.get(one.table)
-            # Keep a result with a run over a later look that found nothing to do.
-            if one.failed or one.report is not None or known is None or known.failed:
-                found[one.table] = one
-            if one.report is not None:
-                worked, has_worked = time.monotonic(), True
-        now = time.monotonic()
-        # A table that a process claimed before it was killed is free again soon.
-        stays = bool(pending) or (has_worked and now - worked <= linger_seconds)
-        if not stays or now - begun > longest_seconds:
-            return found
-        time.sleep(poll_seconds)
+    with ThreadPoolExecutor(TABLES_AT_ONCE, thread_name_prefix="commit") as pool:
+        while True:
+            now = time.monotonic()
+            pending = watch.look()
+            again = [t for t, one in found.items() if _lost_spark(one) and lost[t] <= _NEW_DRIVERS]
+            if now - begun <= longest_seconds:
+                for table in sorted({*pending, *again} - running.keys()):
+                    running[table] = pool.submit(runs.maintain, table)
+            wait(running.values(), timeout=poll_seconds)
+            for table in [t for t, future in running.items() if future.done()]:
+                one = running.pop(table).result()
+                on_result(one)
+                lost[table] = lost[table] + 1 if _lost_spark(one) else 0
+                known = found.get(table)
+                # Keep a result with a run over a later look that found nothing to do.
+                if one.failed or one.report is not None or known is None or known.failed:
+                    found[table] = one
+                if one.report is not None:
+                    worked, has_worked = time.monotonic(), True
+            now = time.monotonic()
+            # A table that a process claimed before it was killed is free again soon.
+            stays = bool(pending or again) or (has_worked and now - worked <= linger_seconds)
+            if not running and (not stays or now - begun > longest_seconds):
+                return found
+            time.sleep(poll_seconds)
+
+
+def _lost_spark(one: Maintained) -> bool:
+    from paimon_maintenance.engines.spark.loss import SparkLost  # noqa: PLC0415 - when a task runs
+    from paimon_maintenance.engines.spark.session import SparkUnavailable  # noqa: PLC0415
+
+    error = None if one.report is None else one.report.error
+    return isinstance(error, SparkLost | SparkUnavailable)
 
 
 def result_of(one: Maintained) -> TableResult:

@@ -10,27 +10,35 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from paimon_airflow.commits import on_commit
 from paimon_airflow.tasks import assets
+from paimon_airflow.tasks.from_reports import spark_ui_of
 from paimon_airflow.tasks.job_task import JobTask, without_retry
+from paimon_airflow.tasks.lineage import WithLineage, changed_tables
+from paimon_airflow.tasks.links import SparkUiLink
 from paimon_airflow.tasks.report_text import count_text, failure_text, ordered, report_text
 from paimon_airflow.tasks.results import TableResult
+from paimon_airflow.tasks.spark_engine import spark_of_connection
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from paimon_maintenance.schedule.on_commit import Maintained
+    from paimon_airflow.tasks.job_request import JobRequest
+    from paimon_maintenance.schedule.on_commit import Maintained, OnCommitRun
 
 
-class MaintainCommits(JobTask):
+class MaintainCommits(WithLineage, JobTask):
     """Maintains all commits since the last run, until no commit arrives for `linger_seconds`.
 
     In a run with a partition key (`paimon_airflow.tasks.assets`) it compacts that partition of the tables
     whose asset events started the run.  Several of these tasks may run at once: each table is claimed
-    by one of them.
+    by one of them.  With `spark_connection`, plans for Spark run on its master, in one application
+    that lasts as long as the task; without, they are left to the scheduler.
     """
 
     template_fields = (*JobTask.template_fields, "report")
     overwrite_rtif_after_execution = True
     ui_color = "#e4f7ee"
+    operator_extra_links = (SparkUiLink(),)
+    spark_ui = ""
 
     def __init__(
         self,
@@ -39,9 +47,13 @@ class MaintainCommits(JobTask):
         longest_seconds: float = 900.0,
         poll_seconds: float = 1.0,
         lake: str = assets.LAKE,
+        spark_connection: str | None = None,
+        spark_conf: Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(job="compact", **kwargs)
+        self.spark_connection = spark_connection
+        self.spark_conf = dict(spark_conf or {})
         self.linger_seconds = linger_seconds
         self.longest_seconds = longest_seconds
         self.poll_seconds = poll_seconds
@@ -53,8 +65,21 @@ class MaintainCommits(JobTask):
         request = self.request(context)
         ti = context["ti"]
         holder = f"{ti.dag_id} {ti.run_id} {ti.try_number} {os.getpid()}"[-64:]
+        spark = None
+        if self.spark_connection is not None:
+            spark = spark_of_connection(self.spark_connection, self.spark_conf)
         with without_retry():
-            runs = on_commit.runs_of(request, holder)
+            runs = on_commit.runs_of(request, holder, spark)
+        try:
+            found = self._maintain(request, runs, context)
+        finally:
+            if spark is not None:
+                spark.close()
+        return self._end(context, found, request.warehouse)
+
+    def _maintain(
+        self, request: JobRequest, runs: OnCommitRun, context: Context
+    ) -> dict[str, Maintained]:
         key = context["dag_run"].partition_key
         if key:
             with without_retry():
@@ -63,16 +88,15 @@ class MaintainCommits(JobTask):
             found = {t: runs.maintain(t, partition) for t in tables}
             for one in found.values():
                 self._log(one)
-        else:
-            found = on_commit.maintain_until_quiet(
-                request,
-                runs,
-                linger_seconds=self.linger_seconds,
-                longest_seconds=self.longest_seconds,
-                poll_seconds=self.poll_seconds,
-                on_result=self._log,
-            )
-        return self._end(context, found, request.warehouse)
+            return found
+        return on_commit.maintain_until_quiet(
+            request,
+            runs,
+            linger_seconds=self.linger_seconds,
+            longest_seconds=self.longest_seconds,
+            poll_seconds=self.poll_seconds,
+            on_result=self._log,
+        )
 
     def _tables_of_events(self, context: Context) -> list[str]:
         names = {asset.name for asset in context["triggering_asset_events"]}
@@ -95,6 +119,8 @@ class MaintainCommits(JobTask):
             warehouse=warehouse,
             partitions={t: one.partitions or () for t, one in found.items()},
         )
+        self.spark_ui = spark_ui_of(results)
+        self.changed = changed_tables(results, job=self.job, warehouse=warehouse)
         failures = [r for r in results if r.outcome == "failed"]
         if failures:
             # No retry of the task: the position of the table stays, and the next run tries again.

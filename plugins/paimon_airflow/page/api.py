@@ -6,6 +6,7 @@ import time
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query
+from fastapi.responses import PlainTextResponse
 
 from paimon_airflow.page import reading
 from paimon_airflow.page.models import (
@@ -28,6 +29,7 @@ from paimon_core.errors import MaintenanceError, NotFound
 from paimon_maintenance.health.picture import FilePicture
 from paimon_maintenance.health.schemas import SchemaHistory
 from paimon_maintenance.health.timeline import Timeline
+from paimon_maintenance.history.complete_days import KeptSums
 from paimon_maintenance.history.lake_view import (
     LakeQuery,
     lake_page,
@@ -39,8 +41,11 @@ from paimon_maintenance.history.store import SqlHistory, open_history
 from paimon_maintenance.history.table_view import table_view
 from paimon_maintenance.history.work_view import work_view
 from paimon_maintenance.registry import JOBS
+from paimon_maintenance.run.lake_metrics import put_lake
+from paimon_maintenance.run.metrics import Metrics
 
 _DAY: Final = 86_400_000
+_KEPT: Final = KeptSums()
 router = APIRouter()
 
 Warehouse = Annotated[str, Query(max_length=512, description="as the scheduler knows it")]
@@ -202,6 +207,14 @@ def plan(
     return reading.make_plan(_named(warehouse, table, branch), job, arguments)
 
 
+@router.get("/metrics", response_class=PlainTextResponse)
+def metrics() -> PlainTextResponse:
+    """Open alerts and tables by color of all warehouses, in the Prometheus text format."""
+    found = Metrics()
+    put_lake(found, _history())
+    return PlainTextResponse(found.to_text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
 @router.get("/runs")
 def runs(
     warehouse: Annotated[str | None, Query(max_length=512)] = None, days: Days = 7
@@ -210,7 +223,12 @@ def runs(
     history = _history()
     now = _now()
     found = work_view(
-        history, warehouse=warehouse, since_millis=now - days * _DAY, until_millis=now + _DAY
+        history,
+        warehouse=warehouse,
+        since_millis=now - days * _DAY,
+        until_millis=now + _DAY,
+        now_millis=now,
+        kept=_KEPT,
     )
     return WorkAnswer(
         now=now,

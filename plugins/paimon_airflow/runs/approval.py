@@ -2,18 +2,22 @@
 
 The policy says which runs wait (`approval: [rescale, rollback, force]`); a rescale that the
 scheduler proposes always waits.  Plans are made again after the approval, because the table changes
-in the meantime.
+in the meantime.  The history has every request and its answer; one that was approved on the command line
+does not wait again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
+from zlib import crc32
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from paimon_airflow.tasks.job_request import JobRequest
 
 APPROVALS: Final = "approvals"
 """The XCom key of the plans that wait: the lines of each by table."""
@@ -45,6 +49,69 @@ class ApprovePlans(ApprovalOperator):
         self.body = body_of(plans)
         return super().execute(context)
 
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        """Record the answer in the history."""
+        plans = context["ti"].xcom_pull(task_ids=self.planned_by, key=APPROVALS)
+        # Before the rest: skipping the tasks after a rejection ends this call with an exception.
+        _record_answer(event, list(plans or ()))
+        return super().execute_complete(context=context, event=event)
+
+
+def ask_history(request: JobRequest, table: str, reason: str, plan: Sequence[str]) -> bool:
+    """Whether this run was approved on the command line; otherwise the history has its request.
+
+    Without a history, Airflow alone has the request.
+    """
+    from paimon_core.environment import system_environment
+    from paimon_maintenance.history.approval_store import ApprovalStore, Asked  # noqa: PLC0415
+    from paimon_maintenance.history.entry import Actor  # noqa: PLC0415 - when a task runs
+    from paimon_maintenance.history.store import open_history  # noqa: PLC0415
+    from paimon_maintenance.job.arguments import shown_arguments  # noqa: PLC0415
+
+    history = open_history()
+    if history is None:
+        return False
+    asked = Asked(
+        table=table,
+        job=request.job,
+        arguments=shown_arguments(request.for_table(table).arguments),
+        force=request.force,
+        reason=str(reason),
+        plan=plan,
+    )
+    store = ApprovalStore(history, request.warehouse, request.branch or "main")
+    actor, now = Actor.here(), system_environment().now_millis()
+    # The run's own name: a retry of the planning task finds what it used before.
+    if store.use(asked, f"{crc32(actor.name.encode()):08x} {actor.name}", now):
+        return True
+    store.ask(asked, actor, now)
+    return False
+
+
+def _record_answer(answer: Mapping[str, Any], tables: Sequence[str]) -> None:
+    from paimon_core.environment import system_environment
+    from paimon_maintenance.history.approval_store import record_answer  # noqa: PLC0415
+    from paimon_maintenance.history.entry import Actor  # noqa: PLC0415 - when a task runs
+    from paimon_maintenance.history.store import open_history  # noqa: PLC0415
+
+    history = open_history()
+    chosen = answer.get("chosen_options")
+    if history is None or not chosen:
+        return  # nobody answered
+    record_answer(
+        history,
+        Actor.here(),
+        tables,
+        _user_of(answer),
+        system_environment().now_millis(),
+        approved=chosen == [ApprovalOperator.APPROVE],
+    )
+
+
+def _user_of(answer: Mapping[str, Any]) -> str:
+    user = answer.get("responded_by_user")
+    return str(user.get("name") if isinstance(user, Mapping) else user or "a user")
+
 
 def body_of(plans: Mapping[str, Sequence[str]]) -> str:
     """The plans as Markdown; texts of tables are shown as they are."""
@@ -61,5 +128,4 @@ def is_rejected(answer: object) -> str | None:
     """The user who rejected the plans; None without a rejection."""
     if not isinstance(answer, Mapping) or answer.get("chosen_options") != [ApprovalOperator.REJECT]:
         return None
-    user = answer.get("responded_by_user")
-    return str(user.get("name") if isinstance(user, Mapping) else user or "a user")
+    return _user_of(answer)

@@ -97,14 +97,22 @@ class PlanTables(JobTask):
     def _push_approvals(
         self, request: JobRequest, plans: Sequence[jobs.Planned], context: Context
     ) -> None:
-        from paimon_airflow.runs.approval import APPROVALS, PROPOSED  # noqa: PLC0415 - the provider
+        from paimon_airflow.runs.approval import (  # noqa: PLC0415 - the provider
+            APPROVALS,
+            PROPOSED,
+            ask_history,
+        )
 
         proposed = str(context["dag_run"].run_id).startswith(PROPOSED)
-        waiting = {
-            p.table: list(p.lines)
-            for p in plans
-            if request.waits_for_approval(p.table, proposed=proposed)
-        }
+        waiting = {}
+        for plan in plans:
+            reason = request.approval_wanted(plan.table, proposed=proposed)
+            if reason is None:
+                continue
+            if ask_history(request, plan.table, reason, plan.lines):
+                self.log.info("%s: approved on the command line", plan.table)
+            else:
+                waiting[plan.table] = list(plan.lines)
         context["ti"].xcom_push(key=APPROVALS, value=waiting)
 
     def _log(self, plan: jobs.Planned) -> None:

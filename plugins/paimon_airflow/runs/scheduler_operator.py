@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from paimon_airflow.runs import jobs
 from paimon_airflow.tasks.assets import MAINTAINED, emit
-from paimon_airflow.tasks.from_reports import from_report
+from paimon_airflow.tasks.from_reports import from_report, spark_ui_of
 from paimon_airflow.tasks.job_task import JobTask, without_retry
+from paimon_airflow.tasks.lineage import WithLineage, changed_tables
+from paimon_airflow.tasks.links import SparkUiLink
 from paimon_airflow.tasks.report_text import failure_text
+from paimon_airflow.tasks.spark_engine import spark_of_connection
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from paimon_airflow.tasks.job_request import JobRequest
-    from paimon_maintenance.engines.spark import SparkEngine
     from paimon_maintenance.schedule.round import Round
 
 RESCALE_DAG = "caretaker_rescale"
 
 
-class RunScheduler(JobTask):
+class RunScheduler(WithLineage, JobTask):
     """Measures the tables that changed, decides, and runs what is worth its cost (docs/scheduling.md).
 
     Returns the proposals, each as arguments of a TriggerDagRunOperator.  Small plans run in the
@@ -32,10 +35,19 @@ class RunScheduler(JobTask):
     """
 
     ui_color = "#e8eaf6"
+    operator_extra_links = (SparkUiLink(),)
+    spark_ui = ""
 
-    def __init__(self, *, spark_connection: str = "spark_default", **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        spark_connection: str = "spark_default",
+        spark_conf: Mapping[str, str] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(job="compact", outlets=[MAINTAINED], **kwargs)
         self.spark_connection = spark_connection
+        self.spark_conf = dict(spark_conf or {})
 
     def execute(self, context: Context) -> list[dict[str, object]]:
         """One round; fails if a job of it failed."""
@@ -46,7 +58,7 @@ class RunScheduler(JobTask):
         request = self.request(context)
         with without_retry():
             tables = jobs.list_tables(request)
-        spark = self._spark()
+        spark = spark_of_connection(self.spark_connection, self.spark_conf)
         services = replace(
             request.services(),
             engine=LocalEngine(gate=Gate(usable_cores())),
@@ -95,18 +107,6 @@ class RunScheduler(JobTask):
             ),
         )
 
-    def _spark(self) -> SparkEngine | None:
-        from airflow.sdk import BaseHook  # noqa: PLC0415 - only when a task runs
-
-        from paimon_maintenance.engines.spark import SparkEngine  # noqa: PLC0415
-
-        try:
-            host = BaseHook.get_connection(self.spark_connection).host
-        except AirflowNotFoundException:
-            self.log.info("no connection %r: everything runs in the worker", self.spark_connection)
-            return None
-        return SparkEngine(master=host or "local[*]")
-
     def _end(self, context: Context, request: JobRequest, found: Round) -> list[dict[str, object]]:
         for decision in found.decisions:
             if decision.action != "no":
@@ -114,6 +114,12 @@ class RunScheduler(JobTask):
                     "%s %s %s: %s", decision.action, decision.table, decision.job, decision.reason
                 )
         results = [from_report(r.report.to_json()) for r in found.results]
+        self.spark_ui = spark_ui_of(results)
+        self.changed = [
+            table
+            for run, result in zip(found.results, results, strict=True)
+            for table in changed_tables([result], job=run.report.job, warehouse=request.warehouse)
+        ]
         emit(context, results, job="schedule", warehouse=request.warehouse)
         failures = [r for r in results if r.outcome == "failed"]
         if failures:

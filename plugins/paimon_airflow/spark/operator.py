@@ -17,8 +17,10 @@ from airflow.sdk.exceptions import (
 from paimon_airflow.runs import jobs
 from paimon_airflow.spark import application_runs, submission
 from paimon_airflow.tasks.batches import names
+from paimon_airflow.tasks.from_reports import spark_ui_of
 from paimon_airflow.tasks.job_request import JobRequest
 from paimon_airflow.tasks.job_task import JobTask, TableWork
+from paimon_airflow.tasks.links import SparkUiLink
 from paimon_airflow.tasks.report_text import change_text, count_text, totals
 from paimon_airflow.tasks.results import TableResult
 from paimon_maintenance.engines.lifeline import driver_has_ended, held_lifeline
@@ -54,6 +56,8 @@ class RunOnSpark(TableWork):
         "submit": "json",
     }
     ui_color = "#fdefe0"
+    operator_extra_links = (SparkUiLink(),)
+    spark_ui = ""
 
     def __init__(
         self,
@@ -92,6 +96,7 @@ class RunOnSpark(TableWork):
 
     def ended(self, results: Sequence[TableResult]) -> None:
         """Set the outcome in the label: files before and after, or how many tables failed."""
+        self.spark_ui = spark_ui_of(results)
         self.outcome = count_text(results)
         if not any(result.outcome in ("failed", "refused") for result in results):
             files = {k: v for k, v in totals(results).items() if k == "files"}

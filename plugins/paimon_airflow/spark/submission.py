@@ -75,11 +75,23 @@ def spark_conf(target: Target, own: Mapping[str, str]) -> dict[str, str]:
 def tracking(target: Target, submit: Mapping[str, object]) -> dict[str, object]:
     """How the Spark provider follows the driver, where its defaults would refuse to.
 
-    On YARN it can find a driver again only through the resource manager's REST API.
+    On YARN it can find a driver again only through the resource manager's REST API.  On Kubernetes it
+    needs the client of another provider: SubmitError without it.
     """
+    if target.master.startswith("k8s") and not has_kubernetes_client():
+        message = (
+            f"the Spark provider needs the Kubernetes client for {target.master}: install "
+            "apache-airflow-providers-cncf-kubernetes on the workers"
+        )
+        raise SubmitError(message)
     if target.master == "yarn" and not target.driver_is_here:
         return {"durable": bool(submit.get("yarn_track_via_rm_api"))}
     return {}
+
+
+def has_kubernetes_client() -> bool:
+    """Whether the Python client of Kubernetes is installed."""
+    return importlib.util.find_spec("kubernetes") is not None
 
 
 def environment(target: Target) -> dict[str, str] | None:
@@ -129,7 +141,7 @@ def failure_reason(text: str) -> str:
     The exit code decides: what Spark printed last rarely names the reason.
     """
     from paimon_maintenance.engines.lifeline import ENDED_WITH_SUPERVISOR  # noqa: PLC0415 - only after a failure
-    from paimon_maintenance.engines.spark_loss import (  # noqa: PLC0415 - as above
+    from paimon_maintenance.engines.spark.loss import (  # noqa: PLC0415 - as above
         MORE_MEMORY,
         OUT_OF_MEMORY,
         SparkLost,

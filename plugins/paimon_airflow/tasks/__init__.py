@@ -10,5 +10,7 @@
       `-- report_text   the results of many tables as text
     batches         which tables share a Spark application
     assets          tables as Airflow assets, partitions as their keys
-    links           links from tasks to the page of a table
+    links           links from tasks to the page of a table, and to the UI of Spark
+    lineage         tables as datasets of OpenLineage
+    spark_engine    Spark inside a task
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from paimon_airflow.tasks.results import Outcome, TableResult
@@ -50,8 +50,19 @@ def from_report(
         lines=[line for part in parts if (line := _part(part))],
         changed=error is not None and _may_have_changed(report),
         engine=f"{report['engine']}: {report['engine_why']}" if report.get("engine_why") else "",
+        spark_ui=_spark_ui(report),
         fails=error is not None and refused and _fails(on_refused, known=bool(error.get("known"))),
     )
+
+
+def _spark_ui(report: Mapping[str, object]) -> str:
+    application = report.get("application")
+    return str(application.get("ui") or "") if isinstance(application, Mapping) else ""
+
+
+def spark_ui_of(results: Iterable[TableResult]) -> str:
+    """The UI of the Spark application that worked last; empty if none has a UI."""
+    return next((r.spark_ui for r in reversed(list(results)) if r.spark_ui), "")
 
 
 def from_error(

@@ -16,7 +16,7 @@ from paimon_maintenance.storage.variables import WAREHOUSE_VARIABLE
 if TYPE_CHECKING:
     from paimon_maintenance.job.job import Job
     from paimon_maintenance.policy.model import EnginePolicy, GuardPolicy, Policy, TablePolicy
-    from paimon_maintenance.policy.needs import TableFacts
+    from paimon_maintenance.policy.needs import Approval, TableFacts
     from paimon_maintenance.run.request import RunRequest
     from paimon_maintenance.run.runner import RunServices
 
@@ -43,13 +43,6 @@ COMMON_PARAMS: Final = frozenset(
     }
 )
 """Params that the runs of all jobs take, beside the job's own arguments."""
-APPROVAL_OF_JOB: Final[Mapping[str, str]] = {
-    "rescale": "rescale",
-    "rollback": "rollback",
-    "rollback_to_as_latest": "rollback",
-    "fast_forward": "rollback",
-}
-"""What the policy calls the approval of a job."""
 _SIZES: Final = ("max_rewrite", "max_deleted_bytes")
 
 
@@ -122,19 +115,17 @@ class JobRequest:
         except Exception:  # noqa: BLE001 - one table must not stop the others
             return True
 
-    def waits_for_approval(self, table: str, *, proposed: bool) -> bool:
-        """Whether the policy wants a person to approve this run of the job on the table.
+    def approval_wanted(self, table: str, *, proposed: bool) -> Approval | None:
+        """Why the policy wants a person to approve this run of the job on the table; None: it does not.
 
         `proposed`: the scheduler proposes the run.
         """
+        from paimon_maintenance.policy.approval import approval_wanted  # noqa: PLC0415
+
         if self.dry_run:
-            return False
-        wanted = {str(a) for a in self.of_table(table).needs.approval}
-        return (
-            (proposed and self.job == "rescale")
-            or APPROVAL_OF_JOB.get(self.job) in wanted
-            or (self.force and "force" in wanted)
-        )
+            return None
+        needs = self.of_table(table).needs
+        return approval_wanted(needs, self.job, force=self.force, proposed=proposed)
 
     def for_table(self, table: str, *, run_id: str | None = None) -> RunRequest:
         """The request for one table."""

@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from paimon_airflow.tasks.credentials import storage_of_connection
 from paimon_airflow.tasks.job_request import JobRequest, request_from
+from paimon_airflow.tasks.lineage import WithLineage, changed_tables
 from paimon_airflow.tasks.report_text import failure_text, refusal_text
 from paimon_airflow.tasks.results import TableResult, retry_helps
 from paimon_maintenance.storage.variables import POLICY_VARIABLE
@@ -91,7 +92,7 @@ class JobTask(BaseOperator):
         return context["params"]
 
 
-class TableWork(JobTask):
+class TableWork(WithLineage, JobTask):
     """Runs the job on some tables; a retry only takes the tables that an earlier try left open."""
 
     def work(
@@ -114,6 +115,7 @@ class TableWork(JobTask):
             self.log.info("%s", result.line())
             done[result.table] = result
         results = [done[table] for table in tables]
+        self.changed = changed_tables(results, job=self.job, warehouse=request.warehouse)
         self.ended(results)
         written = [result.to_json() for result in results]
         context["ti"].xcom_push(key=RESULTS, value=written)

@@ -63,7 +63,7 @@ class TableResult:
     `figures` holds numbers before and after ("files": [480, 12]); `summary` is one line for people.
     `fails`: whether a refused table makes its task and the run fail, as a failed one does.
     `changed`: whether a table that failed may have been changed before.  `engine` did the work, and why:
-    "local: 12 MB to rewrite, below spark_threshold 256 MB".
+    "local: 12 MB to rewrite, below spark_threshold 256 MB".  `spark_ui`: the address of the application's UI.
     """
 
     table: str
@@ -77,6 +77,7 @@ class TableResult:
     fails: bool = False
     changed: bool = False
     engine: str = ""
+    spark_ui: str = ""
 
     @property
     def is_red(self) -> bool:
@@ -102,6 +103,7 @@ class TableResult:
             "fails": self.fails or None,
             "changed": self.changed or None,
             "engine": self.engine,
+            "spark_ui": self.spark_ui,
         }
         return {name: value for name, value in parts.items() if value not in (None, "", {}, [])}
 

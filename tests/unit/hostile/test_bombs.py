@@ -115,7 +115,7 @@ def test_entries_whose_texts_walk_backwards(golden) -> None:
     # -1 in place of the length of a name, and of a list's text
     bad = block.data[: text - 1] + b"\x01" + block.data[text:]
     broken = encode_header(container.schema, "null", SYNC) + encode_block(block.rows, bad, SYNC)
-    from paimon_core.manifest.entry_decoding import decode_entries
+    from paimon_core.manifest.entries.decoding import decode_entries
 
     with soon(), pytest.raises((CorruptTable, ValueError, IndexError, KeyError)):
         decode_entries(Container(BytesIO(broken)))

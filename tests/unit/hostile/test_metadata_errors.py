@@ -117,6 +117,19 @@ def test_a_folder_in_the_place_of_a_hint_is_passed_over(lake: Lake) -> None:
     assert "says '(a folder)'" in caretaker("verify", "db.t", "-w", lake.warehouse).out
 
 
+def test_a_folder_in_the_place_of_a_hint_that_expiry_writes(lake: Lake) -> None:
+    hint = root(lake) / "snapshot" / "EARLIEST"
+    hint.unlink(missing_ok=True)
+    hint.mkdir()
+    words = ("run", "expire_snapshots", "db.t", "-w", lake.warehouse, "--retain-max", "1")
+    ran = caretaker(*words, "--retain-min", "1")
+    assert ran.code == 1
+    assert f"{hint} is a folder, not a file, and was not overwritten" in ran.err
+    assert not any(raw in ran.err for raw in RAW), ran.err
+    hint.rmdir()
+    assert caretaker("verify", "db.t", "-w", lake.warehouse).code == 0
+
+
 def test_a_file_in_the_place_of_a_folder(lake: Lake) -> None:
     (root(lake) / "manifest").rename(root(lake) / "elsewhere")
     (root(lake) / "manifest").write_text("a file")

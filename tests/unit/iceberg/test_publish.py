@@ -14,7 +14,7 @@ from command_line import caretaker
 from iceberg_reader import iceberg_rows, manifests, metadata, newest, unreferenced
 
 from paimon_core import Catalog, Schema, Table, open_catalog
-from paimon_core.commit import iceberg_publish
+from paimon_core.commit.iceberg import publish as iceberg_publish
 from paimon_core.errors import UnsupportedFeature
 
 COLUMNS = {"k": "INT NOT NULL", "v": "STRING", "p": "STRING"}

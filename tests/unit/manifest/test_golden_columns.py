@@ -10,10 +10,10 @@ import pytest
 
 from paimon_core.errors import PaimonError
 from paimon_core.io.local import LocalFileIO
-from paimon_core.manifest import entry_columns_codec
 from paimon_core.manifest.data_file import ManifestEntry
-from paimon_core.manifest.entry_columns import NUMBERS, Partitions, columns_of
-from paimon_core.manifest.entry_columns_codec import Decoded, RawManifest, decode_columns
+from paimon_core.manifest.entries import columns_codec as entry_columns_codec
+from paimon_core.manifest.entries.columns import NUMBERS, Partitions, columns_of
+from paimon_core.manifest.entries.columns_codec import Decoded, RawManifest, decode_columns
 from paimon_core.manifest.manifest_file import read_manifest
 
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -106,7 +106,7 @@ def _without_file(meta: ManifestFileMeta) -> dict[str, Any]:
 
 def test_entries_are_read_the_same_by_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     """The decoder for the common layout, and the general one over dicts."""
-    from paimon_core.manifest import entry_decoding
+    from paimon_core.manifest.entries import decoding as entry_decoding
 
     files = sorted(GOLDEN.glob("*/*/warehouse/db.db/t/manifest/manifest-[0-9a-f]*-*"))
     assert len(files) > 500

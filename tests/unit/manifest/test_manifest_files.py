@@ -25,7 +25,7 @@ from paimon_core.manifest.data_file import (
     ManifestFileMeta,
     SimpleStats,
 )
-from paimon_core.manifest.entry_encoding import encode_entry, zigzag
+from paimon_core.manifest.entries.encoding import encode_entry, zigzag
 from paimon_core.manifest.index_manifest import read_index_manifest, write_index_manifest
 from paimon_core.manifest.layouts import MANIFEST_ENTRY
 from paimon_core.manifest.manifest_file import read_manifest, write_manifests

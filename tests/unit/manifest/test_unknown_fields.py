@@ -23,8 +23,8 @@ from paimon_core.manifest.data_file import (
     IndexManifestEntry,
     ManifestEntry,
 )
-from paimon_core.manifest.entry_encoding import encode_entry
-from paimon_core.manifest.entry_records import file_kind, unknown_of
+from paimon_core.manifest.entries.encoding import encode_entry
+from paimon_core.manifest.entries.records import file_kind, unknown_of
 from paimon_core.manifest.index_manifest import read_index_manifest, write_index_manifest
 from paimon_core.manifest.manifest_file import read_manifest, write_manifests
 from paimon_core.manifest.manifest_list import read_manifest_list, write_manifest_list

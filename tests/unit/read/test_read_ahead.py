@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_core.read import ahead
-from paimon_core.read.ahead import Source, one_after_the_other, side_by_side
+from paimon_core.read.ahead import Source, in_background, one_after_the_other, side_by_side
 
 
 def store(parallelism: int) -> Any:
@@ -100,3 +101,26 @@ def test_a_failure_comes_in_its_turn() -> None:
         next(batches)
     with pytest.raises(OSError, match="broken"):
         side_by_side(store(4), Sources([1] * 5, broken=2).sources)
+
+
+def test_closing_waits_for_the_batch_that_is_decoded() -> None:
+    begun, going_on = threading.Event(), threading.Event()
+    closed: list[bool] = []
+
+    def slow() -> Iterator[pa.RecordBatch]:
+        try:
+            yield pa.record_batch([pa.array([0])], names=["n"])
+            begun.set()
+            going_on.wait(10)
+            yield pa.record_batch([pa.array([1])], names=["n"])
+        finally:
+            closed.append(going_on.is_set())
+
+    with ThreadPoolExecutor(1) as pool:
+        batches = in_background(slow(), pool)
+        assert numbers([next(batches)]) == [0]
+        begun.wait(10)
+        threading.Timer(0.05, going_on.set).start()
+        batches.close()
+        assert closed == [True]
+        assert numbers(in_background(slow(), pool)) == [0, 1]

@@ -11,7 +11,7 @@ from paimon_core.catalog.open import open_catalog
 from paimon_core.errors import PaimonError
 from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_spark.sql.errors import error_type
-from paimon_spark.sql.global_tables import read_global_table
+from paimon_spark.sql.frames.global_tables import read_global_table
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.table.batch_scan import batch_scan_of
 from paimon_core.table.open import open_table
-from paimon_spark.sql.metadata_columns import placed_rows, scanned_rows
+from paimon_spark.sql.frames.metadata_columns import placed_rows, scanned_rows
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "newer" / "kinds" / "data_evolution" / "warehouse"
 

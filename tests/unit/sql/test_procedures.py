@@ -8,7 +8,7 @@ import pytest
 from sql_sessions import Sql
 
 from paimon_core.errors import PaimonError
-from paimon_maintenance.cli.procedures import PROCEDURES
+from paimon_maintenance.cli.sql.procedures import PROCEDURES
 from paimon_spark.sql.errors import error_type
 
 JAVA = {

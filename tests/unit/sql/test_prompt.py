@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sql_sessions import Sql
 
-from paimon_maintenance.cli.sql_prompt import (
+from paimon_maintenance.cli.sql.prompt import (
     HISTORY_VARIABLE,
     MORE,
     PROMPT,

@@ -13,7 +13,7 @@ from paimon_core.errors import PaimonError
 from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_core.types.zones import zone_of
 from paimon_spark.sql.errors import error_type
-from paimon_spark.sql.splitter import split_statements
+from paimon_spark.sql.text.splitter import split_statements
 
 CHANGES = {
     "ALTER COLUMN a TYPE BIGINT": None,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from paimon_spark.sql.errors import SqlSyntaxError
-from paimon_spark.sql.splitter import split_statements
-from paimon_spark.sql.tokens import Words, with_quoted_names
+from paimon_spark.sql.text.splitter import split_statements
+from paimon_spark.sql.text.tokens import Words, with_quoted_names
 
 
 @pytest.mark.parametrize(

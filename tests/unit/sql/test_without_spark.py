@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import cast
 
 import pytest
 from command_line import caretaker
@@ -12,6 +13,8 @@ from sql_sessions import Sql
 from paimon_core.errors import PaimonError
 from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_spark.sql.errors import error_type
+from paimon_spark.sql.query.sys_functions import replace_sys_functions
+from paimon_spark.sql.session import SqlSession
 
 
 @pytest.fixture
@@ -233,3 +236,29 @@ def test_arguments_of_compact_and_rescale(sql: Sql) -> None:
         assert kind == "IllegalArgumentException"
         assert words in text
     assert sql("CALL sys.compact_manifest('t', dry_run => true)") == [[True]]
+
+
+def test_rescale_of_partitions_without_files_does_nothing(sql: Sql) -> None:
+    sql("""
+        CREATE TABLE t (k INT, dt STRING) PARTITIONED BY (dt)
+        TBLPROPERTIES ('primary-key' = 'k,dt', 'bucket' = '1');
+        INSERT INTO t VALUES (1, 'x')
+    """)
+    assert sql("CALL sys.rescale('t', 2, partitions => 'dt=\"y\"')") == [[True]]
+    assert len(sql.session.catalog.get_table("default.t").snapshots.ids()) == 1
+    assert sql("CALL sys.rescale('t', 2, partitions => 'dt=\"x\"')") == [[True]]
+    assert len(sql.session.catalog.get_table("default.t").snapshots.ids()) == 2
+
+
+@pytest.mark.parametrize("name", ["bucket", "path_to_descriptor", "descriptor_to_string"])
+def test_a_function_of_sys_in_the_first_statement_starts_spark(name: str) -> None:
+    class StartedError(Exception):
+        pass
+
+    class Session:
+        @property
+        def spark(self) -> object:
+            raise StartedError
+
+    with pytest.raises(StartedError):
+        replace_sys_functions(cast("SqlSession", Session()), f"SELECT sys.{name}(a)")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from paimon_maintenance.job import common_arguments
 from paimon_maintenance.job.arguments import Argument, Kind
-from paimon_maintenance.job.common_arguments import PARALLELISM, PARTITIONS, WHERE
+from paimon_maintenance.job.common_arguments import PARALLELISM, PARTITIONS, THREADS, WHERE
 from paimon_maintenance.job.job import Job, steps_of
 
 STRATEGY = Argument(
@@ -66,6 +66,7 @@ COMPACT = Job(
         PARTITION_IDLE_TIME,
         OPTIONS,
         PARALLELISM,
+        THREADS,
         COMMIT_BYTES,
         SLICE_BYTES,
     ),

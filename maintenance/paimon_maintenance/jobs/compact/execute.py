@@ -27,7 +27,7 @@ from paimon_core.io.file_io import map_parallel
 from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
-from paimon_maintenance.job.engine import UnitResult, WorkUnit
+from paimon_maintenance.job.engine import UnitResult, WorkUnit, task_cpus
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.report import BucketChange, FailedUnit
 from paimon_maintenance.job.rewrite_job import (
@@ -75,12 +75,21 @@ def batches(plan: CompactPlan) -> Iterator[CompactBatch]:
 # --- executing ----------------------------------------------------------------------------------
 
 
-def run_unit(table: FileStoreTable, env: Environment, payload: bytes) -> bytes:
-    """The bytes of the result of one unit; runs on executors."""
+def run_unit(table: FileStoreTable, env: Environment, threads: int | None, payload: bytes) -> bytes:
+    """The bytes of the result of one unit; runs on executors.
+
+    `threads` None: as many as the task has processors.
+    """
     unit = CompactUnit.from_bytes(payload)
     if unit.replay is not None:
         return replay(table, unit, env=env).to_bytes()
-    result = rewrite(table, unit, new_uuid=env.new_uuid, creation_time=env.local_millis)
+    result = rewrite(
+        table,
+        unit,
+        new_uuid=env.new_uuid,
+        creation_time=env.local_millis,
+        threads=threads or task_cpus(),
+    )
     return result.to_bytes()
 
 
@@ -95,6 +104,8 @@ def execute(
     heavy = _sliced(table, plan, [u for u in batch if not u.is_metadata_only], context)
     done: list[tuple[CompactUnit, UnitResult]] = []
     context.progress.expect(len(batch), sum(expected_bytes(heavy)))
+    given = plan.arguments.get("threads")
+    threads = given if isinstance(given, int) else None
 
     def delete(payloads: list[bytes]) -> None:
         delete_results(table, map(CompactResult.from_bytes, payloads))
@@ -107,7 +118,7 @@ def execute(
             ]
             results = run_units(
                 work,
-                partial(run_unit, table, context.env),
+                partial(run_unit, table, context.env, threads),
                 engine=engine,
                 progress=context.progress,
                 finished=finished,

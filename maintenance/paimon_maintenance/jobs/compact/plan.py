@@ -35,7 +35,7 @@ from paimon_maintenance.job.plan import (
 )
 from paimon_maintenance.job.rewrite_job import slice_bytes_of
 from paimon_maintenance.job.text import counted, human_bytes
-from paimon_maintenance.jobs.compact.select import candidates
+from paimon_maintenance.jobs.compact.select import Portion, candidates
 from paimon_maintenance.rules.partition_choice import partition_predicate
 
 FULL: Final = "full"
@@ -45,18 +45,26 @@ BucketKey = tuple[bytes, int]
 """Partition (stored row bytes) and bucket."""
 
 
+@dataclass(frozen=True, slots=True)
+class BucketPortion:
+    """The files of some buckets, and number, files and bytes of the buckets of later portions."""
+
+    buckets: Mapping[BucketKey, BucketFiles]
+    later: tuple[int, int, int] = (0, 0, 0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactState:
     """What inspection found: the chosen partitions' buckets in one snapshot.
 
-    `buckets` are those in which a compaction may be due; the others are only counted: `idle` for those
+    `portions` are those in which a compaction may be due; the others are only counted: `idle` for those
     of idle partitions, `busy` for those of partitions that received files lately.
     `newest_file` maps partitions to their newest file's creation time, `idle_before` is the time
     before which a partition counts as idle (both milliseconds of local wall clock).
     """
 
     snapshot: Snapshot | None
-    buckets: Mapping[BucketKey, BucketFiles]
+    portions: Iterator[BucketPortion]
     idle: tuple[int, int] = (0, 0)
     busy: tuple[int, int] = (0, 0)
     newest_file: Mapping[bytes, int]
@@ -69,7 +77,8 @@ class CompactState:
 class CompactPlan:
     """Units of work pinned to a snapshot; units of one bucket are committed together.
 
-    `goes_on`: the units move postponed rows to their buckets, where compaction is due after that.
+    `goes_on`: the units move postponed rows to their buckets, where compaction is due after that, or
+    `later` buckets are left for the next plan.  Their files count in `effect` as if all were rewritten.
     `names` are partitions as text; `files` and `vector_files` are all live files of the buckets that
     have units, and their index files with deletion vectors.
     """
@@ -86,6 +95,7 @@ class CompactPlan:
     commit_bytes: int | None = None
     slice_bytes: int | None = None
     goes_on: bool = False
+    later: int = 0
     once: SingleUse = field(default_factory=SingleUse, compare=False, repr=False)
     failure: ClassVar[None] = None
 
@@ -143,7 +153,9 @@ class CompactPlan:
                 )
             )
         yield from shortened(self.units, self._unit_line, noun="units")
-        if self.goes_on:
+        if self.later:
+            yield f"  then, with new plans, what is due in {counted(self.later, 'other buckets')}"
+        elif self.goes_on:
             yield "  then, with a new plan, what is due in the real buckets"
         for kept in self.kept:
             yield f"  {kept.line()}"
@@ -170,7 +182,7 @@ def inspect(
     if snapshot is None:
         return CompactState(
             snapshot=None,
-            buckets={},
+            portions=iter([BucketPortion({})]),
             newest_file={},
             idle_before=idle_before,
             total_files=0,
@@ -185,23 +197,11 @@ def inspect(
         full=arguments["strategy"] == FULL,
         with_vectors=vectors.keys(),
         idle_before=idle_before,
+        divided=table.bucket_mode is not BucketMode.POSTPONE,
     )
-    check_rewritable(found.entries, table=table.name, snapshot=snapshot.id)
-    grouped: dict[BucketKey, list[ManifestEntry]] = defaultdict(list)
-    for entry in found.entries:
-        grouped[entry.partition, entry.bucket].append(entry)
     return CompactState(
         snapshot=snapshot,
-        buckets={
-            key: BucketFiles(
-                partition=key[0],
-                bucket=key[1],
-                total_buckets=own[0].total_buckets,
-                files=tuple(e.file for e in own),
-                vector_files=vectors.get(key, ()),
-            )
-            for key, own in grouped.items()
-        },
+        portions=_portions(table, snapshot, found.portions, vectors),
         idle=found.idle,
         busy=found.busy,
         newest_file=found.newest_file,
@@ -209,6 +209,35 @@ def inspect(
         total_files=found.total_files,
         total_bytes=found.total_bytes,
     )
+
+
+def _portions(
+    table: FileStoreTable,
+    snapshot: Snapshot,
+    portions: Iterator[Portion],
+    vectors: Mapping[BucketKey, Sequence[IndexFileMeta]],
+) -> Iterator[BucketPortion]:
+    for portion in portions:
+        check_rewritable(portion.entries, table=table.name, snapshot=snapshot.id)
+        grouped: dict[BucketKey, list[ManifestEntry]] = defaultdict(list)
+        for entry in portion.entries:
+            grouped[entry.partition, entry.bucket].append(entry)
+        later = portion.later
+        del portion  # so that only one portion is in memory
+        yield BucketPortion(
+            {
+                key: BucketFiles(
+                    partition=key[0],
+                    bucket=key[1],
+                    total_buckets=own[0].total_buckets,
+                    files=tuple(e.file for e in own),
+                    vector_files=tuple(vectors.get(key, ())),
+                )
+                for key, own in grouped.items()
+            },
+            later,
+        )
+        del grouped
 
 
 def plan(
@@ -224,56 +253,75 @@ def plan(
     if table.has_primary_key:
         expiry = record_expiry(table, now_millis=context.env.now_millis())
     nothing_due = f"nothing is due by the rules of a {arguments['strategy']} compaction"
-    kept: dict[str, list[Sequence[DataFileMeta]]] = defaultdict(list)
-    units = _replays(table, state)
-    goes_on = bool(units)
-    for (partition, number), bucket in state.buckets.items():
-        if goes_on or number == POSTPONE_BUCKET:
-            continue  # real buckets come once all postponed rows are in them
-        if state.idle_before is not None and state.newest_file[partition] > state.idle_before:
-            kept[_BUSY].append(bucket.files)
-            continue
-        found = units_due(table, bucket, full=full, local_millis=local_millis, expiry=expiry)
-        units += found
-        if not found:
-            kept[nothing_due].append(bucket.files)
-    uncounted = {nothing_due: state.idle, _BUSY: state.busy}
-    for why, (count, _) in uncounted.items():
+    kept: dict[str, tuple[int, int]] = {}
+
+    def keep(why: str, count: int, size: int) -> None:
+        before = kept.get(why, (0, 0))
+        kept[why] = (before[0] + count, before[1] + size)
+
+    # The first portion in which something is due; the next plan looks at the others.
+    chosen = BucketPortion({})
+    units: list[CompactUnit] = []
+    replays = False
+    for portion in state.portions:
+        units = _replays(table, state, portion)
+        replays = bool(units)
+        for (partition, number), bucket in portion.buckets.items():
+            if replays or number == POSTPONE_BUCKET:
+                continue  # real buckets come once all postponed rows are in them
+            if state.idle_before is not None and state.newest_file[partition] > state.idle_before:
+                keep(_BUSY, 1, sum(f.file_size for f in bucket.files))
+                continue
+            found = units_due(table, bucket, full=full, local_millis=local_millis, expiry=expiry)
+            units += found
+            if not found:
+                keep(nothing_due, 1, sum(f.file_size for f in bucket.files))
+        if units:
+            chosen = portion
+            break
+        del portion  # before the next one is read
+    later = chosen.later
+    for why, (count, size) in {nothing_due: state.idle, _BUSY: state.busy}.items():
         if count:
-            kept.setdefault(why, [])
-    left = [_kept(why, buckets, uncounted.get(why, (0, 0))) for why, buckets in kept.items()]
+            keep(why, count, size)
+    if later[0]:
+        keep("a later plan of the same run looks at them", later[0], later[2])
+    left = [Retained(what="buckets", why=w, count=n, bytes=size) for w, (n, size) in kept.items()]
     if not units and not left:
         why = "the table has no files"
         if arguments["partitions"] or arguments["where"]:
             why = "no partition that was chosen has files"
         left.append(Retained(what="buckets", why=why, count=0))
-    touched = {u.partition for u in units} if goes_on else frozenset()
+    touched = {u.partition for u in units} if replays else frozenset()
     return CompactPlan(
         table=table.name,
-        goes_on=goes_on,
+        goes_on=replays or later[0] > 0,
+        later=later[0],
         pin=None if state.snapshot is None else SnapshotPin.of(state.snapshot),
         units=tuple(units),
         names={u.partition: table.paths.partition_path(u.partition) for u in units},
         files={
-            key: state.buckets[key].files
+            key: chosen.buckets[key].files
             for key in (
                 *dict.fromkeys((u.partition, u.bucket) for u in units),
-                *(k for k in state.buckets if k[0] in touched and k[1] != POSTPONE_BUCKET),
+                *(k for k in chosen.buckets if k[0] in touched and k[1] != POSTPONE_BUCKET),
             )
         },
         vector_files={
-            key: state.buckets[key].vector_files
+            key: chosen.buckets[key].vector_files
             for key in dict.fromkeys((u.partition, u.bucket) for u in units)
         },
         kept=tuple(left),
-        effect=_effect(state, units),
+        effect=_effect(state, units, later),
         arguments=arguments,
         commit_bytes=cast("int | None", arguments["commit_bytes"]),
         slice_bytes=slice_bytes_of(table, arguments),
     )
 
 
-def _replays(table: FileStoreTable, state: CompactState) -> list[CompactUnit]:
+def _replays(
+    table: FileStoreTable, state: CompactState, portion: BucketPortion
+) -> list[CompactUnit]:
     """The postponed rows of the partitions that are idle long enough."""
     if table.bucket_mode is not BucketMode.POSTPONE:
         return []
@@ -281,31 +329,23 @@ def _replays(table: FileStoreTable, state: CompactState) -> list[CompactUnit]:
         table,
         [
             ManifestEntry(FileKind.ADD, partition, number, bucket.total_buckets, file)
-            for (partition, number), bucket in state.buckets.items()
+            for (partition, number), bucket in portion.buckets.items()
             if state.idle_before is None or state.newest_file[partition] <= state.idle_before
             for file in bucket.files
         ],
     )
 
 
-def _kept(why: str, buckets: Sequence[Sequence[DataFileMeta]], more: tuple[int, int]) -> Retained:
-    """These buckets, and the number and the bytes of others."""
-    return Retained(
-        what="buckets",
-        why=why,
-        count=len(buckets) + more[0],
-        bytes=sum(f.file_size for files in buckets for f in files) + more[1],
-    )
-
-
-def _effect(state: CompactState, units: Sequence[CompactUnit]) -> Effect:
+def _effect(
+    state: CompactState, units: Sequence[CompactUnit], later: tuple[int, int, int]
+) -> Effect:
     # Slices of a bucket all read the same files.
     files = {
         (u.partition, u.bucket, f.file_name): f.file_size for u in units for f in u.rewritten_files
     }
     return Effect(
-        rewritten_files=len(files),
-        rewritten_bytes=sum(files.values()),
+        rewritten_files=len(files) + later[1],
+        rewritten_bytes=sum(files.values()) + later[2],
         table_files=state.total_files,
         table_bytes=state.total_bytes,
     )

@@ -1,10 +1,13 @@
-"""Which buckets a compaction looks at: all but those in which certainly nothing is due."""
+"""Which buckets a compaction looks at: all but those in which certainly nothing is due.
+
+A plan holds the files of its buckets as objects, so the buckets come in portions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,26 +15,36 @@ import numpy.typing as npt
 from paimon_core.compaction.idle import idle_buckets
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestEntry
-from paimon_core.manifest.entry_columns import Column, EntryColumns, Partitions
+from paimon_core.manifest.entries.columns import Column, EntryColumns, Partitions
 from paimon_core.predicate import Predicate
 from paimon_core.scan.columns import chosen_files, scan_columns
 from paimon_core.scan.scan import partition_filter
 from paimon_core.snapshot.snapshot import Snapshot
 
 Flags = npt.NDArray[Any]
+MOST_FILES: Final = 200_000
+"""Number of files in a portion of buckets; a bucket is never divided."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Portion:
+    """The live files of some buckets, and number, files and bytes of the buckets of later portions."""
+
+    entries: list[ManifestEntry]
+    later: tuple[int, int, int] = (0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """The live files of the buckets to look at, and what is known of all chosen partitions.
+    """The buckets to look at, and what is known of all chosen partitions.
 
-    `idle` are number and bytes of the buckets in which nothing is due, `busy` of those in partitions
+    `portions` reads them.  `idle` are number and bytes of the buckets in which nothing is due, `busy` of those in partitions
     that received files since the limit.  `newest_file` maps partitions to the time at which their
     newest file was made (milliseconds of local wall clock; 0 if no file says so); it is empty without
     a limit.
     """
 
-    entries: Sequence[ManifestEntry]
+    portions: Iterator[Portion]
     idle: tuple[int, int]
     busy: tuple[int, int]
     newest_file: Mapping[bytes, int]
@@ -47,11 +60,12 @@ def candidates(
     full: bool,
     with_vectors: Collection[tuple[bytes, int]],
     idle_before: int | None,
+    divided: bool,
 ) -> Candidates:
     """Return the buckets of the partitions that `predicate` selects in which something may be due.
 
     `predicate` uses only partition keys; `with_vectors` are the buckets with deletion vectors;
-    partitions with files newer than `idle_before` count as busy.
+    partitions with files newer than `idle_before` count as busy.  Only `divided` buckets come in portions.
     """
     live = scan_columns(table, snapshot, ("file_size", "creation_time"))
     rows = live.partitions.rows
@@ -74,11 +88,14 @@ def candidates(
         np.maximum.at(newest, live.partition, live.numbers["creation_time"])
         busy = quiet & (newest[partition] > idle_before)
     idle = quiet & ~busy
+    files_of = np.bincount(bucket_of, minlength=len(numbers))
     there = np.bincount(live.partition, minlength=len(rows)) > 0
     partitions, files, size = live.partitions, len(live), int(live.numbers["file_size"].sum())
     del live  # the objects of the others take its place in memory
+    due = np.flatnonzero(~quiet)
+    buckets = _Buckets(partition[due], numbers[due], files_of[due], sizes[due])
     return Candidates(
-        entries=_entries(table, snapshot, partitions, partition[~quiet], numbers[~quiet]),
+        portions=_portions(table, snapshot, partitions, buckets, divided=divided),
         idle=(int(idle.sum()), int(sizes[idle].sum())),
         busy=(int(busy.sum()), int(sizes[busy].sum())),
         newest_file={
@@ -88,6 +105,41 @@ def candidates(
         total_files=files,
         total_bytes=size,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Buckets:
+    partition: Column
+    number: Column
+    files: Column
+    bytes: Column
+
+
+def _portions(
+    table: FileStoreTable,
+    snapshot: Snapshot,
+    partitions: Partitions,
+    buckets: _Buckets,
+    *,
+    divided: bool,
+) -> Iterator[Portion]:
+    """Yield at least one portion."""
+    total = np.cumsum(buckets.files)
+    start, count = 0, len(total)
+    while True:
+        before = int(total[start - 1]) if start else 0
+        end = int(np.searchsorted(total, before + MOST_FILES, side="right"))
+        end = min(max(end, start + 1), count) if divided else count
+        here, rest = slice(start, end), slice(end, None)
+        yield Portion(
+            entries=_entries(
+                table, snapshot, partitions, buckets.partition[here], buckets.number[here]
+            ),
+            later=(count - end, int(buckets.files[rest].sum()), int(buckets.bytes[rest].sum())),
+        )
+        if end == count:
+            return
+        start = end
 
 
 def _entries(

@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from paimon_core.commit.overwrite import replace_partitions
 from paimon_core.errors import InvalidArgument
-from paimon_core.features import check_committable
+from paimon_core.features import check_committable, check_droppable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.retention.partitions import Partition, partitions_of
 from paimon_core.retention.registered_partitions import unregister_partitions
@@ -35,6 +35,7 @@ Plan = MetadataPlan[PartitionDrop]
 def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
     """The partitions that match the specs; specs without a match are reported."""
     check_committable(table)
+    check_droppable(table)
     specs = cast("Specs", tuple(cast("Sequence[Mapping[str, str]]", arguments["partitions"])))
     if not specs:
         raise InvalidArgument("argument --partition is required", table=table.name)

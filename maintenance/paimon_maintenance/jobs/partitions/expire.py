@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from paimon_core.features import check_committable
+from paimon_core.features import check_committable, check_droppable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import (
     PARTITION_EXPIRATION_MAX_NUM,
@@ -23,14 +23,17 @@ from paimon_core.retention.partitions import (
     plan_partitions,
     recheck_partitions,
 )
+from paimon_core.table.chain import chain_of
+from paimon_core.table.chain_expiry import ChainExpiry
 from paimon_core.types.datetimes import wall_clock_text
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from paimon_maintenance.job.plan import Retained, SnapshotPin
 from paimon_maintenance.jobs.partitions.content import effect_of
 from paimon_maintenance.jobs.partitions.drop import drop_action
+from paimon_maintenance.jobs.partitions.expire_chain import apply_chain, plan_chain, recheck_chain
 
-Plan = MetadataPlan[PartitionExpiry]
+Plan = MetadataPlan[PartitionExpiry | ChainExpiry]
 
 
 def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunContext) -> Plan:
@@ -40,6 +43,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     whole database; Java's procedure fails.
     """
     check_committable(table)
+    check_droppable(table)
     allowed = _argument(
         arguments, "expiration_time", table.options.value(PARTITION_EXPIRATION_TIME)
     )
@@ -69,6 +73,9 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         ),
         most=_argument(arguments, "max_expires", options.value(PARTITION_EXPIRATION_MAX_NUM)),
     )
+    chain = chain_of(table)
+    if chain is not None:
+        return plan_chain(table, chain, rule, arguments, context)
     latest = table.snapshots.latest()
     found = plan_partitions(table, latest, rule, local_millis=context.env.local_millis())
     going = found.work.going
@@ -115,11 +122,15 @@ def _action(partition: Partition, time: int, strategy: str) -> Action:
 
 def recheck(table: FileStoreTable, plan: Plan) -> Plan:
     """The plan without partitions that received files after it, with update-time."""
+    if isinstance(plan.work, ChainExpiry):
+        return replace(plan, work=recheck_chain(table, plan.work))
     return replace(plan, work=recheck_partitions(table, plan.work))
 
 
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     """Commit one OVERWRITE snapshot per batch."""
+    if isinstance(plan.work, ChainExpiry):
+        return apply_chain(table, plan.work, context)
     made = apply_partitions(
         table,
         plan.work,

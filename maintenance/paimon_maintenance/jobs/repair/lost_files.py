@@ -16,7 +16,7 @@ from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
-from paimon_core.io.file_io import map_parallel
+from paimon_core.io.file_io import map_parallel, parent
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
@@ -38,7 +38,7 @@ def lost_files(table: FileStoreTable, live: Iterable[ManifestEntry]) -> list[Man
     """
     paths = {table.paths.data_file(e.partition, e.bucket, e.file): e for e in live}
     inventory = Inventory(table.io)
-    inventory.prefetch(paths)
+    inventory.prefetch(map(parent, paths))
     return [entry for path, entry in paths.items() if inventory.size(path) is None]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, cast
 
-from paimon_core.commit.iceberg_publish import republish
+from paimon_core.commit.iceberg.publish import republish
 from paimon_core.errors import InvalidArgument, NotFound, StalePlan
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import SNAPSHOT_CLEAN_EMPTY_DIRECTORIES

@@ -15,6 +15,22 @@ export function h(tag, props = {}, ...children) {
   return filled(document.createElement(tag), props, children);
 }
 
+/** A link to another server, opened in a tab of its own; only the text if the address is no http(s) one. */
+export function outside(address, text, title) {
+  let found = null;
+  try {
+    found = new URL(address);
+  } catch {
+    // not an address
+  }
+  if (found === null || !["http:", "https:"].includes(found.protocol)) return h("span", { title }, text);
+  const link = h("a", { title }, text);
+  link.href = found.href;
+  link.target = "_blank";
+  link.rel = "noreferrer noopener";
+  return link;
+}
+
 /** An SVG element. */
 export function s(tag, props = {}, ...children) {
   return filled(document.createElementNS(SVG, tag), props, children);

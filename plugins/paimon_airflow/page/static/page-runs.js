@@ -45,6 +45,7 @@ function draw(found) {
     tile("Time", duration(t.seconds), t.runs ? `${duration(t.seconds / t.runs)} a run` : ""),
     tile("Read and written", bytes(t.bytes_rewritten), t.seconds ? `${bytes(t.bytes_rewritten / t.seconds)} a second` : ""),
     tile("Files", t.files_fewer > 0 ? `−${count(t.files_fewer)}` : count(-t.files_fewer), `of ${count(t.files_before)} that the runs changed`),
+    tile("Freed", bytes(t.bytes_freed), "deleted from the store"),
     tile("Prediction error", percent(found.median_error), found.p90_error === null ? "no predicted run" : `median; 90th percentile ${percent(found.p90_error)}`));
   const open = found.failures.filter((f) => !f.solved_at);
   fill(cards,
@@ -87,11 +88,11 @@ function works(list, name) {
   const most = Math.max(...list.map((w) => w.seconds), 0.001);
   const th = (text, kind = "num") => h("th", { scope: "col", class: kind }, text);
   return h("div", { class: "scroll" }, h("table", { class: "works" },
-    h("thead", {}, h("tr", {}, th("Name", ""), th("Runs"), th("Failed"), th("Time"), th("", "share"), th("Read + written"), th("Files fewer"), th("Bytes fewer"))),
+    h("thead", {}, h("tr", {}, th("Name", ""), th("Runs"), th("Failed"), th("Time"), th("", "share"), th("Read + written"), th("Files fewer"), th("Bytes fewer"), th("Freed"))),
     h("tbody", {}, list.map((w) => h("tr", {}, h("td", { class: "name" }, name(w)), h("td", { class: "num" }, count(w.runs)),
       h("td", { class: "num" }, w.failed ? h("b", { class: "bad" }, count(w.failed)) : h("span", { class: "quiet" }, "0")),
       h("td", { class: "num" }, duration(w.seconds)), h("td", { class: "share" }, bar(w.seconds / most)),
-      h("td", { class: "num" }, bytes(w.bytes_rewritten)), h("td", { class: "num" }, count(w.files_fewer)), h("td", { class: "num" }, bytes(w.bytes_fewer)))))));
+      h("td", { class: "num" }, bytes(w.bytes_rewritten)), h("td", { class: "num" }, count(w.files_fewer)), h("td", { class: "num" }, bytes(w.bytes_fewer)), h("td", { class: "num" }, bytes(w.bytes_freed)))))));
 }
 
 addKey("1", "the last 24 hours", () => change({ days: 1 }));

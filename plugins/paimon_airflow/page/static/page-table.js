@@ -2,7 +2,7 @@
 
 import { get, page } from "./api.js";
 import { bar, legend, scoreChart } from "./charts.js";
-import { append, fill, h } from "./dom.js";
+import { append, fill, h, outside } from "./dom.js";
 import { bytes, count, counted, decimal, duration, moment, relative, words } from "./format.js";
 import { bucketPictures } from "./picture.js";
 import { addKey, airflowLink, go, load, shell, showError } from "./shell.js";
@@ -215,11 +215,16 @@ function runLine(r) {
     : h("span", { title: r.actor }, words(r.job));
   return h("tr", {},
     h("td", { class: "when", title: moment(r.at_millis) }, relative(r.at_millis, answer.now)),
-    h("td", {}, link, r.part_of ? h("small", {}, ` in ${words(r.part_of)}`) : null),
+    h("td", {}, link, r.part_of ? h("small", {}, ` in ${words(r.part_of)}`) : null, sparkLink(r)),
     h("td", {}, h("span", { class: `status ${r.status}`, title: r.error || "" }, words(r.status))),
     h("td", { class: "num change" }, change(r.files_before, r.files_after, count)),
-    h("td", { class: "num change" }, change(r.bytes_before, r.bytes_after, bytes)),
+    h("td", { class: "num change" }, r.bytes_freed === null ? change(r.bytes_before, r.bytes_after, bytes) : `${bytes(r.bytes_freed)} freed`),
     h("td", { class: "num" }, duration(r.seconds)));
+}
+
+function sparkLink(r) {
+  if (!r.application_id) return null;
+  return h("small", {}, " ", r.application_url ? outside(r.application_url, "Spark UI", r.application_id) : h("span", { title: r.application_id }, "Spark"));
 }
 
 function change(before, after, text) {

@@ -438,12 +438,12 @@ def test_guards_and_metrics(lake, tmp_path):
 
 
 def test_spark_is_not_started_for_nothing(lake, monkeypatch):
-    import paimon_maintenance.engines.spark_session
+    import paimon_maintenance.engines.spark.session
 
     def never(*_, **__):
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr(paimon_maintenance.engines.spark_session, "_start", never)
+    monkeypatch.setattr(paimon_maintenance.engines.spark.session, "_start", never)
     words = ("compact", "db.t", "-w", lake.warehouse)
     assert caretaker("plan", *words).code == 0
     assert caretaker("run", *words, "--dry-run").code == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paimon_maintenance.cli.parser import build_parser
+from paimon_maintenance.cli.parsers.commands import build_parser
 from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.jobs.compact.definition import COMPACT
 from paimon_maintenance.registry import JOBS

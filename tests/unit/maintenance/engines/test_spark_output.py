@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from paimon_maintenance.engines.spark_output import StartupOutput
+from paimon_maintenance.engines.spark.output import StartupOutput
 
 NOISE = "import sys; print('WARN noise', file=sys.stderr)"
 LATER = (

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
+import sqlalchemy as sa
 from command_line import caretaker
 
 from paimon_core.errors import InvalidArgument
-from paimon_maintenance.history.entry import Entry
+from paimon_maintenance.history.entry import Actor, Entry, entries_of_report
 from paimon_maintenance.history.need_store import NeedStore, StoredDecision, StoredScore
 from paimon_maintenance.history.report import markdown, report_of
 from paimon_maintenance.history.retention import prune, retention_millis
@@ -49,6 +50,7 @@ EXPIRY = replace(
     job="maintain",
     table="db.u",
     details={"deleted_bytes": 7 * 1024**2, "deleted_files": 3},
+    bytes_freed=7 * 1024**2,
     snapshots=(),
 )
 DECISION = StoredDecision(
@@ -92,6 +94,60 @@ def test_a_period_is_summed_up(store):
     assert json.loads(json.dumps(found.to_json()))["total"]["runs"] == 3
 
 
+def test_what_steps_free_counts_for_the_job_that_is_made_of_them():
+    step = {"job": "expire_snapshots", "status": "success", "details": {"deleted_bytes": 5}}
+    tags = {
+        "job": "expire_tags",
+        "details": {"finished": {"deleted_bytes": 2}},
+        "status": "success",
+    }
+    idle = {"job": "expire_partitions", "status": "nothing_to_do"}
+    report = {
+        "job": "maintain",
+        "table": "db.t",
+        "warehouse": "/lake",
+        "run_id": "r",
+        "status": "success",
+        "parts": [step, tags, idle],
+        "application": {"id": "local-1", "ui": "http://spark:4040"},
+    }
+    entries = entries_of_report(report, at_millis=NOW, actor=Actor(origin="cli", name="ann"))
+    assert [(e.job, e.bytes_freed) for e in entries] == [
+        ("maintain", 7),
+        ("expire_snapshots", 5),
+        ("expire_tags", 2),
+        ("expire_partitions", None),
+    ]
+    assert (entries[0].application_id, entries[0].application_url) == (
+        "local-1",
+        "http://spark:4040",
+    )
+
+
+def test_earlier_histories_learn_what_was_freed(url):
+    step = replace(EXPIRY, job="expire_snapshots", part_of="maintain", bytes_freed=None)
+    whole = replace(EXPIRY, details={}, bytes_freed=None)
+    history = SqlHistory(url)
+    history.add([step, whole, RUN])
+    engine = history.engine()
+    with engine.begin() as connection:  # as version 6 was
+        connection.execute(sa.text("DROP TABLE caretaker_approvals"))
+        for name in ("caretaker_history_by_time",):
+            connection.execute(sa.text(f"DROP INDEX {name}"))
+        for name in ("bytes_freed", "application_id", "application_url"):
+            connection.execute(sa.text(f"ALTER TABLE caretaker_history DROP COLUMN {name}"))
+        connection.execute(
+            sa.text("CREATE INDEX caretaker_history_by_time ON caretaker_history (event)")
+        )
+        connection.execute(sa.text("UPDATE caretaker_history_version SET version = 6"))
+    found = SqlHistory(url).newest()  # a reader migrates, too
+    assert {e.job: e.bytes_freed for e in found} == {
+        "compact": None,
+        "maintain": 7 * 1024**2,
+        "expire_snapshots": 7 * 1024**2,
+    }
+
+
 def test_the_command_writes_every_form(store, url, monkeypatch, tmp_path):
     monkeypatch.setenv("CARETAKER_HISTORY_URL", url)
     words = ("report", "--since", "3650d", "-w", "/lake")
@@ -129,6 +185,7 @@ def test_what_is_older_than_the_retention_goes(store):
         "caretaker_rounds": 0,
         "caretaker_totals": 0,
         "caretaker_alerts": 0,
+        "caretaker_approvals": 0,
     }
     # The outcome of a run without an end is still to be found.
     assert [e.run_id for e in store.history.open_runs(table="db.t", warehouse="/lake")] == ["open"]

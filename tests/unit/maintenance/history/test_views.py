@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from paimon_maintenance.history.complete_days import KeptSums
 from paimon_maintenance.history.entry import Entry
 from paimon_maintenance.history.lake_view import (
     NO_OWNER,
@@ -14,10 +15,11 @@ from paimon_maintenance.history.lake_view import (
     totals_since,
 )
 from paimon_maintenance.history.need_store import NeedStore, StoredDecision, StoredScore
+from paimon_maintenance.history.retention import prune
 from paimon_maintenance.history.status import StatusStore, TableStatus
 from paimon_maintenance.history.store import SqlHistory
 from paimon_maintenance.history.table_view import table_view
-from paimon_maintenance.history.work_view import work_view
+from paimon_maintenance.history.work_view import WorkView, work_view
 
 ODD = "db.\"><img src=x onerror='alert(1)'>%_\\../x"
 DAY = 86_400_000
@@ -226,6 +228,32 @@ def test_work_is_added_up_by_job_table_and_day(history):
     assert everywhere.total.runs == 5
     nothing = work_view(history, warehouse="/none", since_millis=0, until_millis=1)
     assert (nothing.total.runs, nothing.by_job, nothing.median_error) == (0, (), None)
+
+
+def test_complete_days_are_summed_up_once_and_again_after_a_change(history):
+    def of(job: str, day: int, at: int, **changes: object) -> Entry:
+        return run("db.a", day * DAY + at, job=job, bytes_freed=100, **changes)
+
+    history.add([of("compact", day, at) for day in range(5) for at in (1, DAY // 2)])
+    history.add([of("expire_snapshots", 4, 7, status="failed"), run("db.b", 2 * DAY)])
+    kept = KeptSums()
+    asked = {"warehouse": "/lake", "since_millis": DAY // 4, "until_millis": 6 * DAY}
+    today = 4 * DAY + DAY // 2
+
+    def both() -> WorkView:
+        found = work_view(history, **asked, now_millis=today, kept=kept)
+        assert found == work_view(history, **asked)
+        return found
+
+    first = both()
+    assert (first.total.runs, first.total.bytes_freed) == (11, 1000)
+    assert both() == first
+    history.add([of("compact", 4, DAY // 2 + 1)])  # today
+    assert both().total.runs == 12
+    history.add([of("compact", 2, 3)])  # late
+    assert both().total.runs == 13
+    prune(history, before=2 * DAY)
+    assert both().total.runs == 10
 
 
 def test_failures_are_grouped_and_open_ones_come_first(history):

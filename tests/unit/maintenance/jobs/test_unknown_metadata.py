@@ -88,18 +88,26 @@ TABLES = {
     "mark_partition_done": "days",
 }
 """The table of a job, if it is not `t`."""
+CHANGELOGS = {
+    "changelog-producer": "input",
+    "changelog.num-retained.min": "9",
+    "changelog.num-retained.max": "9",
+    "write-only": "true",
+    "bucket": "1",
+}
 GOLDEN = Path(__file__).parents[3] / "golden" / "2.0.0" / "deletion_vectors" / "warehouse"
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table with deletion vectors, tags, a branch and a consumer; one with partitions; a log."""
+    """A table with vectors, statistics, tags, a branch and a consumer; one with partitions; a log."""
     warehouse = tmp_path_factory.mktemp("future") / "lake"
     shutil.copytree(GOLDEN, warehouse)
     lake = Lake(warehouse)
     table = lake.table()
     assert table.snapshots.get(table.snapshots.latest_id() or 0).index_manifest
     for words in (
+        ("analyze",),
         ("create_tag", "--tag", "kept", "--snapshot", 10),
         ("create_tag", "--tag", "timed", "--snapshot", 11, "--time-retained", "400 d"),
         ("create_branch", "--branch-name", "side", "--tag", "timed"),
@@ -156,6 +164,29 @@ def _rows(warehouse: Path, name: str) -> list[list[Any]]:
     if name == "t":
         return read_rows(warehouse)
     return in_order(caretaker("read", f"db.{name}", "-w", warehouse).rows)
+
+
+def test_statistics_and_changelogs_are_among_the_structures(made: Path, tmp_path: Path) -> None:
+    assert any(p.parent.name == "statistics" for p in json_files(made / "db.db" / "t"))
+    lake = Lake(tmp_path / "lake")
+    lake.create("db.c", options=CHANGELOGS)
+    for number in range(5):
+        lake.append({"k": [1, 2], "v": [f"a{number}", "b"]}, "db.c")
+    root = tmp_path / "lake" / "db.db" / "c"
+    add_everywhere(root)
+    old = names_in_metadata(root)
+    rows = _rows(tmp_path / "lake", "c")
+    for words, left in (
+        (("expire_snapshots", "--retain-max", 2, "--retain-min", 2), [1, 2, 3]),
+        (("expire_changelogs", "--retain-max", 4, "--retain-min", 4), [2, 3]),
+    ):
+        older = ("--older-than", "2100-01-01", "--force")
+        ran = caretaker("run", words[0], "db.c", "-w", tmp_path / "lake", *words[1:], *older)
+        assert ran.code == ExitCode.SUCCESS, ran.err
+        found = [p.name for p in json_files(root) if p.parent.name == "changelog"]
+        assert sorted(found) == [f"changelog-{n}" for n in left]
+        check_everywhere(root, lists=True, entries=True, old=old)
+        assert _rows(tmp_path / "lake", "c") == rows
 
 
 def test_rows_of_writers_are_refused_by_the_snapshots_field(made: Path, tmp_path: Path) -> None:

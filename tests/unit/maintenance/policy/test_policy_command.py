@@ -133,7 +133,7 @@ def test_each_table_gets_the_parallelism_that_is_said_of_it(lake, tmp_path, monk
         def close(self):
             """Nothing was started."""
 
-    monkeypatch.setattr("paimon_maintenance.engines.spark.SparkEngine", lambda **_: Engine())
+    monkeypatch.setattr("paimon_maintenance.engines.spark.engine.SparkEngine", lambda **_: Engine())
     common = {"job": "compact", "warehouse": str(lake.warehouse)}
     batch = [
         {**common, "table": "db.t", "arguments": {"parallelism": 3}},

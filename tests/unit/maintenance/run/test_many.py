@@ -176,7 +176,9 @@ def test_plans_that_rewrite_nothing_never_start_spark(lake):
 
 @pytest.fixture
 def fake_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paimon_maintenance.engines.spark.SparkEngine", lambda **_: hooked("spark"))
+    monkeypatch.setattr(
+        "paimon_maintenance.engines.spark.engine.SparkEngine", lambda **_: hooked("spark")
+    )
 
 
 def engines(lake: Lake, *words: object) -> dict[str, str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lakes import Lake
 
 from paimon_core.table.open import open_table
-from paimon_maintenance.verify import required_columns, share
+from paimon_maintenance.verify import check, required_columns, share
 from paimon_maintenance.verify.check import Scope, check_table
 from paimon_maintenance.verify.findings import Problem
 from paimon_maintenance.verify.references import Reference, RefKind
@@ -22,20 +23,27 @@ GOLDEN = Path(__file__).parents[3] / "golden"
 TABLES = sorted(p for p in GOLDEN.glob("1.4.2/*/warehouse") if p.is_dir())[::4]
 
 
-def sound(warehouse: Path) -> dict[str, object]:
-    table = open_table(str(warehouse), "db.t")
-    return check_table(table, Scope(keys=True)).to_json()
+OBJECTS, COLUMNS = Scope(keys=True), Scope(rows=False)
 
 
+def sound(warehouse: Path, scope: Scope = OBJECTS) -> dict[str, object]:
+    return check_table(open_table(str(warehouse), "db.t"), scope).to_json()
+
+
+@pytest.mark.parametrize("scope", [OBJECTS, COLUMNS], ids=["objects", "columns"])
 @pytest.mark.parametrize("warehouse", TABLES, ids=lambda p: p.parent.name)
-def test_shares_find_the_same(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = sound(warehouse)
-    monkeypatch.setattr(share, "MOST_ENTRIES", 1)
-    assert sound(warehouse) == whole
+def test_shares_find_the_same(
+    warehouse: Path, scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = sound(warehouse, scope)
+    for module in (check, share):
+        monkeypatch.setattr(module, "MOST_ENTRIES", 1)
+    assert sound(warehouse, scope) == whole
 
 
+@pytest.mark.parametrize("scope", [OBJECTS, COLUMNS], ids=["objects", "columns"])
 def test_shares_find_what_is_broken(
-    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scope: Scope, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake.primary_key(partitioned=True, buckets=2)
     lake.fill(3)
@@ -44,11 +52,12 @@ def test_shares_find_what_is_broken(
     files = sorted(Path(open_table(str(broken), "db.t").root).rglob("bucket-*/data-*"))
     files[0].unlink()
     files[1].write_bytes(b"short")
-    whole = sound(broken)
+    whole = sound(broken, scope)
     assert not whole["clean"]
-    monkeypatch.setattr(share, "MOST_ENTRIES", 1)
+    for module in (check, share):
+        monkeypatch.setattr(module, "MOST_ENTRIES", 1)
     monkeypatch.setattr(required_columns, "_TOGETHER", 3)
-    assert sound(broken) == whole
+    assert sound(broken, scope) == whole
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +103,8 @@ def test_columns_hold_each_path_once(
             model.setdefault(path, need)
         for _ in range(2):  # it can be read again
             parts = list(found.by_folder(together))
-            listed = [need for part in parts for need in part]
+            listed = [need for part in parts for need in part.files(np.arange(len(part)))]
             assert {need.path: need for need in listed} == model
             assert len(listed) == len(model)
-            folders = [{need.path.rpartition("/")[0] for need in part} for part in parts]
-            assert sum(map(len, folders)) == len(set().union(*folders))
+            folders = [folder for part in parts for folder in part.folders]
+            assert len(folders) == len(set(folders))

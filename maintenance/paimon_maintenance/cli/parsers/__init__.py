@@ -1,0 +1,1 @@
+"""The parsers of the commands."""

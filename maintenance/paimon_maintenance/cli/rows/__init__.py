@@ -1,0 +1,1 @@
+"""The commands that read, write and delete rows."""

@@ -1,0 +1,1 @@
+"""`caretaker sql`, and the procedures that `CALL` runs."""

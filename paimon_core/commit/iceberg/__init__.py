@@ -1,0 +1,1 @@
+"""Iceberg metadata of a commit (Java: `IcebergCommitCallback`)."""

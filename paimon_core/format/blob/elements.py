@@ -1,0 +1,149 @@
+"""The value of one row in a BLOB file: a BLOB, an ARRAY<BLOB> or a MAP<K, BLOB>.
+
+Java: `format/blob/{Raw,Array,Map}BlobElementSerializer`.  A BLOB is its bytes.  Arrays and maps
+begin with a magic number (4 bytes), version 1 and the number of values (4 bytes).  All numbers are
+little endian; lengths are delta varints, -1 for null::
+
+    array    header, BLOBs, their lengths, size of the lengths (4 bytes)
+    map      header, keys, BLOBs, lengths of the keys, of the BLOBs, sizes of both lengths
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from paimon_core.errors import CorruptTable, UnsupportedFeature
+from paimon_core.format.blob.delta_varints import decode_delta_varints
+from paimon_core.types.data_types import (
+    BINARY_TYPES,
+    CHARACTER_TYPES,
+    ArrayType,
+    DataType,
+    MapType,
+    TypeRoot,
+)
+
+Decode = Callable[[bytes], Any]
+
+_ARRAY_MAGIC: Final = 1_094_861_634
+_MAP_MAGIC: Final = 0x4D424342
+_VERSION: Final = 1
+_HEADER: Final = struct.Struct("<iBi")
+_SIZE: Final = struct.Struct("<i")
+_TWO_SIZES: Final = struct.Struct("<ii")
+_NULL: Final = -1
+_INTEGER_BYTES: Final = {
+    TypeRoot.TINYINT: 1,
+    TypeRoot.SMALLINT: 2,
+    TypeRoot.INT: 4,
+    TypeRoot.BIGINT: 8,
+}
+
+
+def decoder_of(data_type: DataType) -> Decode | None:
+    """Return the function that decodes a value of the type: bytes, a list, or a list of pairs.
+
+    None for types that BLOB files do not hold.  The function raises CorruptTable for damaged
+    values, UnsupportedFeature for another version of their layout.
+    """
+    match data_type:
+        case ArrayType(element=element) if element.root is TypeRoot.BLOB:
+            return _array
+        case MapType(key=key, value=value) if value.root is TypeRoot.BLOB:
+            decode_key = _key_decoder(key)
+            return None if decode_key is None else lambda data: _map(data, decode_key)
+        case _:
+            return bytes if data_type.root is TypeRoot.BLOB else None
+
+
+def _array(data: bytes) -> list[bytes | None]:
+    count = _header(data, _ARRAY_MAGIC)
+    at = len(data) - _SIZE.size
+    if at < _HEADER.size:
+        raise CorruptTable("an ARRAY<BLOB> is too short")
+    (size,) = _SIZE.unpack_from(data, at)
+    lengths, end = _lengths(data, at, size, count)
+    values, end_of_values = _parts(data, _HEADER.size, lengths, end)
+    if end_of_values != end:
+        raise CorruptTable("the lengths of an ARRAY<BLOB> do not add up to its size")
+    return values
+
+
+def _map(data: bytes, decode_key: Decode) -> list[tuple[Any, bytes | None]]:
+    count = _header(data, _MAP_MAGIC)
+    sizes = len(data) - _TWO_SIZES.size
+    if sizes < _HEADER.size:
+        raise CorruptTable("a MAP of BLOBs is too short")
+    key_size, value_size = _TWO_SIZES.unpack_from(data, sizes)
+    value_lengths, at = _lengths(data, sizes, value_size, count)
+    key_lengths, end = _lengths(data, at, key_size, count)
+    keys, middle = _parts(data, _HEADER.size, key_lengths, end)
+    values, last = _parts(data, middle, value_lengths, end)
+    if last != end:
+        raise CorruptTable("the lengths of a MAP of BLOBs do not add up to its size")
+    decoded: dict[Any, bytes | None] = {}
+    for key, value in zip(keys, values, strict=True):
+        if key is None:
+            raise UnsupportedFeature("MAPs of BLOBs with null keys")
+        decoded[decode_key(key)] = value  # as in Java, the last value of a key counts
+    return list(decoded.items())
+
+
+def _header(data: bytes, magic: int) -> int:
+    """Return the number of elements."""
+    if len(data) < _HEADER.size:
+        raise CorruptTable("an element of a BLOB file is too short")
+    found, version, count = _HEADER.unpack_from(data)
+    if found != magic:
+        raise CorruptTable("an element of a BLOB file has an unknown magic number")
+    if version != _VERSION:
+        raise UnsupportedFeature(f"version {version} of arrays and maps of BLOBs")
+    if count < 0:
+        raise CorruptTable(f"an element of a BLOB file has {count} values")
+    return int(count)
+
+
+def _lengths(data: bytes, end: int, size: int, count: int) -> tuple[list[int], int]:
+    begin = end - size
+    if size < 0 or begin < _HEADER.size:
+        raise CorruptTable(f"the lengths in an element of a BLOB file take {size} bytes")
+    lengths = decode_delta_varints(data[begin:end]).tolist()
+    if len(lengths) != count or any(n < _NULL for n in lengths):
+        raise CorruptTable(f"an element of a BLOB file has wrong lengths for {count} values")
+    return lengths, begin
+
+
+def _parts(
+    data: bytes, at: int, lengths: Sequence[int], end: int
+) -> tuple[list[bytes | None], int]:
+    """Return the values of these lengths from `at` on, and where they end."""
+    values: list[bytes | None] = []
+    for length in lengths:
+        if length == _NULL:
+            values.append(None)
+            continue
+        if at + length > end:
+            raise CorruptTable("a value of a BLOB file exceeds its element")
+        values.append(data[at : at + length])
+        at += length
+    return values, at
+
+
+def _key_decoder(data_type: DataType) -> Decode | None:
+    root = data_type.root
+    if root in CHARACTER_TYPES:
+        return bytes.decode
+    if root in BINARY_TYPES:
+        return bytes
+    width = _INTEGER_BYTES.get(root)
+    if width is None:
+        return None
+
+    def integer(data: bytes) -> int:
+        if len(data) != width:
+            raise CorruptTable(f"a key of {len(data)} bytes in a MAP of BLOBs instead of {width}")
+        return int.from_bytes(data, "little", signed=True)
+
+    return integer

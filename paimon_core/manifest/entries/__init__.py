@@ -1,0 +1,1 @@
+"""Manifest entries as columns and as records."""

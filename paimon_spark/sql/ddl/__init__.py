@@ -1,0 +1,1 @@
+"""Statements that define databases, tables, partitions and tags."""

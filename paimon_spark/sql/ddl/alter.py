@@ -1,0 +1,326 @@
+"""ALTER TABLE and ALTER DATABASE."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from paimon_core.ddl.schema_change import (
+    AddColumn,
+    DropColumn,
+    MoveColumn,
+    Path,
+    Place,
+    Position,
+    RemoveOption,
+    RenameColumn,
+    SchemaChange,
+    SetOption,
+    UpdateColumnComment,
+    UpdateColumnDefault,
+    UpdateColumnNullability,
+    UpdateColumnType,
+    UpdateTableComment,
+)
+from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_core.types.data_types import DataField, DataType
+from paimon_spark.sql.ddl.partitions import add_partitions, drop_partitions
+from paimon_spark.sql.ddl.tables import COMMENT_PROPERTY, check_default, read_properties
+from paimon_spark.sql.ddl.tags import tag_statement
+from paimon_spark.sql.ddl.upcast import field_at, fits_into
+from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
+from paimon_spark.sql.result import NOTHING, Result
+from paimon_spark.sql.session import SqlSession, TableName, not_found
+from paimon_spark.sql.text.tokens import Words
+from paimon_spark.sql.text.types import read_type, simple_text
+
+_IMMUTABLE = {"primary-key": "Alter primary key is not supported"}
+
+
+def alter_database(session: SqlSession, words: Words) -> Result:
+    """ALTER DATABASE name SET DBPROPERTIES (..) | UNSET DBPROPERTIES (..) | SET LOCATION '..'.
+
+    UnsupportedFeature in a filesystem catalog, which keeps neither.
+    """
+    catalog, database = session.database_name(words.name())
+    session.need_database(catalog, database)
+    removed: list[str] = []
+    changes: dict[str, str] = {}
+    if words.eat("UNSET"):
+        if not words.eat_any("DBPROPERTIES", "PROPERTIES"):
+            words.fail("DBPROPERTIES")
+        removed = words.items(words.string)
+        words.end()
+        session.catalog_named(catalog).alter_database(database, removed=removed)
+        return NOTHING
+    words.need("SET")
+    if words.eat("LOCATION"):
+        changes = {"location": words.string()}
+    elif words.eat_any("DBPROPERTIES", "PROPERTIES"):
+        changes = read_properties(words)
+    else:
+        words.fail("DBPROPERTIES or LOCATION")
+    words.end()
+    session.catalog_named(catalog).alter_database(database, changes=changes)
+    return NOTHING
+
+
+def alter_table(session: SqlSession, words: Words) -> Result:
+    """One ALTER TABLE statement."""
+    parts = words.name()
+    name = session.table_name(parts)
+    if not session.has_table(name):
+        raise not_found(name)
+    if words.eat("RENAME", "TO"):
+        return _rename(session, name, words)
+    if words.looks_at("RENAME", "TAG") or words.word(1) == "TAG" or words.word(3) == "TAG":
+        return tag_statement(session, name, words)
+    if words.looks_at("ADD", "PARTITION") or words.looks_at(
+        "ADD", "IF", "NOT", "EXISTS", "PARTITION"
+    ):
+        return add_partitions(session, name, words)
+    if words.looks_at("DROP", "PARTITION") or words.looks_at("DROP", "IF", "EXISTS", "PARTITION"):
+        return drop_partitions(session, name, words)
+    changes = _changes(session, name, words)
+    words.end()
+    if changes:
+        session.catalog_for(name).alter_table(
+            name.identifier, changes, now_millis=session.env.now_millis(), branch=name.branch
+        )
+    return NOTHING
+
+
+def _rename(session: SqlSession, name: TableName, words: Words) -> Result:
+    """RENAME TO [[catalog.]database.]name, within the catalog."""
+    parts = words.name()
+    words.end()
+    if len(parts) == 3:
+        if parts[0].lower() != name.catalog.lower():
+            raise InvalidArgument(
+                f"Only supports operations within the same catalog, target catalog name: "
+                f"{parts[0]}, current catalog name: {name.catalog}"
+            )
+        parts = parts[1:]
+    target = session.table_name([name.catalog, *([name.database, *parts][-2:])])
+    if session.has_table(target):
+        raise AnalysisError(
+            f"[TABLE_OR_VIEW_ALREADY_EXISTS] Cannot create table or view {target.shown} "
+            "because it already exists"
+        )
+    session.catalog_for(name).rename_table(name.identifier, target.identifier)
+    return NOTHING
+
+
+def _changes(session: SqlSession, name: TableName, words: Words) -> list[SchemaChange]:
+    if words.eat("SET", "TBLPROPERTIES"):
+        return [_set_option(k, v) for k, v in read_properties(words).items()]
+    if words.eat("UNSET", "TBLPROPERTIES"):
+        words.eat("IF", "EXISTS")
+        keys = words.items(lambda: words.string() if words.is_string() else ".".join(words.name()))
+        return [
+            UpdateTableComment(None) if k == COMMENT_PROPERTY else RemoveOption(k) for k in keys
+        ]
+    if words.looks_at("SET", "LOCATION"):
+        raise UnsupportedFeature(
+            "SET LOCATION", "ALTER TABLE ... SET LOCATION is not supported for Paimon tables."
+        )
+    columns = _Columns(session, name)
+    if words.eat_any("ADD") and words.eat_any("COLUMN", "COLUMNS"):
+        return _add(words, columns)
+    if words.eat("RENAME", "COLUMN"):
+        path = columns.path(words.name())
+        words.need("TO")
+        new = words.identifier()
+        if columns.field(path) is None:
+            raise _no_column(columns, path)
+        if columns.field((*path[:-1], new)) is not None:
+            raise AnalysisError(
+                f"[FIELD_ALREADY_EXISTS] Cannot rename column, because `{new}` already exists in "
+                f"table {columns.table.name}",
+                table=columns.table.name,
+            )
+        return [RenameColumn(path, new)]
+    if words.eat("DROP"):
+        if not words.eat_any("COLUMN", "COLUMNS"):
+            words.fail("COLUMN")
+        if_exists = words.eat("IF", "EXISTS")
+        return _drop(words, columns, if_exists=if_exists)
+    if words.eat_any("ALTER", "CHANGE"):
+        words.eat("COLUMN")
+        return _alter_columns(words, columns)
+    if words.eat_any("REPLACE") and words.eat("COLUMNS"):
+        raise UnsupportedFeature(
+            "ALTER TABLE REPLACE COLUMNS",
+            "ALTER TABLE ... REPLACE COLUMNS is not supported for Paimon tables. Please use RENAME "
+            "COLUMN, ALTER COLUMN TYPE, DROP COLUMN, and ADD COLUMN instead.",
+            table=name.identifier,
+        )
+    return words.fail("a change of the table")
+
+
+def _set_option(key: str, value: str) -> SchemaChange:
+    if key == COMMENT_PROPERTY:
+        return UpdateTableComment(value)
+    if key in _IMMUTABLE:
+        raise UnsupportedFeature(key, _IMMUTABLE[key])
+    return SetOption(key, value)
+
+
+class _Columns:
+    """The columns of the table, whose names match whatever their case."""
+
+    def __init__(self, session: SqlSession, name: TableName) -> None:
+        self.table = session.open(name, to_write=True)
+
+    def path(self, parts: Sequence[str]) -> Path:
+        first = next(
+            (n for n in self.table.schema.names if n.lower() == parts[0].lower()), parts[0]
+        )
+        return (first, *parts[1:])
+
+    def field(self, path: Sequence[str]) -> DataField | None:
+        """The field at this path; `element`, `key` and `value` lead into arrays and maps."""
+        return field_at(self.table.schema.row_type, path)
+
+    def has(self, parts: Sequence[str]) -> bool:
+        return self.path(parts)[0] in self.table.schema.names
+
+
+def _position(words: Words, columns: _Columns) -> Position | None:
+    if words.eat("FIRST"):
+        return Position(Place.FIRST)
+    if words.eat("AFTER"):
+        return Position(Place.AFTER, columns.path([words.identifier()])[0])
+    return None
+
+
+def _add(words: Words, columns: _Columns) -> list[SchemaChange]:
+    if_not_exists = words.eat("IF", "NOT", "EXISTS")
+
+    def one() -> AddColumn:
+        path = tuple(words.name())
+        data_type = read_type(words)
+        comment, position = None, None
+        while not words.done and not words.looks_at(",") and not words.looks_at(")"):
+            if words.eat("NOT", "NULL"):
+                data_type = data_type.with_nullable(False)
+            elif words.eat("COMMENT"):
+                comment = words.string()
+            elif words.looks_at("DEFAULT"):
+                raise UnsupportedFeature(
+                    "adding a column with a default",
+                    "Unsupported table change: Cannot add column with default value",
+                    next_step="add the column, then ALTER COLUMN ... SET DEFAULT",
+                )
+            else:
+                position = _position(words, columns)
+                if position is None:
+                    words.fail()
+        full = columns.path(path[:-1]) + path[-1:] if path[1:] else path
+        return AddColumn(full, data_type, comment, position)
+
+    if words.looks_at("("):
+        added = words.items(one)
+    else:
+        added = [one()]
+        while words.eat(","):
+            added.append(one())
+    if if_not_exists:
+        added = [a for a in added if a.path[1:] or not columns.has(a.path)]
+    for change in added:
+        if not change.path[1:] and columns.has(change.path):
+            raise AnalysisError(
+                f"[FIELD_ALREADY_EXISTS] Cannot add column, because `{change.path[0]}` "
+                f"already exists in table {columns.table.name}"
+            )
+    return list(added)
+
+
+def _drop(words: Words, columns: _Columns, *, if_exists: bool) -> list[SchemaChange]:
+    if words.looks_at("("):
+        found = words.items(words.name)
+    else:
+        found = [words.name()]
+        while words.eat(","):
+            found.append(words.name())
+    changes: list[SchemaChange] = []
+    for parts in found:
+        if not columns.has(parts):
+            if if_exists:
+                continue
+            raise _no_column(columns, parts)
+        changes.append(DropColumn(columns.path(parts)))
+    return changes
+
+
+def _alter_columns(words: Words, columns: _Columns) -> list[SchemaChange]:
+    changes: list[SchemaChange] = []
+    while True:
+        parts = words.name()
+        path = columns.path(parts)
+        if columns.field(path) is None:
+            raise _no_column(columns, parts)
+        before = len(changes)
+        while not words.done and not words.looks_at(","):
+            changes.append(_alter_one(words, columns, path))
+        if len(changes) == before:
+            words.fail("a change of the column")
+        if not words.eat(","):
+            return changes
+
+
+def _alter_one(words: Words, columns: _Columns, path: Path) -> SchemaChange:
+    if words.eat("TYPE"):
+        return _new_type(columns, path, read_type(words))
+    if words.eat("COMMENT"):
+        return UpdateColumnComment(path, words.string())
+    if words.eat("DROP", "NOT", "NULL"):
+        return UpdateColumnNullability(path, nullable=True)
+    if words.eat("SET", "NOT", "NULL"):
+        field = columns.field(path)
+        if field is not None and field.type.nullable:
+            raise AnalysisError(
+                f"Cannot change nullable column to non-nullable: {'.'.join(path)}",
+                table=columns.table.name,
+            )
+        return UpdateColumnNullability(path, nullable=False)
+    if words.eat("SET", "DEFAULT"):
+        default = words.expression(",")
+        check_default(default)
+        return UpdateColumnDefault(path, default)
+    if words.eat("DROP", "DEFAULT"):
+        return UpdateColumnDefault(path, None)
+    position = _position(words, columns)
+    if position is not None:
+        if path[1:]:
+            raise UnsupportedFeature("moving a nested column", table=columns.table.name)
+        return MoveColumn(path[0], position)
+    # Hive's form: CHANGE COLUMN name new_name type.
+    name = words.identifier()
+    if name.lower() != path[-1].lower():
+        raise SqlSyntaxError(
+            "[INVALID_STATEMENT_OR_CLAUSE] Renaming column is not supported in Hive-style ALTER "
+            "COLUMN, please run RENAME COLUMN instead"
+        )
+    return _new_type(columns, path, read_type(words))
+
+
+def _new_type(columns: _Columns, path: Path, new: DataType) -> UpdateColumnType:
+    """The change of a type.  AnalysisError if not all old values fit, as Spark refuses it."""
+    field = columns.field(path)
+    if field is not None and not fits_into(field.type, new):
+        old = simple_text(field.type).upper()
+        raise AnalysisError(
+            f"[NOT_SUPPORTED_CHANGE_COLUMN] ALTER TABLE ALTER/CHANGE COLUMN is not supported for "
+            f'changing {columns.table.name}\'s column `{".".join(path)}` with type "{old}" to '
+            f'`{".".join(path)}` with type "{simple_text(new).upper()}"',
+            table=columns.table.name,
+        )
+    return UpdateColumnType(path, new)
+
+
+def _no_column(columns: _Columns, parts: Sequence[str]) -> AnalysisError:
+    return AnalysisError(
+        f"[FIELD_NOT_FOUND] Missing field `{'.'.join(parts)}` in table {columns.table.name}; it has "
+        f"{', '.join(columns.table.schema.names)}",
+        table=columns.table.name,
+    )

@@ -1,0 +1,252 @@
+"""Partitions in SQL: specs, SHOW PARTITIONS, ADD and DROP PARTITION, TRUNCATE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from paimon_core.commit.overwrite import replace_partitions, static_partition_test
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import parse_bool
+from paimon_core.paths import escape_path_name
+from paimon_core.retention.registered_partitions import unregister_partitions
+from paimon_core.scan.scan import scan_files
+from paimon_core.types.binary_row import decode_row
+from paimon_core.types.casts.text import java_to_string, parse_text
+from paimon_core.types.data_types import (
+    TIMESTAMP_TYPES,
+)
+from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.result import NOTHING, Result
+from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.text.tokens import Words
+
+Spec = Mapping[str, str | None]
+"""Column -> the literal's SQL text, None for a column without a value (dynamic)."""
+
+
+_IN_METASTORE: Final = "metastore.partitioned-table"
+
+
+def read_spec(words: Words) -> dict[str, str | None]:
+    """(a = 1, b = 'x', c), after the word PARTITION."""
+
+    def one() -> tuple[str, str | None]:
+        column = words.identifier()
+        return column, words.expression(",") if words.eat("=") or words.eat("==") else None
+
+    return dict(words.items(one))
+
+
+def spec_values(session: SqlSession, table: FileStoreTable, spec: Spec) -> dict[str, object]:
+    """The internal values of a spec's columns, those without a value left out.
+
+    AnalysisError for a table without partitions, or a column that is not one of them.
+    """
+    keys = table.schema.partition_keys
+    if not keys:
+        raise AnalysisError(
+            f"[INVALID_PARTITION_OPERATION.PARTITION_SCHEMA_IS_EMPTY] table {table.name} is not "
+            "partitioned",
+            table=table.name,
+        )
+    names = {k.lower(): k for k in keys}
+    values: dict[str, object] = {}
+    for column, text in spec.items():
+        key = names.get(column.lower())
+        if key is None:
+            raise AnalysisError(
+                f"[PARTITIONS_NOT_FOUND] {column} is not a partition column of {table.name} "
+                f"({', '.join(keys)})",
+                table=table.name,
+            )
+        if text is not None:
+            values[key] = _value(session, table, key, text)
+    return values
+
+
+def _value(session: SqlSession, table: FileStoreTable, key: str, text: str) -> object:
+    field = table.schema.row_type.get(key)
+    assert field is not None
+    word = Words(text)
+    if word.looks_at("NULL"):
+        return None
+    if word.word() in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"):
+        word.at += 1
+    literal = word.string() if word.is_string() else word.rest()
+    try:
+        return parse_text(literal, field.type.with_nullable(True), session.zone)
+    except (ValueError, ArithmeticError, pa.ArrowException) as e:
+        raise AnalysisError(
+            f"[CAST_INVALID_INPUT] {text} is not a value of the partition column {key}"
+        ) from e
+
+
+def live_partitions(table: FileStoreTable) -> list[dict[str, object]]:
+    """The internal values of each partition that has files, sorted by their folder."""
+    latest = table.snapshots.latest()
+    if latest is None or not table.schema.partition_keys:
+        return []
+    found = {e.partition for e in scan_files(table, latest)}
+    types = table.schema.partition_type.types
+    keys = table.schema.partition_keys
+    ordered = sorted(found, key=table.paths.partition_path)
+    return [dict(zip(keys, decode_row(p, types), strict=True)) for p in ordered]
+
+
+def partition_names(
+    session: SqlSession, table: FileStoreTable, values: Mapping[str, object]
+) -> str:
+    """`dt=2024-01-01/hh=8`: values as Spark's cast to STRING gives them, escaped as in paths."""
+    parts = []
+    for field in table.schema.partition_type:
+        value = values[field.name]
+        shown = "null"
+        if value is not None:
+            shown = java_to_string(value, field.type, session.zone)
+            if field.type.root in TIMESTAMP_TYPES and "." in shown:
+                shown = shown.rstrip("0").rstrip(".")
+        parts.append(f"{escape_path_name(field.name)}={escape_path_name(shown)}")
+    return "/".join(parts)
+
+
+def matching(
+    partitions: Sequence[Mapping[str, object]], values: Mapping[str, object]
+) -> list[Mapping[str, object]]:
+    """The partitions that match the values."""
+    return [p for p in partitions if all(p[k] == v for k, v in values.items())]
+
+
+def show_partitions(session: SqlSession, words: Words) -> Result:
+    """SHOW PARTITIONS table [PARTITION (..)]."""
+    name = session.table_name(words.name())
+    table = session.open(name)
+    spec = read_spec(words) if words.eat("PARTITION") else {}
+    words.end()
+    values = spec_values(session, table, spec)
+    found = matching(live_partitions(table), values)
+    return Result(("partition",), sorted([partition_names(session, table, p)] for p in found))
+
+
+def add_partitions(session: SqlSession, name: TableName, words: Words) -> Result:
+    """ALTER TABLE ADD [IF NOT EXISTS] PARTITION (..) PARTITION (..): only checked.
+
+    Partitions come with their rows, as in Java, unless a metastore keeps them
+    (`metastore.partitioned-table`), which is refused.
+    """
+    words.need("ADD")
+    if_not_exists = words.eat("IF", "NOT", "EXISTS")
+    specs = []
+    while words.eat("PARTITION"):
+        specs.append(read_spec(words))
+        if words.looks_at("LOCATION"):
+            raise UnsupportedFeature("locations of partitions", table=name.identifier)
+        words.eat(",")
+    words.end()
+    table = session.open(name, to_write=True)
+    if session.catalog_for(name).metastore != "filesystem" and parse_bool(
+        table.options.get(_IN_METASTORE, "false")
+    ):
+        raise UnsupportedFeature(f"ADD PARTITION with {_IN_METASTORE}", table=table.name)
+    there = live_partitions(table)
+    for spec in specs:
+        values = spec_values(session, table, spec)
+        if set(values) != set(table.schema.partition_keys):
+            raise _incomplete(table, values)
+        if matching(there, values) and not if_not_exists:
+            raise AnalysisError(
+                f"[PARTITIONS_ALREADY_EXIST] Cannot ADD the partition(s) PARTITION "
+                f"({_shown(spec)}) in table {table.name} because they already exist",
+                table=table.name,
+            )
+    return NOTHING
+
+
+def _incomplete(table: FileStoreTable, values: Mapping[str, object]) -> AnalysisError:
+    return AnalysisError(
+        f"[INVALID_PARTITION_OPERATION] Partition spec is invalid. The spec ({', '.join(values)}) "
+        f"must match the partition columns ({', '.join(table.schema.partition_keys)})",
+        table=table.name,
+    )
+
+
+def drop_partitions(session: SqlSession, name: TableName, words: Words) -> Result:
+    """ALTER TABLE DROP [IF EXISTS] PARTITION (..), PARTITION (..): one commit."""
+    words.need("DROP")
+    if_exists = words.eat("IF", "EXISTS")
+    specs = []
+    while True:
+        words.need("PARTITION")
+        specs.append(read_spec(words))
+        if not words.eat(","):
+            break
+    words.eat("PURGE")
+    words.end()
+    table = session.open(name, to_write=True)
+    there = live_partitions(table)
+    chosen: list[Mapping[str, object]] = []
+    for spec in specs:
+        values = spec_values(session, table, spec)
+        if tuple(values) != table.schema.partition_keys[: len(values)] and set(values) != set(
+            table.schema.partition_keys[: len(values)]
+        ):
+            raise AnalysisError(
+                f"Partition spec is invalid. The spec ({', '.join(values)}) must begin with the "
+                f"first of the partition columns ({', '.join(table.schema.partition_keys)})",
+                table=table.name,
+            )
+        found = matching(there, values)
+        whole = len(values) == len(table.schema.partition_keys)
+        if not found and whole and not if_exists:
+            raise AnalysisError(
+                f"[PARTITIONS_NOT_FOUND] The partition(s) PARTITION ({_shown(spec)}) cannot be "
+                f"found in table {table.name}",
+                table=table.name,
+            )
+        chosen += found
+    if chosen:
+        remove_partitions(session, table, chosen)
+    return NOTHING
+
+
+def remove_partitions(
+    session: SqlSession, table: FileStoreTable, chosen: Sequence[Mapping[str, object]]
+) -> None:
+    """Commit an overwrite that empties these partitions."""
+    tests = [t for t in (static_partition_test(table, dict(values)) for values in chosen) if t]
+
+    def is_going(partition: bytes) -> bool:
+        return any(test(partition) for test in tests)
+
+    latest = table.snapshots.latest()
+    if latest is not None and table.partition_registry is not None:
+        found = scan_files(table, latest, keep_partition=is_going)
+        unregister_partitions(table, {entry.partition for entry in found})
+    replace_partitions(
+        table,
+        is_going,
+        user=session.env.new_uuid(),
+        env=session.env,
+    )
+
+
+def truncate(session: SqlSession, words: Words) -> Result:
+    """TRUNCATE TABLE name [PARTITION (..)]."""
+    words.need("TABLE")
+    name = session.table_name(words.name())
+    table = session.open(name, to_write=True)
+    spec = read_spec(words) if words.eat("PARTITION") else None
+    words.end()
+    if spec is None:
+        if table.snapshots.latest() is not None:
+            replace_partitions(table, None, user=session.env.new_uuid(), env=session.env)
+        return NOTHING
+    remove_partitions(session, table, [spec_values(session, table, spec)])
+    return NOTHING
+
+
+def _shown(spec: Spec) -> str:
+    return ", ".join(f"`{k}` = {v}" for k, v in spec.items())

@@ -1,0 +1,393 @@
+"""CREATE and DROP of databases and tables, USE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from paimon_core.commit.overwrite import replace_partitions
+from paimon_core.ddl.create import Column, create_schema, normalized
+from paimon_core.ddl.validation import validate_schema
+from paimon_core.errors import (
+    AlreadyExists,
+    InvalidArgument,
+    PaimonError,
+    SchemaError,
+    UnsupportedFeature,
+)
+from paimon_core.schema.table_schema import TableSchema
+from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
+from paimon_spark.sql.result import NOTHING, Result
+from paimon_spark.sql.session import (
+    DEFAULT_DATABASE,
+    SqlSession,
+    TableName,
+    not_found,
+)
+from paimon_spark.sql.text.tokens import Words
+from paimon_spark.sql.text.types import read_type
+
+COMMENT_PROPERTY = "comment"
+_PROVIDER = "paimon"
+_FORMATS = ("csv", "json", "orc", "parquet", "text", "avro")
+_NOT_COPIED = ("path", "provider", "location", "owner", "external", "is-managed-location")
+_RESERVED = ("provider", "location", "owner", "external", "is_managed_location")
+
+
+@dataclass(slots=True, kw_only=True)
+class TableClauses:
+    """The clauses after the columns of CREATE TABLE."""
+
+    partitioned_by: list[Column | str] = field(default_factory=list)
+    properties: dict[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    location: str | None = None
+
+
+# --- databases ----------------------------------------------------------------------------------
+
+
+def create_database(session: SqlSession, words: Words) -> Result:
+    """CREATE DATABASE [IF NOT EXISTS] name [COMMENT ..] [LOCATION ..] [WITH DBPROPERTIES (..)].
+
+    A filesystem catalog keeps neither comment nor properties, and refuses a location, as in Java.
+    """
+    if_not_exists = words.eat("IF", "NOT", "EXISTS")
+    catalog_name, database = session.database_name(words.name())
+    properties: dict[str, str] = {}
+    while not words.done:
+        if words.eat("COMMENT"):
+            properties["comment"] = words.string()
+        elif words.eat("LOCATION"):
+            properties["location"] = words.string()
+        else:
+            words.eat("WITH")
+            if not words.eat_any("DBPROPERTIES", "PROPERTIES"):
+                words.fail()
+            properties.update(read_properties(words))
+    catalog = session.catalog_named(catalog_name)
+    if catalog.metastore == "filesystem":
+        if "location" in properties:
+            raise InvalidArgument(
+                "Cannot specify location for a database when using fileSystem catalog."
+            )
+        properties = {}
+    try:
+        catalog.create_database(database, properties=properties, if_not_exists=if_not_exists)
+    except AlreadyExists as e:
+        raise AnalysisError(
+            f"[SCHEMA_ALREADY_EXISTS] Cannot create schema `{database}` because it already exists"
+        ) from e
+    return NOTHING
+
+
+def drop_database(session: SqlSession, words: Words) -> Result:
+    """DROP DATABASE [IF EXISTS] name [RESTRICT | CASCADE]."""
+    if_exists = words.eat("IF", "EXISTS")
+    catalog_name, database = session.database_name(words.name())
+    cascade = words.eat("CASCADE")
+    words.eat("RESTRICT")
+    words.end()
+    if not session.has_database(catalog_name, database):
+        if if_exists:
+            return NOTHING
+        session.need_database(catalog_name, database)
+    catalog = session.catalog_named(catalog_name)
+    if not cascade and catalog.list_tables(database):
+        raise AnalysisError(
+            f"[SCHEMA_NOT_EMPTY] Cannot drop a schema `{catalog_name}`.`{database}` "
+            "because it contains objects",
+            next_step="use DROP DATABASE ... CASCADE to drop the schema and all its objects",
+        )
+    catalog.drop_database(database, cascade=cascade)
+    return NOTHING
+
+
+def use(session: SqlSession, words: Words) -> Result:
+    """USE [CATALOG | DATABASE] name: the current catalog or database from now on."""
+    kind = None
+    if words.word(1) and words.word(1) != ".":
+        kind = words.eat_any("DATABASE", "SCHEMA", "NAMESPACE", "CATALOG")
+    parts = words.name()
+    words.end()
+    if len(parts) == 1 and kind in (None, "CATALOG"):
+        ref = session.find(parts[0])
+        if ref is not None:
+            session.current_catalog = ref.name
+            session.database = DEFAULT_DATABASE
+            return NOTHING
+        if kind == "CATALOG":
+            session.catalog_named(parts[0])
+    catalog, database = session.database_name(parts)
+    session.need_database(catalog, database)
+    session.current_catalog, session.database = catalog, database
+    return NOTHING
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+AsSelect = Callable[[SqlSession, TableName, TableClauses, str, bool], Result]
+
+
+def create_table(
+    session: SqlSession,
+    words: Words,
+    as_select: AsSelect,
+    *,
+    replace_table: bool = False,
+    must_exist: bool = False,
+) -> Result:
+    """CREATE [OR REPLACE] TABLE, or REPLACE TABLE if the table `must_exist`: with columns, LIKE
+    another table, or AS a query.
+
+    `as_select` creates and fills the table of a query, for which it may start Spark.
+    """
+    if_not_exists = words.eat("IF", "NOT", "EXISTS")
+    name = session.table_name(words.name())
+    if words.eat("LIKE"):
+        return _create_like(session, words, name, if_not_exists=if_not_exists)
+    columns = words.items(lambda: _column(words)) if words.looks_at("(") else []
+    clauses = _clauses(words)
+    if words.looks_at("STORED", "AS"):
+        raise UnsupportedFeature(
+            "STORED AS", next_step="use USING paimon and the option file.format"
+        )
+    query = None
+    if words.eat("AS") or words.word() in ("SELECT", "WITH", "VALUES", "FROM", "TABLE"):
+        query = words.rest()
+    words.end()
+    session.need_database(name.catalog, name.database)
+    exists = session.has_table(name)
+    if exists and not replace_table:
+        if if_not_exists:
+            return NOTHING
+        raise _exists(name)
+    if replace_table and must_exist and not exists:
+        raise not_found(name)
+    if query is not None:
+        if columns:
+            raise SqlSyntaxError(
+                "Schema may not be specified in a Create Table As Select (CTAS) statement"
+            )
+        return as_select(session, name, clauses, query, replace_table)
+    if exists:
+        replace_with(session, name, columns, clauses)
+    else:
+        make_table(session, name, columns, clauses)
+    return NOTHING
+
+
+def make_table(
+    session: SqlSession, name: TableName, columns: Sequence[Column], clauses: TableClauses
+) -> None:
+    """Create the table; SchemaError or UnsupportedFeature for what is refused."""
+    catalog = session.catalog_for(name)
+    if catalog.metastore == "filesystem" and clauses.location is not None:
+        raise UnsupportedFeature(
+            "LOCATION",
+            f"The current catalog {name.catalog} does not support specifying the table path when "
+            "creating a table.",
+            table=name.identifier,
+            next_step="omit LOCATION: the catalog determines the path",
+        )
+    catalog.create_table(name.identifier, _schema(session, name, columns, clauses))
+
+
+def replace_with(
+    session: SqlSession, name: TableName, columns: Sequence[Column], clauses: TableClauses
+) -> None:
+    """Empty the table and give it another schema; its snapshots stay.
+
+    Java 2.0: `AbstractCatalog.replaceTable`, two steps as there.  UnsupportedFeature for other
+    partition columns.
+    """
+    new = normalized(_schema(session, name, columns, clauses))
+    validate_schema(new)
+    table = session.open(name, to_write=True)
+    if tuple(new.partition_keys) != tuple(table.schema.partition_keys):
+        raise UnsupportedFeature(
+            "REPLACE TABLE with other partition columns",
+            f"replaceTable does not support changing partition keys "
+            f"(old=[{', '.join(table.schema.partition_keys)}], "
+            f"new=[{', '.join(new.partition_keys)}]). Drop and re-create the table instead.",
+            table=name.identifier,
+        )
+    if table.snapshots.latest() is not None:
+        replace_partitions(table, None, user=session.env.new_uuid(), env=session.env)
+    while True:
+        latest = table.schemas.latest()
+        if latest is None:
+            raise not_found(name)
+        if table.schemas.commit_new(replace(new, id=latest.id + 1)):
+            return
+
+
+def _schema(
+    session: SqlSession, name: TableName, columns: Sequence[Column], clauses: TableClauses
+) -> TableSchema:
+    columns = list(columns)
+    keys: list[str] = []
+    names = {c.name.lower(): c.name for c in columns}
+    for part in clauses.partitioned_by:
+        if isinstance(part, Column):
+            columns.append(part)
+            keys.append(part.name)
+        else:
+            keys.append(names.get(part.lower(), part))
+    if not columns:
+        raise UnsupportedFeature("tables without columns", table=name.identifier)
+    options = {k: v for k, v in clauses.properties.items() if k.lower() not in _RESERVED}
+    comment = options.pop(COMMENT_PROPERTY, None)
+    if clauses.location is not None:
+        options["path"] = clauses.location
+    if options.get("upsert-key") and options.get("primary-key"):
+        raise InvalidArgument(
+            f"Cannot define 'upsert-key' [{options['upsert-key']}] with 'primary-key' "
+            f"[{options['primary-key']}]."
+        )
+    return create_schema(
+        columns,
+        now_millis=session.env.now_millis(),
+        partition_keys=keys,
+        options=options,
+        comment=clauses.comment if clauses.comment is not None else comment,
+    )
+
+
+def drop_table(session: SqlSession, words: Words) -> Result:
+    """DROP TABLE [IF EXISTS] name [PURGE]."""
+    if_exists = words.eat("IF", "EXISTS")
+    parts = words.name()
+    words.eat("PURGE")
+    words.end()
+    if session.view_key(parts):
+        del session.views[session.view_key(parts)]
+        return NOTHING
+    name = session.table_name(parts)
+    if name.system is not None:
+        raise AnalysisError(f"[NOT_A_TABLE] {name.shown}${name.system} is a system table")
+    if not session.has_table(name):
+        if if_exists:
+            return NOTHING
+        raise not_found(name)
+    session.catalog_for(name).drop_table(name.identifier)
+    return NOTHING
+
+
+def read_properties(words: Words) -> dict[str, str]:
+    """('key' = 'value', ...), also with keys as names with dots and with bare values."""
+
+    def one() -> tuple[str, str]:
+        key = words.string() if words.is_string() else ".".join(words.name())
+        words.eat("=")
+        if words.is_string():
+            return key, words.string()
+        return key, words.expression(",")
+
+    return dict(words.items(one))
+
+
+def _column(words: Words) -> Column:
+    name = words.identifier()
+    data_type = read_type(words)
+    comment = default = None
+    while not words.looks_at(",") and not words.looks_at(")"):
+        if words.eat("NOT", "NULL"):
+            data_type = data_type.with_nullable(False)
+        elif words.eat("COMMENT"):
+            comment = words.string()
+        elif words.eat("DEFAULT"):
+            default = words.expression(",", "COMMENT", "NOT")
+            check_default(default)
+        elif not words.eat("NULL"):
+            words.fail()
+    return Column(name, data_type, comment, default)
+
+
+def check_default(text: str) -> None:
+    """SchemaError for a default that is not the same for all rows."""
+    if text.lower().startswith(("current_", "now(", "rand", "uuid(")):
+        raise SchemaError(f"Unsupported default value `{text}`")
+
+
+def _partition(words: Words) -> Column | str:
+    name = words.identifier()
+    if words.looks_at("("):
+        raise UnsupportedFeature(
+            "partition transforms", f"Unsupported partition transform: {name}(...)"
+        )
+    if words.looks_at(",") or words.looks_at(")"):
+        return name
+    words.at -= 1
+    return _column(words)
+
+
+def _clauses(words: Words) -> TableClauses:
+    found = TableClauses()
+    while True:
+        if words.eat("USING"):
+            provider = words.identifier()
+            if provider.lower() in _FORMATS:
+                raise UnsupportedFeature(
+                    f"format tables ({provider})",
+                    f"this catalog does not support format table: USING {provider}",
+                )
+            if provider.lower() != _PROVIDER:
+                raise UnsupportedFeature(
+                    f"provider {provider}", f"Provider is not supported: {provider}"
+                )
+        elif words.eat("PARTITIONED", "BY"):
+            found.partitioned_by = words.items(lambda: _partition(words))
+        elif words.eat_any("TBLPROPERTIES", "OPTIONS"):
+            found.properties.update(read_properties(words))
+        elif words.eat("COMMENT"):
+            found.comment = words.string()
+        elif words.eat("LOCATION"):
+            found.location = words.string()
+        elif words.looks_at("CLUSTERED", "BY"):
+            raise UnsupportedFeature("CLUSTERED BY", next_step="use the options bucket, bucket-key")
+        else:
+            return found
+
+
+def _create_like(
+    session: SqlSession, words: Words, name: TableName, *, if_not_exists: bool
+) -> Result:
+    source = session.table_name(words.name())
+    clauses = _clauses(words)
+    if words.looks_at("STORED", "AS"):
+        raise UnsupportedFeature(
+            "STORED AS", "CREATE TABLE LIKE ... STORED AS is not supported for SparkCatalog."
+        )
+    words.end()
+    session.need_database(name.catalog, name.database)
+    schema = session.open(source, options={}).schemas.latest()
+    if schema is None:
+        raise not_found(source)
+    if session.has_table(name):
+        if if_not_exists:
+            return NOTHING
+        raise _exists(name)
+    inherited = {k: v for k, v in schema.options.items() if k.lower() not in _NOT_COPIED}
+    options = {**inherited, **clauses.properties}
+    if schema.primary_keys and "primary-key" not in clauses.properties:
+        options["primary-key"] = ",".join(schema.primary_keys)
+    made = create_schema(
+        [Column(f.name, f.type, f.description, f.default_value) for f in schema.fields],
+        now_millis=session.env.now_millis(),
+        partition_keys=schema.partition_keys,
+        options=options,
+        comment=schema.comment if clauses.comment is None else clauses.comment,
+    )
+    session.catalog_for(name).create_table(name.identifier, replace(made, id=0))
+    return NOTHING
+
+
+def _exists(name: TableName) -> PaimonError:
+    return AnalysisError(
+        f"[TABLE_OR_VIEW_ALREADY_EXISTS] Cannot create table or view {name.shown} "
+        "because it already exists",
+        table=name.identifier,
+        next_step="choose another name, drop the existing table, or add IF NOT EXISTS",
+    )

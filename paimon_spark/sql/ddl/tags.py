@@ -1,0 +1,65 @@
+"""Tags in SQL: ALTER TABLE ... CREATE | REPLACE | DELETE | RENAME TAG, SHOW TAGS."""
+
+from __future__ import annotations
+
+from paimon_core.errors import NotFound
+from paimon_spark.sql.call import call_procedure
+from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.result import NOTHING, Result
+from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.text.tokens import Words
+
+_UNITS = {"DAY": "d", "HOUR": "h", "MINUTE": "min", "SECOND": "s"}
+
+
+def tag_statement(session: SqlSession, name: TableName, words: Words) -> Result:
+    """What follows ALTER TABLE name."""
+    table = session.open(name, to_write=True)
+    given: list[tuple[str | None, object]] = [("table", name.identifier)]
+    if words.eat("RENAME", "TAG"):
+        given.append(("tag", words.identifier()))
+        words.need("TO")
+        given.append(("target_tag", words.identifier()))
+        words.end()
+        call_procedure(session, "rename_tag", given)
+        return NOTHING
+    if words.eat("DELETE", "TAG"):
+        if_exists = words.eat("IF", "EXISTS")
+        tags = words.identifier()
+        words.end()
+        there = [t for t in tags.split(",") if table.tags.exists(t.strip())]
+        if not there and not if_exists:
+            raise NotFound(f"tag {tags} of table {name.identifier} does not exist")
+        if there:
+            call_procedure(session, "delete_tag", [*given, ("tag", ",".join(there))])
+        return NOTHING
+    create = bool(words.eat("CREATE"))
+    replace = words.eat("OR", "REPLACE") if create else words.eat("REPLACE")
+    words.need("TAG")
+    if_not_exists = words.eat("IF", "NOT", "EXISTS")
+    tag = words.identifier()
+    given.append(("tag", tag))
+    if words.eat("AS", "OF", "VERSION"):
+        given.append(("snapshot", words.integer()))
+    if words.eat("RETAIN"):
+        number = words.integer()
+        unit = words.identifier().upper().removesuffix("S")
+        if unit not in _UNITS:
+            words.fail("DAYS, HOURS or MINUTES")
+        given.append(("time_retained", f"{number} {_UNITS[unit]}"))
+    words.end()
+    exists = table.tags.exists(tag)
+    if exists and create and not replace:
+        if if_not_exists:
+            return NOTHING
+        raise AnalysisError(f"Tag {tag} is exists.", table=name.identifier)
+    call_procedure(session, "replace_tag" if exists or not create else "create_tag", given)
+    return NOTHING
+
+
+def show_tags(session: SqlSession, words: Words) -> Result:
+    """SHOW TAGS table."""
+    name = session.table_name(words.name())
+    words.end()
+    tags = session.open(name).tags.all()
+    return Result(("tag",), [[t] for t in sorted(tag.name for tag in tags)])

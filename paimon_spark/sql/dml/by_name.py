@@ -1,0 +1,200 @@
+"""INSERT ... BY NAME: the columns of the query go to the columns of the table with their names.
+
+Java: `PaimonAnalysis.resolveQueryColumnsByName`; under `write.merge-schema` the table first takes in
+new columns and wider types (`SchemaHelper.mergeSchema`).  Fields of structs match by name too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import parse_bool
+from paimon_core.types.data_types import ArrayType, DataField, DataType, MapType, RowType
+from paimon_spark.sql.errors import IncompatibleRows
+from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.text.names import quoted, quoted_text
+from paimon_spark.sql.text.types import read_schema_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MERGE_SCHEMA: Final = "write.merge-schema"
+_EXPLICIT: Final = "write.merge-schema.explicit-cast"
+
+
+def merges_schema(session: SqlSession, name: TableName) -> bool:
+    """Whether a write by name may change the table's schema in this session."""
+    return parse_bool(session.table_options(name).get(MERGE_SCHEMA, "false"))
+
+
+def merged_schema(
+    session: SqlSession, name: TableName, table: FileStoreTable, frame: DataFrame
+) -> FileStoreTable:
+    """The table with the new columns and wider types of the query.
+
+    SchemaError if the types of a column do not merge.
+    """
+    from paimon_spark.source.schema_merge import schema_changes  # noqa: PLC0415 - imports PySpark
+    from paimon_spark.source.spark_types import paimon_type  # noqa: PLC0415 - imports PySpark
+
+    explicit = parse_bool(session.table_options(name).get(_EXPLICIT, "false"))
+    data = paimon_type(frame.schema)
+    assert isinstance(data, RowType)
+    data = _named_as(table.schema.row_type, data)
+    changes = list(schema_changes(table.schema.row_type, data, explicit=explicit))
+    if not changes:
+        return table
+    session.catalog_for(name).alter_table(
+        name.identifier, changes, now_millis=session.env.now_millis()
+    )
+    return session.open(name, to_write=True)
+
+
+def _named_as(own: RowType, data: RowType) -> RowType:
+    """The fields of the query under the names of the table's, whose case may differ."""
+    known = {f.name.lower(): f for f in own.fields}
+    fields = []
+    for field in data.fields:
+        mine = known.get(field.name.lower())
+        if mine is None:
+            fields.append(field)
+            continue
+        data_type = _type_named_as(mine.type, field.type)
+        fields.append(DataField(id=field.id, name=mine.name, type=data_type))
+    return RowType(fields=tuple(fields))
+
+
+def _type_named_as(own: DataType, data: DataType) -> DataType:
+    match own, data:
+        case RowType(), RowType():
+            return _named_as(own, data)
+        case ArrayType(), ArrayType():
+            return replace(data, element=_type_named_as(own.element, data.element))
+        case MapType(), MapType():
+            return replace(data, value=_type_named_as(own.value, data.value))
+    return data
+
+
+def by_name(
+    table: FileStoreTable,
+    static: Collection[str],
+    frame: DataFrame,
+    *,
+    fill: bool,
+) -> tuple[list[DataField], DataFrame]:
+    """The table's fields that the query has, in its order, and the query's columns as they are.
+
+    `fill` allows fields of structs to be missing.  IncompatibleRows for unknown and repeated names,
+    and for NOT NULL columns without a value.
+    """
+    fields = {f.name.lower(): f for f in table.schema.fields if f.name not in static}
+    lowered = [c.lower() for c in frame.columns]
+    start = f"Cannot write incompatible data for the table `{table.name}`, "
+    if len(lowered) > len(fields):
+        extra = ", ".join(f"`{c}`" for c in lowered if c not in fields)
+        raise IncompatibleRows(
+            f"{start}the number of data columns don't match with the table schema's."
+            + (f" The extra columns are {extra}." if extra else "")
+        )
+    repeated = sorted({c for c in lowered if lowered.count(c) > 1})
+    if repeated:
+        raise IncompatibleRows(
+            f"{start}due to column name conflicts: {', '.join(repeated)}. "
+            f"It fails due to ambiguous column name `{repeated[0]}`."
+        )
+    unknown = [c for c in lowered if c not in fields]
+    if unknown:
+        names = ", ".join(f"`{c}`" for c in unknown)
+        raise IncompatibleRows(f"{start}due to unknown column names: {names}.")
+    for name, field in fields.items():
+        if name not in lowered and not field.type.nullable and field.default_value is None:
+            raise IncompatibleRows(
+                f"{start}due to non-nullable column `{field.name}` has no specified value."
+            )
+    found = [fields[c] for c in lowered]
+    plain = frame.toDF(*(f"c{i}" for i in range(len(lowered))))
+    columns = plain.selectExpr(
+        *(
+            f"{shaped(f'c{i}', column.dataType, field.type, fill=fill)} AS c{i}"
+            for i, (column, field) in enumerate(zip(plain.schema.fields, found, strict=True))
+        )
+    )
+    return found, columns
+
+
+def has_rows(data_type: DataType) -> bool:
+    """Whether the type has structs, at any depth of arrays and maps."""
+    match data_type:
+        case RowType():
+            return True
+        case ArrayType(element=inner) | MapType(value=inner):
+            return has_rows(inner)
+    return False
+
+
+def named_alike(source: Any, target: DataType) -> bool:
+    """Whether the outermost structs of a value name fields of the target's.
+
+    Otherwise, as for `struct(1, 2)`, the places of the fields count.
+    """
+    kind = source.typeName()
+    if isinstance(target, RowType) and kind == "struct":
+        known = {f.name.lower() for f in target.fields}
+        return any(f.name.lower() in known for f in source.fields)
+    if isinstance(target, ArrayType) and kind == "array":
+        return named_alike(source.elementType, target.element)
+    if isinstance(target, MapType) and kind == "map":
+        return named_alike(source.valueType, target.value)
+    return False
+
+
+def shaped(
+    text: str, source: Any, target: DataType, *, fill: bool, current: str | None = None
+) -> str:
+    """The SQL of the value with the fields of its structs in the order of the target's.
+
+    `fill` allows fields to be missing: they are null, or as in `current`, the SQL of the value that
+    the target has now.
+    """
+    kind = source.typeName()
+    if isinstance(target, RowType) and kind == "struct":
+        return _struct(text, source, target, fill=fill, current=current)
+    if isinstance(target, ArrayType) and kind == "array":
+        element = shaped("x", source.elementType, target.element, fill=fill)
+        return text if element == "x" else f"transform({text}, x -> {element})"
+    if isinstance(target, MapType) and kind == "map":
+        value = shaped("v", source.valueType, target.value, fill=fill)
+        return text if value == "v" else f"transform_values({text}, (k, v) -> {value})"
+    return text
+
+
+def _struct(text: str, source: Any, target: RowType, *, fill: bool, current: str | None) -> str:
+    have: Mapping[str, Any] = {f.name.lower(): f for f in source.fields}
+    known = {f.name.lower() for f in target.fields}
+    extra = [f.name for f in source.fields if f.name.lower() not in known]
+    if extra:
+        raise IncompatibleRows(
+            f"Cannot write incompatible data: nested struct has extra fields: {', '.join(extra)}."
+        )
+    parts = []
+    for field in target.fields:
+        mine = have.get(field.name.lower())
+        if mine is not None:
+            inner = f"{text}.{quoted(mine.name)}"
+            now = None if current is None else f"{current}.{quoted(field.name)}"
+            value = shaped(inner, mine.dataType, field.type, fill=fill, current=now)
+        elif current is not None:
+            value = f"{current}.{quoted(field.name)}"
+        elif fill:
+            value = f"CAST(NULL AS {read_schema_text(field.type)})"
+        else:
+            raise IncompatibleRows(
+                f"Cannot write incompatible data: nested struct has no field `{field.name}`."
+            )
+        parts.append(f"{quoted_text(field.name)}, {value}")
+    made = f"named_struct({', '.join(parts)})"
+    keeps = current is not None and not known <= set(have)
+    return made if keeps else f"IF({text} IS NULL, NULL, {made})"

@@ -1,0 +1,395 @@
+"""INSERT INTO and OVERWRITE, CREATE TABLE AS SELECT."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_core.ddl.create import Column
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.table.write_session import write_rows
+from paimon_core.types.arrow import arrow_schema, column_from_internal
+from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
+from paimon_core.write.incoming_rows import Kinds
+from paimon_spark.sql.ddl.partitions import read_spec, spec_values
+from paimon_spark.sql.ddl.tables import TableClauses, make_table, replace_with
+from paimon_spark.sql.dml.by_name import by_name, merged_schema, merges_schema
+from paimon_spark.sql.dml.postpone import write_to_buckets, writes_to_buckets
+from paimon_spark.sql.dml.upsert import upsert, upsert_keys
+from paimon_spark.sql.errors import (
+    AnalysisError,
+    IncompatibleRows,
+    SqlSyntaxError,
+    WriteRefused,
+)
+from paimon_spark.sql.frames.characters import CHARACTERS
+from paimon_spark.sql.frames.dataframes import arrow_of
+from paimon_spark.sql.frames.distributed import write_distributed, writes_distributed
+from paimon_spark.sql.query.queries import query_dataframe, rewritten
+from paimon_spark.sql.result import NOTHING, Result
+from paimon_spark.sql.session import OVERWRITE_MODE, SqlSession, TableName
+from paimon_spark.sql.text.literals import literal_rows
+from paimon_spark.sql.text.tokens import Words, with_quoted_names
+from paimon_spark.sql.text.types import read_schema_text, read_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_AS_STRINGS: Final = "spark.sql.legacy.charVarcharAsString"
+_DYNAMIC: Final = "dynamic-partition-overwrite"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Insert:
+    """The parts of an INSERT before its query."""
+
+    name: TableName
+    overwrite: bool
+    spec: Mapping[str, str | None]
+    columns: Sequence[str] | None
+    by_name: bool
+
+
+_LONG: Final = 64 * 1024
+_HEAD: Final = re.compile(r"\s*INSERT\s[^;]{0,4000}?\bVALUES(?=\s*\()", re.IGNORECASE)
+_IN_HEAD: Final = re.compile(r"--|/\*|\b(?:SELECT|WITH|FROM)\b", re.IGNORECASE)
+
+
+def insert_long_values(session: SqlSession, statement: str) -> Result | None:
+    """Run a long INSERT ... VALUES, whose rows no tokenizer has to go through.
+
+    None for other statements.
+    """
+    head = _HEAD.match(statement) if len(statement) > _LONG else None
+    if head is None or _IN_HEAD.search(head[0]) or any(head[0].count(q) % 2 for q in "'\"`"):
+        return None
+    words = Words(with_quoted_names(head[0]))
+    words.at += 1
+    return insert(session, words, values=statement[head.end() :])
+
+
+def insert(
+    session: SqlSession, words: Words, *, ctes: str = "", source: str = "", values: str = ""
+) -> Result:
+    """INSERT INTO | OVERWRITE; `ctes` is the WITH clause before it, `source` the FROM clause.
+
+    `values` are the rows that follow the last of the words.
+    """
+    overwrite = words.eat("OVERWRITE")
+    if not overwrite:
+        words.need("INTO")
+    if overwrite and _names_directory(words):
+        return _to_directory(session, words)
+    words.eat("TABLE")
+    name = session.table_name(words.name())
+    spec = read_spec(words) if words.eat("PARTITION") else {}
+    if words.eat("IF", "NOT", "EXISTS"):
+        raise UnsupportedFeature("INSERT OVERWRITE ... IF NOT EXISTS")
+    columns: list[str] | None = None
+    by_name = words.eat("BY", "NAME")
+    if words.eat("REPLACE", "WHERE"):
+        condition = words.expression("SELECT", "VALUES", "WITH", "FROM", "TABLE")
+        return _replace_where(session, name, condition, words.rest())
+    if words.looks_at("(") and not _opens_query(words):
+        columns = words.items(words.identifier)
+    by_name = words.eat("BY", "NAME") or by_name
+    query = f"{ctes} {words.rest()}" if ctes else source + words.rest() + values
+    if not query:
+        words.fail("a query")
+    parsed = _Insert(name=name, overwrite=overwrite, spec=spec, columns=columns, by_name=by_name)
+    return _run(session, parsed, query)
+
+
+def _names_directory(words: Words) -> bool:
+    at = int(words.word() == "LOCAL")
+    following = words.word(at + 1)
+    return words.word(at) == "DIRECTORY" and following in ("", "USING", "ROW", "STORED", "OPTIONS")
+
+
+def _to_directory(session: SqlSession, words: Words) -> Result:
+    """INSERT OVERWRITE [LOCAL] DIRECTORY 'path' USING format query: files that Spark writes."""
+    target = words.expression("SELECT", "VALUES", "WITH", "FROM", "TABLE")
+    query = rewritten(session, words.rest())
+    session.spark.sql(f"INSERT OVERWRITE {target} {query}")
+    return NOTHING
+
+
+def _replace_where(session: SqlSession, name: TableName, condition: str, query: str) -> Result:
+    """INSERT INTO t REPLACE WHERE condition query: rows in place of the partitions of a condition.
+
+    Java: `BaseWriteBuilder.failIfCanNotOverwrite`.  IncompatibleRows for other conditions.
+    """
+    table = session.open(name, to_write=True)
+    words, spec = Words(condition), {}
+    while condition.strip().lower() != "true":
+        column = words.identifier()
+        if not words.eat("=") and not words.eat("<=>"):
+            raise IncompatibleRows(
+                f"Only support Overwrite filters with Equal and EqualNullSafe, but got: {condition}"
+            )
+        if column.lower() not in {k.lower() for k in table.schema.partition_keys}:
+            raise IncompatibleRows(
+                f"Only support Overwrite filters on partition column "
+                f"{', '.join(table.schema.partition_keys)}, but got {condition}."
+            )
+        spec[column] = words.expression("AND")
+        if not words.eat("AND"):
+            words.end()
+            break
+    replaced = spec_values(session, table, spec)
+    frame = query_dataframe(session, query)
+    write(session, table, fetched(table, frame, table.schema.fields), overwrite=replaced)
+    return NOTHING
+
+
+def _opens_query(words: Words) -> bool:
+    at = 0
+    while words.word(at) == "(":
+        at += 1
+    return words.word(at) in ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
+
+
+def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
+    table = session.open(parsed.name, to_write=True)
+    if parsed.name.system is not None:
+        raise AnalysisError(f"system table {parsed.name.system} cannot be written to")
+    static = spec_values(session, table, parsed.spec) if parsed.spec else {}
+    fields = _targets(table, static, parsed.columns)
+    rows: pa.Table | None = None
+    as_strings = session.conf.get(_AS_STRINGS, "false").lower() == "true"
+    if not parsed.by_name and not as_strings:
+        rows = literal_rows(query, fields, session.zone)
+    tasks = 1
+    if rows is None:
+        frame = query_dataframe(session, _without_default(query))
+        if parsed.by_name:
+            merges = merges_schema(session, parsed.name)
+            if merges:
+                table = merged_schema(session, parsed.name, table, frame)
+            fields, frame = by_name(table, static, frame, fill=merges)
+        if parsed.spec and not static:
+            fields = list(_in_order_of(frame, fields, parsed.spec))
+        if len(frame.columns) == len(fields) and not upsert_keys(table):
+            given = {k: v for k, v in parsed.spec.items() if v is not None}
+            if writes_distributed(session, parsed.name, frame, fields):
+                write_distributed(
+                    session, parsed.name, frame, fields, given, overwrite=parsed.overwrite
+                )
+                return NOTHING
+        if writes_to_buckets(table):
+            tasks = frame.rdd.getNumPartitions()
+        rows = fetched(table, frame, fields, as_strings=as_strings)
+    rows = _with_static(table, rows, static)
+    keys = upsert_keys(table)
+    if keys and not parsed.overwrite:
+        null_checked(table, rows)
+        upsert(session, parsed.name, rows, keys)
+        return NOTHING
+    write(
+        session,
+        table,
+        rows,
+        overwrite=static if parsed.overwrite else None,
+        tasks=tasks,
+    )
+    return NOTHING
+
+
+def _in_order_of(
+    frame: DataFrame, fields: Sequence[DataField], spec: Mapping[str, str | None]
+) -> Sequence[DataField]:
+    """The fields in Hive's order, partition columns last, if the query names them in this order."""
+    by_name = {f.name.lower(): f for f in fields}
+    last = [c.lower() for c in spec]
+    hive = [*(n for n in by_name if n not in last), *last]
+    if [c.lower() for c in frame.columns] != hive:
+        return fields
+    return [by_name[n] for n in hive]
+
+
+def _targets(
+    table: FileStoreTable, static: Mapping[str, object], columns: Sequence[str] | None
+) -> list[DataField]:
+    """The columns that the query's columns go to, by position."""
+    if columns is None:
+        return [f for f in table.schema.fields if f.name not in static]
+    by_name = {f.name.lower(): f for f in table.schema.fields}
+    found = []
+    for column in columns:
+        field = by_name.get(column.lower())
+        if field is None:
+            raise AnalysisError(
+                f"[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `{column}` cannot be "
+                f"resolved. Did you mean one of {', '.join(table.schema.names)}",
+                table=table.name,
+            )
+        if field in found:
+            raise AnalysisError(f"[DUPLICATE_KEY] Found duplicate column {column} in the list")
+        if field.name in static:
+            raise AnalysisError(
+                f"[STATIC_PARTITION_COLUMN_IN_INSERT_COLUMN_LIST] Static partition column "
+                f"{column} is also specified in the column list"
+            )
+        found.append(field)
+    return found
+
+
+def fetched(
+    table: FileStoreTable,
+    frame: DataFrame,
+    fields: Sequence[DataField],
+    *,
+    as_strings: bool = False,
+) -> pa.Table:
+    """The rows of a DataFrame, its columns cast by position to the types of the fields.
+
+    With `as_strings`, CHAR and VARCHAR are neither padded nor checked.
+    IncompatibleRows if the numbers of columns differ.
+    """
+    if len(frame.columns) != len(fields):
+        raise IncompatibleRows(
+            f"Cannot write incompatible data for the table `{table.name}`, the number of data "
+            f"columns don't match with the table schema's: expected {len(fields)}, found "
+            f"{len(frame.columns)}",
+            table=table.name,
+        )
+    plain = frame.toDF(*(f"c{i}" for i in range(len(fields))))
+    cast = plain.selectExpr(
+        *(f"CAST(c{i} AS {read_schema_text(f.type)}) AS c{i}" for i, f in enumerate(fields))
+    )
+    found = arrow_of(cast)
+    schema = arrow_schema(RowType(fields=tuple(fields)))
+    columns = [
+        (found.column(i) if as_strings else _checked(found.column(i), f)).cast(
+            schema.field(i).type, safe=False
+        )
+        for i, f in enumerate(fields)
+    ]
+    return pa.table(columns, names=[f.name for f in fields])
+
+
+def _checked(column: pa.ChunkedArray, field: DataField) -> pa.ChunkedArray:
+    """CHAR padded; WriteRefused for texts that are longer than CHAR or VARCHAR allow."""
+    match field.type:
+        case AtomicType(kind=TypeRoot.CHAR | TypeRoot.VARCHAR, length=length) if length:
+            column = column.cast(pa.string())
+            if length == 2**31 - 1:
+                return column
+            longest = pc.max(pc.utf8_length(column)).as_py() or 0
+            if longest > length:
+                trimmed = pc.utf8_rtrim(column, characters=" ")
+                if (pc.max(pc.utf8_length(trimmed)).as_py() or 0) > length:
+                    raise WriteRefused(
+                        f"[EXCEED_LIMIT_LENGTH] Exceeds char/varchar type length limitation: "
+                        f"{length} (column {field.name})"
+                    )
+                column = pc.utf8_slice_codeunits(column, 0, length)
+            if field.type.root is TypeRoot.CHAR:
+                return pc.utf8_rpad(column, width=length)
+    return column
+
+
+def _with_static(table: FileStoreTable, rows: pa.Table, static: Mapping[str, object]) -> pa.Table:
+    for name, value in static.items():
+        field = table.schema.row_type.get(name)
+        assert field is not None
+        column = column_from_internal([value] * rows.num_rows, field.type.with_nullable(True))
+        rows = rows.append_column(name, column)
+    return rows
+
+
+def _without_default(query: str) -> str:
+    """The query with NULL for DEFAULT: a null gets the default when it is written."""
+    words = Words(query)
+    pieces, done = [], 1
+    for i, token in enumerate(words.tokens):
+        words.at = i
+        if words.word() == "DEFAULT" and words.word(1) in (",", ")"):
+            pieces += [words.text[done : token.start], "NULL"]
+            done = token.end + 1
+    return "".join([*pieces, words.text[done:]])
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+def write(
+    session: SqlSession,
+    table: FileStoreTable,
+    rows: pa.Table,
+    kinds: Kinds | None = None,
+    *,
+    overwrite: Mapping[str, object] | None = None,
+    tasks: int = 1,
+) -> None:
+    """Commit the rows; with `overwrite`, they replace the partitions that match it.
+
+    `tasks` are those of the query, for tables that choose their buckets by it.
+
+    Under spark.sql.sources.partitionOverwriteMode=dynamic an overwrite replaces the partitions of
+    the new rows.  WriteRefused for a null in a NOT NULL column.
+    """
+    null_checked(table, rows)
+    if overwrite is not None:
+        dynamic = session.conf.get(OVERWRITE_MODE, "static").lower() == "dynamic"
+        table = replace(table, schema=table.schema.with_options({_DYNAMIC: str(dynamic).lower()}))
+    if writes_to_buckets(table):
+        write_to_buckets(table, rows, kinds, tasks=tasks, env=session.env, partition=overwrite)
+    elif overwrite is None:
+        write_rows(table, rows, kinds, env=session.env)
+    else:
+        write_rows(table, rows, env=session.env, partition=dict(overwrite))
+
+
+def null_checked(table: FileStoreTable, rows: pa.Table) -> None:
+    """WriteRefused for a null in a NOT NULL column, AnalysisError if such a column is missing."""
+    for field in table.schema.fields:
+        if field.type.nullable:
+            continue
+        if field.name not in rows.schema.names:
+            if field.default_value is None:
+                raise AnalysisError(
+                    f"[INSERT_COLUMN_ARITY_MISMATCH] non-nullable column `{field.name}` of table "
+                    f"{table.name} has no specified value",
+                    table=table.name,
+                )
+        elif rows.column(field.name).null_count and field.default_value is None:
+            raise WriteRefused(
+                f"Cannot write null to non-null column({field.name}): "
+                "[NOT_NULL_ASSERT_VIOLATION] NULL value appeared in non-nullable field",
+                table=table.name,
+            )
+
+
+def create_as_select(
+    session: SqlSession,
+    name: TableName,
+    clauses: TableClauses,
+    query: str,
+    replace_table: bool,  # noqa: FBT001 - an `AsSelect` of ddl.py
+) -> Result:
+    """CREATE TABLE AS: the table with the query's columns, then its rows."""
+    frame = query_dataframe(session, query)
+    columns = [
+        Column(f.name, read_type(Words(f.metadata.get(CHARACTERS) or f.dataType.simpleString())))
+        for f in frame.schema.fields
+    ]
+    if any(not isinstance(c, str) for c in clauses.partitioned_by):
+        raise SqlSyntaxError("partition columns of CREATE TABLE AS SELECT have no type")
+    if replace_table and session.has_table(name):
+        rows = frame.toArrow()  # before the table is emptied, because the query may read it
+        replace_with(session, name, columns, clauses)
+        frame = session.spark.createDataFrame(rows, schema=frame.schema)
+    else:
+        make_table(session, name, columns, clauses)
+    table = session.open(name, to_write=True)
+    rows = fetched(table, frame, table.schema.fields)
+    if rows.num_rows:
+        write(session, table, rows)
+    return NOTHING

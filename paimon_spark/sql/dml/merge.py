@@ -1,0 +1,357 @@
+"""MERGE INTO: what is matched, not matched, and not matched by the source, in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.options import DELETION_VECTORS_ENABLED
+from paimon_core.types.data_types import AtomicType, DataField, TypeRoot
+from paimon_spark.sql.dml.by_name import (
+    has_rows,
+    merged_schema,
+    merges_schema,
+    named_alike,
+    shaped,
+)
+from paimon_spark.sql.dml.insert import fetched, null_checked
+from paimon_spark.sql.dml.large_changes import (
+    DELETED,
+    INSERTED,
+    KEY,
+    KIND,
+    UPDATED,
+    LargeTarget,
+    cast_rows,
+    check_keys,
+    check_matched_once,
+    open_large,
+)
+from paimon_spark.sql.dml.merge_clauses import Case, Clause, check_data_evolution, read_clauses
+from paimon_spark.sql.dml.row_level import (
+    Assignments,
+    aligned,
+    assigned_columns,
+    cast_text,
+    check_assignments,
+    read_alias,
+    unqualified,
+)
+from paimon_spark.sql.dml.targets import (
+    NUMBER_FIELD,
+    ROW_NUMBER,
+    ChangedTable,
+    Numbers,
+    Target,
+    open_target,
+)
+from paimon_spark.sql.errors import IncompatibleRows, WriteRefused
+from paimon_spark.sql.query.queries import query_dataframe_of, register
+from paimon_spark.sql.result import NOTHING, Result
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.text.names import quoted
+from paimon_spark.sql.text.tokens import Words
+from paimon_spark.sql.text.types import read_schema_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from paimon_core.file_store_table import FileStoreTable
+
+_ACTION = DataField(id=0, name="__paimon_action", type=AtomicType(kind=TypeRoot.INT))
+_UPDATE_AFTER = 2
+
+
+@dataclass(slots=True)
+class _Changes:
+    """The changes of all clauses."""
+
+    removed: list[Numbers] = field(default_factory=list)
+    updated: list[pa.Table] = field(default_factory=list)
+    inserted: list[pa.Table] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    target: ChangedTable
+    target_view: str
+    target_alias: str
+    source: str
+    source_alias: str
+    condition: str
+    source_columns: Mapping[str, Any]
+    """Spark's fields of the source by their names in lower case, if a clause needs them."""
+    fill: bool
+    """Whether the source may lack columns and fields (`write.merge-schema`)."""
+
+
+def merge(session: SqlSession, words: Words) -> Result:
+    """MERGE INTO target USING source ON condition WHEN ..."""
+    words.eat("WITH", "SCHEMA", "EVOLUTION")
+    words.need("INTO")
+    name = session.table_name(words.name())
+    target_alias = read_alias(words, "USING") or name.table
+    words.need("USING")
+    if words.looks_at("("):
+        source = f"({words.parenthesized()})"
+        source_alias = read_alias(words, "ON") or "__source"
+    else:
+        parts = words.name()
+        source = ".".join(quoted(p) for p in parts)
+        source_alias = read_alias(words, "ON") or parts[-1]
+    words.need("ON")
+    condition = words.expression("WHEN")
+    clauses = read_clauses(words)
+    source_columns: Mapping[str, Any] = {}
+    merges = merges_schema(session, name)
+    star = any(c.star for c in clauses)
+    if star or merges:
+        text = f"SELECT * FROM {source} AS {quoted(source_alias)}"
+        frame = query_dataframe_of(session, text, name)
+        if merges:
+            table = session.open(name, to_write=True)
+            new = frame if star else frame.select(*_new_columns(table, frame, clauses))
+            merged_schema(session, name, table, new)
+        source_columns = {f.name.lower(): f for f in frame.schema.fields}
+    large = open_large(session, name, "MERGE", words.text)
+    target = large or open_target(session, name, "MERGE")
+    view = register(session, target.dataframe(words.text))
+    plan = _Merge(
+        target, view, target_alias, source, source_alias, condition, source_columns, merges
+    )
+    if isinstance(target, Target) and target.evolved is not None:
+        check_data_evolution(target.table, clauses)
+    clauses = [_checked(target, clause, target_alias) for clause in clauses]
+    by_case = {case: [c for c in clauses if c.case is case] for case in Case}
+    if isinstance(target, LargeTarget):
+        _merge_large(target, plan, {case: mine for case, mine in by_case.items() if mine})
+        return NOTHING
+    changes = _Changes()
+    for case, mine in by_case.items():
+        if mine:
+            _collect(target, plan, case, mine, changes)
+    _commit(target, changes, _updated_columns(target, clauses))
+    return NOTHING
+
+
+def _merge_large(
+    target: LargeTarget, plan: _Merge, by_case: Mapping[Case, Sequence[Clause]]
+) -> None:
+    """Run the queries of all cases on the executors, and commit what they change."""
+    parts = [_large_changes(target, plan, case, mine) for case, mine in by_case.items()]
+    with target.changes(parts) as rows:
+        if not _only_deletes(by_case.get(Case.MATCHED, ())):
+            check_matched_once(rows, target.table)
+        check_keys(rows, target.table)
+        target.commit(rows)
+
+
+def _large_changes(
+    target: LargeTarget, plan: _Merge, case: Case, clauses: Sequence[Clause]
+) -> DataFrame:
+    """The changes of one case with their kind, and with the primary key as it was."""
+    alias = quoted(plan.target_alias)
+    fields = [target.table.schema.row_type.get(k) for k in target.table.schema.primary_keys]
+    keys = [
+        f"CAST(NULL AS {read_schema_text(f.type)}) AS {KEY}{i}"
+        if case is Case.NOT_MATCHED
+        else f"{alias}.{quoted(f.name)} AS {KEY}{i}"
+        for i, f in enumerate(fields)
+        if f is not None
+    ]
+    rows = _changed_rows(plan, case, clauses, keys)
+    kind = f"CAST({INSERTED} AS INT)"
+    if case is not Case.NOT_MATCHED:
+        deletes = [str(i) for i, c in enumerate(clauses) if c.assignments is None]
+        kind = f"IF({_ACTION.name} IN ({', '.join(deletes) or '-1'}), {DELETED}, {UPDATED})"
+    columns = [quoted(c) for c in rows.columns if c != _ACTION.name]
+    return cast_rows(target, rows.selectExpr(*columns, f"{kind} AS {KIND}"))
+
+
+def _only_deletes(clauses: Sequence[Clause]) -> bool:
+    """Whether it does not matter how often a row is matched."""
+    return len(clauses) == 1 and clauses[0].assignments is None
+
+
+def _updated_columns(target: Target, clauses: Sequence[Clause]) -> list[str]:
+    updates = [c for c in clauses if c.case is not Case.NOT_MATCHED]
+    if any(c.star for c in updates):
+        return list(target.table.schema.names)
+    return assigned_columns(target, [a for c in updates for a in c.assignments or ()])
+
+
+def _new_columns(table: FileStoreTable, frame: DataFrame, clauses: Sequence[Clause]) -> list[str]:
+    """The columns of the source that clauses assign although the table does not have them."""
+    known = {n.lower() for n in table.schema.names}
+    given = {path[-1].lower() for c in clauses for path, _ in c.assignments or () if len(path) <= 2}
+    return [quoted(c) for c in frame.columns if c.lower() in given and c.lower() not in known]
+
+
+def _checked(target: ChangedTable, clause: Clause, alias: str) -> Clause:
+    """The clause with bare column names; errors as in `check_assignments`."""
+    if not clause.assignments:
+        return clause
+    bare = unqualified(target, clause.assignments, alias)
+    check_assignments(target, bare)
+    return replace(clause, assignments=bare)
+
+
+def _changed_rows(
+    plan: _Merge, case: Case, clauses: Sequence[Clause], more: Sequence[str] = ()
+) -> DataFrame:
+    """The rows of one case with the number of their clause; `more` is the SQL of other columns."""
+    target = plan.target
+    actions = " ".join(f"WHEN {c.condition} THEN {i}" for i, c in enumerate(clauses))
+    values = [_values(plan, c) for c in clauses]
+    columns = ", ".join(
+        "CASE "
+        + " ".join(
+            f"WHEN {c.condition} THEN {v[f.name]}" for c, v in zip(clauses, values, strict=True)
+        )
+        + f" END AS {quoted(f.name)}"
+        for f in target.table.schema.fields
+    )
+    number = "CAST(NULL AS BIGINT)" if case is Case.NOT_MATCHED else ROW_NUMBER
+    query = (
+        f"SELECT {number} AS {ROW_NUMBER}, CASE {actions} END AS {_ACTION.name}, "
+        f"{', '.join([columns, *more])} FROM {_join(plan, case)} ON {plan.condition}"
+    )
+    frame = query_dataframe_of(target.session, query, target.name)
+    return frame.filter(f"{_ACTION.name} IS NOT NULL")
+
+
+def _collect(
+    target: Target, plan: _Merge, case: Case, clauses: Sequence[Clause], changes: _Changes
+) -> None:
+    """Run the query of one case and note what its rows do."""
+    fields = (NUMBER_FIELD, _ACTION, *target.table.schema.fields)
+    rows = fetched(target.table, _changed_rows(plan, case, clauses), fields)
+    action = np.asarray(rows.column(1)).astype(np.int64)
+    if case is Case.NOT_MATCHED:
+        changes.inserted.append(rows.drop_columns([ROW_NUMBER, _ACTION.name]))
+        return
+    numbers = np.asarray(rows.column(0)).astype(np.int64)
+    deletes = np.array([c.assignments is None for c in clauses])[action]
+    several = len(np.unique(numbers)) != len(numbers)
+    if case is Case.MATCHED and several and not _only_deletes(clauses):
+        raise WriteRefused(
+            "[MERGE_CARDINALITY_VIOLATION] The ON search condition of the MERGE statement matched "
+            "a single row from the target table with multiple rows of the source table "
+            "(match more than one source rows)",
+            table=target.table.name,
+        )
+    changes.removed.append(np.unique(numbers[deletes]))
+    updated = rows.filter(pa.array(~deletes)).drop_columns([_ACTION.name])
+    changes.updated.append(updated)
+
+
+def _values(plan: _Merge, clause: Clause) -> dict[str, str]:
+    """The SQL of each column's value under a clause."""
+    fields = plan.target.table.schema.fields
+    if clause.star:
+        return {f.name: _star_value(plan, clause, f) for f in fields}
+    assignments = _shaped_assignments(plan, clause)
+    if clause.case is not Case.NOT_MATCHED:
+        return dict(aligned(plan.target, assignments, plan.target_alias))
+    given = {path[0].lower(): v for path, v in assignments}
+    return {f.name: cast_text(given.get(f.name.lower(), "DEFAULT"), f) for f in fields}
+
+
+def _shaped_assignments(plan: _Merge, clause: Clause) -> Assignments:
+    """The assignments with the fields of structs, at any depth, in the order of the table's."""
+    fields = {f.name.lower(): f for f in plan.target.table.schema.fields}
+    found = list(clause.assignments or ())
+    nested = [
+        i
+        for i, (path, value) in enumerate(found)
+        if len(path) == 1 and has_rows(fields[path[0].lower()].type) and value.upper() != "DEFAULT"
+    ]
+    if not nested:
+        return found
+    values = ", ".join(f"{found[i][1]} AS c{i}" for i in nested)
+    query = f"SELECT {values} FROM {_join(plan, clause.case)} ON {plan.condition}"
+    types = query_dataframe_of(plan.target.session, query, plan.target.name).schema.fields
+    for i, column in zip(nested, types, strict=True):
+        path, value = found[i]
+        target = fields[path[0].lower()].type
+        if named_alike(column.dataType, target):
+            found[i] = (path, shaped(f"({value})", column.dataType, target, fill=plan.fill))
+    return found
+
+
+def _join(plan: _Merge, case: Case) -> str:
+    """The rows of a case: those of target and source that match, or of one of them."""
+    ours = f"{plan.target_view} AS {quoted(plan.target_alias)}"
+    theirs = f"{plan.source} AS {quoted(plan.source_alias)}"
+    return {
+        Case.MATCHED: f"{ours} JOIN {theirs}",
+        Case.NOT_MATCHED: f"{theirs} LEFT ANTI JOIN {ours}",
+        Case.NOT_MATCHED_BY_SOURCE: f"{ours} LEFT ANTI JOIN {theirs}",
+    }[case]
+
+
+def _star_value(plan: _Merge, clause: Clause, target: DataField) -> str:
+    """The SQL of a column under UPDATE SET * or INSERT *: the source's column of the same name."""
+    source = plan.source_columns.get(target.name.lower())
+    if source is not None:
+        text = f"{quoted(plan.source_alias)}.{quoted(source.name)}"
+        current = None
+        if plan.fill and clause.case is not Case.NOT_MATCHED:
+            current = f"{quoted(plan.target_alias)}.{quoted(target.name)}"
+        value = shaped(text, source.dataType, target.type, fill=plan.fill, current=current)
+        return cast_text(value, target)
+    if not plan.fill:
+        raise IncompatibleRows(
+            f"cannot resolve {target.name} from Project: the source of the MERGE has no such column",
+            table=plan.target.table.name,
+        )
+    if clause.case is Case.NOT_MATCHED:
+        return cast_text("DEFAULT", target)
+    return f"{quoted(plan.target_alias)}.{quoted(target.name)}"
+
+
+def _commit(target: Target, changes: _Changes, columns: Sequence[str]) -> None:
+    keys = target.table.schema.primary_keys
+    removed = np.concatenate([np.empty(0, np.int64), *changes.removed])
+    updates = pa.concat_tables(changes.updated) if changes.updated else None
+    parts: list[pa.Table] = []
+    origins: list[Numbers] = []
+    kinds: list[np.ndarray[tuple[int], np.dtype[np.int8]]] = []
+    if updates is not None:
+        numbers = np.asarray(updates.column(ROW_NUMBER)).astype(np.int64)
+        parts.append(updates.drop_columns([ROW_NUMBER]))
+        kinds.append(np.full(len(numbers), _UPDATE_AFTER, np.int8))
+        if keys:
+            _check_keys(target, numbers, parts[0])
+        else:
+            removed = np.concatenate([removed, numbers])
+        # Java keeps the ids of updated rows only where it rewrites their files.
+        rewrites = not target.table.options.value(DELETION_VECTORS_ENABLED)
+        origins.append(numbers if rewrites else np.full(len(numbers), -1, np.int64))
+    for inserted in changes.inserted:
+        parts.append(inserted)
+        origins.append(np.full(inserted.num_rows, -1, np.int64))
+        kinds.append(np.zeros(inserted.num_rows, np.int8))
+    added = pa.concat_tables(parts) if parts else None
+    if added is not None:
+        null_checked(target.table, added)
+    if added is None:
+        target.commit(removed)
+    else:
+        target.commit(removed, added, np.concatenate(kinds), np.concatenate(origins), columns)
+
+
+def _check_keys(target: Target, numbers: Numbers, rows: pa.Table) -> None:
+    before = target.rows.take(pa.array(numbers))
+    for key in target.table.schema.primary_keys:
+        if not before.column(key).combine_chunks().equals(rows.column(key).combine_chunks()):
+            raise UnsupportedFeature(
+                "updates of primary keys",
+                f"Can't update the primary key column {key} in update clause.",
+                table=target.table.name,
+            )

@@ -1,0 +1,90 @@
+"""The WHEN clauses of MERGE INTO."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.file_store_table import FileStoreTable
+from paimon_spark.sql.dml.row_level import Assignments, read_assignments
+from paimon_spark.sql.text.tokens import Words
+
+
+class Case(Enum):
+    """Which rows a WHEN clause is about."""
+
+    MATCHED = "MATCHED"
+    NOT_MATCHED = "NOT MATCHED"
+    NOT_MATCHED_BY_SOURCE = "NOT MATCHED BY SOURCE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clause:
+    """One WHEN: `assignments` None for a DELETE; `star` for UPDATE SET * and INSERT *."""
+
+    case: Case
+    condition: str
+    assignments: Assignments | None = None
+    star: bool = False
+
+
+def read_clauses(words: Words) -> list[Clause]:
+    """All WHEN clauses up to the end of the statement; SqlSyntaxError if there is none."""
+    found: list[Clause] = []
+    while words.eat("WHEN"):
+        case = Case.MATCHED
+        if words.eat("NOT"):
+            case = Case.NOT_MATCHED
+        words.need("MATCHED")
+        if words.eat("BY") and words.eat_any("SOURCE", "TARGET") == "SOURCE":
+            case = Case.NOT_MATCHED_BY_SOURCE
+        condition = words.expression("THEN") if words.eat("AND") else "true"
+        words.need("THEN")
+        found.append(_clause(words, case, condition))
+    words.end()
+    if not found:
+        words.fail("WHEN")
+    return found
+
+
+def _clause(words: Words, case: Case, condition: str) -> Clause:
+    if words.eat("INSERT") and case is Case.NOT_MATCHED:
+        if words.eat("*"):
+            return Clause(case=case, condition=condition, assignments=(), star=True)
+        columns = words.items(words.name)
+        words.need("VALUES")
+        values = words.items(lambda: words.expression(","))
+        if len(columns) != len(values):
+            words.fail("as many values as columns")
+        pairs = [(column, v) for column, v in zip(columns, values, strict=True)]
+        return Clause(case=case, condition=condition, assignments=pairs)
+    if case is not Case.NOT_MATCHED:
+        if words.eat("DELETE"):
+            return Clause(case=case, condition=condition)
+        if words.eat("UPDATE"):
+            words.need("SET")
+            if words.eat("*"):
+                return Clause(case=case, condition=condition, assignments=(), star=True)
+            return Clause(
+                case=case, condition=condition, assignments=read_assignments(words, "WHEN")
+            )
+    return words.fail("UPDATE, DELETE or INSERT")
+
+
+def check_data_evolution(table: FileStoreTable, clauses: Sequence[Clause]) -> None:
+    """UnsupportedFeature for what MERGE INTO does not do with data evolution, as in Java."""
+    for clause in clauses:
+        refused = None
+        if clause.case is Case.NOT_MATCHED_BY_SOURCE:
+            refused = (
+                "notMatchedBySourceActions is not supported in MergeIntoPaimonDataEvolutionTable."
+            )
+        elif clause.assignments is None and not clause.star:
+            refused = (
+                "Only SET clause is supported in MergeIntoPaimonDataEvolutionTable for SQL: "
+                "WHEN MATCHED."
+            )
+        if refused is not None:
+            raise UnsupportedFeature("data-evolution.enabled", refused, table=table.name)

@@ -1,0 +1,287 @@
+"""UPDATE and DELETE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_core.commit.overwrite import replace_partitions
+from paimon_core.errors import PaimonError, UnsupportedFeature
+from paimon_core.predicate import evaluate
+from paimon_core.types.data_types import DataField, DataType, RowType
+from paimon_spark.sql.dml.insert import fetched, null_checked
+from paimon_spark.sql.dml.large_changes import (
+    DELETED,
+    KIND,
+    UPDATED,
+    LargeTarget,
+    cast_rows,
+    open_large,
+)
+from paimon_spark.sql.dml.targets import (
+    NUMBER_FIELD,
+    ROW_NUMBER,
+    ChangedTable,
+    Numbers,
+    Target,
+    open_target,
+)
+from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.frames.pushdown import plain_condition
+from paimon_spark.sql.query.queries import query_dataframe_of, register
+from paimon_spark.sql.result import NOTHING, Result
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.text.literals import literal_rows
+from paimon_spark.sql.text.names import quoted
+from paimon_spark.sql.text.tokens import Words
+from paimon_spark.sql.text.types import read_schema_text
+
+Assignments = Sequence[tuple[Sequence[str], str]]
+"""Column paths and the SQL of their new values."""
+_UPDATE_AFTER = 2
+
+
+def delete(session: SqlSession, words: Words) -> Result:
+    """DELETE FROM table [alias] [WHERE condition]."""
+    words.need("FROM")
+    name = session.table_name(words.name())
+    alias = read_alias(words, "WHERE") or name.table
+    condition = words.rest() if words.eat("WHERE") else "true"
+    if condition.strip().lower() == "true":
+        target_table = session.open(name, to_write=True)
+        if target_table.snapshots.latest() is not None:
+            replace_partitions(target_table, None, user=session.env.new_uuid(), env=session.env)
+        return NOTHING
+    large = open_large(session, name, "DELETE", condition, condition)
+    if large is not None:
+        columns = ", ".join(quoted(n) for n in large.table.schema.names)
+        _change(large, alias, f"{ROW_NUMBER}, {columns}, {DELETED} AS {KIND}", condition)
+        return NOTHING
+    target = open_target(session, name, "DELETE", condition)
+    target.commit(_chosen(target, alias, condition))
+    return NOTHING
+
+
+def update(session: SqlSession, words: Words) -> Result:
+    """UPDATE table [alias] SET column = value, ... [WHERE condition]."""
+    name = session.table_name(words.name())
+    alias = read_alias(words, "SET") or name.table
+    words.need("SET")
+    given = read_assignments(words, "WHERE")
+    condition = words.rest() if words.eat("WHERE") else "true"
+    words.end()
+    large = open_large(session, name, "UPDATE", words.text, condition)
+    if large is not None:
+        assignments = _checked(large, given, alias)
+        values = ", ".join(
+            f"{text} AS {quoted(n)}" for n, text in aligned(large, assignments, alias).items()
+        )
+        _change(large, alias, f"{ROW_NUMBER}, {values}, {UPDATED} AS {KIND}", condition)
+        return NOTHING
+    target = open_target(session, name, "UPDATE", condition)
+    assignments = _checked(target, given, alias)
+    made = _updated_literally(target, assignments, condition)
+    if made is None:
+        made = _updated_by_spark(target, alias, assignments, condition)
+    numbers, rows = made
+    null_checked(target.table, rows)
+    if target.table.has_primary_key:
+        kinds = np.full(rows.num_rows, _UPDATE_AFTER, np.int8)
+        target.commit(np.empty(0, np.int64), rows, kinds)
+    else:
+        columns = assigned_columns(target, assignments)
+        target.commit(numbers, rows, origins=numbers, columns=columns)
+    return NOTHING
+
+
+def _checked(target: ChangedTable, given: Assignments, alias: str) -> Assignments:
+    """The assignments of an UPDATE with bare names; errors as in `check_assignments`."""
+    assignments = unqualified(target, given, alias)
+    check_assignments(target, assignments)
+    keys = {k.lower() for k in target.table.schema.primary_keys}
+    if any(path[0].lower() in keys for path, _ in assignments):
+        raise UnsupportedFeature(
+            "updates of primary keys",
+            "Can't update the primary key column.",
+            table=target.table.name,
+        )
+    return assignments
+
+
+def _change(target: LargeTarget, alias: str, columns: str, condition: str) -> None:
+    """Commit what becomes of the rows that meet a condition."""
+    view = register(target.session, target.dataframe())
+    query = f"SELECT {columns} FROM {view} AS {quoted(alias)} WHERE {condition}"
+    rows = cast_rows(target, query_dataframe_of(target.session, query, target.name))
+    with target.changes([rows]) as changes:
+        target.commit(changes)
+
+
+def assigned_columns(target: ChangedTable, assignments: Assignments) -> list[str]:
+    """The table's columns that are assigned."""
+    given = {path[0].lower() for path, _ in assignments}
+    return [n for n in target.table.schema.names if n.lower() in given]
+
+
+def read_alias(words: Words, *stops: str) -> str | None:
+    """[AS] alias, unless one of these words follows."""
+    if words.eat("AS"):
+        return words.identifier()
+    if words.done or words.word() in stops:
+        return None
+    return words.identifier()
+
+
+def read_assignments(words: Words, *stops: str) -> list[tuple[list[str], str]]:
+    """A = 1, b.c = 2 up to one of the words."""
+    found = []
+    while True:
+        path = words.name()
+        if not words.eat("=") and not words.eat("=="):
+            words.fail("=")
+        found.append((path, words.expression(",", *stops)))
+        if not words.eat(","):
+            return found
+
+
+# --- the rows concerned -------------------------------------------------------------------------
+
+
+def _mask(target: Target, condition: str) -> Numbers | None:
+    """The numbers of the rows that match a plain condition; None if Spark is needed."""
+    if condition == "true":
+        return np.arange(target.rows.num_rows, dtype=np.int64)
+    predicate = plain_condition(target.table, condition)
+    if predicate is None:
+        return None
+    try:
+        mask = evaluate(predicate, target.rows)
+    except (PaimonError, pa.ArrowException, ValueError, TypeError):
+        return None
+    return np.flatnonzero(np.asarray(mask)).astype(np.int64)
+
+
+def _chosen(target: Target, alias: str, condition: str) -> Numbers:
+    plain = _mask(target, condition)
+    if plain is not None:
+        return plain
+    view = register(target.session, target.dataframe(condition))
+    query = f"SELECT {ROW_NUMBER} FROM {view} AS `{alias}` WHERE {condition}"
+    frame = query_dataframe_of(target.session, query, target.name)
+    return np.asarray(frame.toArrow().column(0)).astype(np.int64)
+
+
+def _updated_literally(
+    target: Target, assignments: Assignments, condition: str
+) -> tuple[Numbers, pa.Table] | None:
+    """The updated rows if all new values are literals; None if Spark is needed."""
+    fields = {f.name.lower(): f for f in target.table.schema.fields}
+    if any(len(path) != 1 for path, _ in assignments):
+        return None
+    assigned = [fields[path[0].lower()] for path, _ in assignments]
+    values = ", ".join(value for _, value in assignments)
+    literals = literal_rows(f"VALUES ({values})", assigned, target.session.zone)
+    numbers = None if literals is None else _mask(target, condition)
+    if literals is None or numbers is None:
+        return None
+    rows = target.rows.take(pa.array(numbers))
+    for i, field in enumerate(assigned):
+        at = rows.schema.get_field_index(field.name)
+        value = literals.column(i).combine_chunks()
+        column = value.take(pa.array(np.zeros(len(numbers), np.int64)))
+        rows = rows.set_column(at, pa.field(field.name, column.type), column)
+    return numbers, rows
+
+
+def _updated_by_spark(
+    target: Target, alias: str, assignments: Assignments, condition: str
+) -> tuple[Numbers, pa.Table]:
+    text = " ".join([condition, *(value for _, value in assignments)])
+    view = register(target.session, target.dataframe(text))
+    values = ", ".join(
+        f"{text} AS `{name}`" for name, text in aligned(target, assignments, alias).items()
+    )
+    query = f"SELECT {ROW_NUMBER}, {values} FROM {view} AS `{alias}` WHERE {condition}"
+    frame = query_dataframe_of(target.session, query, target.name)
+    rows = fetched(target.table, frame, (NUMBER_FIELD, *target.table.schema.fields))
+    return np.asarray(rows.column(0)).astype(np.int64), rows.drop_columns([ROW_NUMBER])
+
+
+# --- assignments --------------------------------------------------------------------------------
+
+
+def unqualified(
+    target: ChangedTable, assignments: Assignments, alias: str
+) -> list[tuple[Sequence[str], str]]:
+    """The assignments without the alias, or the table's name, before a column: `SET t.a = 1`."""
+    names = {n.lower() for n in target.table.schema.names}
+    qualifiers = [[alias.lower()], [target.name.database.lower(), target.name.table.lower()]]
+    qualifiers.append([target.name.catalog.lower(), *qualifiers[1]])
+
+    def bare(path: Sequence[str]) -> Sequence[str]:
+        lowered = [p.lower() for p in path]
+        for qualifier in qualifiers:
+            width = len(qualifier)
+            if lowered[:width] == qualifier and len(path) > width and lowered[width] in names:
+                return path[width:]
+        return path
+
+    return [(bare(path), value) for path, value in assignments]
+
+
+def check_assignments(target: ChangedTable, assignments: Assignments) -> None:
+    """AnalysisError for an unknown column, UnsupportedFeature for one assigned twice."""
+    names = {n.lower() for n in target.table.schema.names}
+    for path, _ in assignments:
+        if path[0].lower() not in names:
+            raise AnalysisError(
+                f"[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `{'.'.join(path)}` cannot "
+                f"be resolved. Did you mean one of {', '.join(target.table.schema.names)}",
+                table=target.table.name,
+            )
+    lowered = [tuple(p.lower() for p in path) for path, _ in assignments]
+    for i, one in enumerate(lowered):
+        for other in lowered[i + 1 :]:
+            shorter = min(len(one), len(other))
+            if one[:shorter] == other[:shorter]:
+                names_of = ", ".join(dict.fromkeys([".".join(one), ".".join(other)]))
+                raise UnsupportedFeature(
+                    "conflicting updates",
+                    f"Conflicting update/insert on attrs: {names_of}. "
+                    f"{'Multiple' if one == other else 'Conflicting'} assignments for "
+                    f"'{'.'.join(one[:shorter])}'",
+                    table=target.table.name,
+                )
+
+
+def aligned(target: ChangedTable, assignments: Assignments, alias: str) -> Mapping[str, str]:
+    """The SQL of each column's new value: the assigned one, else the column itself."""
+    return {
+        field.name: _aligned(field, f"`{alias}`.{quoted(field.name)}", assignments)
+        for field in target.table.schema.fields
+    }
+
+
+def _aligned(field: DataField, reference: str, assignments: Assignments) -> str:
+    mine = [(path[1:], v) for path, v in assignments if path[0].lower() == field.name.lower()]
+    if not mine:
+        return reference
+    if not mine[0][0]:
+        return cast_text(mine[0][1], field)
+    if not isinstance(field.type, RowType):
+        raise AnalysisError(f"column {field.name} has no fields: {'.'.join(mine[0][0])}")
+    parts = ", ".join(
+        f"'{inner.name}', {_aligned(inner, f'{reference}.{quoted(inner.name)}', mine)}"
+        for inner in field.type.fields
+    )
+    return f"named_struct({parts})"
+
+
+def cast_text(value: str, field: DataField) -> str:
+    """The value in the column's type; DEFAULT is the column's default."""
+    data_type: DataType = field.type
+    if value.strip().upper() == "DEFAULT":
+        value = field.default_value or "NULL"
+    return f"CAST({value} AS {read_schema_text(data_type)})"

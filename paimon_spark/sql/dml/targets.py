@@ -1,0 +1,378 @@
+"""The table that UPDATE, DELETE or MERGE changes, and the one commit that changes it.
+
+Rows are read once from a pinned snapshot, and each is known by its number.  A primary-key table gets
+changes for its keys.  An append table loses rows by deletion vectors where it has them, else by
+rewriting the files concerned (copy on write); the commit fails if another commit removed those
+files.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_core.commit.message import CommitMessage
+from paimon_core.environment import Environment
+from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_core.features import check_writable
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.index.deletion_vectors import Positions
+from paimon_core.lsm.engines.traits import MERGE_ENGINES, removes_deleted_keys, traits_of
+from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.options import DELETION_VECTORS_ENABLED
+from paimon_core.read.data_evolution import has_data_evolution
+from paimon_core.read.table_read import skips_level_0
+from paimon_core.scan.scan import scan_files
+from paimon_core.scan.vectors import vector_files
+from paimon_core.schema.table_schema import SEQUENCE_NUMBER
+from paimon_core.schema.tracked import ROW_ID
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.table.batch_scan import BatchScan
+from paimon_core.table.level_rewrite import without_rows
+from paimon_core.table.row_deletions import file_deletion, vector_deletion
+from paimon_core.table.write_session import (
+    commit_files,
+    delete_messages,
+    new_writer,
+    write_rows,
+)
+from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
+from paimon_core.write.incoming_rows import Kinds
+from paimon_spark.sql.frames.dataframes import arrow_dataframe, table_rows
+from paimon_spark.sql.frames.evolution import EvolvedRows, commit_columns, evolved_rows
+from paimon_spark.sql.frames.metadata_columns import (
+    FILE_PATH,
+    PlacedRows,
+    metadata_columns_in,
+    metadata_of,
+    placed_rows,
+    scanned_rows,
+)
+from paimon_spark.sql.frames.pushdown import plain_condition
+from paimon_spark.sql.session import SqlSession, TableName
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ROW_NUMBER: Final = "__paimon_row"
+NUMBER_FIELD: Final = DataField(id=0, name=ROW_NUMBER, type=AtomicType(kind=TypeRoot.BIGINT))
+Numbers = npt.NDArray[np.int64]
+
+
+class ChangedTable(Protocol):
+    """The table of an UPDATE, DELETE or MERGE, wherever its rows are."""
+
+    @property
+    def session(self) -> SqlSession:
+        """The session of the statement."""
+
+    @property
+    def name(self) -> TableName:
+        """The name in the statement."""
+
+    @property
+    def table(self) -> FileStoreTable:
+        """The table."""
+
+    def dataframe(self, text: str = "") -> DataFrame:
+        """The rows with `__paimon_row`, their number, as the first column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """All rows of a table at a snapshot; for an append table also their positions in files."""
+
+    session: SqlSession
+    name: TableName
+    table: FileStoreTable
+    snapshot: Snapshot | None
+    rows: pa.Table
+    files: npt.NDArray[np.int32]
+    positions: Numbers
+    entries: Sequence[ManifestEntry]
+    placed: PlacedRows | None = None
+    rewrites: bool = False
+    """Whether the files of a primary-key table are rewritten instead of writing changes."""
+    evolved: EvolvedRows | None = None
+    """The rows of a table with data evolution."""
+
+    def dataframe(self, text: str = "") -> DataFrame:
+        """The rows with `__paimon_row`, their number, as the first column.
+
+        They have the hidden columns that the text of the statement names.
+        """
+        numbers = pa.array(np.arange(self.rows.num_rows, dtype=np.int64))
+        rows = self.rows.add_column(0, ROW_NUMBER, numbers)
+        fields = (NUMBER_FIELD, *self.table.schema.fields)
+        if self.placed is not None:
+            for field, values in metadata_of(self.placed, metadata_columns_in(text)):
+                rows, fields = rows.append_column(field.name, values), (*fields, field)
+        return arrow_dataframe(self.session, rows, RowType(fields=fields))
+
+    def commit(
+        self,
+        removed: Numbers,
+        added: pa.Table | None = None,
+        kinds: Kinds | None = None,
+        origins: Numbers | None = None,
+        columns: Collection[str] = (),
+    ) -> None:
+        """Commit the removal of these rows and the addition of others.
+
+        `kinds` belong to `added` and say what happens to keys; `removed` are the rows of an append
+        table, and the rows of a primary-key table to delete.  `origins` are the rows that those of
+        `added` replace, -1 for new ones (default: all are new): in a table with row tracking they
+        keep their ids.  `columns` are those with new values, which matter under data evolution.
+        """
+        if not len(removed) and (added is None or not added.num_rows):
+            return
+        if self.evolved is not None:
+            self._commit_columns(added, origins, columns)
+        elif self.table.has_primary_key and not self.rewrites:
+            self._commit_changes(removed, added, kinds)
+        else:
+            self._commit_files(removed, added, origins)
+
+    def _commit_changes(
+        self, removed: Numbers, added: pa.Table | None, kinds: Kinds | None
+    ) -> None:
+        gone = self.rows.take(pa.array(removed))
+        gone_kinds: Kinds = np.full(len(removed), 3, np.int8)
+        if added is None:
+            write_rows(self.table, gone, gone_kinds, env=self.session.env)
+            return
+        if kinds is None:
+            kinds = np.zeros(added.num_rows, np.int8)
+        both = pa.concat_tables([gone, added.select(gone.schema.names).cast(gone.schema)])
+        write_rows(self.table, both, np.concatenate([gone_kinds, kinds]), env=self.session.env)
+
+    def _commit_columns(
+        self, added: pa.Table | None, origins: Numbers | None, columns: Collection[str]
+    ) -> None:
+        assert self.evolved is not None
+        assert added is not None
+        if origins is None:
+            origins = np.full(added.num_rows, -1, np.int64)
+        replaced = origins >= 0
+        commit_columns(
+            self.table,
+            self.evolved,
+            updated=added.filter(pa.array(replaced)),
+            numbers=origins[replaced],
+            columns=columns,
+            inserted=added.filter(pa.array(~replaced)),
+            env=self.session.env,
+        )
+
+    def _commit_files(
+        self, removed: Numbers, added: pa.Table | None, origins: Numbers | None
+    ) -> None:
+        table, env = self.table, self.session.env
+        user = env.new_uuid()
+        gone: dict[int, Positions] = {
+            int(file): np.sort(self.positions[removed][self.files[removed] == file])
+            for file in np.unique(self.files[removed])
+        }
+        messages: list[CommitMessage] = []
+        try:
+            if self.rewrites and traits_of(table.options).keeps_first:
+                kept, added = np.empty(0, np.int64), None
+                for index, positions in gone.items():
+                    entry = self.entries[index]
+                    messages.append(without_rows(table, entry, positions, env=env))
+            elif table.options.value(DELETION_VECTORS_ENABLED):
+                kept = np.empty(0, np.int64)
+                for message in self._vectors(gone):
+                    messages.append(message)  # noqa: PERF402 - a failure cleans these up
+            else:
+                stays = np.isin(self.files, list(gone))
+                stays[removed] = False
+                kept = np.flatnonzero(stays).astype(np.int64)
+                messages += [file_deletion(self.entries[file]) for file in gone]
+            for rows, tracked in self._new_rows(kept, added, origins):
+                messages += _written(table, rows, env=env, user=user, tracked=tracked)
+        except BaseException:
+            delete_messages(table, messages)
+            raise
+        commit_files(table, messages, env=env, user=user)
+
+    def _new_rows(
+        self, kept: Numbers, added: pa.Table | None, origins: Numbers | None
+    ) -> Iterator[tuple[pa.Table, bool]]:
+        """Yield the rows to write, and whether they bring their ids (java-rules L1).
+
+        Rows of rewritten files come in their old order, an updated one in its old place.
+        """
+        placed = self.placed
+        if placed is None or placed.row_ids is None or placed.sequences is None:
+            yield self.rows.take(pa.array(kept)), False
+            if added is not None:
+                yield added, False
+            return
+        numbers, sequences = kept, pa.array(placed.sequences[kept])
+        rows = self.rows.take(pa.array(kept))
+        if added is not None and origins is not None:
+            replaced = origins >= 0
+            old = added.filter(pa.array(replaced)).select(rows.schema.names).cast(rows.schema)
+            rows = pa.concat_tables([rows, old])
+            numbers = np.concatenate([kept, origins[replaced]])
+            sequences = pa.concat_arrays([sequences, pa.nulls(old.num_rows, pa.int64())])
+            added = added.filter(pa.array(~replaced))
+        order = pa.array(np.argsort(numbers, kind="stable"))
+        rows = rows.append_column(ROW_ID, pa.array(placed.row_ids[numbers]))
+        yield rows.append_column(SEQUENCE_NUMBER, sequences).take(order), True
+        if added is not None:
+            yield added, False
+
+    def _vectors(self, gone: Mapping[int, Positions]) -> Iterator[CommitMessage]:
+        """New index files that replace those with vectors of the files, one message for each
+        bucket.
+        """
+        assert self.snapshot is not None
+        known = vector_files(self.table, self.snapshot)
+        buckets: dict[tuple[bytes, int], list[int]] = defaultdict(list)
+        for file in gone:
+            entry = self.entries[file]
+            buckets[entry.partition, entry.bucket].append(file)
+        for bucket, files in buckets.items():
+            yield vector_deletion(
+                self.table,
+                bucket,
+                {self.entries[f].file.file_name: gone[f] for f in files},
+                total_buckets=self.entries[files[0]].total_buckets,
+                index_files=known.get(bucket, ()),
+                env=self.session.env,
+            )
+
+
+def _written(
+    table: FileStoreTable, rows: pa.Table, *, env: Environment, user: str, tracked: bool
+) -> list[CommitMessage]:
+    """Write the rows; the messages of their files."""
+    if not rows.num_rows:
+        return []
+    writer = new_writer(table, env=env, user=user, tracked=tracked)
+    try:
+        writer.write(rows)
+        return writer.prepare_commit()
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def open_target(
+    session: SqlSession, name: TableName, what: str, condition: str | None = None
+) -> Target:
+    """The table and its rows; `what` is UPDATE, DELETE or MERGE.
+
+    With a `condition` that the table understands, files without a row that meets it are left out.
+
+    UnsupportedFeature for tables that do not allow the statement: some merge engines, row tracking.
+    """
+    table = session.open(name, to_write=True)
+    check_target(table, what)
+    rewrites = what == "DELETE" and not deletes_by_changes(table)
+    predicate = None if condition is None else plain_condition(table, condition)
+    snapshot = table.snapshots.latest()
+    if has_data_evolution(table):
+        return _evolved_target(session, name, table, snapshot, what)
+    if table.has_primary_key and not rewrites:
+        rows, _ = table_rows(session, table, predicate=predicate)
+        none = np.empty(0, np.int64)
+        return Target(session, name, table, snapshot, rows, none.astype(np.int32), none, ())
+    placed = _unmerged(table, snapshot) if rewrites else placed_rows(table, snapshot, predicate)
+    return _placed_target(session, name, table, snapshot, placed, rewrites=rewrites)
+
+
+def _placed_target(
+    session: SqlSession,
+    name: TableName,
+    table: FileStoreTable,
+    snapshot: Snapshot | None,
+    placed: PlacedRows,
+    *,
+    rewrites: bool = False,
+    evolved: EvolvedRows | None = None,
+) -> Target:
+    return Target(
+        session,
+        name,
+        table,
+        snapshot,
+        placed.rows,
+        placed.files,
+        placed.positions,
+        placed.entries,
+        placed,
+        rewrites,
+        evolved,
+    )
+
+
+def check_target(table: FileStoreTable, what: str) -> None:
+    """UnsupportedFeature for tables that do not allow it."""
+    check_writable(table)
+    if what != "DELETE":
+        _check_engine(table, what)
+
+
+def _evolved_target(
+    session: SqlSession,
+    name: TableName,
+    table: FileStoreTable,
+    snapshot: Snapshot | None,
+    what: str,
+) -> Target:
+    if what == "DELETE":
+        raise UnsupportedFeature(
+            "DELETE with data-evolution.enabled",
+            "Delete operation is not supported when data evolution is enabled yet.",
+            table=table.name,
+        )
+    rows = evolved_rows(table, snapshot)
+    return _placed_target(session, name, table, snapshot, rows.placed, evolved=rows)
+
+
+def _unmerged(table: FileStoreTable, snapshot: Snapshot | None) -> PlacedRows:
+    """The rows of a primary-key table by file; InvalidArgument if some have to be merged."""
+    try:
+        if (
+            snapshot is not None
+            and skips_level_0(table)
+            and any(e.file.level == 0 for e in scan_files(table, snapshot))
+        ):
+            raise UnsupportedFeature("rows that readers do not see yet", table=table.name)
+        return scanned_rows(BatchScan(table=table, whole=snapshot), (FILE_PATH,))
+    except UnsupportedFeature as e:
+        raise InvalidArgument(
+            "Only compacted table can generate touched files, please use 'COMPACT' procedure first.",
+            table=table.name,
+            next_step="CALL sys.compact, then delete again",
+        ) from e
+
+
+def _check_engine(table: FileStoreTable, what: str) -> None:
+    if not table.has_primary_key:
+        return
+    traits = traits_of(table.options)
+    if not traits.updatable:
+        updatable = ", ".join(name for name, engine in MERGE_ENGINES.items() if engine.updatable)
+        raise UnsupportedFeature(
+            f"{what} with merge-engine {traits.name}",
+            f"merge engine {traits.name} can not support {what.title()}, currently only "
+            f"{updatable} can support {what.title()}.",
+            table=table.name,
+        )
+
+
+def deletes_by_changes(table: FileStoreTable) -> bool:
+    """Whether a delete removes a key."""
+    if not table.has_primary_key:
+        return True
+    return removes_deleted_keys(table.options)

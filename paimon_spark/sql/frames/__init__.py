@@ -1,0 +1,1 @@
+"""Paimon tables as DataFrames, and DataFrames as commits."""

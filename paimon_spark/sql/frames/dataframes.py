@@ -1,0 +1,237 @@
+"""Paimon tables as DataFrames, and DataFrames as Arrow: the interface between SQL and Spark.
+
+`table_dataframe` reads through the core on the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.format.arrow_conversion import with_children
+from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
+from paimon_core.predicate import Predicate
+from paimon_core.read.data_evolution import has_data_evolution
+from paimon_core.schema.table_schema import VALUE_KIND
+from paimon_core.table.batch_scan import batch_scan_of, read_batch
+from paimon_core.table.system.read import VIEWS, read_system_table, read_view
+from paimon_core.types.arrow import arrow_schema
+from paimon_core.types.data_types import (
+    ArrayType,
+    AtomicType,
+    DataType,
+    MapType,
+    RowType,
+    TypeRoot,
+)
+from paimon_core.types.sql import type_to_sql
+from paimon_spark.sql.frames.characters import characters_metadata, pads
+from paimon_spark.sql.frames.distributed import distributed_dataframe
+from paimon_spark.sql.frames.evolution import evolved_rows
+from paimon_spark.sql.frames.global_tables import read_global_table
+from paimon_spark.sql.frames.metadata_columns import FILE_PATH, ROW_INDEX, metadata_of, scanned_rows
+from paimon_spark.sql.frames.pushdown import check_full_scan, pushed
+from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName
+from paimon_spark.sql.text.types import read_schema_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def table_dataframe(
+    session: SqlSession,
+    name: TableName,
+    options: dict[str, str] | None = None,
+    *,
+    metadata: Collection[str] = (),
+    lenient: bool = False,
+    wanted: Collection[str] | None = None,
+    conditions: Sequence[str] = (),
+) -> DataFrame:
+    """The rows of a table, a branch or a system table; the options select the snapshot.
+
+    `metadata` names hidden columns to add; `lenient` as in `scanned_rows`.  `wanted` are the names,
+    in lower case, of the columns that the query needs; None for all.  Rows that do not meet one of
+    the `conditions` may be left out: the query has them too.
+    """
+    if name.database == SYSTEM_DATABASE:
+        return arrow_dataframe(session, *read_global_table(session, name))
+    table = session.open(name, options=options)
+    if name.system is not None:
+        rows, row_type = _system_rows(session, table, name.system)
+    elif metadata:
+        return _with_metadata(session, table, metadata, lenient=lenient)
+    else:
+        scan = batch_scan_of(table, zone=session.zone)
+        names = _needed(scan.table, wanted)
+        predicate = pushed(scan.table, conditions)
+        if scan.whole is not None:
+            check_full_scan(scan.table, scan.whole, predicate)
+        distributed = distributed_dataframe(session, name, scan, names, predicate)
+        if distributed is not None:
+            return distributed
+        rows, row_type = table_rows(session, table, columns=names, predicate=predicate)
+    return arrow_dataframe(session, rows, row_type)
+
+
+def _needed(table: FileStoreTable, wanted: Collection[str] | None) -> list[str]:
+    """The wanted columns of the table; one column if none is wanted, to count rows."""
+    names = table.schema.names
+    if wanted is None:
+        return list(names)
+    return [n for n in names if n.lower() in wanted] or list(names[:1])
+
+
+def table_rows(
+    session: SqlSession,
+    table: FileStoreTable,
+    *,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+) -> tuple[pa.Table, RowType]:
+    """The rows that a batch reads; for changes, without deletes, as in Spark."""
+    batch = batch_scan_of(table, zone=session.zone)
+    row_type = batch.table.schema.row_type
+    if columns is not None:
+        row_type = row_type.project(columns)
+    rows = read_batch(batch, columns=row_type.names, predicate=predicate, zone=session.zone)
+    return _collected(rows, row_type), row_type
+
+
+def _system_rows(
+    session: SqlSession, table: FileStoreTable, system: str
+) -> tuple[pa.Table, RowType]:
+    batch = batch_scan_of(table, zone=session.zone)
+    if system in VIEWS:
+        row_type, batches = read_view(batch, system, zone=session.zone)
+        return _collected(batches, row_type, keep_deletes=True), row_type
+    row_type, batches = read_system_table(batch.table, system, batch.whole, zone=session.zone)
+    return _collected(batches, row_type), row_type
+
+
+def _collected(
+    batches: Iterable[pa.RecordBatch], row_type: RowType, *, keep_deletes: bool = False
+) -> pa.Table:
+    schema = arrow_schema(row_type)
+    found: list[pa.RecordBatch] = []
+    for batch in batches:
+        kept = batch
+        if not keep_deletes:
+            kinds = np.asarray(batch.column(VALUE_KIND))
+            wanted = ~np.isin(kinds, (UPDATE_BEFORE, DELETE))
+            kept = batch if wanted.all() else batch.filter(pa.array(wanted))
+        found.append(kept.select(list(row_type.names)).cast(schema))
+    return pa.Table.from_batches(found, schema=schema)
+
+
+def arrow_dataframe(session: SqlSession, rows: pa.Table, row_type: RowType) -> DataFrame:
+    """The rows as a DataFrame with Spark's types."""
+    pad = pads(session)
+    columns = [
+        for_spark(column, field.type, pad=pad)
+        for column, field in zip(rows.columns, row_type, strict=True)
+    ]
+    schema = ", ".join(
+        f"`{f.name.replace('`', '``')}` {read_schema_text(f.type)}" for f in row_type
+    )
+    return _made(session, pa.table(columns, names=list(row_type.names)), schema, row_type)
+
+
+def _made(session: SqlSession, rows: pa.Table, schema: str, row_type: RowType) -> DataFrame:
+    from pyspark.sql.types import StructType  # noqa: PLC0415 - only once Spark runs
+
+    # For Spark, an empty batch means the end of the rows.
+    batches = [b for b in rows.to_batches() if b.num_rows]
+    # Spark also rejects a nested column without a chunk.
+    whole = pa.Table.from_batches(batches) if batches else rows.schema.empty_table()
+    spark: Any = session.spark  # whose overloads do not know Arrow tables
+    types: Any = StructType.fromDDL(schema)
+    for field, data_field in zip(types.fields, row_type, strict=False):
+        field.metadata = characters_metadata(data_field.type)
+    frame: DataFrame = spark.createDataFrame(whole, schema=types)
+    return frame
+
+
+def arrow_of(frame: DataFrame) -> pa.Table:
+    """The rows of a DataFrame.
+
+    `DataFrame.toArrow` of PySpark 4 fails for nulls in VARIANT columns.
+    """
+    if "variant" not in frame.schema.simpleString() or not hasattr(frame, "_jdf"):
+        return frame.toArrow()
+    classic: Any = frame
+    batches = classic._collect_as_arrow()  # noqa: SLF001 - as above
+    return pa.Table.from_batches(batches) if batches else frame.toArrow()
+
+
+def for_spark(column: pa.ChunkedArray, data_type: DataType, *, pad: bool = True) -> pa.ChunkedArray:
+    """The column in a type that Spark takes; `pad`: CHAR has its length."""
+    match data_type:
+        case AtomicType(kind=TypeRoot.CHAR) if pad:
+            return pc.utf8_rpad(column, width=data_type.length or 1)
+        case AtomicType(kind=TypeRoot.TIME):
+            return column.cast(pa.int32())
+        case AtomicType(kind=TypeRoot.BLOB):
+            raise UnsupportedFeature(f"{data_type.kind} in SQL")
+        case _ if "VARIANT" in type_to_sql(data_type):
+            chunks = [_without_null_parts(chunk, data_type) for chunk in column.chunks]
+            column = pa.chunked_array(chunks, column.type)
+    return column.cast(_spark_arrow(column.type), safe=False)
+
+
+def _without_null_parts(array: pa.Array, data_type: DataType) -> pa.Array:
+    """The array whose VARIANTs have parts even where they are null, as Spark demands."""
+    kind = array.type
+    match data_type:
+        case AtomicType(kind=TypeRoot.VARIANT):
+            parts = [pc.fill_null(array.field(i), b"") for i in range(kind.num_fields)]
+        case RowType():
+            parts = [
+                _without_null_parts(array.field(i), f.type) for i, f in enumerate(data_type.fields)
+            ]
+        case ArrayType():
+            return with_children(
+                array, kind, [_without_null_parts(array.values, data_type.element)]
+            )
+        case MapType():
+            items = _without_null_parts(array.items, data_type.value)
+            return with_children(array, kind, [array.keys, items])
+        case _:
+            return array
+    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=array.is_null())
+
+
+def _spark_arrow(arrow: pa.DataType) -> pa.DataType:
+    """The type with timestamps in microseconds and times as numbers, at any depth."""
+    if pa.types.is_timestamp(arrow):
+        return pa.timestamp("us", tz=arrow.tz)
+    if pa.types.is_time32(arrow):
+        return pa.int32()
+    if pa.types.is_list(arrow):
+        return pa.list_(_spark_arrow(arrow.value_type))
+    if pa.types.is_map(arrow):
+        return pa.map_(_spark_arrow(arrow.key_type), _spark_arrow(arrow.item_type))
+    if pa.types.is_struct(arrow):
+        return pa.struct([(f.name, _spark_arrow(f.type)) for f in arrow.fields])
+    return arrow
+
+
+def _with_metadata(
+    session: SqlSession, table: FileStoreTable, wanted: Collection[str], *, lenient: bool
+) -> DataFrame:
+    scan = batch_scan_of(table, zone=session.zone)
+    if has_data_evolution(table) and not {FILE_PATH, ROW_INDEX} & set(wanted):
+        placed = evolved_rows(scan.table, scan.whole).placed
+    else:
+        placed = scanned_rows(scan, wanted, lenient=lenient)
+    row_type, rows = placed.table.schema.row_type, placed.rows
+    for field, values in metadata_of(placed, wanted):
+        row_type = RowType(fields=(*row_type.fields, field))
+        rows = rows.append_column(field.name, values)
+    return arrow_dataframe(session, rows, row_type)

@@ -1,0 +1,165 @@
+"""UPDATE and MERGE on tables with data evolution: new values of columns, for whole groups of files.
+
+Java: `spark/commands/MergeIntoPaimonDataEvolutionTable`, `UpdatePaimonDataEvolutionTableCommand`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_core.commit.message import CommitMessage
+from paimon_core.environment import Environment
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.features import check_rows_readable
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.read.data_evolution import Group, read_group, row_groups
+from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.table.write_session import commit_files, delete_messages, new_writer
+from paimon_core.types.arrow import arrow_schema
+from paimon_core.write.column_file import write_columns
+from paimon_spark.sql.frames.metadata_columns import Numbers, PlacedRows
+
+
+@dataclass(frozen=True, slots=True)
+class EvolvedRows:
+    """The rows of a snapshot group by group; the `entries` of `placed` are the newest of each group."""
+
+    placed: PlacedRows
+    groups: Sequence[Group]
+
+
+def evolved_rows(table: FileStoreTable, snapshot: Snapshot | None) -> EvolvedRows:
+    """All rows with their ids; a row's sequence number is that of the newest file of its group.
+
+    UnsupportedFeature as in `read_group`.
+    """
+    groups: list[Group] = []
+    buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
+    if snapshot is not None:
+        check_rows_readable(table, snapshot)
+        for entry in scan_files(table, snapshot):
+            buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
+    for entries in buckets.values():
+        groups += row_groups(entries, table)
+    groups.sort(key=lambda g: _first_id(g[0]))
+    schema = arrow_schema(table.schema.row_type)
+    batches: list[pa.RecordBatch] = []
+    counts: list[int] = []
+    for group in groups:
+        found = list(read_group(table, group, table.schema.names, {}))
+        batches += [b.select(list(schema.names)).cast(schema) for b in found]
+        counts.append(sum(b.num_rows for b in found))
+    files = np.repeat(np.arange(len(groups), dtype=np.int32), counts)
+    within = [np.arange(n, dtype=np.int64) for n in counts]
+    positions = np.concatenate([np.empty(0, np.int64), *within])
+    newest = tuple(g[0] for g in groups)
+    ids = np.array([_first_id(e) for e in newest], np.int64)
+    numbers = np.array([e.file.max_sequence_number for e in newest], np.int64)
+    placed = PlacedRows(
+        table,
+        pa.Table.from_batches(batches, schema=schema),
+        files,
+        positions,
+        newest,
+        (ids[files] if groups else positions) + positions,
+        numbers[files] if groups else positions,
+    )
+    return EvolvedRows(placed, tuple(groups))
+
+
+def commit_columns(
+    table: FileStoreTable,
+    rows: EvolvedRows,
+    *,
+    updated: pa.Table,
+    numbers: Numbers,
+    columns: Collection[str],
+    inserted: pa.Table | None,
+    env: Environment,
+) -> None:
+    """Commit new values of the columns for the rows of these numbers, and new rows.
+
+    CommitConflict if another commit changed rows of the same files since they were read.
+    """
+    user = env.new_uuid()
+    touched = sorted({int(f) for f in rows.placed.files[numbers]})
+    _check_columns(table, [rows.groups[g] for g in touched], columns)
+    messages: list[CommitMessage] = []
+    try:
+        for group, values in _values(rows, touched, updated, numbers, columns):
+            messages.append(write_columns(table, group, values, env=env))
+        if inserted is not None and inserted.num_rows:
+            writer = new_writer(table, env=env, user=user)
+            try:
+                writer.write(inserted)
+                messages += writer.prepare_commit()
+            except BaseException:
+                writer.abort()
+                raise
+    except BaseException:
+        delete_messages(table, messages)
+        raise
+    groups = [rows.groups[g] for g in touched]
+    if messages:
+        commit_files(table, messages, env=env, user=user, row_groups=groups)
+
+
+def _values(
+    rows: EvolvedRows,
+    touched: Sequence[int],
+    updated: pa.Table,
+    numbers: Numbers,
+    columns: Collection[str],
+) -> Iterator[tuple[Group, pa.Table]]:
+    """Yield each group and the columns of all its rows, the updated ones among them."""
+    names = [n for n in rows.placed.rows.schema.names if n in columns]
+    old = rows.placed.rows.select(names)
+    both = pa.concat_tables([old, updated.select(names).cast(old.schema)])
+    source: npt.NDArray[np.int64] = np.arange(old.num_rows, dtype=np.int64)
+    source[numbers] = old.num_rows + np.arange(len(numbers))
+    for group in touched:
+        mine = np.flatnonzero(rows.placed.files == group)
+        yield rows.groups[group], both.take(pa.array(source[mine]))
+
+
+def _check_columns(
+    table: FileStoreTable, groups: Sequence[Group], columns: Collection[str]
+) -> None:
+    """UnsupportedFeature for partition columns, and for columns with a global index."""
+    keys = set(table.schema.partition_keys) & set(columns)
+    if keys and groups:
+        raise UnsupportedFeature(
+            "updates of partition columns under data evolution",
+            "Update to partition columns is not supported for data evolution tables.",
+            table=table.name,
+        )
+    latest = table.snapshots.latest()
+    if latest is None or not groups:
+        return
+    ids = {f.id for f in table.schema.fields if f.name in columns}
+    partitions = {g[0].partition for g in groups}
+    for entry in table.index_entries(latest):
+        meta = entry.index_file.global_index
+        if (
+            meta is not None
+            and entry.partition in partitions
+            and meta.get("_INDEX_FIELD_ID") in ids
+        ):
+            raise UnsupportedFeature(
+                "updates of columns with a global index",
+                "MergeInto: update columns contain globally indexed columns, not supported now.",
+                table=table.name,
+            )
+
+
+def _first_id(entry: ManifestEntry) -> int:
+    first = entry.file.first_row_id
+    assert first is not None  # `row_groups` refuses such files
+    return first

@@ -1,0 +1,1 @@
+"""Queries, with the views and functions of catalogs."""

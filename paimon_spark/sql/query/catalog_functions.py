@@ -1,0 +1,211 @@
+"""SQL functions that a catalog keeps: a REST catalog does, as in Java.
+
+A query that calls one gets a temporary function of the Spark session with the same body.  Java:
+`spark/catalog/functions/SQLFunctionConverter`, `CreatePaimonV1FunctionCommand`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from paimon_core.catalog.rest.functions import SPARK, Function, RestFunctions
+from paimon_core.catalog.rest.rest_catalog import RestCatalog
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.types.data_types import DataField
+from paimon_core.types.sql import type_to_sql
+from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.query.catalog_views import place_of
+from paimon_spark.sql.result import NOTHING, Result
+from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.text.names import quoted
+from paimon_spark.sql.text.tokens import START, Words
+from paimon_spark.sql.text.types import read_schema_text, read_type
+
+CALLED: Final = "__paimon_fn_"
+"""Before the names of temporary functions that stand for those of a catalog."""
+_IS_QUERY: Final = "spark.sql-function.is-query"
+_QUERIES: Final = ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
+
+
+def functions_of(session: SqlSession, catalog: str) -> RestFunctions | None:
+    """The functions of a catalog, None for one that keeps none."""
+    found = session.catalog_named(catalog)
+    return RestFunctions(found.client) if isinstance(found, RestCatalog) else None
+
+
+def create_sql_function(
+    functions: RestFunctions,
+    name: TableName,
+    words: Words,
+    *,
+    replace: bool,
+    if_not_exists: bool,
+) -> Result:
+    """What follows the name in CREATE FUNCTION name(..) RETURNS type RETURN body.
+
+    UnsupportedFeature for table functions, SqlSyntaxError for anything else.
+    """
+    inputs = words.items(lambda: _parameter(words))
+    words.need("RETURNS")
+    if words.looks_at("TABLE"):
+        raise UnsupportedFeature("table functions", f"table function {name.identifier}")
+    returns = DataField(id=0, name=name.table, type=read_type(words))
+    comment, deterministic = None, True
+    while not words.eat("RETURN"):
+        if words.eat("COMMENT"):
+            comment = words.string()
+        elif words.eat("NOT", "DETERMINISTIC"):
+            deterministic = False
+        elif not (
+            words.eat("LANGUAGE", "SQL")
+            or words.eat("DETERMINISTIC")
+            or words.eat("CONTAINS", "SQL")
+            or words.eat("READS", "SQL", "DATA")
+        ):
+            words.fail("RETURN")
+    is_query = words.word() in _QUERIES
+    function = Function(
+        name=name.identifier,
+        inputs=tuple(_numbered(inputs)),
+        returns=(returns,),
+        definitions={SPARK: {"type": "sql", "definition": words.rest()}},
+        deterministic=deterministic,
+        comment=comment,
+        options={_IS_QUERY: str(is_query).lower()},
+    )
+    if functions.find(name.identifier) is not None:
+        if if_not_exists:
+            return NOTHING
+        if not replace:
+            raise AnalysisError(
+                f"[ROUTINE_ALREADY_EXISTS] Cannot create the function {name.identifier} because it "
+                "already exists"
+            )
+        functions.drop(name.identifier)  # as in Java, these are two steps
+    functions.create(function)
+    return NOTHING
+
+
+def _parameter(words: Words) -> DataField:
+    name = words.identifier()
+    data_type = read_type(words)
+    default = words.expression(",", "COMMENT") if words.eat("DEFAULT") else None
+    comment = words.string() if words.eat("COMMENT") else None
+    return DataField(id=0, name=name, type=data_type, description=comment, default_value=default)
+
+
+def _numbered(fields: Sequence[DataField]) -> list[DataField]:
+    return [replace(f, id=i) for i, f in enumerate(fields)]
+
+
+def describe_catalog_function(function: Function, *, extended: bool) -> Result:
+    """DESCRIBE FUNCTION [EXTENDED], as Java's `DescribePaimonV1FunctionCommand`."""
+    lines = [("Function:", function.name), ("Type:", "SCALAR")]
+    names = [f.name for f in function.inputs]
+    width = max(map(len, names), default=0)
+    kinds = [type_to_sql(f.type) for f in function.inputs]
+    kind_width = max(map(len, kinds), default=0)
+    shown = []
+    for field, kind in zip(function.inputs, kinds, strict=True):
+        default = f" DEFAULT {field.default_value}" if extended and field.default_value else ""
+        shown.append(f"{field.name.ljust(width)} {kind.ljust(kind_width)}{default}")
+    lines += [("Input:" if i == 0 else "", text) for i, text in enumerate(shown or ["()"])]
+    lines += [("Returns:", type_to_sql(f.type)) for f in function.returns[:1]]
+    if extended:
+        if function.comment is not None:
+            lines.append(("Comment:", function.comment))
+        lines.append(("Deterministic:", str(function.deterministic).lower()))
+        lines.append(("Body:", function.sql or ""))
+    widest = max(len(key) for key, _ in lines)
+    return Result(("function_desc",), [[f"{key.ljust(widest)} {text}"] for key, text in lines])
+
+
+def replace_catalog_functions(
+    session: SqlSession, text: str, rewritten: Callable[[str], str]
+) -> str:
+    """The query with temporary functions in place of those of REST catalogs.
+
+    `rewritten` gives the body of a function that is a query.  UnsupportedFeature for functions in
+    Java.
+    """
+    if "(" not in text:
+        return text
+    words = Words(text)
+    catalogs: dict[str, RestFunctions | None] = {}
+    known: dict[tuple[str, str], list[str]] = {}
+    pieces: list[str] = []
+    done = len(START)
+    while not words.done:
+        first = words.at
+        name = _function_at(session, words)
+        words.at = max(words.at, first + 1)
+        if name is None:
+            continue
+        if name.catalog not in catalogs:
+            catalogs[name.catalog] = functions_of(session, name.catalog)
+        functions = catalogs[name.catalog]
+        if functions is None:
+            continue
+        place = name.catalog, name.database
+        if place not in known:
+            there = session.has_database(*place)
+            known[place] = functions.names(name.database) if there else []
+        if name.table in known[place]:
+            view = _temporary(session, functions, name, rewritten)
+            pieces += [words.text[done : words.tokens[first].start], view]
+            done = words.tokens[words.at - 1].end + 1
+    return "".join([*pieces, words.text[done:]])
+
+
+def _function_at(session: SqlSession, words: Words) -> TableName | None:
+    """The function that is called at the cursor, which then stands at its `(`."""
+    token = words.tokens[words.at]
+    bare = token.text[:1].isalpha() and not words.is_string()
+    if not bare or words.tokens[words.at - 1].text == ".":
+        return None
+    parts = [words.identifier()]
+    while words.word() == "." and words.word(1) not in ("*", ""):
+        words.at += 1
+        parts.append(words.identifier())
+    if words.word() != "(" or len(parts) > 3:
+        return None
+    catalog = session.current_catalog
+    if len(parts) == 3:
+        ref = session.find(parts[0])
+        if ref is None:
+            return None
+        catalog = ref.name
+    database = parts[-2] if len(parts) > 1 else session.database
+    return TableName(database, parts[-1], catalog=catalog)
+
+
+def _temporary(
+    session: SqlSession,
+    functions: RestFunctions,
+    name: TableName,
+    rewritten: Callable[[str], str],
+) -> str:
+    function = functions.find(name.identifier)
+    if function is None or function.sql is None or not function.returns:
+        raise UnsupportedFeature(
+            "functions in Java",
+            f"function {name.identifier} is not defined in SQL",
+            next_step="use Java Paimon for it",
+        )
+    body = function.sql
+    if function.options.get(_IS_QUERY) == "true":
+        with place_of(session, name):
+            body = rewritten(body)
+    parameters = ", ".join(
+        f"{quoted(f.name)} {read_schema_text(f.type)}"
+        + ("" if f.default_value is None else f" DEFAULT {f.default_value}")
+        for f in function.inputs
+    )
+    shown = quoted(CALLED + name.table)
+    kind = read_schema_text(function.returns[0].type)
+    session.spark.sql(
+        f"CREATE OR REPLACE TEMPORARY FUNCTION {shown}({parameters}) RETURNS {kind} RETURN {body}"
+    )
+    return shown

@@ -1,0 +1,152 @@
+"""Views of a catalog: CREATE, DROP, SHOW and DESCRIBE; a REST catalog has them.
+
+Java: `spark/execution/PaimonViewExec`.  A filesystem catalog refuses them, as in Java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from paimon_core.catalog.rest.rest_catalog import RestCatalog
+from paimon_core.catalog.rest.views import SPARK, RestViews, View
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.types.data_types import DataField
+from paimon_core.types.sql import type_to_sql
+from paimon_spark.sql.ddl.tables import COMMENT_PROPERTY, read_properties
+from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.result import NOTHING, Result
+from paimon_spark.sql.session import SqlSession, TableName, not_found
+from paimon_spark.sql.text.tokens import Words
+
+
+def views_of(session: SqlSession, catalog: str) -> RestViews | None:
+    """The views of a catalog; None if the catalog does not support views."""
+    found = session.catalog_named(catalog)
+    return RestViews(found.client) if isinstance(found, RestCatalog) else None
+
+
+def find_view(session: SqlSession, name: TableName) -> View | None:
+    """The view of this name, None if there is none."""
+    if name.system is not None or name.branch is not None:
+        return None
+    views = views_of(session, name.catalog)
+    return None if views is None else views.find(name.identifier)
+
+
+@contextmanager
+def place_of(session: SqlSession, name: TableName) -> Iterator[None]:
+    """The catalog and database of a view as the current ones, in which its query names tables."""
+    before = session.current_catalog, session.database
+    session.current_catalog, session.database = name.catalog, name.database
+    try:
+        yield
+    finally:
+        session.current_catalog, session.database = before
+
+
+def create_catalog_view(
+    session: SqlSession,
+    words: Words,
+    fields_of: Callable[[str], tuple[DataField, ...]],
+    *,
+    replace: bool,
+) -> Result:
+    """What follows CREATE [OR REPLACE] VIEW; `fields_of` gives the columns of a query."""
+    if_not_exists = words.eat("IF", "NOT", "EXISTS")
+    name = session.table_name(words.name())
+    views = views_of(session, name.catalog)
+    if views is None:
+        raise UnsupportedFeature(
+            "views in a filesystem catalog",
+            f"a {session.catalog_named(name.catalog).metastore} catalog does not support views",
+            next_step="create a TEMPORARY view",
+        )
+    if words.looks_at("("):
+        raise UnsupportedFeature(
+            "column names of views",
+            "columnAliases, columnComments and queryColumnNames are not supported now",
+        )
+    comment, options = None, {}
+    while not words.looks_at("AS"):
+        if words.eat("COMMENT"):
+            comment = words.string()
+        elif words.eat("TBLPROPERTIES"):
+            options = read_properties(words)
+        else:
+            words.fail("AS")
+    words.need("AS")
+    query = words.rest()
+    session.need_database(name.catalog, name.database)
+    if views.find(name.identifier) is not None:
+        if if_not_exists:
+            return NOTHING
+        if not replace:
+            raise AnalysisError(
+                f"[TABLE_OR_VIEW_ALREADY_EXISTS] Cannot create view {name.shown} because it "
+                "already exists",
+                table=name.identifier,
+                next_step="choose another name, or add OR REPLACE",
+            )
+        views.drop(name.identifier)  # as in Java, these are two steps
+    view = View(
+        name=name.identifier,
+        fields=fields_of(query),
+        query=query,
+        dialects={SPARK: query},
+        comment=options.pop(COMMENT_PROPERTY, comment),
+        options=options,
+    )
+    views.create(view)
+    return NOTHING
+
+
+def drop_catalog_view(session: SqlSession, name: TableName, *, if_exists: bool) -> Result:
+    """Drop a view of a catalog."""
+    views = views_of(session, name.catalog)
+    if views is None or views.find(name.identifier) is None:
+        if if_exists:
+            return NOTHING
+        raise not_found(name)
+    views.drop(name.identifier)
+    return NOTHING
+
+
+def show_create_view(view: View) -> Result:
+    """SHOW CREATE TABLE of a view."""
+    text = f"CREATE VIEW {view.name} "
+    if view.fields:
+        names = (
+            f.name + ("" if f.description is None else f" COMMENT '{f.description}'")
+            for f in view.fields
+        )
+        text += _lines(names)
+    if view.comment is not None:
+        text += f"COMMENT '{view.comment}'\n"
+    if view.options:
+        text += "TBLPROPERTIES " + _lines(f"'{k}' = '{v}'" for k, v in sorted(view.options.items()))
+    return Result(("createtab_stmt",), [[f"{text}AS\n{view.text()}\n"]])
+
+
+def _lines(items: Iterator[str]) -> str:
+    return "(\n  " + ",\n  ".join(items) + ")\n"
+
+
+def describe_view(view: View, *, extended: bool) -> Result:
+    """DESCRIBE [EXTENDED] of a view; types as Paimon names them."""
+    rows: list[list[str | None]] = [
+        [f.name, type_to_sql(f.type), f.description] for f in view.fields
+    ]
+    if extended:
+        names = ", ".join(f.name for f in view.fields)
+        options = ", ".join(f"{k}={v}" for k, v in sorted(view.options.items()))
+        rows += [
+            ["", "", ""],
+            ["# Detailed View Information", "", ""],
+            ["Name", view.name, ""],
+            ["Comment", view.comment or "", ""],
+            ["View Text", view.text(), ""],
+            ["View Query Output Columns", f"[{names}]", ""],
+            ["View Properties", f"[{options}]", ""],
+        ]
+    return Result(("col_name", "data_type", "comment"), rows)

@@ -1,0 +1,481 @@
+"""Queries: the Paimon tables of a statement become temporary views, the rest runs in Spark.
+
+sqlglot finds the names; the text stays as it was written, apart from them, so that Spark parses and
+names everything itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import TokenType
+
+from paimon_core.catalog.rest.views import View
+from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp
+from paimon_core.types.zones import zone_of
+from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.frames.dataframes import arrow_of, table_dataframe
+from paimon_spark.sql.frames.metadata_columns import FILE_PATH, metadata_columns_in
+from paimon_spark.sql.frames.pushdown import conditions_of
+from paimon_spark.sql.query.catalog_functions import CALLED, replace_catalog_functions
+from paimon_spark.sql.query.catalog_views import find_view, place_of
+from paimon_spark.sql.query.sys_functions import plain_name, replace_sys_functions
+from paimon_spark.sql.query.table_functions import blank_options, replace_functions
+from paimon_spark.sql.query.unparsed import relations
+from paimon_spark.sql.result import Result
+from paimon_spark.sql.session import (
+    SYSTEM_DATABASE,
+    ZONE_KEY,
+    SqlSession,
+    TableName,
+    not_found,
+)
+from paimon_spark.sql.text.names import quoted
+from paimon_spark.sql.text.tokens import START, Words, with_quoted_names
+from paimon_spark.sql.values import json_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_VIEW: Final = "__paimon_"
+_INPUT_FILE: Final = re.compile(r"\binput_file_name\s*\(\s*\)", re.IGNORECASE)
+_ALL_COLUMNS: Final = {"natural", "table", "pivot", "unpivot", "transform", "struct"}
+"""Words of queries in which columns may be used without being named."""
+_OPERANDS: Final = (
+    TokenType.VAR,
+    TokenType.NUMBER,
+    TokenType.STRING,
+    TokenType.IDENTIFIER,
+    TokenType.R_PAREN,
+    TokenType.R_BRACKET,
+)
+_BEFORE_STAR: Final = ("SELECT", "DISTINCT", "ALL")
+_EXISTS: Final = ["EXISTS", "(", "SELECT"]
+"""Before a `*` that stands for no column."""
+_TRAVEL: Final = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
+
+
+def query_dataframe(session: SqlSession, text: str) -> DataFrame:
+    """The query as a DataFrame, not yet run."""
+    plain = rewritten(session, text)  # first: what it refuses needs no Spark
+    return session.spark.sql(plain)
+
+
+def query_dataframe_of(session: SqlSession, text: str, target: TableName) -> DataFrame:
+    """A query over views of the target of a change, whose columns may be named DB.TABLE.COLUMN."""
+    known = {(target.database.lower(), target.table.lower())}
+    return session.spark.sql(rewritten(session, text, known_names=known))
+
+
+def run_query(session: SqlSession, text: str) -> Result:
+    """The query's rows."""
+    return collected(query_dataframe(session, text))
+
+
+def collected(frame: DataFrame) -> Result:
+    """The columns and rows of a DataFrame."""
+    columns = [plain_name(c).replace(CALLED, "") for c in frame.columns]
+    plain = frame.toDF(*(f"c{i}" for i in range(len(columns)))) if columns else frame
+    shown = plain.selectExpr(*(_shown(f) for f in plain.schema.fields))
+    zone = zone_of(frame.sparkSession.conf.get(ZONE_KEY) or "UTC")
+    return Result(columns, json_rows(arrow_of(shown), zone))
+
+
+def _shown(field: Any) -> str:
+    """The SQL of a column in a type that Arrow has."""
+    if field.dataType.typeName() == "variant":
+        return f"to_json({field.name}) AS {field.name}"
+    arrow = _arrow_type(field.dataType)
+    return f"CAST({field.name} AS {arrow}) AS {field.name}" if arrow else str(field.name)
+
+
+def _arrow_type(data_type: Any) -> str | None:
+    """The type with texts in place of what Arrow lacks, at any depth; None if it has all."""
+    match data_type.typeName():
+        case "void":
+            return "STRING"
+        case name if "interval" in name:
+            return "STRING"
+        case "array":
+            element = _arrow_type(data_type.elementType)
+            return None if element is None else f"ARRAY<{element}>"
+        case "map":
+            parts = data_type.keyType, data_type.valueType
+            if not any(map(_arrow_type, parts)):
+                return None
+            key, value = (_arrow_type(p) or p.simpleString() for p in parts)
+            return f"MAP<{key}, {value}>"
+        case "struct" if _renames(data_type) or any(
+            _arrow_type(f.dataType) for f in data_type.fields
+        ):
+            fields = (
+                f"c{i}: {_arrow_type(f.dataType) or f.dataType.simpleString()}"
+                for i, f in enumerate(data_type.fields)
+            )
+            return f"STRUCT<{', '.join(fields)}>"
+    return None
+
+
+def _renames(data_type: Any) -> bool:
+    """Whether Arrow needs other fields: some share a name, or cannot be null inside of a null."""
+    names = {f.name for f in data_type.fields}
+    return len(names) < len(data_type.fields) or not all(f.nullable for f in data_type.fields)
+
+
+def register(session: SqlSession, frame: DataFrame) -> str:
+    """The name of a new temporary view of the DataFrame."""
+    session.registered += 1
+    view = f"{_VIEW}{session.registered}"
+    frame.createOrReplaceTempView(view)
+    return view
+
+
+def drop_registered(session: SqlSession, since: int) -> None:
+    """Drop the views that were registered after this many: their answers were collected."""
+    for number in range(since + 1, session.registered + 1):
+        session.spark.catalog.dropTempView(f"{_VIEW}{number}")
+
+
+# --- names --------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Edits:
+    """Replacements in a text, by their places."""
+
+    text: str
+    edits: list[tuple[int, int, str]] = field(default_factory=list)
+
+    def put(self, start: int, end: int, new: str) -> None:
+        self.edits.append((start, end, new))
+
+    def applied(self) -> str:
+        pieces, done = [], 0
+        for start, end, new in sorted(self.edits):
+            pieces += [self.text[done:start], new]
+            done = end
+        return "".join([*pieces, self.text[done:]])
+
+
+def rewritten(
+    session: SqlSession,
+    text: str,
+    options: Mapping[str, str] | None = None,
+    *,
+    known_names: Collection[tuple[str, str]] = (),
+) -> str:
+    """The query with views in place of Paimon tables; Spark's own names stay.
+
+    `options` hold for all tables of the query; `known_names` are databases and tables in lower case
+    that qualify columns although the query does not name them.
+    """
+    text = with_quoted_names(text)
+    text, for_all, for_one = blank_options(text)
+    text = replace_functions(session, text, lambda n, o: _view_of(session, n, o, {}))
+    text = replace_sys_functions(session, text)
+    text = replace_catalog_functions(session, text, lambda body: rewritten(session, body))
+    if Words(text).looks_at("TABLE"):
+        text = "SELECT * FROM " + text.lstrip()[len("TABLE") :]
+    tree = _parsed(text)
+    edits = _Edits(text)
+    views: dict[object, str] = {}
+    known: set[tuple[str, str]] = set(known_names)
+    hidden = metadata_columns_in(text)
+    wanted = _columns_in(text)
+    metadata = hidden | ({FILE_PATH} if _INPUT_FILE.search(text) else set())
+    lenient = FILE_PATH not in hidden
+    for one in _named(session, text, tree):
+        start, end, parts = one.start, one.end, list(one.parts)
+        key = session.view_key(parts)
+        if key:
+            inner = rewritten_view(session, key, options)
+            edits.put(start, end, f"({inner})" + one.alias())
+            continue
+        name = _paimon_table(session, parts)
+        if name is None:
+            continue
+        if isinstance(name, View):
+            view_name = session.table_name(parts)
+            known.add((view_name.database.lower(), parts[-1].lower()))
+            with place_of(session, view_name):
+                inner = rewritten(session, name.text(), options)
+            edits.put(start, end, f"({inner})" + one.alias())
+            continue
+        known.add((name.database.lower(), parts[-1].lower()))
+        travel, end = _travel(session, text, end)
+        chosen = {**(options or {}), **for_all, **for_one.get(start, {}), **travel}
+        wants = _Wanted(metadata, lenient, wanted, one.conditions)
+        view = _view_of(session, name, chosen, views, wants)
+        edits.put(start, end, view + one.alias())
+    for column in () if isinstance(tree, str) else tree.find_all(exp.Column):
+        _strip_database(column, known, edits)
+    if metadata:
+        _hide_metadata(text, metadata, edits)
+    return edits.applied()
+
+
+def rewritten_view(session: SqlSession, key: str, options: Mapping[str, str] | None = None) -> str:
+    """The query of a temporary view, whose tables are those of the place where it was made."""
+    view = session.views[key]
+    with place_of(session, TableName(view.database, "", catalog=view.catalog)):
+        return rewritten(session, view.query, options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A name in place of a table, and the conditions on its rows."""
+
+    parts: Sequence[str]
+    start: int
+    end: int
+    aliased: bool
+    conditions: tuple[str, ...] = ()
+
+    def alias(self) -> str:
+        """The table's own name as alias, where the query gives none and may."""
+        return "" if self.aliased else f" AS {quoted(self.parts[-1])}"
+
+
+def _parsed(text: str) -> exp.Expr | str:
+    """The query as a tree, or what sqlglot says about it."""
+    try:
+        tree: exp.Expr = parse_one(text, dialect="spark")
+    except SqlglotError as e:
+        return _first_line(str(e))
+    if isinstance(tree, exp.Column | exp.Alias):
+        return f"Syntax error at or near '{tree.name}'"
+    return tree
+
+
+def _named(session: SqlSession, text: str, tree: exp.Expr | str) -> Iterator[_Name]:
+    """Yield the names of tables that the query does not define itself."""
+    if isinstance(tree, str):
+        for r in relations(session, text, tree):
+            yield _Name(r.parts, r.start, r.end, r.aliased)
+        return
+    for node in tree.find_all(exp.Table):
+        if isinstance(node.this, exp.Dot):
+            session.table_name([p.name for p in node.parts])  # it reports the error
+        if not isinstance(node.this, exp.Identifier) or node.find_ancestor(exp.Hint):
+            continue
+        parts = [p.name for p in node.parts]
+        if len(parts) == 1 and _is_cte(node, parts[0]):
+            continue
+        yield _Name(
+            parts,
+            node.parts[0].meta["start"],
+            node.parts[-1].meta["end"] + 1,
+            bool(node.args.get("alias") or node.args.get("sample")),
+            tuple(conditions_of(node)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The part of a table that a query needs, as arguments of `table_dataframe`."""
+
+    metadata: Collection[str] = ()
+    lenient: bool = False
+    columns: Collection[str] | None = None
+    conditions: tuple[str, ...] = ()
+
+
+def _view_of(
+    session: SqlSession,
+    name: TableName,
+    options: Mapping[str, str],
+    views: dict[object, str],
+    wants: _Wanted = _Wanted(),
+) -> str:
+    key = (name, tuple(sorted(options.items())), wants.conditions)
+    if key not in views:
+        frame = table_dataframe(
+            session,
+            name,
+            dict(options),
+            metadata=wants.metadata,
+            lenient=wants.lenient,
+            wanted=wants.columns,
+            conditions=wants.conditions,
+        )
+        views[key] = register(session, frame)
+    return views[key]
+
+
+def _columns_in(text: str) -> frozenset[str] | None:
+    """All words of a query in lower case, among them its columns; None if it wants all columns."""
+    words = Words(text)
+    found = {t.text.lower() for t in words.tokens}
+    if found & _ALL_COLUMNS:
+        return None
+    for i, token in enumerate(words.tokens):
+        if token.text != "*":
+            continue
+        before, opens = words.tokens[i - 1], words.tokens[max(0, i - 2)].text.upper()
+        counts = before.text == "(" and opens == "COUNT"
+        product = before.token_type in _OPERANDS and before.text.upper() not in _BEFORE_STAR
+        exists = [t.text.upper() for t in words.tokens[max(0, i - 3) : i]] == _EXISTS
+        if not counts and not product and not exists:
+            return None
+    return frozenset(found)
+
+
+def _is_cte(node: exp.Expr, name: str) -> bool:
+    """Whether a WITH in whose scope the node lies defines the name."""
+    inside: exp.Expr | None = node
+    while inside is not None:
+        parent = inside.parent
+        with_ = None if parent is None else parent.args.get("with_") or parent.args.get("with")
+        names = with_.expressions if with_ is not None and with_ is not inside else ()
+        if any(c.alias.lower() == name.lower() for c in names):
+            return True
+        if isinstance(parent, exp.With):
+            earlier = parent.expressions
+            at = next((i for i, c in enumerate(earlier) if c is inside), 0)
+            visible = earlier[: at + 1] if parent.args.get("recursive") else earlier[:at]
+            if any(c.alias.lower() == name.lower() for c in visible):
+                return True
+            # What the WITH belongs to does not see its names from in here.
+            inside = parent.parent
+            continue
+        inside = parent
+    return False
+
+
+def _paimon_table(session: SqlSession, parts: list[str]) -> TableName | View | None:
+    """The table or view of this name, None if Spark resolves it; AnalysisError for an unknown one."""
+    if len(parts) == 1 and parts[0].startswith(_VIEW):
+        return None
+    if len(parts) == 3 and parts[0].lower() == "spark_catalog":
+        return None
+    if len(parts) == 2 and not session.has_database(session.current_catalog, parts[0]):
+        if session.has_spark or parts[0].lower() in ("parquet", "csv", "json", "orc", "text"):
+            return None
+        session.need_database(session.current_catalog, parts[0])
+    name = session.table_name(parts)
+    if name.database == SYSTEM_DATABASE or session.has_table(name):
+        return name
+    view = find_view(session, name)
+    if view is not None:
+        return view
+    plain = len(parts) == 1 and "$" not in parts[0]
+    if plain and session.has_spark and session.spark.catalog.tableExists(parts[0]):
+        return None
+    raise not_found(name)
+
+
+def _strip_database(column: exp.Column, known: set[tuple[str, str]], edits: _Edits) -> None:
+    """Remove the database (and catalog) from a column's name: views have neither."""
+    database = column.args.get("db")
+    table = column.args.get("table")
+    if database is None or table is None or "start" not in table.meta:
+        return
+    if (database.name.lower(), table.name.lower()) not in known:
+        return
+    first = column.args.get("catalog") or database
+    edits.put(first.meta["start"], table.meta["start"], "")
+
+
+def _hide_metadata(text: str, metadata: Collection[str], edits: _Edits) -> None:
+    """`*` means the table's own columns, not the hidden ones; input_file_name() is a hidden one."""
+    words = Words(text)
+    hidden = f" EXCEPT ({', '.join(sorted(metadata))})"
+    for i, token in enumerate(words.tokens):
+        before = words.tokens[i - 1].text.upper()
+        if (
+            token.text == "*"
+            and before in ("SELECT", ",", "DISTINCT", ".")
+            and _from_name(words, i)
+        ):
+            edits.put(token.end + 1 - len(START), token.end + 1 - len(START), hidden)
+    for call in _INPUT_FILE.finditer(text):
+        edits.put(*call.span(), FILE_PATH)
+
+
+def _from_name(words: Words, star: int) -> bool:
+    """Whether the FROM of this `*` begins with a name, and not with a subquery."""
+    depth = 0
+    for i in range(star + 1, len(words.tokens)):
+        word = words.tokens[i].text.upper()
+        depth += {"(": 1, ")": -1}.get(word, 0)
+        if depth < 0:
+            return False
+        if depth == 0 and word == "FROM":
+            return i + 1 < len(words.tokens) and words.tokens[i + 1].text != "("
+    return False
+
+
+# --- time travel --------------------------------------------------------------------------------
+
+
+def _travel(session: SqlSession, text: str, end: int) -> tuple[dict[str, str], int]:
+    """The options of [FOR] VERSION | TIMESTAMP AS OF after a name, and where the clause ends."""
+    words = Words(text)
+    words.at = next(
+        (i for i, t in enumerate(words.tokens) if t.start >= end + len(START)), len(words.tokens)
+    )
+    words.eat("FOR")
+    kind = words.eat_any(*_TRAVEL)
+    if kind is None or not words.eat("AS", "OF"):
+        return {}, end
+    first = words.at
+    value = _operand(words)
+    while "VERSION" not in kind and words.word() in ("+", "-"):
+        words.at += 1
+        _operand(words)
+        value = None
+    last = words.tokens[words.at - 1].end + 1
+    end = last - len(START)
+    if "VERSION" in kind:
+        if value is None:
+            raise AnalysisError("VERSION AS OF needs a number or a text")
+        return {"scan.version": value}, end
+    source = words.text[words.tokens[first].start : last]
+    return {"scan.timestamp-millis": str(_millis(session, value, source))}, end
+
+
+def _operand(words: Words) -> str | None:
+    """Pass over a literal, a function call, an interval or what is in parentheses; the literal."""
+    if words.is_string():
+        return words.string()
+    if words.word().isdecimal():
+        return str(words.integer())
+    if words.looks_at("("):
+        words.parenthesized()
+        return None
+    name = words.identifier()
+    if words.is_string():
+        words.string()
+    elif words.looks_at("("):
+        words.parenthesized()
+    if name.upper() == "INTERVAL":
+        if words.word()[:1].isdecimal():
+            words.integer()
+        words.identifier()
+    return None
+
+
+def _millis(session: SqlSession, value: str | None, source: str) -> int:
+    """Epoch milliseconds of TIMESTAMP AS OF: seconds as a number, a wall clock time, else Spark's."""
+    if value is not None and value.isdecimal():
+        return int(value) * 1000
+    if value is None:
+        moment = session.spark.sql(f"SELECT unix_millis(CAST({source} AS TIMESTAMP))").first()
+        assert moment is not None
+        return int(moment[0])
+    try:
+        nanos = parse_sql_timestamp(value, 3)
+    except ValueError as e:
+        raise AnalysisError(
+            f"[INVALID_TIME_TRAVEL_TIMESTAMP_EXPR.INPUT] {source} is not a timestamp"
+        ) from e
+    return local_to_utc(nanos, session.zone) // 1_000_000
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0]

@@ -1,0 +1,121 @@
+"""The functions of the database `sys`, which every Paimon catalog has.
+
+======================  ==========================================================================
+max_pt                  the greatest value of a table's first partition column (`table_functions`)
+bucket                  the bucket of a key among so many: `sys.bucket(4, id, name)`
+mod_bucket              the same for bucket-function.type = mod
+hive_bucket             the same for bucket-function.type = hive
+path_to_descriptor      a file as the descriptor of a BLOB
+descriptor_to_string    the text of such a descriptor
+======================  ==========================================================================
+
+Java: `spark/catalog/functions/PaimonFunctions`, `BlobDescriptor`.  `blob_view` and the presigned URLs
+of Paimon 2.0 are refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+
+from paimon_core.errors import UnsupportedFeature
+from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession
+from paimon_spark.sql.text.names import quoted
+from paimon_spark.sql.text.tokens import START, Words
+
+MAX_PT: Final = "max_pt"
+_BUCKETS: Final = {"bucket": "default", "mod_bucket": "mod", "hive_bucket": "hive"}
+_DESCRIPTORS: Final = ("path_to_descriptor", "descriptor_to_string")
+FUNCTIONS: Final = tuple(sorted((MAX_PT, *_BUCKETS, *_DESCRIPTORS)))
+_REFUSED: Final = ("blob_view", "descriptor_to_presigned_url", "try_descriptor_to_presigned_url")
+PREFIX: Final = "__paimon_"
+
+
+def replace_sys_functions(session: SqlSession, text: str) -> str:
+    """The query with functions of the Spark session in place of `sys.NAME`, apart from max_pt.
+
+    UnsupportedFeature for those that only Java has, AnalysisError for unknown ones.
+    """
+    if SYSTEM_DATABASE not in text.lower():
+        return text
+    words = Words(text)
+    pieces: list[str] = []
+    done = len(START)
+    while not words.done:
+        first = words.at
+        name = sys_function_at(session, words)
+        if name is None:
+            words.at = first + 1
+            continue
+        if name == MAX_PT:
+            continue
+        pieces += [words.text[done : words.tokens[first].start], _registered(session, name)]
+        done = words.tokens[words.at - 1].end + 1
+    return "".join([*pieces, words.text[done:]])
+
+
+def sys_function_at(session: SqlSession, words: Words) -> str | None:
+    """The name in lower case of `[catalog.]sys.NAME` before a `(`; the cursor then stands there."""
+    if words.tokens[words.at - 1].text == ".":
+        return None
+    parts = _name_at(words)
+    if words.word() != "(" or len(parts) not in (2, 3):
+        return None
+    if parts[-2].lower() != SYSTEM_DATABASE or (len(parts) == 3 and session.find(parts[0]) is None):
+        return None
+    return parts[-1].lower()
+
+
+def _name_at(words: Words) -> list[str]:
+    token = words.tokens[words.at]
+    if not (token.text[:1].isalpha() or words.text[token.start] == "`") or words.is_string():
+        return []
+    parts = [words.identifier()]
+    while words.word() == "." and words.word(1) not in ("*", ""):
+        words.at += 1
+        parts.append(words.identifier())
+    return parts
+
+
+def _registered(session: SqlSession, name: str) -> str:
+    """The name of the session's function that does the work."""
+    from pyspark.sql import functions  # noqa: PLC0415 - only with a session
+
+    from paimon_spark.source.functions import (  # noqa: PLC0415 - imports PySpark
+        buckets,
+        descriptor_of,
+        descriptor_text,
+    )
+
+    spark: Any = functions  # whose stubs lack arrow_udf
+    if name in _REFUSED:
+        raise UnsupportedFeature(f"the function sys.{name}")
+    registry = session.spark.udf  # starts Spark, without which no function can be made
+    made: Any
+    if name in _BUCKETS:
+        kind = _BUCKETS[name]
+
+        def bucket(count: pa.Array, *keys: pa.Array) -> pa.Array:
+            return buckets(kind, count, keys)
+
+        made = spark.arrow_udf(bucket, "int")
+    elif name == "path_to_descriptor":
+        made = spark.udf(descriptor_of, "binary", useArrow=False)
+    elif name == "descriptor_to_string":
+        made = spark.udf(descriptor_text, "string", useArrow=False)
+    else:
+        raise AnalysisError(
+            f"[UNRESOLVED_ROUTINE] Cannot resolve routine `sys`.`{name}`",
+            next_step="SHOW USER FUNCTIONS IN sys lists them",
+        )
+    registry.register(PREFIX + name, made)
+    return quoted(PREFIX + name)
+
+
+def plain_name(column: str) -> str:
+    """The name of a column as it is with Java's functions: `bucket(4, id)`."""
+    for name in (*_BUCKETS, *_DESCRIPTORS):
+        column = column.replace(f"{PREFIX}{name}(", f"{name}(")
+    return column

@@ -1,0 +1,1 @@
+"""The text of statements: tokens, literals, names and types."""

@@ -1,0 +1,75 @@
+"""BLOBs: Flink reads the files that the tests write, and ours reads the packs that Flink writes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+from blob_files import PLACEHOLDER, commit_blob_file
+from command_line import caretaker
+from lakes import age_all
+
+from oracle import FlinkSql
+from paimon_core.table.open import open_table
+from paimon_maintenance.job.exit_codes import ExitCode
+
+KINDS = Path(__file__).parents[1] / "golden" / "newer" / "kinds"
+PACKS = """
+CREATE TABLE p (k INT, b BYTES COMMENT '__BLOB_FIELD', a ARRAY<BYTES> COMMENT '__BLOB_FIELD',
+  m MAP<STRING, BYTES> COMMENT '__BLOB_FIELD', PRIMARY KEY (k) NOT ENFORCED
+) WITH ('bucket' = '1', 'write-only' = 'true');
+INSERT INTO p SELECT k, b, ARRAY[b, c], MAP['x', b] FROM
+  (VALUES (1, X'01', X'0102'), (2, X'02', X'')) AS v (k, b, c);
+INSERT INTO p (k, b) VALUES (2, X'22'), (3, CAST(NULL AS BYTES));
+SELECT * FROM p;
+"""
+
+
+def test_blobs_of_either_are_read_by_the_other(flink_sql: FlinkSql, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    shutil.copytree(KINDS / "blob_values" / "warehouse", lake)
+    table = open_table(str(lake), "db.t")
+    commit_blob_file(table, "b", 0, [PLACEHOLDER, b"new", PLACEHOLDER, None])
+    commit_blob_file(table, "b", 1, [PLACEHOLDER, b"newer", PLACEHOLDER])
+    lines = flink_sql(
+        f"CREATE CATALOG c WITH ('type' = 'paimon', 'warehouse' = '{lake}');\n"
+        "USE CATALOG c;\nUSE db;\nSET 'table.dml-sync' = 'true';\n"
+        "SET 'parallelism.default' = '1';\n" + PACKS + "SELECT k, b FROM t;\n"
+    )
+    theirs = {line for line in lines if re.match(r"\+I\[\d", line)}
+    ours = {_as_flink(r) for r in caretaker("read", "db.t", "-w", lake, "--columns", "k,b").rows}
+    assert len(ours) == 11
+    packs = caretaker("read", "db.p", "-w", lake)
+    assert packs.code == ExitCode.SUCCESS, packs.err
+    assert theirs == ours | {_as_flink(row) for row in packs.rows}
+    for words in (
+        ("create_tag", "--tag", "kept"),
+        ("compact_manifest",),
+        ("expire_snapshots", "--retain-max", 1, "--retain-min", 1, "--older-than", "2100-01-01"),
+        ("remove_orphan_files", "--unknown-kinds"),
+    ):
+        age_all(lake)
+        ran = caretaker("run", words[0], "db.p", "-w", lake, "--force", *words[1:])
+        assert ran.code in {ExitCode.SUCCESS, ExitCode.NOTHING_TO_DO}, ran.err
+        assert caretaker("read", "db.p", "-w", lake).rows == packs.rows
+    assert caretaker("verify", "db.p", "-w", lake, "--deep").code == ExitCode.SUCCESS
+
+
+def _as_flink(row: list[object]) -> str:
+    """The row as Flink prints it; maps of one entry only."""
+    return f"+I[{', '.join(_value(v) for v in row[1:])}]"
+
+
+def _value(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case str():
+            return str([b - 256 if b > 127 else b for b in bytes.fromhex(value)])
+        case [[str(key), str(blob)]]:
+            return f"{{{key}={_value(blob)}}}"
+        case list():
+            return f"[{', '.join(map(_value, value))}]"
+        case _:
+            return str(value)

@@ -1,0 +1,262 @@
+"""Chain tables: rows of several branches are put together as Java 2.0.0 does."""
+
+from __future__ import annotations
+
+import copy
+import random
+import shutil
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Ran, caretaker, in_order
+from lakes import age_all
+
+from oracle import Oracle
+from paimon_core.table.batch_scan import batch_scan_of
+from paimon_core.table.batch_tasks import plan_batch, read_task
+from paimon_core.table.open import open_table
+from paimon_maintenance.job.exit_codes import ExitCode
+
+BRANCHES = ("", "snapshot", "delta")
+DAILY = {
+    "partition.timestamp-pattern": "$dt",
+    "partition.timestamp-formatter": "yyyyMMdd",
+}
+HOURLY = {
+    "partition.timestamp-pattern": "$dt $hour:00:00",
+    "partition.timestamp-formatter": "yyyyMMdd HH:mm:ss",
+}
+
+
+class Chain:
+    """A chain table with the key `k`, the sequence field `v`, and these partition columns."""
+
+    def __init__(self, java: Oracle, lake: Path, keys: list[str], options: dict[str, str]) -> None:
+        self.java = java.defaults(warehouse=lake, database="db", table="t")
+        self.lake, self.keys = lake, keys
+        names = ["k INT NOT NULL", "v INT", "w STRING", *(f"{k} STRING NOT NULL" for k in keys)]
+        columns = [{"name": n.split()[0], "type": n.split(" ", 1)[1]} for n in names]
+        java.one("create_database")
+        java.one(
+            "create_table",
+            columns=columns,
+            partition_keys=keys,
+            primary_keys=[*keys, "k"],
+            options={
+                **options,
+                "bucket": "2",
+                "bucket-key": "k",
+                "chain-table.enabled": "true",
+                "sequence.field": "v",
+            },
+        )
+        for name in BRANCHES[1:]:
+            java.one("create_branch", name=name)
+        fallback = [
+            {"change": "set_option", "key": f"scan.fallback-{name}-branch", "value": name}
+            for name in BRANCHES[1:]
+        ]
+        for name in BRANCHES:
+            java.one("alter_table", changes=fallback, **({"branch": name} if name else {}))
+
+    @staticmethod
+    def of(chain: Chain, lake: Path) -> Chain:
+        """The same table in another folder."""
+        other = copy.copy(chain)
+        other.lake = lake
+        chain.java.defaults(warehouse=lake)
+        return other
+
+    def write(self, branch: str, partition: str, rows: list[list[Any]]) -> None:
+        """Rows of [k, v, w], or with the kind first; the values of `partition` are divided by "/"."""
+        values = partition.split("/")
+        wanted = []
+        for row in rows:
+            kind = row[0] if isinstance(row[0], str) else "+I"
+            cells = row[1:] if isinstance(row[0], str) else row
+            wanted.append({"kind": kind, "values": [*cells, *values]})
+        self.java.one("write", rows=wanted, **({"branch": branch} if branch else {}))
+
+    def check(self) -> list[list[Any]]:
+        """Our rows, which are Java's."""
+        rows = self.java.rows()
+        assert in_order(self.read().rows) == rows
+        opened = open_table(str(self.lake), "db.t")
+        found = [
+            row
+            for task in plan_batch(batch_scan_of(opened))
+            for batch in read_task(task, columns=["k", "w"])
+            for row in zip(*(batch.column(n).to_pylist() for n in ("k", "w")), strict=True)
+        ]
+        assert sorted(map(str, found)) == sorted(str((r[1], r[3])) for r in rows)
+        return rows
+
+    def read(self, *words: object) -> Ran:
+        return caretaker("read", "db.t", "-w", self.lake, *words)
+
+
+@pytest.fixture
+def daily(oracle_2_0_0: Oracle, tmp_path: Path) -> Chain:
+    return Chain(oracle_2_0_0, tmp_path, ["dt"], DAILY)
+
+
+def test_deltas_are_merged_with_the_snapshot_before_them(daily: Chain) -> None:
+    daily.write("snapshot", "20240101", [[1, 1, "a"], [2, 1, "b"], [3, 1, "c"]])
+    daily.write("delta", "20240102", [[1, 2, "a2"], ["-D", 3, 5, "c"], [4, 1, "d"]])
+    daily.write("delta", "20240104", [[2, 0, "older"], [4, 9, "d2"]])
+    rows = daily.check()
+    assert [r[1:4] for r in rows if r[4] == "20240104"] == [[1, 2, "a2"], [2, 1, "b"], [4, 9, "d2"]]
+    daily.write("snapshot", "20240103", [[7, 1, "whole"]])
+    daily.write("", "20240102", [[9, 1, "own"]])
+    daily.write("delta", "20231230", [[5, 1, "before"]])
+    daily.write("delta", "20231231", [[5, 2, "later"]])
+    rows = daily.check()
+    assert [r[1:4] for r in rows if r[4] == "20240102"] == [[9, 1, "own"]]
+    for condition, kept in (
+        ("dt = '20240104'", [r for r in rows if r[4] == "20240104"]),
+        ("w = 'later'", [r for r in rows if r[3] == "later"]),
+        ("k = 7 and dt > '20240103'", [r for r in rows if r[1] == 7 and r[4] > "20240103"]),
+    ):
+        assert in_order(daily.read("--where", condition).rows) == kept
+    assert in_order(daily.read("--columns", "w").rows) == daily.java.rows(projection=["w"])
+    for branch in BRANCHES[1:]:
+        own = caretaker("read", "db.t", "-w", daily.lake, "--branch", branch)
+        assert in_order(own.rows) == daily.java.rows(branch=branch)
+
+
+def test_partitions_that_no_day_means_are_left_out_as_in_java(daily: Chain) -> None:
+    daily.write("snapshot", "20240101", [[1, 1, "a"]])
+    daily.write("delta", "20240102", [[2, 1, "b"]])
+    daily.write("delta", "20240103", [[3, 1, "c"]])
+    daily.write("delta", "202401025", [[4, 1, "no day"]])
+    ours = daily.read()
+    assert ours.code == ExitCode.REFUSED
+    assert "partition 202401025 that is no time" in ours.err
+
+
+def test_equal_sequences_in_two_partitions_are_refused(daily: Chain) -> None:
+    daily.write("snapshot", "20240101", [[1, 1, "a"]])
+    daily.write("delta", "20240102", [[1, 1, "a"]])
+    daily.check()
+    daily.write("delta", "20240103", [[1, 1, "other"]])
+    ran = daily.read()
+    assert ran.code == ExitCode.REFUSED
+    assert "equal sequences" in ran.err
+
+
+def test_groups_and_hours_are_those_of_java(oracle_2_0_0: Oracle, tmp_path: Path) -> None:
+    options = {**HOURLY, "chain-table.chain-partition-keys": "dt,hour"}
+    chain = Chain(oracle_2_0_0, tmp_path, ["region", "dt", "hour"], options)
+    rng = random.Random(11)
+    sequence = 0
+    for number in range(24):
+        branch = rng.choice(["snapshot", "delta", "delta", "delta", ""])
+        hour = f"{rng.choice(['CN', 'US'])}/2024010{rng.randrange(1, 4)}/{rng.randrange(24):02}"
+        rows: list[list[Any]] = []
+        for k in rng.sample(range(8), 3):
+            sequence += 1
+            rows.append([k, sequence, f"w{number}"])
+        if branch == "delta" and rng.random() < 0.4:
+            rows[0].insert(0, "-D")
+        chain.write(branch, hour, rows)
+        if number % 8 == 7:
+            assert chain.check()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("scan.snapshot-id", "1"),
+        ("scan.mode", "from-timestamp"),
+        ("incremental-between", "1,2"),
+    ],
+)
+def test_other_times_are_refused(daily: Chain, option: str, value: str) -> None:
+    daily.write("", "20240101", [[1, 1, "a"]])
+    times = {"scan.timestamp-millis": "1"} if option == "scan.mode" else {}
+    options = [f"--option={k}={v}" for k, v in {option: value, **times}.items()]
+    ran = daily.read(*options)
+    assert ran.code == ExitCode.REFUSED, ran.out
+    assert "only read as it is now" in ran.err
+
+
+# --- jobs ---------------------------------------------------------------------------------------
+
+
+def _partitions(chain: Chain) -> dict[str, list[str]]:
+    """The partitions of each branch that has any, as Java lists them."""
+    found = {}
+    for branch in BRANCHES:
+        rows = chain.java.rows(branch=branch) if branch else chain.java.rows()
+        found[branch] = sorted({"/".join(row[4:]) for row in rows})
+    return found
+
+
+def test_partitions_expire_by_segments_as_in_java(oracle_2_0_0: Oracle, tmp_path: Path) -> None:
+    options = {**DAILY, "chain-table.chain-partition-keys": "dt"}
+    chain = Chain(oracle_2_0_0, tmp_path / "a", ["region", "dt"], options)
+    for branch, partitions in {
+        "snapshot": ("CN/20240101", "CN/20240201", "CN/20240301", "US/20240115"),
+        "delta": (
+            *("CN/20231220", "CN/20240110", "CN/20240210", "CN/20240315", "US/20240101"),
+            *("US/20240120", "EU/20240101"),
+        ),
+        "": ("CN/20230101",),
+    }.items():
+        for number, partition in enumerate(partitions):
+            chain.write(branch, partition, [[number, number, partition]])
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    age = (datetime.now(UTC).date() - date(2024, 3, 10)).days
+    chain.java.one("expire_partitions", expiration_time=f"{age} d", strategy="values-time")
+    theirs = _partitions(chain)
+    rows = chain.check()
+    ours = Chain.of(chain, tmp_path / "b")
+    words = ("expire_partitions", "db.t", "-w", ours.lake, "--expiration-time", f"{age} d")
+    ran = caretaker("run", *words, "--force", "--json")
+    assert ran.code == ExitCode.SUCCESS, ran.err
+    assert _partitions(ours) == theirs
+    assert ours.check() == rows
+    assert "CN/20230101" in theirs[""]
+    assert theirs["snapshot"] == ["CN/20240301", "US/20240115"]
+    assert caretaker("run", *words, "--force").code == ExitCode.NOTHING_TO_DO
+
+
+def test_jobs_keep_the_rows_of_a_chain(daily: Chain) -> None:
+    daily.write("", "20231201", [[1, 1, "own"]])
+    daily.write("", "20231201", [[2, 1, "own"]])
+    daily.write("snapshot", "20240101", [[1, 1, "a"]])
+    daily.write("snapshot", "20240101", [[1, 2, "b"]])
+    daily.write("delta", "20240102", [[2, 3, "c"]])
+    daily.write("delta", "20240102", [[2, 4, "d"]])
+    rows = daily.check()
+    expire = ("--retain-max", 1, "--retain-min", 1, "--older-than", "2100-01-01")
+    for branch in ((), ("--branch", "snapshot"), ("--branch", "delta")):
+        for words in (
+            ("create_tag", "--tag", "kept"),
+            ("compact_manifest",),
+            ("expire_snapshots", *expire),
+        ):
+            ran = caretaker(
+                "run", words[0], "db.t", "-w", daily.lake, "--force", *words[1:], *branch
+            )
+            assert ran.code in {ExitCode.SUCCESS, ExitCode.NOTHING_TO_DO}, ran.err
+            assert daily.check() == rows
+    age_all(daily.lake)
+    orphans = caretaker("run", "remove_orphan_files", "db.t", "-w", daily.lake, "--force")
+    assert orphans.code in {ExitCode.SUCCESS, ExitCode.NOTHING_TO_DO}, orphans.err
+    assert daily.check() == rows
+    for branch in ("snapshot", "delta"):
+        for job in (
+            ("drop_partition", "--partition", "dt=20240101"),
+            ("expire_partitions", "--expiration-time", "1 d"),
+            ("compact", "--engine", "local"),
+        ):
+            named = ("db.t", "-w", daily.lake, "--branch", branch, "--force")
+            ran = caretaker("run", job[0], *named, *job[1:])
+            assert ran.code == ExitCode.REFUSED, (job, ran.out)
+            assert "chain-table.enabled" in ran.err
+    ran = caretaker("run", "drop_partition", "db.t", "-w", daily.lake, "--partition=dt=20231201")
+    assert ran.code == ExitCode.SUCCESS, ran.err
+    assert daily.check() == [r for r in rows if r[4] != "20231201"]
