@@ -4,15 +4,20 @@
 
 Twelve tables of other merge engines, columns, rows, and files get commits and are compacted, in random
 order.  The model is fitted to the runs so far, as a round of the scheduler does, and predicts the next
-one.  Errors count after 20 runs.  `--clock
-cpu` (the default) measures the processor seconds of this process, which others on the machine do not
-change; `--clock wall` what the scheduler sees.
+one.  Errors count after 20 runs.  `--clock cpu` (the default) measures the processor seconds of this
+process, `--clock wall` what the scheduler sees.
+
+Other work on the machine slows a run down, processor seconds too, and no model predicts that.  So each
+compaction runs `--repeat` times, on copies of the table, and its least seconds count, in the model and in
+the errors.  The errors of the first of these runs alone, and how far it is from the least, are printed
+beside them.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -137,7 +142,18 @@ def candidate_of(warehouse: Path, name: str) -> Candidate | None:
     return max((c for c in found if c.job == "compact"), key=lambda c: c.work.bytes, default=None)
 
 
-def measured(warehouse: Path, name: str, one: Candidate, clock: str) -> float:
+def measured(warehouse: Path, name: str, one: Candidate, clock: str, repeat: int) -> list[float]:
+    """The seconds of each run of the job, all but the last on copies of the table."""
+    seconds = []
+    folder = Path("db.db") / name.removeprefix("db.")
+    for _ in range(repeat - 1):
+        with tempfile.TemporaryDirectory() as copy:
+            shutil.copytree(warehouse / folder, copy / folder)
+            seconds.append(seconds_of(Path(copy), name, one, clock))
+    return [*seconds, seconds_of(warehouse, name, one, clock)]
+
+
+def seconds_of(warehouse: Path, name: str, one: Candidate, clock: str) -> float:
     """Run the job and return its seconds."""
     job = job_named(one.job)
     request = RunRequest(
@@ -160,17 +176,23 @@ def main() -> None:
     parser.add_argument("--tables", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--clock", choices=("cpu", "wall"), default="cpu")
+    parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
     samples: list[Sample] = []
-    errors = []
+    singles: list[Sample] = []
+    errors, of_singles, noise = [], [], []
     with tempfile.TemporaryDirectory() as folder:
         for name, one in compactions(Path(folder), args.runs, args.tables, args.seed):
             predicted = fit(samples).seconds(one.work)
-            seconds = measured(Path(folder), name, one, args.clock)
+            of_single = fit(singles).seconds(one.work)
+            runs = measured(Path(folder), name, one, args.clock, args.repeat)
+            first, seconds = runs[0], min(runs)
             error = abs(predicted - seconds) / seconds
             if len(samples) >= FIRST:
                 errors.append(error)
+                of_singles.append(abs(of_single - first) / first)
+                noise.append((first - seconds) / seconds)
             if args.verbose:
                 w = one.work
                 print(
@@ -179,10 +201,16 @@ def main() -> None:
                     flush=True,
                 )
             samples.append(Sample(work=one.work, seconds=seconds))
-    print(
-        f"{len(errors)} runs after the first {FIRST}: median error {median(errors):.0%}, 90th "
-        f"percentile {quantiles(errors, n=10)[-1]:.0%} ({args.clock} seconds)"
-    )
+            singles.append(Sample(work=one.work, seconds=first))
+    print(f"{len(errors)} runs after the first {FIRST}, {args.clock} seconds:")
+    print(f"the least of {args.repeat} runs: {spread(errors)}")
+    print(f"the first run alone: {spread(of_singles)}")
+    print(f"how much more the first run took than the least: {spread(noise)}")
+
+
+def spread(values: list[float]) -> str:
+    """Median and 90th percentile."""
+    return f"median {median(values):.0%}, 90th percentile {quantiles(values, n=10)[-1]:.0%}"
 
 
 if __name__ == "__main__":

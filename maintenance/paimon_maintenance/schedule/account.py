@@ -17,9 +17,9 @@ MOST_BORROWED: Final = 48.0
 """While rounds have borrowed so many budgets, only urgent jobs run."""
 _STEP: Final = 0.02
 """The change of the price by a round that spends nothing, or twice its budget."""
-_LARGEST_EXCESS: Final = 10.0
-"""No round raises the price by more.  With a lower limit, large jobs do not pay for themselves: where they
-are frequent, most rounds end at MOST_BORROWED, and hot tables wait until they are urgent."""
+_LARGEST_EXCESS: Final = 3.0
+"""One huge job is no reason for a high price.  So it does not pay for itself in full: if such jobs are
+frequent, rounds end at MOST_BORROWED now and then."""
 _PRESSURE: Final = 0.005
 """The rise of the price by one borrowed budget."""
 _LEAST_PRICE: Final = 1e-4

@@ -24,12 +24,11 @@ class Weights:
     """What one unit of excess is worth per hour: of reads, and of storage.
 
     With 2 for storage, expiries wait so long on a busy lake that it holds a fifth more bytes than with one
-    expiry a day; reads gain nothing from it, because an expiry takes a thousandth of the compute that
-    made its bytes obsolete.
+    expiry a day.  An expiry takes a thousandth of the compute that made its bytes obsolete.
     """
 
     read: float = 1.0
-    storage: float = 10.0
+    storage: float = 5.0
     manifests: float = 0.2
     tags: float = 2.0
     partitions: float = 0.1

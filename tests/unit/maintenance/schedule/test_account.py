@@ -51,22 +51,6 @@ def test_rounds_spend_their_budget_on_average(seed):
     assert account.borrowed < MOST_BORROWED * budget
 
 
-def test_frequent_large_jobs_raise_the_price_before_only_urgent_jobs_run():
-    rng = random.Random(1)
-    account, budget, exhausted = Account(), 10.0, 0
-    for _ in range(3000):
-        jobs = [(rng.lognormvariate(0, 1), rng.uniform(0.5, 1.5)) for _ in range(20)]
-        if rng.random() < 0.2:
-            jobs.append((rng.lognormvariate(0, 1), 80.0))
-        jobs.sort(reverse=True)
-        threshold = account.threshold(jobs, budget)
-        can = not account.is_exhausted(budget)
-        exhausted += not can
-        seconds = sum(s for rank, s in jobs if rank >= threshold) if can else 0.0
-        account = account.after(seconds=seconds, above=seconds, threshold=threshold, budget=budget)
-    assert exhausted < 300
-
-
 def test_the_price_falls_when_there_is_little_to_do_and_has_a_least_value():
     account = Account(price=1.0)
     for _ in range(2000):

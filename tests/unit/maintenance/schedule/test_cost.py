@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+from dataclasses import replace
 from statistics import median, quantiles
 
 import pytest
@@ -95,3 +97,31 @@ def test_the_files_cost_all_kinds_alike_and_a_table_keeps_its_own_speed():
     errors = [abs(model.seconds(w) - t) / t for w in tests for t in [truth(w)]]
     assert median(errors) <= 0.15
     assert quantiles(errors, n=10)[-1] <= 0.35
+
+
+def test_the_last_runs_of_a_table_correct_what_no_line_fits():
+    """Appends copy the pages of large files, so a byte of them takes a fifth of the seconds."""
+
+    def run(table: str, megabytes: int, rate: float) -> Sample:
+        size = megabytes * 1024**2
+        work = Work(job="compact", table=table, files=9, bytes=size, rows=size // 60, columns=9)
+        return Sample(work=work, seconds=0.05 + rate * size / GB)
+
+    kinds = [run("db.t", 40, 10.0), run("db.t", 120, 10.0), run("db.t", 400, 2.0)]
+    model = fit(kinds * 8)
+    job = model.jobs["compact"]
+    for one in kinds:
+        off = abs(math.log(job.line(one.work) / one.seconds))
+        assert abs(math.log(model.seconds(one.work) / one.seconds)) < 0.6 * off + 0.02
+    assert max(abs(math.log(job.line(k.work) / k.seconds)) for k in kinds) > 0.25
+    # Tables without runs keep the line.
+    new = replace(kinds[1].work, table="db.new")
+    assert model.seconds(new) == job.line(new)
+
+
+def test_one_odd_run_corrects_by_half_its_error_at_most():
+    one = Work(job="compact", table="db.t", files=4, bytes=GB, rows=10**6, columns=5)
+    usual = [Sample(work=replace(one, table="db.other"), seconds=10.0)] * 50
+    model = fit([*usual, Sample(work=one, seconds=1000.0)])
+    job = model.jobs["compact"]
+    assert job.line(one) < model.seconds(one) < 2 * job.line(one)
