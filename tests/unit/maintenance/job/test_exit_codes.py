@@ -27,8 +27,8 @@ def test_every_error_has_its_code(error, code):
 
 
 def test_codes_are_distinct_and_explained():
-    assert [int(c) for c in ExitCode] == list(range(9))
-    assert len({c.meaning for c in ExitCode}) == 9
+    assert [int(c) for c in ExitCode] == list(range(10))
+    assert len({c.meaning for c in ExitCode}) == 10
 
 
 @pytest.mark.parametrize(
