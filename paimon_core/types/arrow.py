@@ -85,7 +85,7 @@ _STORED_VARIANT: Final = _variant(nullable=False)
 
 
 def arrow_type(data_type: DataType) -> pa.DataType:
-    """Return the Arrow type of a type; UnsupportedFeature for VARIANT and similar types."""
+    """Return the Arrow type of a type; UnsupportedFeature if there is none."""
     return _arrow_type(data_type, None, 0, stored=False)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_core.errors import InvalidArgument
 from paimon_core.types.arrow import (
     arrow_field,
     arrow_schema,
@@ -33,7 +33,9 @@ from paimon_core.types.sql import parse_type
         ("TIMESTAMP(4)", pa.timestamp("us")),
         ("TIMESTAMP(7)", pa.timestamp("ns")),
         ("TIMESTAMP_LTZ(3)", pa.timestamp("ms", tz="UTC")),
+        ("BLOB", pa.binary()),
         ("ARRAY<INT>", pa.list_(pa.int32())),
+        ("ARRAY<BLOB>", pa.list_(pa.binary())),
         ("MAP<STRING, INT>", pa.map_(pa.string(), pa.int32())),
         ("MULTISET<STRING>", pa.map_(pa.string(), pa.int32())),
         ("ROW<a INT NOT NULL> NOT NULL", pa.struct([("a", pa.int32())])),
@@ -42,12 +44,6 @@ from paimon_core.types.sql import parse_type
 )
 def test_types(text: str, expected: pa.DataType) -> None:
     assert arrow_type(parse_type(text)) == expected
-
-
-@pytest.mark.parametrize("text", ["BLOB", "ARRAY<BLOB>"])
-def test_types_without_columns_are_refused_by_name(text: str) -> None:
-    with pytest.raises(UnsupportedFeature, match="data type BLOB"):
-        arrow_type(parse_type(text))
 
 
 def test_field_ids_as_java_writes_them_to_parquet() -> None:
