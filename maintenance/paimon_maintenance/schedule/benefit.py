@@ -28,7 +28,7 @@ class Weights:
     """
 
     read: float = 1.0
-    storage: float = 5.0
+    storage: float = 4.0
     manifests: float = 0.2
     tags: float = 2.0
     partitions: float = 0.1
