@@ -115,7 +115,8 @@ def _run_all(chosen: Sequence[Part], wanted: argparse.Namespace, made: Path) -> 
 
 def _run(part: Part, size: str, made: Path) -> Done:
     command = part.command(size, str(made))
-    done = Done(part=part, command=command, facts=machine(), day=f"{datetime.now(UTC):%Y-%m-%d}")
+    shown = [word.replace(str(made), "DIR") for word in command]
+    done = Done(part=part, command=shown, facts=machine(), day=f"{datetime.now(UTC):%Y-%m-%d}")
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix=f"{part.name}-") as folder:
         file = Path(folder) / "figures"
