@@ -165,6 +165,7 @@ def _measured(command: str, files: int, made: Path, *, text: bool) -> Line:
     warehouse = made
     if command in CHANGES:
         warehouse = made.with_name(f"{made.name}-{command}")
+        shutil.rmtree(warehouse, ignore_errors=True)  # of a call that was killed
         shutil.copytree(made, warehouse)
     try:
         return _run(command, files, warehouse, text=text)
