@@ -22,7 +22,7 @@ _STYLE: Final = (
 )
 _COLORS: Final = (
     *("#1f77b4", "#ff7f0e", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f"),
-    *("#bcbd22", "#17becf", "#5f66b5", "#d62728"),
+    *("#bcbd22", "#17becf", "#5f66b5", "#d62728", "#111111"),
 )
 _PANEL_WIDTH: Final = 360
 _PANEL_HEIGHT: Final = 300
