@@ -1,4 +1,10 @@
-"""Stored files as columns: a file takes about a hundred bytes, and 400 as an object."""
+"""Stored files as columns: a file takes about a hundred bytes, and 400 as an object.
+
+These are files that metadata names: each has a role, and its size may be unknown.  The files that a
+listing finds are `paimon_core.io.file_stats.FileStats`: each has a time, and its name need not be
+UTF-8.  The two classes share only how a list of columns is cut and iterated, not what its columns
+are compared by, so they stay apart.
+"""
 
 from __future__ import annotations
 
