@@ -21,6 +21,7 @@ from bootstrap.environment import say
 
 ROOT = Path(__file__).resolve().parent.parent
 BESIDE = "mypy"
+INTERRUPT_SECONDS = 60
 
 
 def stages(python: str, caches: Path, pytest_arguments: list[str]) -> list[tuple[str, list[str]]]:
@@ -92,11 +93,20 @@ def run(command: list[str], beside: Beside | None) -> int:
                 return process.wait(timeout=0.2)
             except subprocess.TimeoutExpired:
                 if beside is not None and beside.failed:
-                    process.send_signal(signal.SIGINT)
-                    return process.wait()
+                    return interrupted(process)
     except KeyboardInterrupt:
         process.wait()
         raise
+
+
+def interrupted(process: subprocess.Popen[bytes]) -> int:
+    """Stop a check as Ctrl-C does, or by SIGTERM where a background shell has it ignore that."""
+    process.send_signal(signal.SIGINT)
+    try:
+        return process.wait(timeout=INTERRUPT_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        return process.wait()
 
 
 def prepare(caches: Path) -> None:

@@ -555,6 +555,9 @@ def test_what_is_installed_can_be_read_by_others_whatever_the_umask(tmp_path):
     assert ran.stdout == "0o22\n"
 
 
+DEAF = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+
+
 class TestChecks:
     def test_stops_at_the_first_failure(self, monkeypatch, capsys, tmp_path):
         monkeypatch.setenv("CARETAKER_HOME", str(tmp_path))
@@ -578,6 +581,7 @@ class TestChecks:
         [
             # The check beside the others fails while another runs, which is interrupted.
             ("print('bad types'); raise SystemExit(2)", "import time; time.sleep(60)", 2, "mypy"),
+            ("raise SystemExit(2)", f"{DEAF}; import time; time.sleep(60)", 2, "mypy"),
             ("import time; time.sleep(60)", "raise SystemExit(3)", 3, "tests"),
             ("import time; time.sleep(0.5); raise SystemExit(2)", "", 2, "mypy"),
             ("print('bad types')", "import time; time.sleep(0.5)", 0, "all checks passed: mypy"),
@@ -594,6 +598,7 @@ class TestChecks:
             for name, code in (("mypy", beside), ("cheap", ""), ("tests", last))
         ]
         monkeypatch.setattr(checks, "stages", lambda *_: commands)
+        monkeypatch.setattr(checks, "INTERRUPT_SECONDS", 1)
         began = time.monotonic()
         assert checks.main([]) == code
         assert time.monotonic() - began < 30
