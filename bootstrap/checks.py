@@ -1,14 +1,13 @@
 """``./caretaker test``: every check, cheap ones first; stops at the first that fails.
 
 mypy takes half a minute on one core, so it runs beside the others; its output follows at its end.
-Arguments go to pytest, which runs on several cores unless they name files.  Caches and bytecode live
-beside the environment, so a checkout stays clean.
+Arguments go to pytest, which runs on several cores unless they name files.  Caches live beside the
+environment, so a checkout stays clean but for bytecode.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -109,20 +108,12 @@ def interrupted(process: subprocess.Popen[bytes]) -> int:
         return process.wait()
 
 
-def prepare(caches: Path) -> None:
-    """What all checks get from here in their environment."""
-    os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(caches / "hypothesis"))
-    # Tests start hundreds of Python processes, which would compile the same modules again and again.
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    bytecode = Path(os.environ.setdefault("PYTHONPYCACHEPREFIX", str(caches / "bytecode")))
-    for temporary in (tempfile.gettempdir(), "/dev/shm"):  # noqa: S108  only its bytecode goes
-        shutil.rmtree(bytecode / temporary.lstrip("/"), ignore_errors=True)
-
-
 def main(argv: list[str]) -> int:
     caches = caches_folder()
     caches.mkdir(parents=True, exist_ok=True)
-    prepare(caches)
+    os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(caches / "hypothesis"))
+    # Tests start hundreds of Python processes, and each would compile the same modules.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     seconds: list[str] = []
     beside: Beside | None = None
     try:

@@ -561,7 +561,6 @@ DEAF = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 class TestChecks:
     def test_stops_at_the_first_failure(self, monkeypatch, capsys, tmp_path):
         monkeypatch.setenv("CARETAKER_HOME", str(tmp_path))
-        monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path / "bytecode"))
         outcomes = [("one", 0), ("two", 3), ("three", 0)]
         commands = [
             (name, [sys.executable, "-c", f"print('{name}', flush=True); raise SystemExit({code})"])
@@ -591,8 +590,7 @@ class TestChecks:
         self, monkeypatch, capfd, tmp_path, beside, last, code, says
     ):
         monkeypatch.setenv("CARETAKER_HOME", str(tmp_path))
-        for name in ("PYTHONPYCACHEPREFIX", "HYPOTHESIS_STORAGE_DIRECTORY"):
-            monkeypatch.setenv(name, str(tmp_path / name))
+        monkeypatch.setenv("HYPOTHESIS_STORAGE_DIRECTORY", str(tmp_path / "hypothesis"))
         commands = [
             (name, [sys.executable, "-c", code])
             for name, code in (("mypy", beside), ("cheap", ""), ("tests", last))
