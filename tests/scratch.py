@@ -8,8 +8,8 @@ import tempfile
 from pathlib import Path
 
 MEMORY = Path("/dev/shm")
-BYTES = 4 * 1024**3
-"""What must be free there: a run of all tests takes less than half of it."""
+BYTES = 2 * 1024**3
+"""What must be free there: a run of all tests takes less than a quarter of it."""
 
 
 def make() -> Path | None:
