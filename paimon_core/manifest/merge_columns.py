@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from paimon_core.errors import CorruptTable
 from paimon_core.manifest.data_file import FileIdentity, FileKind
 from paimon_core.manifest.entries.columns import (
+    NOTHING_RARE,
     Column,
     ColumnsBuilder,
     EntryColumns,
@@ -86,6 +87,41 @@ def merged_positions(columns: EntryColumns, hashes: _Hashes) -> Column:
         gone[group] = True
         gone[_merged_group(columns, group.tolist())] = False
     return np.flatnonzero(~gone)
+
+
+def changed_partitions(before: EntryColumns, after: EntryColumns) -> set[int]:
+    """Return the numbers of the partitions whose files differ, by identity; each file occurs once.
+
+    Both have the same `partitions`.
+    """
+    count = len(before.partitions.rows)
+    differs = np.bincount(before.partition, minlength=count) != np.bincount(
+        after.partition, minlength=count
+    )
+    first, second = _in_order(before, differs), _in_order(after, differs)
+    # Files of the same identity have the same place, unless two hashes are equal: then a partition
+    # may count as changed although it is not.
+    same = before.partition[first] == after.partition[second]
+    for mine, theirs in ((before.bucket, after.bucket), (before.level, after.level)):
+        same &= mine[first] == theirs[second]
+    if len(first):
+        mine, theirs = index_array(first), index_array(second)
+        same &= as_flags(pc.equal(before.names.take(mine), after.names.take(theirs)))
+    if before.rare or after.rare:
+        pairs = zip(first.tolist(), second.tolist(), strict=True)
+        same &= np.array(
+            [before.rare.get(i, NOTHING_RARE) == after.rare.get(j, NOTHING_RARE) for i, j in pairs],
+            bool,
+        )
+    differs[before.partition[first[~same]]] = True
+    return set(np.flatnonzero(differs).tolist())
+
+
+def _in_order(columns: EntryColumns, left_out: Column) -> Column:
+    """Return the positions of the entries of all other partitions, by partition and hash."""
+    order = np.lexsort((identity_hashes(columns), columns.partition))
+    found: Column = order[~left_out[columns.partition[order]]]
+    return found
 
 
 def _repeated(hashes: _Hashes) -> Column:

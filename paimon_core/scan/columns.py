@@ -38,13 +38,17 @@ _MOST_EXPECTED: Final = 10_000_000
 
 
 def scan_columns(
-    table: FileStoreTable, snapshot: Snapshot, numbers: Iterable[str] = ()
+    table: FileStoreTable,
+    snapshot: Snapshot,
+    numbers: Iterable[str] = (),
+    partitions: Partitions | None = None,
 ) -> EntryColumns:
     """Return the live files of a snapshot; `numbers` are the wanted columns of `NUMBERS`.
 
-    Raises CorruptTable if a manifest is missing, unreadable, or contradicts another.
+    `partitions` numbers the partitions as in columns that were read before.  Raises CorruptTable if
+    a manifest is missing, unreadable, or contradicts another.
     """
-    partitions = Partitions()
+    partitions = Partitions() if partitions is None else partitions
     manifests = data_manifests(table, snapshot)
     expected = max(0, min(_entries(manifests), _MOST_EXPECTED))
     parts = entry_columns(table, manifests, partitions, numbers)
