@@ -46,6 +46,7 @@ def test_columns_are_a_list(
     wanted = StoredFiles.of(others).distinct()
     paths = {f.path for f in others}
     assert list(found.only(wanted)) == [f for f in files if f.path in paths]
+    assert list(wanted.only(StoredFiles.of(list(wanted)))) == list(wanted)
     joined = StoredFiles.joined(found, wanted)
     assert list(joined) == [*files, *wanted]
     assert joined == StoredFiles.of([*files, *wanted])
