@@ -9,7 +9,7 @@ import numpy as np
 
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.file_io import FileIO, map_parallel
+from paimon_core.io.file_io import FileIO, read_parallel
 from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta
 from paimon_core.manifest.entries.columns import (
@@ -124,7 +124,7 @@ def read_columns(
         except FileNotFoundError as e:
             return e
 
-    found = map_parallel(io, read, paths)
+    found = read_parallel(io, read, paths)
     raw = [r for r in found if isinstance(r, RawManifest)]
     try:
         decoded: Iterator[EntryColumns | CorruptTable | FileNotFoundError] = iter(
@@ -174,10 +174,7 @@ def _raw_manifests(
             raise missing_metadata(table, path, None) from e
 
     for group in read_together(manifests):
-        if table.io.parallelism <= 1:
-            yield from map(read, group)
-        else:
-            yield from map_parallel(table.io, read, group)
+        yield from read_parallel(table.io, read, group)
 
 
 def _objects(table: FileStoreTable, path: str) -> Callable[[], list[ManifestEntry]]:

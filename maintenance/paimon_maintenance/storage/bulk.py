@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final, TypeVar, cast
 
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.file_io import FileStat, delete_files, map_parallel
+from paimon_core.io.file_io import DISK_THREADS, FileStat, delete_files, map_parallel
 from paimon_core.retention.deleting import Deleting
 from paimon_maintenance.engines.packing import SMALLEST_TASK_BYTES
 from paimon_maintenance.job.engine import WorkUnit
@@ -29,7 +29,6 @@ _PATHS_A_UNIT: Final = 500
 _FOLDERS_HERE: Final = 1_000
 _FOLDERS_ON_ENGINE: Final = 50_000
 _FOLDERS_A_THREAD: Final = 50
-_LISTING_THREADS: Final = 8
 _PATHS_A_FENCE: Final = 1_000
 """Number of files to delete between two checks of the lease."""
 
@@ -93,12 +92,12 @@ def _listed_ahead(table: FileStoreTable, folders: Sequence[str]) -> Iterator[lis
     The state of each file is on the disk, which answers several threads sooner than one.
     """
     parts = (folders[i : i + _FOLDERS_A_THREAD] for i in range(0, len(folders), _FOLDERS_A_THREAD))
-    with ThreadPoolExecutor(_LISTING_THREADS, thread_name_prefix="list") as pool:
+    with ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="list") as pool:
         ahead: deque[Future[list[list[FileStat]]]] = deque()
         try:
             for part in parts:
                 ahead.append(pool.submit(_list_here, table, part))
-                if len(ahead) > 2 * _LISTING_THREADS:
+                if len(ahead) > 2 * DISK_THREADS:
                     yield from ahead.popleft().result()
             while ahead:
                 yield from ahead.popleft().result()

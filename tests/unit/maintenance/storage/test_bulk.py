@@ -96,7 +96,7 @@ def test_many_local_folders_are_listed_ahead_in_their_order(
 ) -> None:
     table = open_table(str(lake.warehouse), "db.t")
     folders = []
-    for number in range(bulk._FOLDERS_A_THREAD * 3 * bulk._LISTING_THREADS):
+    for number in range(bulk._FOLDERS_A_THREAD * 3 * bulk.DISK_THREADS):
         folder = tmp_path / f"f{number}"
         folder.mkdir()
         (folder / f"file{number}").touch()
