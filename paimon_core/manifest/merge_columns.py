@@ -25,7 +25,7 @@ from paimon_core.manifest.entries.columns import (
     Partitions,
     as_flags,
 )
-from paimon_core.types.buffers import index_array
+from paimon_core.types.buffers import take_values
 
 _Hashes = npt.NDArray[np.uint64]
 _FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -105,8 +105,8 @@ def changed_partitions(before: EntryColumns, after: EntryColumns) -> set[int]:
     for mine, theirs in ((before.bucket, after.bucket), (before.level, after.level)):
         same &= mine[first] == theirs[second]
     if len(first):
-        mine, theirs = index_array(first), index_array(second)
-        same &= as_flags(pc.equal(before.names.take(mine), after.names.take(theirs)))
+        names = take_values(before.names, first), take_values(after.names, second)
+        same &= as_flags(pc.equal(*names))
     if before.rare or after.rare:
         pairs = zip(first.tolist(), second.tolist(), strict=True)
         same &= np.array(
@@ -158,9 +158,7 @@ def _is_deletion_of(columns: EntryColumns, first: Column, second: Column) -> npt
     for column in (columns.partition, columns.bucket, columns.level):
         result &= column[first] == column[second]
     if len(first):
-        names = pc.equal(
-            columns.names.take(index_array(first)), columns.names.take(index_array(second))
-        )
+        names = pc.equal(take_values(columns.names, first), take_values(columns.names, second))
         result &= as_flags(names)
     if columns.rare:
         rare = np.fromiter(columns.rare, np.int64, len(columns.rare))

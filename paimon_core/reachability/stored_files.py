@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from paimon_core.manifest.entries.columns import Column, as_flags, name_array
 from paimon_core.manifest.merge_columns import name_hashes
 from paimon_core.reachability.files import Role, StoredFile
-from paimon_core.types.buffers import index_array
+from paimon_core.types.buffers import take_values
 
 _NO_SIZE: Final = -1
 _ROLES: Final = tuple(Role)
@@ -89,7 +89,7 @@ class StoredFiles(Sequence[StoredFile]):
         return StoredFiles(
             self.folders,
             self.folder[positions],
-            pa.chunked_array(self.names.take(index_array(positions)), pa.large_binary()),
+            take_values(self.names, positions),
             self.sizes[positions],
             self.roles[positions],
         )
@@ -156,7 +156,7 @@ class StoredFiles(Sequence[StoredFile]):
         same &= folders[self.folder] == others.folder[match]
         for start in range(0, len(self), _TOGETHER):
             here = slice(start, start + _TOGETHER)
-            names = others.names.take(index_array(match[here]))
+            names = take_values(others.names, match[here])
             same[here] &= as_flags(pc.equal(self.names.slice(start, _TOGETHER), names))
         if not same.all():
             return self.take(np.flatnonzero(same))

@@ -17,7 +17,7 @@ import pyarrow as pa
 from paimon_core.errors import CorruptTable
 from paimon_core.manifest.data_file import FileIdentity, FileKind, ManifestEntry
 from paimon_core.manifest.unknown_fields import UnknownFields
-from paimon_core.types.buffers import binary_array, bool_values, index_array
+from paimon_core.types.buffers import binary_array, bool_values, index_array, take_values
 
 Column = npt.NDArray[Any]
 NULL: Final = -(2**63)
@@ -156,9 +156,9 @@ class EntryColumns:
             bucket=self.bucket[places],
             total_buckets=self.total_buckets[places],
             level=self.level[places],
-            names=self.names.take(index_array(places)),
+            names=take_values(self.names, places),
             numbers={name: column[places] for name, column in self.numbers.items()},
-            keys={name: column.take(index_array(places)) for name, column in self.keys.items()},
+            keys={name: take_values(column, places) for name, column in self.keys.items()},
             rare=_moved(self.rare, places),
             unknown=_moved(self.unknown, places),
         )
