@@ -1,8 +1,9 @@
 """Lists folders and deletes files, in this process or, for very many paths, on the engine.
 
-The threads of one process send a few hundred requests at a time, or read a few local folders, which is
-enough for nearly all tables.  Above the limits below, the workers of the engine send the requests, in units of paths.  A
-unit may run twice if a worker is lost: it lists again, or finds files already deleted.
+The threads of one process send a few hundred requests at a time, or read a few local folders, which
+is enough for nearly all tables.  Above the limits below, the workers of the engine send the requests,
+in units of paths.  A unit may run twice if a worker is lost: it lists again, or finds files already
+deleted.
 """
 
 from __future__ import annotations
