@@ -28,6 +28,8 @@ from paimon_core.reachability.references import Reference, RefKind, all_referenc
 from paimon_core.scan.columns import entry_columns
 
 _LONGEST_NAME: Final = 255
+_READ_TOGETHER: Final = 512
+"""Number of references whose manifest lists are in memory at the same time."""
 _SLICE: Final = "$"
 """In the names of slices of joined changelog files only."""
 
@@ -58,15 +60,13 @@ class Mentioned:
             return 0
         new = [r for r in all_references(self.table) if r.key not in self._seen]
         try:
-            at_once = self.table.io.parallelism
-            for start in range(0, len(new), at_once):
-                group = new[start : start + at_once]
+            for start in range(0, len(new), _READ_TOGETHER):
+                group = new[start : start + _READ_TOGETHER]
                 # A new reader for each group: `_seen` holds what was read, so the content need not
                 # stay in memory.
                 metadata = Metadata(self.table)
-                if at_once > 1:
-                    lists = [n for r in group for n, _ in listed_names(r) if n not in self._seen]
-                    metadata.prefetch(lists, missing=True)
+                lists = [n for r in group for n, _ in listed_names(r) if n not in self._seen]
+                metadata.prefetch(lists, missing=True)
                 for reference in group:
                     self._reference(reference, metadata)
             self._read_manifests()

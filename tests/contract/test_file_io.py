@@ -15,7 +15,7 @@ from s3_store import S3Server, s3_server
 from store_emulators import azure_store, gcs_store
 
 from paimon_core.errors import StorageError
-from paimon_core.io.file_io import FileIO, delete_files, map_parallel
+from paimon_core.io.file_io import FileIO, delete_files, map_parallel, read_parallel
 from paimon_core.io.local import LocalFileIO
 from paimon_core.io.open import open_file_io
 
@@ -206,8 +206,12 @@ class FileIOContract:
             io.write_bytes(f"{root}/f{i}", b"%d" % i)
         paths = [f"{root}/f{i}" for i in range(20)]
         assert map_parallel(io, io.read_bytes, paths) == [b"%d" % i for i in range(20)]
+        many = [paths[i % 20] for i in range(300)]
+        assert read_parallel(io, io.read_bytes, many) == [b"%d" % (i % 20) for i in range(300)]
         with pytest.raises(FileNotFoundError):
             map_parallel(io, io.read_bytes, [*paths, f"{root}/none"])
+        with pytest.raises(FileNotFoundError):
+            read_parallel(io, io.read_bytes, [*many, f"{root}/none"])
 
 
 class TestLocal(FileIOContract):

@@ -29,8 +29,8 @@ from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.history.store import open_history
 from paimon_maintenance.job.arguments import with_underscores
 from paimon_maintenance.job.report import Report
+from paimon_maintenance.jobs.rescale.layout import read_layouts
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.rules.partition_files import PartitionFiles, read_partitions
 from paimon_maintenance.rules.tables import select_tables
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import RunServices, run_table
@@ -201,7 +201,7 @@ class JobProcedures:
             raise InvalidArgument(f"Table {table} has no snapshot. No need to rescale.")
         if job.name == "rescale" and (raw.get("partitions") or raw.get("where")):
             arguments = job.read_arguments(raw)
-            if not read_partitions(opened, arguments, PartitionFiles, postponed=False).chosen:
+            if not read_layouts(opened, arguments).chosen:
                 return [[True]]  # Java's procedure has nothing to do then, the job refuses it
         _choose_version(opened, raw)
         before = _before(opened)
