@@ -138,7 +138,7 @@ def work_view(
     day = e.at_millis - e.at_millis % sa.literal_column("86400000")
     with history.reading() as connection:
 
-        def of(period: Period) -> tuple[Sums, Sums]:
+        def of(period: Period) -> tuple[Sums, ...]:
             """The sums by table, and those by job and day."""
             if period.since >= period.until:
                 return {}, {}
