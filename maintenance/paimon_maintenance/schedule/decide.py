@@ -295,10 +295,8 @@ def _refusal(
     retry = view.state.retry_at(candidate.job)
     if retry is not None and now < retry:
         failures = view.state.failures[candidate.job]
-        return (
-            f"failed {failures} times in a row, the next attempt is in "
-            f"{(retry - now) / 60_000:.0f} min"
-        )
+        times = "once" if failures == 1 else f"{failures} times in a row"
+        return f"failed {times}, the next attempt is in {(retry - now) / 60_000:.0f} min"
     if candidate.rewrites and not budget_open:
         return "outside the windows of the budget"
     if candidate.rewrites and not is_open(view.needs.windows, local):
