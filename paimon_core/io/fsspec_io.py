@@ -1,4 +1,4 @@
-"""`FileIO` for any store that fsspec supports: S3, Google Cloud Storage, HDFS, memory.
+"""`FileIO` for any store that fsspec supports: S3, Google Cloud Storage, Azure, memory.
 
 Commits need "create if absent" as one request.  Support differs by store:
 
@@ -6,7 +6,6 @@ Commits need "create if absent" as one request.  Support differs by store:
 - `gs`: a PUT with the precondition that the object's generation is 0.
 - `abfs`: a PUT with `If-None-Match: *`.
 - `memory`: a lock in this process.
-- `hdfs`: a temporary file and a rename, which fails if the name exists, as in Java.
 - all others (`oss`, ...): only an existence check, a temporary file and a rename.  On an object
   store the rename replaces what exists, and concurrent commits may be lost.  Such stores, and those
   whose PUT ignores the condition, are refused unless the option `caretaker.commit-by-rename`
@@ -45,8 +44,6 @@ from paimon_core.io.file_io import FileStat, join, parent
 from paimon_core.io.s3_many import MOST_DELETED, delete_objects, list_objects
 
 CONDITIONAL_CREATE: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "memory"})
-RENAME_KEEPS: Final = frozenset({"hdfs"})
-"""Stores whose rename fails if the name is taken, so that commits by it are safe."""
 _OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "oss", "cos", "obs"})
 _S3: Final = frozenset({"s3", "s3a"})
 _AZURE: Final = frozenset({"abfs", "abfss"})
