@@ -26,6 +26,7 @@ from paimon_core.reachability.files import Metadata, listed_names, resolved_chan
 from paimon_core.reachability.name_set import NameSet
 from paimon_core.reachability.references import Reference, RefKind, all_references
 from paimon_core.scan.columns import entry_columns
+from paimon_core.snapshot.snapshot import Snapshot
 
 _LONGEST_NAME: Final = 255
 _READ_TOGETHER: Final = 512
@@ -49,6 +50,8 @@ class Mentioned:
     _waiting_lists: set[str] = field(default_factory=set)
     _newest: dict[str, set[str]] = field(default_factory=dict)
     """The manifests of the newest snapshot of each branch: most candidates are mentioned there."""
+    newest: Snapshot | None = None
+    """The newest snapshot of the table's own branch that was read."""
 
     def look(self) -> int:
         """Read all references that were not read before; return their number.
@@ -105,6 +108,8 @@ class Mentioned:
         if reference.kind is RefKind.SNAPSHOT:
             manifests = metadata.data_manifests(snapshot)
             self._newest[reference.table.branch] = {m.file_name for m in manifests}
+            if reference.table.branch == self.table.branch:
+                self.newest = snapshot
         if snapshot.changelog_manifest_list is not None:
             # A tag outlives the changelog of its snapshot, and so does a snapshot that Java
             # restored from a tag, which is then the first one.
