@@ -251,8 +251,9 @@ def _check_columns(schema: TableSchema) -> None:
             f"the column {name!r} starts with the prefix of Paimon's key columns",
         )
     for f in schema.fields:
-        if f.type.root in (TypeRoot.BLOB, TypeRoot.VECTOR):
+        if f.type.root is TypeRoot.VECTOR:
             raise UnsupportedFeature(f"{type_to_sql(f.type)} columns")
+    _check_blobs(schema)
     file_format = schema.options.value(FILE_FORMAT)
     if file_format not in _FORMATS:
         raise UnsupportedFeature(f"file.format={file_format}")
@@ -261,6 +262,24 @@ def _check_columns(schema: TableSchema) -> None:
             file_schema(schema.row_type)
         except UnsupportedFeature as e:
             raise SchemaError(f"file.format=avro cannot hold these columns: {e.message}") from e
+
+
+def _check_blobs(schema: TableSchema) -> None:
+    blobs = [f.name for f in schema.fields if f.type.root is TypeRoot.BLOB]
+    if not blobs:
+        return
+    _require(
+        schema.options.value(DATA_EVOLUTION_ENABLED),
+        "Data evolution config must enabled for table with BLOB type column.",
+    )
+    _require(
+        len(schema.fields) > len(blobs),
+        "Table with BLOB type column must have other normal columns.",
+    )
+    _require(
+        not set(blobs) & set(schema.partition_keys),
+        "The BLOB type column can not be part of partition keys.",
+    )
 
 
 def _check_expiration(schema: TableSchema) -> None:
