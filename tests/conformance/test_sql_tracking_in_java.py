@@ -13,7 +13,7 @@ import pytest
 from sql_sessions import Sql
 
 from oracle import Oracle
-from paimon_core.errors import CommitConflict, UnsupportedFeature
+from paimon_core.errors import CommitConflict, InvalidArgument, UnsupportedFeature
 from paimon_core.read.table_read import read_table
 from paimon_spark.sql.dml.targets import open_target
 
@@ -107,6 +107,22 @@ def test_columns_of_several_files_of_one_commit_are_updated(oracle: Oracle, tmp_
     table = sql.session.catalog.get_table("default.t")
     ours = read_table(table, table.latest_or_not_found(), columns=["id", "v"])
     assert found.items() <= {r["id"]: r["v"] for b in ours for r in b.to_pylist()}.items()
+
+
+def test_java_reads_rows_of_a_merged_branch(oracle_2_0_0: Oracle, tmp_path: Path) -> None:
+    sql = _made(oracle_2_0_0, tmp_path, TRACKED)
+    sql("CALL sys.create_tag('t', 'start'); CALL sys.create_branch('t', 'b', 'start')")
+    sql("INSERT INTO `t$branch_b` VALUES (8, 'b', 'x'); INSERT INTO t VALUES (7, 'm', 'x')")
+    with pytest.raises(InvalidArgument, match="lost snapshots"):
+        sql("CALL sys.merge_branch('t', 'b')")
+    sql("CALL sys.create_branch('t', 'c'); INSERT INTO `t$branch_c` VALUES (9, 'c', 'y')")
+    sql("CALL sys.merge_branch('t', 'c')")
+    assert _tracked(oracle_2_0_0)[4:] == [
+        [4, "v4", "y", 4, 2],
+        [5, "v5", "y", 5, 2],
+        [7, "m", "x", 6, 3],
+        [9, "c", "y", 7, 1],
+    ]
 
 
 def test_updates_of_the_same_rows_conflict(oracle: Oracle, tmp_path: Path) -> None:

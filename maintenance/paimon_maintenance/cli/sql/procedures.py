@@ -285,7 +285,6 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
     "merge_branch": Procedure(
         job=None,
         parameters=(_TABLE, _needed("source_branch"), *_same("target_branch")),
-        refused="branches with branch-merge.enabled are not supported",
     ),
     "migrate_database": Procedure(
         job=None,
