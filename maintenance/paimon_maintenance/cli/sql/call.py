@@ -81,6 +81,7 @@ class JobProcedures:
             raise UnsupportedFeature(
                 f"the procedure sys.{name}",
                 f"the procedure sys.{name} is not supported: {procedure.refused}",
+                next_step=procedure.instead,
             )
         if name in ("create_function", "alter_function", "drop_function"):
             change_function(name, _opener(site)(), values, site.database)
