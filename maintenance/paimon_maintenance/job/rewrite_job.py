@@ -48,6 +48,8 @@ from paimon_maintenance.job.report import BucketChange, FailedUnit, Size
 
 logger = logging.getLogger(__name__)
 
+SMALLEST_SLICE_BYTES: Final = 64 * 1024**2
+"""Smaller slices cost much more than the same bytes uncut."""
 COMMIT_ATTEMPTS: Final = 3
 """How often the results that still fit are committed when other commits interfere."""
 
@@ -127,6 +129,19 @@ def slice_bytes_of(table: FileStoreTable, arguments: Mapping[str, object]) -> in
     """The size above which work is split between tasks (argument `slice_bytes`); None for never."""
     given = cast("int | None", arguments["slice_bytes"])
     return default_slice_bytes(table) if given is None else given or None
+
+
+def even_slice_bytes(sizes: Iterable[int], slice_bytes: int, slots: int) -> int:
+    """The size of slices of work of these sizes: at most `slice_bytes`, and the same for all slots.
+
+    The number of slices is a multiple of `slots`, or as large as `SMALLEST_SLICE_BYTES` allows.
+    Otherwise most slots wait in the end for the last slices.
+    """
+    sizes = list(sizes)
+    count = sum(-(-size // slice_bytes) for size in sizes)
+    rounds = max(1, -(-count // slots))
+    even = -(-sum(sizes) // (rounds * slots))
+    return min(slice_bytes, max(even, SMALLEST_SLICE_BYTES))
 
 
 def key_samples(

@@ -17,11 +17,13 @@ from paimon_maintenance.job.engine import WorkUnit
 from paimon_maintenance.job.job import NoProgress
 from paimon_maintenance.job.rewrite_job import (
     COMMIT_ATTEMPTS,
+    SMALLEST_SLICE_BYTES,
     OneByOne,
     batches_of,
     commit_fitting,
     commit_one_by_one,
     deleting_on_failure,
+    even_slice_bytes,
     run_units,
 )
 
@@ -32,6 +34,32 @@ def table(tmp_path: Any) -> Any:
     lake.primary_key()
     lake.fill()
     return lake.table()
+
+
+@given(st.integers(10**6, 10**11), st.integers(1, 10**9), st.integers(1, 64))
+def test_one_piece_of_work_is_cut_for_all_slots(size: int, most: int, slots: int) -> None:
+    even = even_slice_bytes([size], most, slots)
+    if SMALLEST_SLICE_BYTES < even < most:
+        needed, count = -(-size // most), -(-size // even)
+        assert count % slots == 0
+        assert needed <= count < needed + slots
+
+
+@given(st.lists(st.integers(1, 10**10), min_size=1), st.integers(1, 10**9), st.integers(1, 64))
+def test_slices_are_not_smaller_than_they_must_be(sizes: list[int], most: int, slots: int) -> None:
+    even = even_slice_bytes(sizes, most, slots)
+    assert min(most, SMALLEST_SLICE_BYTES) <= even <= most
+    if slots == 1:
+        assert sum(-(-s // even) for s in sizes) <= 2 * sum(-(-s // most) for s in sizes)
+
+
+@pytest.mark.parametrize(
+    ("slots", "slices"), [(1, 5), (2, 6), (3, 6), (4, 8), (5, 5), (10, 10), (100, 19)]
+)
+def test_a_bucket_of_1200_mb_is_cut_for_a_cluster(slots: int, slices: int) -> None:
+    megabyte = 1024**2
+    even = even_slice_bytes([1200 * megabyte], 256 * megabyte, slots)
+    assert -(-1200 * megabyte // even) == slices
 
 
 @given(st.lists(st.integers(0, 50)), st.integers(1, 60))
