@@ -13,14 +13,16 @@ from paimon_core.catalog.catalog import Catalog
 from paimon_core.commit.overwrite import replace_partitions
 from paimon_core.environment import Environment, machine_zone, system_environment
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
-from paimon_core.file_store_table import FileStoreTable
-from paimon_core.options import DATA_EVOLUTION_ENABLED
+from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.options import CLUSTERING_INCREMENTAL, DATA_EVOLUTION_ENABLED
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.system.read import split_system_name
+from paimon_maintenance.cli.approvals import approved
 from paimon_maintenance.cli.sql.copy_table import copy_table
 from paimon_maintenance.cli.sql.direct import (
     alter_view_dialect,
     change_function,
+    merge,
     repair_earliest_snapshot,
     rewrite_file_index,
 )
@@ -28,9 +30,13 @@ from paimon_maintenance.cli.sql.procedures import PROCEDURES, Procedure
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.history.store import open_history
 from paimon_maintenance.job.arguments import with_underscores
+from paimon_maintenance.job.guards import Guards
 from paimon_maintenance.job.report import Report
+from paimon_maintenance.jobs.rescale.layout import read_layouts
+from paimon_maintenance.policy.approval import approval_wanted
+from paimon_maintenance.policy.model import Policy, TablePolicy
+from paimon_maintenance.policy.needs import TableFacts
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.rules.partition_files import PartitionFiles, read_partitions
 from paimon_maintenance.rules.tables import select_tables
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import RunServices, run_table
@@ -58,10 +64,15 @@ def _opener(site: CallSite) -> Callable[[], Catalog]:
 
 
 class JobProcedures:
-    """The procedures of `paimon_spark.sql`, done by jobs in this process."""
+    """The procedures of `paimon_spark.sql`, done by jobs in this process.
 
-    def __init__(self, env: Environment | None = None) -> None:
+    The guards and approvals of the policy apply; its arguments do not, because calls mean what they
+    mean in Java.
+    """
+
+    def __init__(self, env: Environment | None = None, policy: Policy | None = None) -> None:
         self._env = env or system_environment()
+        self._policy = policy
 
     def names(self) -> Sequence[str]:
         """All procedures, sorted."""
@@ -80,12 +91,23 @@ class JobProcedures:
             raise UnsupportedFeature(
                 f"the procedure sys.{name}",
                 f"the procedure sys.{name} is not supported: {procedure.refused}",
+                next_step=procedure.instead,
             )
         if name in ("create_function", "alter_function", "drop_function"):
             change_function(name, _opener(site)(), values, site.database)
             return Result(procedure.columns, [[True]])
         if name == "alter_view_dialect":
             alter_view_dialect(_opener(site)(), values, site.database)
+            return Result(procedure.columns, [[True]])
+        if name == "merge_branch":
+            identifier = _table(str(values["table"]), site)[0]
+            merge(
+                lambda branch: open_table_of(
+                    site.warehouse, identifier, branch=branch, file_io_options=site.storage
+                ),
+                values,
+                env=self._env,
+            )
             return Result(procedure.columns, [[True]])
         if name in ("rewrite_file_index", "repair_earliest_snapshot"):
             identifier, branch = _table(str(values["table"]), site)
@@ -176,9 +198,13 @@ class JobProcedures:
         job = job_named(procedure.job)
         dry_run = str(values.pop("dry_run", False)).lower() == "true"
         raw = {**procedure.fixed, **values}
+        opened = open_table_of(site.warehouse, table, branch=branch, file_io_options=site.storage)
         if procedure.job == "compact":
             order = str(raw.pop("order_strategy", None) or "none").lower()
-            if order != "none":
+            if order == "none" and _clusters(opened):
+                job = job_named("sort_compact")
+                raw.pop("order_by", None)
+            elif order != "none":
                 job = job_named("sort_compact")
                 raw["order_strategy"] = order
                 raw.pop("partition_idle_time", None)
@@ -187,7 +213,6 @@ class JobProcedures:
                 raw.pop("order_by", None)
         if procedure.job == "remove_orphan_files" and raw.get("older_than"):
             raw["allow_young"] = True  # Java's procedure takes the time as it is given
-        opened = open_table_of(site.warehouse, table, branch=branch, file_io_options=site.storage)
         if procedure.job == "delete_tag":
             # Java's procedure passes over tags that do not exist.
             tags = [t.strip() for t in str(raw["tag"]).split(",")]
@@ -201,10 +226,12 @@ class JobProcedures:
             raise InvalidArgument(f"Table {table} has no snapshot. No need to rescale.")
         if job.name == "rescale" and (raw.get("partitions") or raw.get("where")):
             arguments = job.read_arguments(raw)
-            if not read_partitions(opened, arguments, PartitionFiles, postponed=False).chosen:
+            if not read_layouts(opened, arguments).chosen:
                 return [[True]]  # Java's procedure has nothing to do then, the job refuses it
         _choose_version(opened, raw)
         before = _before(opened)
+        policy = self._policy_of(opened, table)
+        approval = approval_wanted(policy.needs, job.name, force=False)
         request = RunRequest(
             job=job,
             warehouse=site.warehouse,
@@ -213,20 +240,32 @@ class JobProcedures:
             branch=branch,
             file_io_options=dict(site.storage),
             dry_run=dry_run,
+            guards=Guards.from_json(policy.job(job.name).guards.to_json()),
+            approval=None if approval is None else str(approval),
         )
-        report = run_table(
-            request,
-            RunServices(engine=LocalEngine(), env=self._env, history=open_history()),
-        )
+        services = RunServices(engine=LocalEngine(), env=self._env, history=open_history())
+        report = run_table(approved(request, services), services)
         if report.error is not None:
             raise report.error
         after = open_table_of(site.warehouse, table, branch=branch, file_io_options=site.storage)
         return _ANSWERS[procedure.answer](report, before, after)
 
+    def _policy_of(self, opened: FileStoreTable, table: str) -> TablePolicy:
+        if self._policy is None:
+            return TablePolicy(table=table)
+        facts = TableFacts(dict(opened.schema.options), opened.schema.comment)
+        return self._policy.for_table(table, lambda: facts)
+
 
 def _wall_clock(millis: int) -> str:
     """The time as an argument of jobs: to the second, in the machine's zone."""
     return datetime.fromtimestamp(millis // 1000, machine_zone()).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _clusters(table: FileStoreTable) -> bool:
+    """Whether a compaction of the table sorts its rows (Java: `append/cluster`)."""
+    unaware = table.bucket_mode is BucketMode.UNAWARE
+    return unaware and table.options.value(CLUSTERING_INCREMENTAL)
 
 
 def _check_order(table: FileStoreTable, columns: str) -> None:

@@ -64,7 +64,7 @@ def test_a_bucket_of_1200_mb_is_cut_for_a_cluster(slots: int, slices: int) -> No
 
 @given(st.lists(st.integers(0, 50)), st.integers(1, 60))
 def test_batches_keep_all_items_in_order_and_below_the_limit(sizes: list[int], most: int) -> None:
-    parts = list(batches_of(sizes, lambda size: size, most_bytes=most))
+    parts = list(batches_of(sizes, lambda size: size, most=most))
     assert [size for part in parts for size in part] == sizes
     assert all(len(part) == 1 or sum(part) <= most for part in parts)
     # No two neighbours would fit together.
