@@ -48,8 +48,6 @@ from paimon_maintenance.job.report import BucketChange, FailedUnit, Size
 
 logger = logging.getLogger(__name__)
 
-SMALLEST_SLICE_BYTES: Final = 64 * 1024**2
-"""Smaller slices cost much more than the same bytes uncut."""
 COMMIT_ATTEMPTS: Final = 3
 """How often the results that still fit are committed when other commits interfere."""
 
@@ -132,16 +130,16 @@ def slice_bytes_of(table: FileStoreTable, arguments: Mapping[str, object]) -> in
 
 
 def even_slice_bytes(sizes: Iterable[int], slice_bytes: int, slots: int) -> int:
-    """The size of slices of work of these sizes: at most `slice_bytes`, and the same for all slots.
+    """The size of slices of work of these sizes: `slice_bytes`, or less so that no slot waits at the end.
 
-    The number of slices is a multiple of `slots`, or as large as `SMALLEST_SLICE_BYTES` allows.
-    Otherwise most slots wait in the end for the last slices.
+    The number of slices is then a multiple of `slots`.  But no slice gets smaller than half of
+    `slice_bytes`, since each one costs something of its own.
     """
     sizes = list(sizes)
     count = sum(-(-size // slice_bytes) for size in sizes)
     rounds = max(1, -(-count // slots))
     even = -(-sum(sizes) // (rounds * slots))
-    return min(slice_bytes, max(even, SMALLEST_SLICE_BYTES))
+    return min(slice_bytes, max(even, -(-slice_bytes // 2)))
 
 
 def key_samples(
