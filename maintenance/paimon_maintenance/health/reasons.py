@@ -194,14 +194,14 @@ def _partitions(table: Measurement, _: Thresholds, __: int) -> Iterator[Finding]
     yield Finding(
         criterion="partitions_due",
         value=table.partitions_due,
-        text=f"{counted(table.partitions_due, 'partitions')} exceed partition.expiration-time",
+        text=f"{counted(table.partitions_due, 'partitions')} beyond partition.expiration-time",
         job="expire_partitions",
     )
     first = next(iter(table.stuck.items()), ("", ""))
     yield Finding(
         criterion="stuck_partitions",
         value=len(table.stuck),
-        text=f"{counted(len(table.stuck), 'partitions')} never expire, for example {first[0]}: "
+        text=f"{counted(len(table.stuck), 'partitions')} cannot expire, for example {first[0]}: "
         f"{first[1]}",
     )
 

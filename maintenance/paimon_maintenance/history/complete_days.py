@@ -50,12 +50,15 @@ def _nothing(at: int) -> Period:
 class KeptSums:
     """The sums of complete days that this process has computed; any thread may use it."""
 
-    _kept: dict[tuple[object, ...], tuple[int, Sums]] = field(default_factory=dict)
+    _kept: dict[tuple[object, ...], tuple[int, tuple[Sums, ...]]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def of(
-        self, key: tuple[object, ...], count: Callable[[], int], compute: Callable[[], Sums]
-    ) -> Sums:
+        self,
+        key: tuple[object, ...],
+        count: Callable[[], int],
+        compute: Callable[[], tuple[Sums, ...]],
+    ) -> tuple[Sums, ...]:
         """The sums under this key, computed unless they are known for this number of runs."""
         runs = count()
         with self._lock:

@@ -5,8 +5,9 @@ A run of `maintain` counts as one run; its steps are not counted again.
 
 from __future__ import annotations
 
+import heapq
 import statistics
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import astuple, dataclass
 from functools import partial
 from typing import Any, Final
@@ -23,6 +24,8 @@ _MOST_TABLES: Final = 50
 _MOST_FAILURES: Final = 500
 _MOST_GROUPS: Final = 100
 _MOST_PREDICTIONS: Final = 400
+_SECONDS: Final = 2
+"""The position of the seconds in `_columns`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,33 +134,39 @@ def work_view(
             *(() if warehouse is None else (e.warehouse == warehouse,)),
         )
 
+    # Not a bound value: PostgreSQL does not see that two of them are the same expression.
+    day = e.at_millis - e.at_millis % sa.literal_column("86400000")
     with history.reading() as connection:
 
-        def sums(name: str, *keys: sa.ColumnElement[Any]) -> Sums:
-            def of(period: Period) -> Sums:
-                if period.since >= period.until:
-                    return {}
-                return sums_by(connection, keys, _columns(), runs_of(period))
-
-            if kept is None:
-                return of(whole)
-            begin, days, rest = whole.parts(now_millis)
-            key = (history.url, warehouse, name, days)
-            complete = (
-                {} if days.since >= days.until else kept.of(key, count(days), partial(of, days))
+        def of(period: Period) -> tuple[Sums, ...]:
+            """The sums by table, and those by job and day."""
+            if period.since >= period.until:
+                return {}, {}
+            where = runs_of(period)
+            return (
+                sums_by(connection, (e.table_name,), _columns(), where),
+                sums_by(connection, (e.job, day), _columns(), where),
             )
-            return merged((complete, of(begin), of(rest)))
 
-        def count(period: Period) -> Callable[[], int]:
+        def count(period: Period) -> int:
             query = sa.select(sa.func.count()).select_from(ENTRIES).where(runs_of(period))
-            return lambda: int(connection.execute(query).scalar_one())
+            return int(connection.execute(query).scalar_one())
 
-        # Not a bound value: PostgreSQL does not see that two of them are the same expression.
-        day = e.at_millis - e.at_millis % sa.literal_column("86400000")
-        by_table = _ordered(_work(name, v) for (name,), v in sums("table", e.table_name).items())
-        by_job_and_day = sums("day", e.job, day)
+        if kept is None:
+            parts = [of(whole)]
+        else:
+            begin, days, rest = whole.parts(now_millis)
+            key = (history.url, warehouse, days)
+            complete = (
+                kept.of(key, partial(count, days), partial(of, days))
+                if days.since < days.until
+                else of(days)
+            )
+            parts = [complete, of(begin), of(rest)]
         failures = _failures(connection, runs_of(whole))
         predictions = _predictions(connection, warehouse, since_millis, until_millis)
+    by_table = merged(tables for tables, _ in parts)
+    by_job_and_day = merged(days for _, days in parts)
     by_job = _added((job, v) for (job, _), v in by_job_and_day.items())
     by_day = _added((at, v) for (_, at), v in by_job_and_day.items())
     total = _added(("all", astuple(work)[1:]) for work in by_job)
@@ -166,7 +175,7 @@ def work_view(
         since_millis=since_millis,
         total=total[0] if total else NOTHING,
         by_job=tuple(_ordered(by_job)),
-        by_table=tuple(by_table[:_MOST_TABLES]),
+        by_table=tuple(_longest(by_table)),
         tables_changed=len(by_table),
         by_day=tuple(_days(by_day)),
         failures=tuple(failures),
@@ -228,33 +237,61 @@ def _ordered(works: Iterable[Work]) -> list[Work]:
     return sorted(works, key=lambda w: (-w.seconds, w.name))
 
 
+def _longest(by_table: Sums) -> list[Work]:
+    """The tables that took the most seconds."""
+    first = heapq.nsmallest(
+        _MOST_TABLES, by_table.items(), key=lambda one: (-one[1][_SECONDS], one[0])
+    )
+    return [_work(name, values) for (name,), values in first]
+
+
 def _failures(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[Failure]:
     """The failures by table, job and error; those without a later success first, then the newest."""
     e = ENTRIES.c
-    query = (
-        sa.select(ENTRIES)
+    place = (e.warehouse, e.table_name, e.job)
+    newest = (
+        sa.select(e.id, e.at_millis, *place, e.error_type)
         .where(where, e.status.in_(FAILED))
         .order_by(e.id.desc())
         .limit(_MOST_FAILURES)
+        .subquery()
     )
-    grouped: dict[tuple[str, str, str, str | None], list[RunLine]] = {}
-    for row in connection.execute(query).mappings():
-        line = run_line(row)
-        grouped.setdefault((line.warehouse, line.table, line.job, line.error_type), []).append(line)
+    n = newest.c
+    groups = (
+        sa.select(
+            sa.func.max(n.id).label("id"),
+            sa.func.count().label("times"),
+            sa.func.min(n.at_millis).label("first_millis"),
+        )
+        .group_by(n.warehouse, n.table_name, n.job, n.error_type)
+        .order_by(sa.func.max(n.id).desc())
+        .limit(_MOST_GROUPS)
+        .subquery()
+    )
+    query = (
+        sa.select(ENTRIES, groups.c.times, groups.c.first_millis)
+        .join(groups, groups.c.id == e.id)
+        .order_by(e.id.desc())
+    )
+    grouped = [
+        (run_line(row), int(row["times"]), int(row["first_millis"]))
+        for row in connection.execute(query).mappings()
+    ]
     if not grouped:
         return []
-    newest = list(grouped.items())[:_MOST_GROUPS]
-    oldest = min(lines[0].at_millis for _, lines in newest)
-    solved = _newest_successes(connection, {table for (_, table, _, _), _ in newest}, oldest)
+    lines = [line for line, _, _ in grouped]
+    solved = _newest_successes(
+        connection, {line.table for line in lines}, min(line.at_millis for line in lines)
+    )
     found = []
-    for (warehouse, table, job, _), lines in newest:
-        success = solved.get((warehouse, table, job), 0)
+    for line, times, first in grouped:
+        success = solved.get((line.warehouse, line.table, line.job), 0)
         found.append(
             Failure(
-                newest=lines[0],
-                times=len(lines),
-                first_millis=lines[-1].at_millis,
-                solved_at=success if success > lines[0].at_millis else None,
+                newest=line,
+                times=times,
+                first_millis=first,
+                solved_at=success if success > line.at_millis else None,
             )
         )
     return sorted(found, key=lambda f: (f.solved_at is not None, -f.newest.at_millis))

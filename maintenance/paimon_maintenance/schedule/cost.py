@@ -8,8 +8,7 @@ many they do not matter.  Each kind, a merge engine or "append", has a factor fo
 opening files costs all of them alike and merging does not.  Each table has one for the second part:
 texts, wide values and slow stores stay with a table.  Factors are drawn towards 1.
 
-A line does not fit all sizes of a table: pages of large files are copied, those of small ones encoded.  So
-the seconds are corrected by the errors of the table's last runs of about this size.
+What the line misses is in `corrections`.
 """
 
 from __future__ import annotations
@@ -20,6 +19,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Final
+
+from paimon_maintenance.schedule.corrections import Corrections, Error, corrections_of
 
 Vector = tuple[float, ...]
 _GB: Final = 1024**3
@@ -47,15 +48,6 @@ _ROUNDS, _MANY_RUNS, _FEWER_ROUNDS = 20, 100, 6
 _NEWEST: Final = 400
 """Only this many of the newest runs count, so that a faster machine is noticed."""
 _LEAST_SECONDS: Final = 0.01
-_LAST_RUNS: Final = 20
-"""How many of a table's last runs correct its seconds."""
-_LAST_TRUST: Final = 1.0
-"""How many runs without an error are added to them."""
-_LAST_KEPT: Final = 0.9
-"""The weight of a run relative to that of the next one."""
-_ALIKE: Final = 0.5
-"""Runs whose logarithms of bytes differ by so much are alike; with twice that, they count little."""
-_LARGEST_CORRECTION: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,17 +83,13 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobModel:
-    """The fitted numbers of one job: coefficients, and factors of kinds and tables.
-
-    `last` are the logarithms of the bytes of the last runs of a table, and those of the measured seconds
-    divided by those of the line, oldest first.
-    """
+    """The fitted numbers of one job: coefficients, factors of kinds and tables, and corrections."""
 
     coefficients: Vector
     fixed: dict[str, float] = field(default_factory=dict)
     factors: dict[str, float] = field(default_factory=dict)
     tables: dict[str, float] = field(default_factory=dict)
-    last: dict[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
+    corrections: Corrections = field(default_factory=Corrections)
     runs: int = 0
 
     def parts(self, work: Work) -> tuple[float, float]:
@@ -118,9 +106,7 @@ class JobModel:
 
     def seconds(self, work: Work) -> float:
         """The predicted seconds of this work."""
-        seconds = self.line(work)
-        last = self.last.get(work.table, ())
-        return seconds * math.exp(_correction(_size(work), last)) if last else seconds
+        return self.line(work) * self.corrections.factor(work.table, _size(work))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,37 +152,19 @@ def _fitted(samples: Sequence[Sample], prior: Vector) -> JobModel:
         model = replace(model, factors=_factors(samples, weights, model, _kind_of, 1, _KIND_TRUST))
         model = replace(model, tables=_factors(samples, weights, model, _table_of, 1, _TABLE_TRUST))
         model = replace(model, coefficients=_solved(samples, weights, model, prior))
-    return replace(model, last=_last_runs(samples, model))
-
-
-def _last_runs(
-    samples: Iterable[Sample], model: JobModel
-) -> dict[str, tuple[tuple[float, float], ...]]:
-    """The errors of the line in the last runs of each table."""
-    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for sample in samples:
-        if sample.work.table:
-            line = model.line(sample.work)
-            error = math.log(sample.seconds / line)
-            limited = max(-_LARGEST_CORRECTION, min(_LARGEST_CORRECTION, error))
-            found[sample.work.table].append((_size(sample.work), limited))
-    return {name: tuple(runs[-_LAST_RUNS:]) for name, runs in found.items()}
+    errors = [
+        Error(
+            table=s.work.table,
+            size=_size(s.work),
+            error=math.log(s.seconds / model.line(s.work)),
+        )
+        for s in samples
+    ]
+    return replace(model, corrections=corrections_of(errors))
 
 
 def _size(work: Work) -> float:
     return math.log(max(1, work.bytes))
-
-
-def _correction(size: float, last: Sequence[tuple[float, float]]) -> float:
-    """The mean error of these runs, of which those of this size and the newest count most."""
-    total, weights = 0.0, _LAST_TRUST
-    kept = 1.0
-    for other, error in reversed(last):
-        weight = kept * math.exp(-(((other - size) / _ALIKE) ** 2) / 2)
-        total += weight * error
-        weights += weight
-        kept *= _LAST_KEPT
-    return total / weights
 
 
 def _kind_of(model: JobModel, part: int, work: Work) -> tuple[str, float]:

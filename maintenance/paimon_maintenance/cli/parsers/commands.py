@@ -397,5 +397,6 @@ def _sql(commands: Commands[Parser]) -> None:
     parser.add_argument(
         "--master", metavar="URL", help=f"Spark's master (default: ${MASTER_VARIABLE} or local[*])"
     )
+    policy_option(parser)
     storage_option(parser)
     output_options(parser, json="print one JSON object per statement")

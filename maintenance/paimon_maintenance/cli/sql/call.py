@@ -17,6 +17,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import DATA_EVOLUTION_ENABLED
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.system.read import split_system_name
+from paimon_maintenance.cli.approvals import approved
 from paimon_maintenance.cli.sql.copy_table import copy_table
 from paimon_maintenance.cli.sql.direct import (
     alter_view_dialect,
@@ -28,9 +29,13 @@ from paimon_maintenance.cli.sql.procedures import PROCEDURES, Procedure
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.history.store import open_history
 from paimon_maintenance.job.arguments import with_underscores
+from paimon_maintenance.job.guards import Guards
 from paimon_maintenance.job.report import Report
+from paimon_maintenance.jobs.rescale.layout import read_layouts
+from paimon_maintenance.policy.approval import approval_wanted
+from paimon_maintenance.policy.model import Policy, TablePolicy
+from paimon_maintenance.policy.needs import TableFacts
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.rules.partition_files import PartitionFiles, read_partitions
 from paimon_maintenance.rules.tables import select_tables
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import RunServices, run_table
@@ -58,10 +63,15 @@ def _opener(site: CallSite) -> Callable[[], Catalog]:
 
 
 class JobProcedures:
-    """The procedures of `paimon_spark.sql`, done by jobs in this process."""
+    """The procedures of `paimon_spark.sql`, done by jobs in this process.
 
-    def __init__(self, env: Environment | None = None) -> None:
+    The guards and approvals of the policy apply; its arguments do not, because calls mean what they
+    mean in Java.
+    """
+
+    def __init__(self, env: Environment | None = None, policy: Policy | None = None) -> None:
         self._env = env or system_environment()
+        self._policy = policy
 
     def names(self) -> Sequence[str]:
         """All procedures, sorted."""
@@ -201,10 +211,12 @@ class JobProcedures:
             raise InvalidArgument(f"Table {table} has no snapshot. No need to rescale.")
         if job.name == "rescale" and (raw.get("partitions") or raw.get("where")):
             arguments = job.read_arguments(raw)
-            if not read_partitions(opened, arguments, PartitionFiles, postponed=False).chosen:
+            if not read_layouts(opened, arguments).chosen:
                 return [[True]]  # Java's procedure has nothing to do then, the job refuses it
         _choose_version(opened, raw)
         before = _before(opened)
+        policy = self._policy_of(opened, table)
+        approval = approval_wanted(policy.needs, job.name, force=False)
         request = RunRequest(
             job=job,
             warehouse=site.warehouse,
@@ -213,15 +225,21 @@ class JobProcedures:
             branch=branch,
             file_io_options=dict(site.storage),
             dry_run=dry_run,
+            guards=Guards.from_json(policy.job(job.name).guards.to_json()),
+            approval=None if approval is None else str(approval),
         )
-        report = run_table(
-            request,
-            RunServices(engine=LocalEngine(), env=self._env, history=open_history()),
-        )
+        services = RunServices(engine=LocalEngine(), env=self._env, history=open_history())
+        report = run_table(approved(request, services), services)
         if report.error is not None:
             raise report.error
         after = open_table_of(site.warehouse, table, branch=branch, file_io_options=site.storage)
         return _ANSWERS[procedure.answer](report, before, after)
+
+    def _policy_of(self, opened: FileStoreTable, table: str) -> TablePolicy:
+        if self._policy is None:
+            return TablePolicy(table=table)
+        facts = TableFacts(dict(opened.schema.options), opened.schema.comment)
+        return self._policy.for_table(table, lambda: facts)
 
 
 def _wall_clock(millis: int) -> str:

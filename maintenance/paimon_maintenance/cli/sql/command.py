@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from paimon_core.errors import InvalidArgument
 from paimon_maintenance.cli.options import MASTER_VARIABLE
 from paimon_maintenance.cli.output import Output, to_json_text
+from paimon_maintenance.cli.policy import policy_of
 from paimon_maintenance.cli.target import storage_of, warehouse_of
 from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.storage.catalogs import catalog_of, defined_catalogs
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
         warehouse=warehouse_of(args),
         start_spark=spark.session,
         storage=storage_of(args),
-        procedures=JobProcedures(),
+        procedures=JobProcedures(policy=policy_of(args)),
         defined=defined_catalogs(),
         open_catalog=catalog_of,
     )

@@ -35,7 +35,7 @@ export function timeline(answer, width) {
     box.append(s("circle", { class: `dot ${d.kind}`, cx: x(place.get(d.id)), cy: rail, r: size }, s("title", {}, text)));
   }
   const span = dots[dots.length - 1].at_millis - dots[0].at_millis;
-  const ticks = Math.min(6, dots.length);
+  const ticks = Math.min(6, dots.length, Math.max(2, Math.floor(width / 100)));
   for (let i = 0; i < ticks; i += 1) {
     const d = dots[Math.round((i * (dots.length - 1)) / Math.max(1, ticks - 1))];
     const anchor = i === 0 ? "start" : i === ticks - 1 && ticks > 1 ? "end" : "middle";

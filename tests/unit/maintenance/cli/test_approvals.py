@@ -76,12 +76,42 @@ def test_a_rollback_waits_for_an_approval_and_uses_it_once(lake, place):
     assert "request 4 waits" in caretaker(*words).err
 
 
+def test_a_call_in_sql_waits_for_an_approval(lake, place):
+    call = ("sql", *place, "-e", "CALL sys.rollback(table => 'db.t', version => '3')")
+    refused = caretaker(*call)
+    assert refused.code == 1
+    assert "the policy wants an approval (rollback) of rollback" in refused.err
+    assert f"caretaker approvals approve 1 -w {lake.warehouse}" in refused.err
+    assert lake.table().snapshots.latest_id() == 4
+    assert "request 1 waits" in caretaker(*call).err
+    assert caretaker("approvals", "approve", "1", *place[:2]).code == 0
+    done = caretaker(*call)
+    assert done.code == 0, done.err
+    assert lake.table().snapshots.latest_id() == 3
+    # Without the policy, nothing waits.
+    other = ("sql", *place[:2], "-e", "CALL sys.rollback(table => 'db.t', version => '2')")
+    assert caretaker(*other).code == 0
+
+
+def test_guards_of_the_policy_hold_in_sql(lake, place):
+    call = (
+        "sql",
+        *place,
+        "-e",
+        "CALL sys.expire_snapshots(table => 'db.t', retain_max => 1, retain_min => 1)",
+    )
+    refused = caretaker(*call)
+    assert refused.code == 1
+    assert "max_deleted_snapshots" in refused.err
+    assert lake.table().snapshots.earliest_id() == 1
+
+
 def test_overriding_a_guard_waits_where_the_policy_wants_it(lake, place):
     words = ("run", "expire_snapshots", "db.t", *place, "--retain-max", "1", "--retain-min", "1")
     assert caretaker(*words).code == 6
     forced = caretaker(*words, "--force")
     assert forced.code == 9
-    assert "wants an approval (force) of expire_snapshots" in forced.err
+    assert "requires an approval (force) of expire_snapshots" in forced.err
     assert caretaker("approvals", "approve", "1", *place[:2]).code == 0
     assert caretaker(*words).code == 6  # without --force it is another request
     assert caretaker(*words, "--force").code == 0
