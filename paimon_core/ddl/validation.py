@@ -254,10 +254,8 @@ def _check_columns(schema: TableSchema) -> None:
             not name.startswith(KEY_PREFIX),
             f"the column {name!r} starts with the prefix of Paimon's key columns",
         )
-    for f in schema.fields:
-        if f.type.root is TypeRoot.BLOB:
-            raise UnsupportedFeature(f"{type_to_sql(f.type)} columns")
     _check_vectors(schema)
+    _check_blobs(schema)
     file_format = schema.options.value(FILE_FORMAT)
     if file_format not in _FORMATS:
         raise UnsupportedFeature(f"file.format={file_format}")
@@ -283,6 +281,24 @@ def _check_vectors(schema: TableSchema) -> None:
         raise UnsupportedFeature(f"VECTOR columns in {options.value(FILE_FORMAT)} files")
     if _VECTOR_FORMAT in options:
         raise UnsupportedFeature(f"{_VECTOR_FORMAT}={options[_VECTOR_FORMAT]}")
+
+
+def _check_blobs(schema: TableSchema) -> None:
+    blobs = [f.name for f in schema.fields if f.type.root is TypeRoot.BLOB]
+    if not blobs:
+        return
+    _require(
+        schema.options.value(DATA_EVOLUTION_ENABLED),
+        "Data evolution config must enabled for table with BLOB type column.",
+    )
+    _require(
+        len(schema.fields) > len(blobs),
+        "Table with BLOB type column must have other normal columns.",
+    )
+    _require(
+        not set(blobs) & set(schema.partition_keys),
+        "The BLOB type column can not be part of partition keys.",
+    )
 
 
 def _check_expiration(schema: TableSchema) -> None:
