@@ -20,6 +20,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 sys.path.insert(0, str(Path(__file__).parent))
+from plots import Panel, lines
 from simulated_ways import Ours, Ranking, Totals, Way, every_table, simulate
 
 SECONDS_OF_TABLE = 0.95
@@ -30,7 +31,6 @@ NAMES = {
     "backs off": "(b) with back-off after failures",
     "all": "(a) every table, no budget",
 }
-COLORS = {"ours": "#1a7f37", "ranked": "#cf222e", "backs off": "#bf8700", "all": "#57606a"}
 
 
 def way_named(name: str) -> Way:
@@ -56,7 +56,7 @@ def quarter(
 
 def table_of(found: Mapping[str, Totals], days: int) -> list[str]:
     """The result as a Markdown table."""
-    lines = [
+    rows = [
         (
             "| way | read amplification | excess over 1 | bytes held | compute | runs | failed | red "
             "| longest red |"
@@ -65,13 +65,13 @@ def table_of(found: Mapping[str, Totals], days: int) -> list[str]:
     ]
     for name, t in found.items():
         red = max(t.red_hours.values(), default=0.0)
-        lines.append(
+        rows.append(
             f"| {NAMES[name]} | {t.amplification / t.table_hours:.2f} | "
             f"{t.excess / t.table_hours:.2f} | {t.held / days / 24:,.0f} GB | "
             f"{t.seconds / 3600:,.1f} h | {t.runs:,} | {t.failed:,} | "
             f"{t.red / t.table_hours:.1%} | {red:.0f} h |"
         )
-    return lines
+    return rows
 
 
 def prediction_line(found: Totals) -> str:
@@ -83,43 +83,11 @@ def prediction_line(found: Totals) -> str:
     )
 
 
-def picture(found: Mapping[str, Totals]) -> str:
+def picture(days: Mapping[str, Sequence[float]]) -> str:
     """Read amplification day by day, as SVG."""
-    width, height, left, top = 760, 320, 56, 28
-    days = max(len(t.days) for t in found.values())
-    most = max(max(t.days) for t in found.values()) * 1.05
-
-    def x(day: int) -> float:
-        return left + (width - left - 16) * day / max(1, days - 1)
-
-    def y(value: float) -> float:
-        return top + (height - top - 40) * (1 - value / most)
-
-    box = f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12"'
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {box}>',
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-    ]
-    step = 10 ** len(str(int(most / 5))) / 10 if most >= 5 else 1
-    step = next(s for s in (step, 2 * step, 5 * step, 10 * step) if most / s <= 8)
-    for i in range(int(most / step) + 1):
-        at = y(i * step)
-        parts.append(
-            f'<path d="M{left} {at:.1f}H{width - 16}" stroke="#d0d7de"/>'
-            f'<text x="{left - 8}" y="{at + 4:.1f}" text-anchor="end">{i * step:g}</text>'
-        )
-    parts += [
-        f'<text x="{x(i):.1f}" y="{height - 22}" text-anchor="middle">{i + 1}</text>'
-        for i in range(0, days, max(1, days // 9))
-    ]
-    parts.append(f'<text x="{width / 2}" y="{height - 6}" text-anchor="middle">day</text>')
-    for i, (name, totals) in enumerate(found.items()):
-        points = " ".join(f"{x(d):.1f},{y(v):.1f}" for d, v in enumerate(totals.days))
-        parts.append(
-            f'<polyline points="{points}" fill="none" stroke="{COLORS[name]}" stroke-width="2"/>'
-            f'<text x="{left + 8 + 190 * i}" y="16" fill="{COLORS[name]}">{NAMES[name]}</text>'
-        )
-    return "\n".join([*parts, "</svg>", ""])
+    curves = {NAMES[name]: list(enumerate(values, 1)) for name, values in days.items()}
+    panel = Panel(title="read amplification", curves=curves, x_label="day")
+    return lines("Read amplification of a simulated lake", [panel])
 
 
 def main() -> None:
@@ -147,7 +115,8 @@ def main() -> None:
     if "ours" in found:
         print("\n" + prediction_line(found["ours"]))
     if args.picture:
-        Path(args.picture).write_text(picture(found), encoding="utf-8")
+        drawn = picture({name: totals.days for name, totals in found.items()})
+        Path(args.picture).write_text(drawn, encoding="utf-8")
     if args.json:
         Path(args.json).write_text(json.dumps({n: asdict(t) for n, t in found.items()}), "utf-8")
 

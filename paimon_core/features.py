@@ -148,10 +148,24 @@ def _unreadable_blobs(table: FileStoreTable, columns: Collection[str] | None) ->
                 yield f"{key}={field.name}"
         if decoder_of(field.type) is None:
             yield f"data type {type_to_sql(field.type)}"
-        if table.options.flag("blob-as-descriptor"):
-            yield "blob-as-descriptor"
+        if table.options.flag("blob-as-descriptor") and field.type.root is not TypeRoot.BLOB:
+            yield f"blob-as-descriptor for {type_to_sql(field.type)}"
         if not table.has_primary_key and not table.options.value(DATA_EVOLUTION_ENABLED):
             yield f"{_BLOB} without {DATA_EVOLUTION_ENABLED.key}"
+
+
+def _unwritable_blobs(table: FileStoreTable) -> Iterator[str]:
+    """Yield why BLOBs cannot be written, though the table has such columns."""
+    for field in table.schema.fields:
+        if TypeRoot.BLOB not in type_roots(field.type):
+            continue
+        if field.type.root is not TypeRoot.BLOB:
+            yield f"data type {type_to_sql(field.type)}"
+        if table.has_primary_key or not table.options.value(DATA_EVOLUTION_ENABLED):
+            yield f"{_BLOB} without {DATA_EVOLUTION_ENABLED.key}"
+        for key in _OWN_BLOB_STORES:
+            if field.name in (n.strip() for n in table.options.get(key, "").split(",")):
+                yield f"{key}={field.name}"
 
 
 def _unqueryable_features(
@@ -165,7 +179,8 @@ def _unqueryable_features(
 
 def unwritable_features(table: FileStoreTable) -> Iterator[str]:
     """Yield the names of the features in use that prevent correct writing."""
-    yield from (f for f in unreadable_features(table) if f != DATA_EVOLUTION_ENABLED.key)
+    yield from (f for f in unreadable_features(table) if f not in _WHOLE_ONLY)
+    yield from _unwritable_blobs(table)
     yield from _uncommittable(table)
     options = table.options
     if options.value(ROW_TRACKING_ENABLED) and table.has_primary_key:

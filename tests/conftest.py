@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import scratch
 from hive_metastore import HiveMetastore
 from hypothesis import HealthCheck, settings
 from lakes import Lake
@@ -51,6 +52,7 @@ MARKED_FIXTURES = {
     "hive_metastore": "oracle",
 }
 _airflow_home = pytest.StashKey[str]()
+_scratch = pytest.StashKey[Path | None]()
 
 # With Airflow, Spark or both, which take every core and much memory: never two of them at a time.
 HEAVY = ("tests/airflow/", "tests/e2e/", "tests/spark/")
@@ -61,6 +63,7 @@ WORKER_BYTES = 3 * 1024**3
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keeps tests away from the caller's Airflow: a home of their own, before anything imports it."""
+    config.stash[_scratch] = scratch.make()
     config.stash[_airflow_home] = os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="airflow-")
     for name in [name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_"))]:
         del os.environ[name]
@@ -74,7 +77,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # one alone, JVMs take a third less of CPU.
     options, quick = os.environ.get("JDK_JAVA_OPTIONS", ""), "-XX:TieredStopAtLevel=1"
     if "TieredStopAtLevel" not in options:
-        os.environ["JDK_JAVA_OPTIONS"] = f"{options} {quick}".strip()
+        place = f"-Djava.io.tmpdir={tempfile.gettempdir()}"
+        os.environ["JDK_JAVA_OPTIONS"] = f"{options} {quick} {place}".strip()
 
 
 @pytest.fixture
@@ -104,6 +108,8 @@ def postgres_url() -> Iterator[str]:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if _airflow_home in config.stash:
         shutil.rmtree(config.stash[_airflow_home], ignore_errors=True)
+    if (folder := config.stash.get(_scratch, None)) is not None:
+        scratch.remove(folder)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -7,7 +7,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from oracle import folder
+from oracle import end_jvm, folder
 
 
 class HiveMetastore:
@@ -38,13 +38,5 @@ class HiveMetastore:
         }
 
     def end(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
+        end_jvm(self._process)
         self._errors.close()

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -55,6 +55,21 @@ def why_absent() -> str | None:
     if missing and not os.environ.get("CI"):
         return f"the oracle needs {', '.join(missing)}"
     return None
+
+
+def end_jvm(process: subprocess.Popen[bytes]) -> None:
+    """Ends a JVM by SIGTERM: some libraries leave threads that outlive the end of its input."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(BrokenPipeError):
+                pipe.close()
 
 
 class OracleProcess:
@@ -121,15 +136,7 @@ class OracleProcess:
         return self._process.poll() is None
 
     def close(self) -> None:
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.close()
-            self._process.wait(timeout=20)
-        except (BrokenPipeError, subprocess.TimeoutExpired):
-            self._process.kill()
-            self._process.wait()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        end_jvm(self._process)
         self._errors.close()
 
 
@@ -223,15 +230,7 @@ class RestServer:
         return [json.loads(line) for line in lines]
 
     def end(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
+        end_jvm(self._process)
         self._errors.close()
 
 
@@ -311,10 +310,4 @@ class FlinkJob:
             time.sleep(0.2)
 
     def end(self) -> None:
-        if self._process.poll() is None:
-            self._process.terminate()
-            try:
-                self._process.wait(timeout=20)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        end_jvm(self._process)

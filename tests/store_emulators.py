@@ -1,7 +1,8 @@
-"""Emulators of Azure Blob Storage (azurite) and Google Cloud Storage (fake-gcs-server), if installed."""
+"""Emulators of Azure Blob Storage (azurite) and Google Cloud Storage (fake-gcs-server), and HDFS, if installed."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import urllib.request
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.error import HTTPError, URLError
 
 import pytest
@@ -88,3 +90,39 @@ def gcs_store() -> Iterator[tuple[FileIO, str]]:
         }
         os.environ.setdefault("STORAGE_EMULATOR_HOST", url)
         yield open_file_io(f"gs://lake/{uuid.uuid4()}", options)
+
+
+@contextmanager
+def hdfs_cluster(folder: Path) -> Iterator[str]:
+    """The URL of an HDFS with one DataNode; skips where hdfs-native or Hadoop's jars are missing.
+
+    `CARETAKER_MINICLUSTER` names a folder with the jars of org.apache.hadoop:hadoop-client-minicluster,
+    its dependencies, and log4j:log4j:1.2.17.
+    """
+    pytest.importorskip("hdfs_native")
+    jars = os.environ.get("CARETAKER_MINICLUSTER")
+    if not jars:
+        pytest.skip("CARETAKER_MINICLUSTER names no folder with the jars of Hadoop's minicluster")
+    details = folder / "details.json"
+    opened = [
+        f"--add-opens=java.base/{p}=ALL-UNNAMED" for p in ("java.lang", "java.util", "java.nio")
+    ]
+    main = ["-cp", f"{jars}/*", "org.apache.hadoop.test.MiniDFSClusterManager"]
+    settings = [f"test.build.data={folder}/data", "dfs.namenode.fs-limits.min-block-size=1024"]
+    defined = [word for setting in settings for word in ("-D", setting)]
+    cluster = subprocess.Popen(
+        ["java", "-Xmx512m", *opened, *main, "-format", "-writeDetails", str(details), *defined],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        for _ in range(1200):
+            if details.exists() and details.read_text():
+                break
+            assert cluster.poll() is None
+            time.sleep(0.1)
+        yield f"hdfs://127.0.0.1:{json.loads(details.read_text())['namenode_port']}"
+    finally:
+        cluster.terminate()
+        cluster.wait(20)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from paimon_core.manifest.data_file import FileSource, ManifestEntry
+from paimon_core.read.data_evolution import is_blob_file
 from paimon_core.schema.tracked import ROW_ID
 
 
@@ -15,10 +16,12 @@ def with_row_ids(
     """Return the entries of snapshot `snapshot_id` with row ids assigned, and the next row id.
 
     Files from a writer get row ids in the order of the entries, unless they already have row ids or
-    hold a row id column.  Files without numbers (smallest sequence number 0) get the snapshot's id
-    as sequence number; files with some changed rows (largest number 0) get it as the largest.
+    hold a row id column.  The BLOB files of a column have the rows of the data file before them.
+    Files without numbers (smallest sequence number 0) get the snapshot's id as sequence number;
+    files with some changed rows (largest number 0) get it as the largest.
     """
     result: list[ManifestEntry] = []
+    blobs_from, next_of_blobs = next_row_id, dict[str, int]()
     for entry in entries:
         file = entry.file
         if file.min_sequence_number == 0:
@@ -27,7 +30,14 @@ def with_row_ids(
             file = replace(file, max_sequence_number=snapshot_id)
         brings_ids = file.write_cols is not None and ROW_ID in file.write_cols
         if file.file_source is FileSource.APPEND and file.first_row_id is None and not brings_ids:
-            file = replace(file, first_row_id=next_row_id)
-            next_row_id += file.row_count
+            if is_blob_file(file) and file.write_cols:
+                (column,) = file.write_cols
+                first = next_of_blobs.get(column, blobs_from)
+                next_of_blobs[column] = first + file.row_count
+            else:
+                first = blobs_from = next_row_id
+                next_row_id += file.row_count
+                next_of_blobs.clear()
+            file = replace(file, first_row_id=first)
         result.append(entry if file is entry.file else replace(entry, file=file))
     return result, next_row_id

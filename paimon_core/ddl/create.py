@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import chain, count
 from typing import Final
 
 import pyarrow as pa
@@ -143,9 +143,8 @@ def with_new_ids(data_type: DataType, ids: Iterator[int]) -> DataType:
 
 def highest_field_id(fields: Sequence[DataField]) -> int:
     """Return the greatest id of the fields and their nested fields; -1 without fields."""
-    return max(
-        (i for i in _ids(RowType(fields=tuple(fields))) if i < _SYSTEM_FIELD_IDS), default=-1
-    )
+    ids = chain.from_iterable((f.id, *_ids(f.type)) for f in fields)
+    return max((i for i in ids if i < _SYSTEM_FIELD_IDS), default=-1)
 
 
 def check_default_value(data_type: DataType, text: str | None) -> None:

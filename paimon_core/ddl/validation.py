@@ -36,10 +36,14 @@ from paimon_core.schema.table_schema import (
     VALUE_KIND,
     TableSchema,
 )
-from paimon_core.types.data_types import AtomicType, TypeRoot
+from paimon_core.types.data_types import AtomicType, TypeRoot, type_roots
 from paimon_core.types.sql import type_to_sql
 
-_NESTED: Final = frozenset({TypeRoot.MAP, TypeRoot.ARRAY, TypeRoot.ROW, TypeRoot.MULTISET})
+_NESTED: Final = frozenset(
+    {TypeRoot.MAP, TypeRoot.ARRAY, TypeRoot.ROW, TypeRoot.MULTISET, TypeRoot.VECTOR}
+)
+_VECTOR_FIELD: Final = "vector-field"
+_VECTOR_FORMAT: Final = "vector.file.format"
 _SYSTEM_FIELDS: Final = frozenset({SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID"})
 _BUCKET_FUNCTIONS: Final = ("default", "mod", "hive")
 _FORMATS: Final = ("parquet", "orc", "avro")
@@ -250,9 +254,8 @@ def _check_columns(schema: TableSchema) -> None:
             not name.startswith(KEY_PREFIX),
             f"the column {name!r} starts with the prefix of Paimon's key columns",
         )
-    for f in schema.fields:
-        if f.type.root in (TypeRoot.BLOB, TypeRoot.VECTOR):
-            raise UnsupportedFeature(f"{type_to_sql(f.type)} columns")
+    _check_vectors(schema)
+    _check_blobs(schema)
     file_format = schema.options.value(FILE_FORMAT)
     if file_format not in _FORMATS:
         raise UnsupportedFeature(f"file.format={file_format}")
@@ -261,6 +264,41 @@ def _check_columns(schema: TableSchema) -> None:
             file_schema(schema.row_type)
         except UnsupportedFeature as e:
             raise SchemaError(f"file.format=avro cannot hold these columns: {e.message}") from e
+
+
+def _check_vectors(schema: TableSchema) -> None:
+    options = schema.options
+    types = {f.name: f.type for f in schema.fields}
+    for name in filter(None, map(str.strip, options.get(_VECTOR_FIELD, "").split(","))):
+        _require(name in types, f"{_VECTOR_FIELD}: {name!r} is not a column")
+        _require(
+            types[name].root is TypeRoot.VECTOR,
+            f"{_VECTOR_FIELD}: {name!r} has the type {type_to_sql(types[name])}, not VECTOR",
+        )
+    if TypeRoot.VECTOR not in type_roots(schema.row_type):
+        return
+    if options.value(FILE_FORMAT) != "parquet":
+        raise UnsupportedFeature(f"VECTOR columns in {options.value(FILE_FORMAT)} files")
+    if _VECTOR_FORMAT in options:
+        raise UnsupportedFeature(f"{_VECTOR_FORMAT}={options[_VECTOR_FORMAT]}")
+
+
+def _check_blobs(schema: TableSchema) -> None:
+    blobs = [f.name for f in schema.fields if f.type.root is TypeRoot.BLOB]
+    if not blobs:
+        return
+    _require(
+        schema.options.value(DATA_EVOLUTION_ENABLED),
+        "Data evolution config must enabled for table with BLOB type column.",
+    )
+    _require(
+        len(schema.fields) > len(blobs),
+        "Table with BLOB type column must have other normal columns.",
+    )
+    _require(
+        not set(blobs) & set(schema.partition_keys),
+        "The BLOB type column can not be part of partition keys.",
+    )
 
 
 def _check_expiration(schema: TableSchema) -> None:

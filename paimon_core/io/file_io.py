@@ -22,7 +22,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +31,10 @@ log = logging.getLogger(__name__)
 
 S = TypeVar("S")
 T = TypeVar("T")
+DISK_THREADS: Final = 8
+"""Number of threads that read local files side by side."""
+_MANY_FILES: Final = 256
+_FILES_A_CALL: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +156,18 @@ def map_parallel(io: FileIO, function: Callable[[S], T], items: Iterable[S]) -> 
         return [function(item) for item in todo]
     with ThreadPoolExecutor(workers, thread_name_prefix="file-io") as pool:
         return list(pool.map(function, todo))
+
+
+def read_parallel(io: FileIO, read: Callable[[S], T], items: Iterable[S]) -> list[T]:
+    """As `map_parallel`, for reading many small files: a disk, too, serves several threads sooner."""
+    todo = list(items)
+    if io.parallelism > 1 or len(todo) < _MANY_FILES:
+        return map_parallel(io, read, todo)
+    parts = [todo[i : i + _FILES_A_CALL] for i in range(0, len(todo), _FILES_A_CALL)]
+    with ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="file-io") as pool:
+        return [
+            found for part in pool.map(lambda part: list(map(read, part)), parts) for found in part
+        ]
 
 
 def delete_files(io: FileIO, paths: Iterable[str]) -> list[bool]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_core.io.file_io import FileStat
-from paimon_core.types.buffers import binary_array, fixed_values, index_array
+from paimon_core.types.buffers import binary_array, fixed_values, take_values
 
 Column = npt.NDArray[Any]
 _TOGETHER: Final = 20_000
@@ -79,7 +79,7 @@ class FileStats(Sequence[FileStat]):
         return FileStats(
             self.folders,
             self.folder[positions],
-            pa.chunked_array(self.names.take(index_array(positions)), pa.large_binary()),
+            take_values(self.names, positions),
             self.sizes[positions],
             self.times[positions],
             self.kinds[positions],

@@ -1,4 +1,4 @@
-"""`FileIO` for any store that fsspec supports: S3, Google Cloud Storage, HDFS, memory.
+"""`FileIO` for any store that fsspec supports: S3, Google Cloud Storage, Azure, memory.
 
 Commits need "create if absent" as one request.  Support differs by store:
 
@@ -6,7 +6,6 @@ Commits need "create if absent" as one request.  Support differs by store:
 - `gs`: a PUT with the precondition that the object's generation is 0.
 - `abfs`: a PUT with `If-None-Match: *`.
 - `memory`: a lock in this process.
-- `hdfs`: a temporary file and a rename, which fails if the name exists, as in Java.
 - all others (`oss`, ...): only an existence check, a temporary file and a rename.  On an object
   store the rename replaces what exists, and concurrent commits may be lost.  Such stores, and those
   whose PUT ignores the condition, are refused unless the option `caretaker.commit-by-rename`
@@ -42,11 +41,9 @@ from paimon_core.errors import (
 )
 from paimon_core.io.conditional_put import COMMIT_BY_RENAME, is_proven, prove_once, refused
 from paimon_core.io.file_io import FileStat, join, parent
-from paimon_core.io.s3_many import MOST_DELETED, delete_objects, list_objects
+from paimon_core.io.s3_many import MOST_DELETED, delete_objects, list_folder, list_objects
 
 CONDITIONAL_CREATE: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "memory"})
-RENAME_KEEPS: Final = frozenset({"hdfs"})
-"""Stores whose rename fails if the name is taken, so that commits by it are safe."""
 _OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "oss", "cos", "obs"})
 _S3: Final = frozenset({"s3", "s3a"})
 _AZURE: Final = frozenset({"abfs", "abfss"})
@@ -185,6 +182,8 @@ class FsspecFileIO:
     def list_dir(self, path: str) -> list[FileStat]:
         try:
             with _os_errors(path):
+                if self._protocol in _S3:
+                    return list_folder(self._fs.call_s3, *self._folder(path))
                 infos = self._fs.ls(path, detail=True)
         except FileNotFoundError:
             return []
@@ -199,10 +198,13 @@ class FsspecFileIO:
     def list_below(self, path: str) -> list[FileStat] | None:
         if self._protocol not in _S3:
             return None
-        bucket, key, _ = self._fs.split_path(path)
-        prefix = f"{key.rstrip('/')}/" if key else ""
         with _os_errors(path):
-            return list_objects(self._fs.call_s3, bucket, prefix, path.rstrip("/"))
+            return list_objects(self._fs.call_s3, *self._folder(path))
+
+    def _folder(self, path: str) -> tuple[str, str, str]:
+        """Return the bucket, the prefix of the objects in a folder, and its path without slash."""
+        bucket, key, _ = self._fs.split_path(path)
+        return bucket, f"{key.rstrip('/')}/" if key else "", path.rstrip("/")
 
     def delete_many(self, paths: Sequence[str]) -> list[bool]:
         # Files that the store reports as failed, and all if it has no such request, one by one.

@@ -35,27 +35,31 @@ def open_file_io(url: str, options: Mapping[str, str] | None = None) -> tuple[Fi
             raise InvalidArgument("the path is empty")
         path = local_path(url)
         return LocalFileIO(), os.path.abspath(path).rstrip("/") or "/"
-    from paimon_core.io.fsspec_io import RENAME_KEEPS, FsspecFileIO  # noqa: PLC0415 - slow import
-
     store = scheme_of(scheme)
-    storage = store.arguments(url, options)
-    storage.update(
-        {
-            k[len(_FSSPEC_PREFIX) :]: _json_or_text(v)
-            for k, v in options.items()
-            if k.startswith(_FSSPEC_PREFIX)
-        }
-    )
-    by_rename = options.get(COMMIT_BY_RENAME, str(store.protocol in RENAME_KEEPS))
     try:
-        io = FsspecFileIO(store.protocol, storage, commit_by_rename=parse_bool(by_rename))
+        io = _opened(store.protocol, store.arguments(url, options), options)
     except (ImportError, ValueError, OSError) as e:
-        # libhdfs lists every place where it looked, in 200 lines.
         raise InvalidArgument(
             f"cannot open {url}: {_first_line(e)}",
             next_step=f"{store.needs}, or correct the URL and its options",
         ) from e
     return io, f"{scheme}://{rest.rstrip('/')}"
+
+
+def _opened(protocol: str, arguments: Mapping[str, Any], options: Mapping[str, str]) -> FileIO:
+    if protocol == "hdfs":
+        from paimon_core.io.hdfs import HdfsFileIO  # noqa: PLC0415 - slow import
+
+        return HdfsFileIO(**arguments)
+    from paimon_core.io.fsspec_io import FsspecFileIO  # noqa: PLC0415 - slow import
+
+    named = {
+        k[len(_FSSPEC_PREFIX) :]: _json_or_text(v)
+        for k, v in options.items()
+        if k.startswith(_FSSPEC_PREFIX)
+    }
+    by_rename = parse_bool(options.get(COMMIT_BY_RENAME, "false"))
+    return FsspecFileIO(protocol, {**arguments, **named}, commit_by_rename=by_rename)
 
 
 def _first_line(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""S3 requests that concern many objects: deletion of up to 1,000, and listing by prefix.
+"""S3 requests that concern many objects: deletion of up to 1,000, listing a folder or by prefix.
 
 A listing by prefix returns the objects of all folders below it, 1,000 in each request, while a
 listing of one folder takes a request for each of them.  The requests of one listing follow each
@@ -29,6 +29,20 @@ def delete_objects(call: Call, bucket: str, keys: Sequence[str]) -> list[str]:
     objects = [{"Key": key} for key in keys]
     reply = call("delete_objects", Bucket=bucket, Delete={"Objects": objects, "Quiet": True})
     return [error["Key"] for error in reply.get("Errors") or ()]
+
+
+def list_folder(call: Call, bucket: str, prefix: str, path: str) -> list[FileStat]:
+    """Return the objects and folders right below `prefix`, which ends with a slash (or is empty).
+
+    An empty folder takes one request; `ls` of s3fs would also list its parent.
+    """
+    found = []
+    for page in _pages(call, Bucket=bucket, Prefix=prefix, Delimiter="/"):
+        for folder in page.get("CommonPrefixes") or ():
+            name = folder["Prefix"][len(prefix) :].rstrip("/")
+            found.append(FileStat(f"{path}/{name}", 0, 0, is_dir=True))
+        found += [_stat(o, path, prefix) for o in page.get("Contents") or () if o["Key"] != prefix]
+    return found
 
 
 def list_objects(call: Call, bucket: str, prefix: str, path: str) -> list[FileStat]:

@@ -7,7 +7,7 @@ s3, s3a, s3n      `s3.`, `s3a.`, `fs.s3a.`                                     s
 oss               `fs.oss.`                                                    ossfs
 gs, gcs           `gs.`, `fs.gs.`                                              gcsfs
 abfs, abfss       `azure.`, `fs.azure.`, `fs.wasb.`                            adlfs
-hdfs, viewfs      `dfs.`, `fs.defaultFS`, `hadoop.`, `hadoop-conf-dir`         pyarrow, libhdfs
+hdfs, viewfs      `dfs.`, `fs.defaultFS`, `hadoop.`, `hadoop-conf-dir`         hdfs-native
 ================  ===========================================================  ===============
 
 Other options of these prefixes configure Hadoop's clients and have no effect here.  Where no option
@@ -26,10 +26,17 @@ from urllib.parse import urlsplit
 from xml.etree import ElementTree as ET
 
 from paimon_core.errors import InvalidArgument
-from paimon_core.options import parse_bool, parse_duration_millis
+from paimon_core.options import parse_bool, parse_duration_millis, parse_memory_size
 
 REQUEST_DEADLINE: Final = "caretaker.request-deadline"
 _HADOOP_FILES: Final = ("core-site.xml", "hdfs-site.xml")
+_HADOOP_OPTIONS: Final = (
+    "dfs.",
+    "fs.defaultFS",
+    "fs.permissions.",
+    "fs.viewfs.",
+    "hadoop.security.",
+)
 
 Options = Mapping[str, str]
 Arguments = dict[str, Any]
@@ -40,7 +47,7 @@ class Scheme:
     """How the URLs of a scheme are opened.
 
     `needs` says in one line what must be installed; `arguments` maps the URL and the options to
-    those of the fsspec file system `protocol`.
+    those of the fsspec file system `protocol`, or of `hdfs.HdfsFileIO`.
     """
 
     protocol: str
@@ -184,24 +191,43 @@ def _azure(url: str, options: Options) -> Arguments:
 
 
 def _hdfs(url: str, options: Options) -> Arguments:
-    conf = _hadoop_files(options.get("hadoop-conf-dir"))
-    conf |= {k: v for k, v in options.items() if k.startswith("dfs.") or k == "fs.defaultFS"}
+    # Later ones win, as in Java (`HadoopUtils.getHadoopConfiguration`).
+    home = os.environ.get("HADOOP_HOME")
+    conf = _hadoop_files(home and f"{home}/etc/hadoop")
+    conf |= _hadoop_files(os.environ.get("HADOOP_CONF_DIR"))
+    conf |= _hadoop_files(options.get("hadoop-conf-dir"))
+    conf |= {k: v for k, v in options.items() if k.startswith(_HADOOP_OPTIONS)}
     conf |= _prefixed(options, "hadoop.")
-    result: Arguments = {}
     place = urlsplit(url)
-    if place.scheme == "viewfs":
-        result["host"] = f"viewfs://{place.netloc}"
-    elif place.hostname:
-        # The name service of a highly available cluster has no port.
-        result["host"], result["port"] = place.hostname, place.port or 0
-    elif "fs.defaultFS" in conf:
-        default = urlsplit(conf["fs.defaultFS"])
-        result["host"], result["port"] = default.hostname or "default", default.port or 0
     if place.username:
-        result["user"] = place.username
-    if conf:
-        result["extra_conf"] = conf
+        raise InvalidArgument(
+            f"{url} names a user", next_step="set the environment variable HADOOP_USER_NAME"
+        )
+    if place.port:
+        # The client's own 15 attempts take three minutes. A name service may need them.
+        conf.setdefault("dfs.client.failover.max.attempts", "5")
+    client: Arguments = {"url": f"{place.scheme}://{place.netloc}", "config": conf}
+    principal = options.get("security.kerberos.login.principal")
+    if principal is not None:
+        client["kerberos_principal"] = principal
+        client["kerberos_keytab"] = options.get("security.kerberos.login.keytab")
+    result: Arguments = {"client": client}
+    if "fs.permissions.umask-mode" in conf:
+        result["umask"] = _umask(conf["fs.permissions.umask-mode"])
+    if "dfs.replication" in conf:
+        result["replication"] = int(conf["dfs.replication"])
+    if "dfs.blocksize" in conf:
+        result["block_size"] = parse_memory_size(conf["dfs.blocksize"])
     return result
+
+
+def _umask(text: str) -> int:
+    try:
+        return int(text, 8)
+    except ValueError:
+        raise InvalidArgument(
+            f"fs.permissions.umask-mode is {text!r}", next_step="use an octal number, such as 022"
+        ) from None
 
 
 def _hadoop_files(folder: str | None) -> dict[str, str]:
@@ -226,8 +252,7 @@ _GS: Final = Scheme("gs", "install gcsfs", _gs)
 _AZURE: Final = Scheme("abfs", "install adlfs", _azure)
 _HDFS: Final = Scheme(
     "hdfs",
-    "install Hadoop and Java, and set JAVA_HOME, HADOOP_HOME or ARROW_LIBHDFS_DIR (the folder of "
-    'libhdfs), and CLASSPATH="$(hadoop classpath --glob)"',
+    "install hdfs-native (the extra 'hdfs')",
     _hdfs,
 )
 SCHEMES: Final[Mapping[str, Scheme]] = {

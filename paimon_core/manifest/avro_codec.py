@@ -36,7 +36,8 @@ BLOCK_BYTES: Final = 64_000
 """The bytes of records at which Java closes a block."""
 _RECORDS_OF_ANY_FILE: Final = 10_000
 _LEAST_RECORD_BYTES: Final = 4
-_BLOCKS_SEEN: Final = 4
+_BLOCKS_SEEN: Final = 16
+"""Threads that read lists side by side keep more than one block each."""
 _LEAST_KEPT: Final = 4
 # Without xz: Java's bundles have no library for it.
 _CODECS: Final = {

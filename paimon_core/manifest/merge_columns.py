@@ -18,13 +18,14 @@ import pyarrow.compute as pc
 from paimon_core.errors import CorruptTable
 from paimon_core.manifest.data_file import FileIdentity, FileKind
 from paimon_core.manifest.entries.columns import (
+    NOTHING_RARE,
     Column,
     ColumnsBuilder,
     EntryColumns,
     Partitions,
     as_flags,
 )
-from paimon_core.types.buffers import index_array
+from paimon_core.types.buffers import take_values
 
 _Hashes = npt.NDArray[np.uint64]
 _FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -88,6 +89,41 @@ def merged_positions(columns: EntryColumns, hashes: _Hashes) -> Column:
     return np.flatnonzero(~gone)
 
 
+def changed_partitions(before: EntryColumns, after: EntryColumns) -> set[int]:
+    """Return the numbers of the partitions whose files differ, by identity; each file occurs once.
+
+    Both have the same `partitions`.
+    """
+    count = len(before.partitions.rows)
+    differs = np.bincount(before.partition, minlength=count) != np.bincount(
+        after.partition, minlength=count
+    )
+    first, second = _in_order(before, differs), _in_order(after, differs)
+    # Files of the same identity have the same place, unless two hashes are equal: then a partition
+    # may count as changed although it is not.
+    same = before.partition[first] == after.partition[second]
+    for mine, theirs in ((before.bucket, after.bucket), (before.level, after.level)):
+        same &= mine[first] == theirs[second]
+    if len(first):
+        names = take_values(before.names, first), take_values(after.names, second)
+        same &= as_flags(pc.equal(*names))
+    if before.rare or after.rare:
+        pairs = zip(first.tolist(), second.tolist(), strict=True)
+        same &= np.array(
+            [before.rare.get(i, NOTHING_RARE) == after.rare.get(j, NOTHING_RARE) for i, j in pairs],
+            bool,
+        )
+    differs[before.partition[first[~same]]] = True
+    return set(np.flatnonzero(differs).tolist())
+
+
+def _in_order(columns: EntryColumns, left_out: Column) -> Column:
+    """Return the positions of the entries of all other partitions, by partition and hash."""
+    order = np.lexsort((identity_hashes(columns), columns.partition))
+    found: Column = order[~left_out[columns.partition[order]]]
+    return found
+
+
 def _repeated(hashes: _Hashes) -> Column:
     """Return the positions of the hashes that occur more than once."""
     ordered = np.sort(hashes)
@@ -122,9 +158,7 @@ def _is_deletion_of(columns: EntryColumns, first: Column, second: Column) -> npt
     for column in (columns.partition, columns.bucket, columns.level):
         result &= column[first] == column[second]
     if len(first):
-        names = pc.equal(
-            columns.names.take(index_array(first)), columns.names.take(index_array(second))
-        )
+        names = pc.equal(take_values(columns.names, first), take_values(columns.names, second))
         result &= as_flags(names)
     if columns.rare:
         rare = np.fromiter(columns.rare, np.int64, len(columns.rare))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.file_io import map_parallel
+from paimon_core.io.file_io import read_parallel
 from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.manifest.data_file import (
     IndexManifestEntry,
@@ -69,7 +69,7 @@ class Metadata:
         """Read manifest lists concurrently; `missing` allows missing ones, which are skipped."""
         wanted = [n for n in dict.fromkeys(lists) if n is not None and n not in self._lists]
         read = self._optional_list if missing else self._read_list
-        for name, found in zip(wanted, map_parallel(self.table.io, read, wanted), strict=True):
+        for name, found in zip(wanted, read_parallel(self.table.io, read, wanted), strict=True):
             if found is not None:
                 self._lists[name] = found
 

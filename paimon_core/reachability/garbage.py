@@ -52,7 +52,7 @@ from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
 from paimon_core.scan.columns import entry_columns
 from paimon_core.scan.manifests import may_hold
 from paimon_core.snapshot.snapshot import CommitKind
-from paimon_core.types.buffers import index_array
+from paimon_core.types.buffers import take_values
 
 MOST_PARTITIONS_PRUNED: Final = 64
 """With more partitions, checking each manifest for each of them costs more than it saves."""
@@ -291,4 +291,4 @@ def _needed_names(
 
 
 def _names(entries: EntryColumns, chosen: Column) -> pa.ChunkedArray:
-    return entries.names.take(index_array(np.flatnonzero(chosen)))
+    return take_values(entries.names, np.flatnonzero(chosen))

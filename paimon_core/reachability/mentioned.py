@@ -26,8 +26,11 @@ from paimon_core.reachability.files import Metadata, listed_names, resolved_chan
 from paimon_core.reachability.name_set import NameSet
 from paimon_core.reachability.references import Reference, RefKind, all_references
 from paimon_core.scan.columns import entry_columns
+from paimon_core.snapshot.snapshot import Snapshot
 
 _LONGEST_NAME: Final = 255
+_READ_TOGETHER: Final = 512
+"""Number of references whose manifest lists are in memory at the same time."""
 _SLICE: Final = "$"
 """In the names of slices of joined changelog files only."""
 
@@ -47,6 +50,8 @@ class Mentioned:
     _waiting_lists: set[str] = field(default_factory=set)
     _newest: dict[str, set[str]] = field(default_factory=dict)
     """The manifests of the newest snapshot of each branch: most candidates are mentioned there."""
+    newest: Snapshot | None = None
+    """The newest snapshot of the table's own branch that was read."""
 
     def look(self) -> int:
         """Read all references that were not read before; return their number.
@@ -58,15 +63,13 @@ class Mentioned:
             return 0
         new = [r for r in all_references(self.table) if r.key not in self._seen]
         try:
-            at_once = self.table.io.parallelism
-            for start in range(0, len(new), at_once):
-                group = new[start : start + at_once]
+            for start in range(0, len(new), _READ_TOGETHER):
+                group = new[start : start + _READ_TOGETHER]
                 # A new reader for each group: `_seen` holds what was read, so the content need not
                 # stay in memory.
                 metadata = Metadata(self.table)
-                if at_once > 1:
-                    lists = [n for r in group for n, _ in listed_names(r) if n not in self._seen]
-                    metadata.prefetch(lists, missing=True)
+                lists = [n for r in group for n, _ in listed_names(r) if n not in self._seen]
+                metadata.prefetch(lists, missing=True)
                 for reference in group:
                     self._reference(reference, metadata)
             self._read_manifests()
@@ -105,6 +108,8 @@ class Mentioned:
         if reference.kind is RefKind.SNAPSHOT:
             manifests = metadata.data_manifests(snapshot)
             self._newest[reference.table.branch] = {m.file_name for m in manifests}
+            if reference.table.branch == self.table.branch:
+                self.newest = snapshot
         if snapshot.changelog_manifest_list is not None:
             # A tag outlives the changelog of its snapshot, and so does a snapshot that Java
             # restored from a tag, which is then the first one.

@@ -9,7 +9,7 @@ from typing import Final
 
 from paimon_core.errors import CorruptTable, StalePlan
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.file_io import map_parallel
+from paimon_core.io.file_io import read_parallel
 from paimon_core.paths import MAIN_BRANCH, table_paths
 from paimon_core.refs.tags import Tag
 from paimon_core.snapshot.snapshot import Snapshot
@@ -148,7 +148,7 @@ def stable_snapshots(branch: FileStoreTable) -> list[Snapshot]:
         new = [i for i in ids if i not in known]
         if not new:
             return [known[i] for i in ids]
-        read = map_parallel(branch.io, branch.snapshots.get_or_none, new)
+        read = read_parallel(branch.io, branch.snapshots.get_or_none, new)
         known.update({s.id: s for s in read if s is not None})
     raise CorruptTable(
         f"the snapshots of table {branch.name} change faster than they can be read",

@@ -106,8 +106,9 @@ def release(
         raise
     left = all_references(table)
     gone = without(going, left)
-    garbage = find_garbage(table, gone, left, metadata or Metadata(table))
-    files = garbage.files if planned is None else garbage.files.only(planned)
+    files = find_garbage(table, gone, left, metadata or Metadata(table)).files
+    if planned is not None:
+        files = files.only(planned)
     removed = delete_files(table, files, clean_folders=clean_folders, delete=delete)
     if journal is not None:
         table.io.delete(journal)
@@ -216,9 +217,9 @@ def delete_files(
     counts: Counter[str] = Counter()
     size = 0
     for roles in _PHASES:
-        todo = files.of_roles(*roles)
+        todo = files.positions(*roles)
         for start in range(0, len(todo), _DELETED_TOGETHER):
-            part = todo[start : start + _DELETED_TOGETHER]
+            part = files.take(todo[start : start + _DELETED_TOGETHER])
             deleted = delete(table, [f.path for f in part])
             done = part.take(np.flatnonzero(deleted))
             counts.update(done.counts())

@@ -1,4 +1,10 @@
-"""Stored files as columns: a file takes about a hundred bytes, and 400 as an object."""
+"""Stored files as columns: a file takes about a hundred bytes, and 400 as an object.
+
+These are files that metadata names: each has a role, and its size may be unknown.  The files that a
+listing finds are `paimon_core.io.file_stats.FileStats`: each has a time, and its name need not be
+UTF-8.  The two classes share only how a list of columns is cut and iterated, not what its columns
+are compared by, so they stay apart.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +20,7 @@ import pyarrow.compute as pc
 from paimon_core.manifest.entries.columns import Column, as_flags, name_array
 from paimon_core.manifest.merge_columns import name_hashes
 from paimon_core.reachability.files import Role, StoredFile
-from paimon_core.types.buffers import index_array
+from paimon_core.types.buffers import take_values
 
 _NO_SIZE: Final = -1
 _ROLES: Final = tuple(Role)
@@ -89,7 +95,7 @@ class StoredFiles(Sequence[StoredFile]):
         return StoredFiles(
             self.folders,
             self.folder[positions],
-            pa.chunked_array(self.names.take(index_array(positions)), pa.large_binary()),
+            take_values(self.names, positions),
             self.sizes[positions],
             self.roles[positions],
         )
@@ -108,7 +114,11 @@ class StoredFiles(Sequence[StoredFile]):
 
     def of_roles(self, *roles: Role) -> StoredFiles:
         """Return the files of these roles."""
-        return self.take(np.flatnonzero(self._has_role(*roles)))
+        return self.take(self.positions(*roles))
+
+    def positions(self, *roles: Role) -> Column:
+        """Return where the files of these roles are."""
+        return np.flatnonzero(self._has_role(*roles))
 
     def total(self, *roles: Role) -> tuple[int, int]:
         """Return the number of the files of these roles, and their bytes."""
@@ -131,22 +141,37 @@ class StoredFiles(Sequence[StoredFile]):
         return self if len(first) == len(self) else self.take(np.sort(first))
 
     def only(self, others: StoredFiles) -> StoredFiles:
-        """Return the files whose path is among those of `others`, which are distinct."""
+        """Return the files whose path is among those of `others`, which are distinct.
+
+        Returns `others` if it is the same list, so that only one of them stays in memory.
+        """
         if not len(self) or not len(others):
             return self.take(np.zeros(0, np.int64))
-        hashes, theirs = self._hashes(), others._hashes()
+        theirs = others._hashes()
         order = np.argsort(theirs, kind="stable")
-        at = np.searchsorted(theirs[order], hashes)
+        ordered = theirs[order]
+        hashes = self._hashes()
+        at = np.searchsorted(ordered, hashes)
         at[at == len(order)] = 0
         match = order[at]
         # A hash finds where the same path can be; the path itself decides.
+        same = ordered[at] == hashes
+        del theirs, ordered, order, hashes, at
         codes = {folder: code for code, folder in enumerate(others.folders)}
         folders = np.fromiter((codes.get(f, -1) for f in self.folders), np.int64)
-        same = (theirs[match] == hashes) & (folders[self.folder] == others.folder[match])
-        places = np.flatnonzero(same)
-        mine = self.names.take(index_array(places))
-        names = others.names.take(index_array(match[places]))
-        return self.take(places[as_flags(pc.equal(mine, names))])
+        same &= folders[self.folder] == others.folder[match]
+        for start in range(0, len(self), _TOGETHER):
+            here = slice(start, start + _TOGETHER)
+            names = take_values(others.names, match[here])
+            same[here] &= as_flags(pc.equal(self.names.slice(start, _TOGETHER), names))
+        if not same.all():
+            return self.take(np.flatnonzero(same))
+        is_same = (
+            np.array_equal(match, np.arange(len(others)))
+            and np.array_equal(self.sizes, others.sizes)
+            and np.array_equal(self.roles, others.roles)
+        )
+        return others if is_same else self
 
     def _hashes(self) -> Column:
         return name_hashes(self.names, name_hashes(name_array(self.folders))[self.folder])

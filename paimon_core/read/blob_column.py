@@ -18,8 +18,16 @@ import pyarrow as pa
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.format.blob.descriptor import BlobDescriptor
 from paimon_core.format.blob.elements import Decode, decoder_of
-from paimon_core.format.blob.reader import PLACEHOLDER, BlobIndex, read_elements, read_index
+from paimon_core.format.blob.reader import (
+    MAGIC,
+    OVERHEAD,
+    PLACEHOLDER,
+    BlobIndex,
+    read_elements,
+    read_index,
+)
 from paimon_core.format.data_format import decoding
 from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.read.blob_ranges import OpenFiles, batches_of
@@ -28,6 +36,7 @@ from paimon_core.types.arrow import arrow_type
 from paimon_core.types.data_types import DataField
 
 _NOWHERE = -1
+_AS_DESCRIPTOR = "blob-as-descriptor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +63,8 @@ def read_blob_column(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the column for these rows, in batches of bounded size; `entries` are its BLOB files.
 
+    With `blob-as-descriptor`, the values are descriptors of BLOBs (Java: `data/BlobDescriptor`).
+
     Raises UnsupportedFeature for files that leave out some of the rows, CorruptTable for files that
     are missing, damaged or contradict each other.
     """
@@ -67,7 +78,10 @@ def read_blob_column(
         places = _places(newest, parts, row_ids)
         kind = arrow_type(field.type)
         for rows in batches_of(places.sizes, batch_rows, parts[0].path):
-            values = list(_values(places, parts, rows, files, decode))
+            if table.options.flag(_AS_DESCRIPTOR):
+                values = list(_descriptors(places, parts, rows))
+            else:
+                values = list(_values(places, parts, rows, files, decode))
             yield pa.RecordBatch.from_arrays([pa.array(values, kind)], names=[field.name])
 
 
@@ -130,3 +144,13 @@ def _values(
             start = int(row[first])
             found = read_elements(files(source.path), source.index, start, start + last - first)
             yield from (None if v is None else decode(v) for v in found)
+
+
+def _descriptors(places: _Places, parts: Sequence[_Part], rows: range) -> Iterator[bytes | None]:
+    for at in rows:
+        if places.part[at] == _NOWHERE or not places.sizes[at]:
+            yield None
+            continue
+        source = parts[places.part[at]]
+        offset = int(source.index.offsets[places.row[at]]) + len(MAGIC)
+        yield BlobDescriptor(source.path, offset, int(places.sizes[at]) - OVERHEAD).to_bytes()

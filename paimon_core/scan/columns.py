@@ -9,7 +9,7 @@ import numpy as np
 
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.file_io import FileIO, map_parallel
+from paimon_core.io.file_io import FileIO, read_parallel
 from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta
 from paimon_core.manifest.entries.columns import (
@@ -38,13 +38,17 @@ _MOST_EXPECTED: Final = 10_000_000
 
 
 def scan_columns(
-    table: FileStoreTable, snapshot: Snapshot, numbers: Iterable[str] = ()
+    table: FileStoreTable,
+    snapshot: Snapshot,
+    numbers: Iterable[str] = (),
+    partitions: Partitions | None = None,
 ) -> EntryColumns:
     """Return the live files of a snapshot; `numbers` are the wanted columns of `NUMBERS`.
 
-    Raises CorruptTable if a manifest is missing, unreadable, or contradicts another.
+    `partitions` numbers the partitions as in columns that were read before.  Raises CorruptTable if
+    a manifest is missing, unreadable, or contradicts another.
     """
-    partitions = Partitions()
+    partitions = Partitions() if partitions is None else partitions
     manifests = data_manifests(table, snapshot)
     expected = max(0, min(_entries(manifests), _MOST_EXPECTED))
     parts = entry_columns(table, manifests, partitions, numbers)
@@ -120,7 +124,7 @@ def read_columns(
         except FileNotFoundError as e:
             return e
 
-    found = map_parallel(io, read, paths)
+    found = read_parallel(io, read, paths)
     raw = [r for r in found if isinstance(r, RawManifest)]
     try:
         decoded: Iterator[EntryColumns | CorruptTable | FileNotFoundError] = iter(
@@ -170,10 +174,7 @@ def _raw_manifests(
             raise missing_metadata(table, path, None) from e
 
     for group in read_together(manifests):
-        if table.io.parallelism <= 1:
-            yield from map(read, group)
-        else:
-            yield from map_parallel(table.io, read, group)
+        yield from read_parallel(table.io, read, group)
 
 
 def _objects(table: FileStoreTable, path: str) -> Callable[[], list[ManifestEntry]]:

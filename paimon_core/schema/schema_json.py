@@ -10,7 +10,7 @@ from paimon_core.io.json_text import parse_json_object, to_pretty_json
 from paimon_core.names import checked_long, checked_millis, shown
 from paimon_core.options import Options
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.types.sql import field_to_json, fields_from_json
+from paimon_core.types.sql import field_to_json, row_from_json
 
 NEWEST_VERSION: Final = 3
 _VERSION_OF_0_7: Final = 1
@@ -48,7 +48,7 @@ def schema_from_json(text: bytes | str) -> TableSchema:
         options.setdefault("file.format", "orc")
     comment = obj.get("comment")
     time_millis = obj.get("timeMillis")
-    fields = fields_from_json(_object(f, "fields") for f in _list(obj["fields"], "fields"))
+    fields = row_from_json(_object(f, "fields") for f in _list(obj["fields"], "fields")).fields
     partition_keys = _names(obj["partitionKeys"], "partitionKeys")
     primary_keys = _names(obj["primaryKeys"], "primaryKeys")
     strangers = {*partition_keys, *primary_keys} - {f.name for f in fields}

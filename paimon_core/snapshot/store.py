@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from paimon_core.errors import CorruptTable, NotFound, UnsupportedFeature
-from paimon_core.io.file_io import FileIO, map_parallel
+from paimon_core.io.file_io import FileIO, read_parallel
 from paimon_core.io.read_retry import read_with_retries
 from paimon_core.paths import SNAPSHOT_PREFIX, TablePaths
 from paimon_core.snapshot.numbered_files import LATEST, NumberedFiles, NumberedStore
@@ -143,7 +143,7 @@ class SnapshotStore(NumberedStore):
     def get_many(self, ids: Iterable[int]) -> list[Snapshot]:
         """Return the snapshots of these ids in order, without those that expired meanwhile."""
         wanted = list(ids)
-        found = map_parallel(self.io, self.get_or_none, wanted)
+        found = read_parallel(self.io, self.get_or_none, wanted)
         missing = [i for i, s in zip(wanted, found, strict=True) if s is None]
         if missing:
             left = self.ids()

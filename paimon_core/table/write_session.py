@@ -83,8 +83,12 @@ def write_rows(
     """Commit one batch and return its snapshots; `partition` makes it an overwrite (`overwrite`)."""
     user = user or env.new_uuid()
     writer = new_writer(table, env=env, user=user, overwrite=partition is not None)
-    writer.write(rows, kinds)
-    messages = writer.prepare_commit()
+    try:
+        writer.write(rows, kinds)
+        messages = writer.prepare_commit()
+    except BaseException:
+        writer.abort()
+        raise
     if partition is not None:
         return commit_overwrite(table, messages, user=user, env=env, partition=partition)
     return commit_write(table, messages, env=env, user=user)

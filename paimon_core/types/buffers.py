@@ -62,6 +62,25 @@ def index_array(rows: npt.NDArray[Any]) -> pa.Array:
     )
 
 
+def take_values(
+    values: pa.Array | pa.ChunkedArray, rows: npt.NDArray[Any]
+) -> pa.Array | pa.ChunkedArray:
+    """Return the values of these rows in their order; chunks stay chunks if the rows are ascending.
+
+    Arrow's `take` copies all chunks into one first, however few rows it takes.
+    """
+    if not isinstance(values, pa.ChunkedArray) or (rows[1:] < rows[:-1]).any():
+        return values.take(index_array(rows))
+    parts: list[pa.Array] = []
+    first = start = 0
+    for chunk in values.chunks:
+        end = int(np.searchsorted(rows, start + len(chunk)))
+        if end > first:
+            parts.append(chunk.take(index_array(rows[first:end] - start)))
+        first, start = end, start + len(chunk)
+    return pa.chunked_array(parts, values.type)
+
+
 def binary_array(sizes: npt.NDArray[Any], content: Any) -> pa.Array:
     """Return large binary values of these sizes, which follow each other in `content`."""
     offsets = np.zeros(len(sizes) + 1, np.int64)

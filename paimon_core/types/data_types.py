@@ -24,10 +24,13 @@ Columns are Arrow arrays; the mapping is in `paimon_core.types.arrow`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
+
+from paimon_core.errors import InvalidArgument
 
 
 class TypeRoot(StrEnum):
@@ -166,7 +169,14 @@ class DataField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowType(DataType):
+    """Fields with different names; InvalidArgument for a repeated name, as Java's constructor."""
+
     fields: tuple[DataField, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        if len(set(self.names)) < len(self.fields):
+            repeated = next(n for n, times in Counter(self.names).items() if times > 1)
+            raise InvalidArgument(f"several columns have the name {repeated!r}")
 
     @property
     def root(self) -> TypeRoot:

@@ -208,9 +208,7 @@ def type_from_json(obj: object, *, depth: int = 0) -> DataType:
                 value=type_from_json(obj["value"], depth=depth + 1),
             )
         if word.startswith("ROW"):
-            return RowType(
-                nullable=nullable, fields=fields_from_json(obj["fields"], depth=depth + 1)
-            )
+            return row_from_json(obj["fields"], nullable=nullable, depth=depth + 1)
     except (KeyError, TypeError, ValueError) as e:
         raise UnsupportedFeature(f"data type {shown(obj)}") from e
     raise UnsupportedFeature(f"data type {shown(word)}")
@@ -229,17 +227,12 @@ def field_from_json(obj: Mapping[str, object], *, depth: int = 0) -> DataField:
     )
 
 
-def fields_from_json(
-    objects: Iterable[Mapping[str, object]], *, depth: int = 0
-) -> tuple[DataField, ...]:
-    """Parse the fields of a row, as `field_from_json`; ValueError if two have the same name."""
+def row_from_json(
+    objects: Iterable[Mapping[str, object]], *, nullable: bool = True, depth: int = 0
+) -> RowType:
+    """Parse the fields of a row, as `field_from_json`; InvalidArgument for a repeated name."""
     fields = tuple(field_from_json(o, depth=depth) for o in objects)
-    names: set[str] = set()
-    for field in fields:
-        if field.name in names:
-            raise ValueError(f"several columns have the name {field.name!r}")
-        names.add(field.name)
-    return fields
+    return RowType(nullable=nullable, fields=fields)
 
 
 # --- parsing ------------------------------------------------------------------------------------

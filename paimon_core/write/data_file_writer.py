@@ -26,7 +26,11 @@ from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
 from paimon_core.index.file_index.writer import INDEX_SUFFIX, FileIndexWriter, indexed_columns
 from paimon_core.io.file_io import FileIO, delete_abandoned
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
-from paimon_core.options import DATA_FILE_THIN_MODE, FILE_INDEX_IN_MANIFEST_THRESHOLD
+from paimon_core.options import (
+    DATA_EVOLUTION_ENABLED,
+    DATA_FILE_THIN_MODE,
+    FILE_INDEX_IN_MANIFEST_THRESHOLD,
+)
 from paimon_core.paths import TablePaths
 from paimon_core.schema.key_value import RowKind, file_row_type
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
@@ -323,7 +327,8 @@ class RollingAppendWriter(_RollingWriter):
     """Writes plain batches as data files of a table without primary key.
 
     Rows are numbered from `first_sequence_number` on; a file's metadata holds the first and the
-    last number.
+    last number.  With data evolution each file begins at 0, and all its rows get the number of the
+    commit (`commit.row_tracking`).
     """
 
     def __init__(
@@ -362,6 +367,8 @@ class RollingAppendWriter(_RollingWriter):
 
     def _begin(self) -> None:
         self._rows = 0
+        if self._schema.options.value(DATA_EVOLUTION_ENABLED):
+            self._next = 0
         self._stats = FileStats(
             self._schema.row_type,
             self._schema.options,

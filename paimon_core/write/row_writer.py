@@ -10,6 +10,7 @@ not `write-only`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -33,6 +34,8 @@ from paimon_core.options import (
 )
 from paimon_core.scan.engine import merge_engine_for
 from paimon_core.schema.tracked import tracked_schema
+from paimon_core.types.data_types import TypeRoot
+from paimon_core.write.blob_writer import RollingBlobWriter
 from paimon_core.write.bucket_sink import BucketSink, MergingSink, RollingWriter, StreamingSink
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
 from paimon_core.write.dynamic_buckets import BucketRules, Buckets, PartitionBuckets
@@ -300,7 +303,11 @@ class RowWriter:
         )
 
     def _append_writer(self, partition: bytes, bucket: int, first: int) -> RollingAppendWriter:
-        make = RollingTrackedWriter if self._tracked else RollingAppendWriter
+        make: Callable[..., RollingAppendWriter] = RollingAppendWriter
+        if self._tracked:
+            make = RollingTrackedWriter
+        elif any(f.type.root is TypeRoot.BLOB for f in self._file_schema.fields):
+            make = partial(RollingBlobWriter, root=self._table.root)
         return make(
             self._table.io,
             self._table.paths,

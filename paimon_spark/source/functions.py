@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import struct
-from typing import Final
-
 import pyarrow as pa
 
 from paimon_core.api.schema import paimon_type
+from paimon_core.format.blob.descriptor import BlobDescriptor, parse_descriptor
 from paimon_core.types.row_hash import assign_buckets
-
-_VERSION: Final = 2
-_MAGIC: Final = 0x424C4F4244455343
-"""BLOBDESC"""
 
 
 def buckets(kind: str, count: pa.Array, keys: tuple[pa.Array, ...]) -> pa.Array:
@@ -32,32 +26,9 @@ def buckets(kind: str, count: pa.Array, keys: tuple[pa.Array, ...]) -> pa.Array:
 
 def descriptor_of(path: str | None) -> bytes | None:
     """The descriptor of a whole file, None for no path."""
-    if path is None:
-        return None
-    uri = path.encode()
-    return struct.pack(f"<Bqi{len(uri)}sqq", _VERSION, _MAGIC, len(uri), uri, 0, -1)
+    return None if path is None else BlobDescriptor(path).to_bytes()
 
 
 def descriptor_text(data: bytes | None) -> str | None:
     """The text of a descriptor.  ValueError for bytes that are none."""
-    if data is None:
-        return None
-    try:
-        version = data[0]
-        if version > _VERSION:
-            raise ValueError(
-                f"Expecting BlobDescriptor version to be less than or equal to {_VERSION}, but "
-                f"found {version}."
-            )
-        at = 1
-        if version > 1:
-            (magic,) = struct.unpack_from("<q", data, at)
-            at += 8
-            if magic != _MAGIC:
-                raise ValueError("Invalid BlobDescriptor: missing magic header")
-        (length,) = struct.unpack_from("<i", data, at)
-        uri = struct.unpack_from(f"<{length}s", data, at + 4)[0].decode()
-        offset, size = struct.unpack_from("<qq", data, at + 4 + length)
-    except (struct.error, IndexError, UnicodeDecodeError) as e:
-        raise ValueError("Invalid BlobDescriptor data") from e
-    return f"BlobDescriptor{{version={version}, uri='{uri}', offset={offset}, length={size}}}"
+    return None if data is None else str(parse_descriptor(data))

@@ -24,6 +24,7 @@ _SIMPLE: Final[dict[TypeRoot, s.DataType]] = {
     TypeRoot.BOOLEAN: s.BooleanType(),
     TypeRoot.BINARY: s.BinaryType(),
     TypeRoot.VARBINARY: s.BinaryType(),
+    TypeRoot.BLOB: s.BinaryType(),
     TypeRoot.TINYINT: s.ByteType(),
     TypeRoot.SMALLINT: s.ShortType(),
     TypeRoot.INT: s.IntegerType(),

@@ -202,7 +202,7 @@ _MAPS: Final = (TypeRoot.MAP, TypeRoot.MULTISET)
 _FAMILIES: Final = {
     TypeRoot.VARCHAR: CHARACTER_TYPES,
     TypeRoot.CHAR: CHARACTER_TYPES,
-    TypeRoot.VARBINARY: BINARY_TYPES,
+    TypeRoot.VARBINARY: (*BINARY_TYPES, TypeRoot.BLOB),
     TypeRoot.MAP: _MAPS,
     TypeRoot.ARRAY: (TypeRoot.ARRAY,),
     TypeRoot.ROW: (TypeRoot.ROW,),

@@ -134,7 +134,7 @@ def caretaker_job(
     - `batch_size`, `batch_tables`: what one Spark application gets at most; `parallel_batches`: how
       many applications run at the same time.
     - `pool`: of the working tasks.
-    - `approval`: a task between `plan` and the work waits for a person where the policy wants it
+    - `approval`: a task between `plan` and the work waits for a person where the policy requires it
       (`paimon_airflow.runs.approval`).
     - `retries`: None: 2 for a job that is safe to run again, else 0 (planning: always 2).
 
@@ -252,7 +252,7 @@ def _approve(job: Job, plan: PlanTables) -> ApprovePlans:
     return ApprovePlans(
         task_id="approve",
         task_display_name="Approval",
-        doc_md="Waits for a person where the policy wants it; ends at once otherwise.",
+        doc_md="Waits for a person where the policy requires it; ends at once otherwise.",
         job=job.name,
         planned_by=plan.task_id,
         retries=0,

@@ -9,12 +9,21 @@ from pathlib import Path
 from blob_files import PLACEHOLDER, commit_blob_file
 from command_line import caretaker
 from lakes import age_all
+from sql_sessions import Sql
 
 from oracle import FlinkSql
+from paimon_core.read.table_read import read_table
 from paimon_core.table.open import open_table
 from paimon_maintenance.job.exit_codes import ExitCode
 
 KINDS = Path(__file__).parents[1] / "golden" / "newer" / "kinds"
+OURS = """
+USE db;
+CREATE TABLE o (k INT, b BINARY, s STRING) TBLPROPERTIES ('row-tracking.enabled' = 'true',
+  'data-evolution.enabled' = 'true', 'blob-field' = 'b');
+INSERT INTO o VALUES (1, X'01FF', 'one'), (2, NULL, 'old'), (3, X'', '3');
+UPDATE o SET s = 'two' WHERE k = 2;
+"""
 PACKS = """
 CREATE TABLE p (k INT, b BYTES COMMENT '__BLOB_FIELD', a ARRAY<BYTES> COMMENT '__BLOB_FIELD',
   m MAP<STRING, BYTES> COMMENT '__BLOB_FIELD', PRIMARY KEY (k) NOT ENFORCED
@@ -29,6 +38,7 @@ SELECT * FROM p;
 def test_blobs_of_either_are_read_by_the_other(flink_sql: FlinkSql, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     shutil.copytree(KINDS / "blob_values" / "warehouse", lake)
+    Sql(lake)(OURS)
     table = open_table(str(lake), "db.t")
     commit_blob_file(table, "b", 0, [PLACEHOLDER, b"new", PLACEHOLDER, None])
     commit_blob_file(table, "b", 1, [PLACEHOLDER, b"newer", PLACEHOLDER])
@@ -36,13 +46,32 @@ def test_blobs_of_either_are_read_by_the_other(flink_sql: FlinkSql, tmp_path: Pa
         f"CREATE CATALOG c WITH ('type' = 'paimon', 'warehouse' = '{lake}');\n"
         "USE CATALOG c;\nUSE db;\nSET 'table.dml-sync' = 'true';\n"
         "SET 'parallelism.default' = '1';\n" + PACKS + "SELECT k, b FROM t;\n"
+        "INSERT INTO o VALUES (9, X'09', 'flink');\n"
+        "SELECT 'ours', k, b, s FROM o;\n"
     )
+    both = [line for line in lines if line.startswith("+I[ours")]
+    assert sorted(both) == [
+        "+I[ours, 1, [1, -1], one]",
+        "+I[ours, 2, null, two]",
+        "+I[ours, 3, [], 3]",
+        "+I[ours, 9, [9], flink]",
+    ]
+    ours = open_table(str(lake), "db.o")
+    written = read_table(ours, ours.latest_or_not_found())
+    assert sorted((r["k"], r["b"]) for b in written for r in b.to_pylist()) == [
+        (1, b"\x01\xff"),
+        (2, None),
+        (3, b""),
+        (9, b"\x09"),
+    ]
     theirs = {line for line in lines if re.match(r"\+I\[\d", line)}
-    ours = {_as_flink(r) for r in caretaker("read", "db.t", "-w", lake, "--columns", "k,b").rows}
-    assert len(ours) == 11
+    expected = {
+        _as_flink(r) for r in caretaker("read", "db.t", "-w", lake, "--columns", "k,b").rows
+    }
+    assert len(expected) == 11
     packs = caretaker("read", "db.p", "-w", lake)
     assert packs.code == ExitCode.SUCCESS, packs.err
-    assert theirs == ours | {_as_flink(row) for row in packs.rows}
+    assert theirs == expected | {_as_flink(row) for row in packs.rows}
     for words in (
         ("create_tag", "--tag", "kept"),
         ("compact_manifest",),

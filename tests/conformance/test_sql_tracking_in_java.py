@@ -13,7 +13,8 @@ import pytest
 from sql_sessions import Sql
 
 from oracle import Oracle
-from paimon_core.errors import CommitConflict, UnsupportedFeature
+from paimon_core.errors import CommitConflict, InvalidArgument, UnsupportedFeature
+from paimon_core.read.table_read import read_table
 from paimon_spark.sql.dml.targets import open_target
 
 COLUMNS = [
@@ -90,6 +91,37 @@ def test_java_reads_updated_columns(oracle: Oracle, tmp_path: Path) -> None:
         [4, None, "y", 7],
         [5, None, "y", None],
         [6, None, "y", 1],
+    ]
+
+
+def test_columns_of_several_files_of_one_commit_are_updated(oracle: Oracle, tmp_path: Path) -> None:
+    sql = _made(oracle, tmp_path, {**EVOLVING, "target-file-size": "1 kb"})
+    values = ", ".join(f"({i}, 'w{i}', 'z')" for i in range(10, 2500))
+    sql(f"INSERT INTO t VALUES {values}")
+    sql("UPDATE t SET v = 'new' WHERE id IN (11, 2400)")
+    files = [f for f in oracle.one("files")["files"] if f["first_row_id"] > 5]
+    assert len(files) > 3
+    assert {(f["min_seq"], f["max_seq"]) for f in files} == {(3, 3), (4, 4)}
+    found = {row[1]: row[2] for row in oracle.rows() if row[3] == "z"}
+    assert (len(found), found[11], found[12], found[2400]) == (2490, "new", "w12", "new")
+    table = sql.session.catalog.get_table("default.t")
+    ours = read_table(table, table.latest_or_not_found(), columns=["id", "v"])
+    assert found.items() <= {r["id"]: r["v"] for b in ours for r in b.to_pylist()}.items()
+
+
+def test_java_reads_rows_of_a_merged_branch(oracle_2_0_0: Oracle, tmp_path: Path) -> None:
+    sql = _made(oracle_2_0_0, tmp_path, TRACKED)
+    sql("CALL sys.create_tag('t', 'start'); CALL sys.create_branch('t', 'b', 'start')")
+    sql("INSERT INTO `t$branch_b` VALUES (8, 'b', 'x'); INSERT INTO t VALUES (7, 'm', 'x')")
+    with pytest.raises(InvalidArgument, match="lost snapshots"):
+        sql("CALL sys.merge_branch('t', 'b')")
+    sql("CALL sys.create_branch('t', 'c'); INSERT INTO `t$branch_c` VALUES (9, 'c', 'y')")
+    sql("CALL sys.merge_branch('t', 'c')")
+    assert _tracked(oracle_2_0_0)[4:] == [
+        [4, "v4", "y", 4, 2],
+        [5, "v5", "y", 5, 2],
+        [7, "m", "x", 6, 3],
+        [9, "c", "y", 7, 1],
     ]
 
 

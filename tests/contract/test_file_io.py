@@ -9,13 +9,17 @@ import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+from dropped_reply import dropped_reply
+from ports import free_port
 from s3_store import S3Server, s3_server
-from store_emulators import azure_store, gcs_store
+from store_emulators import azure_store, gcs_store, hdfs_cluster
 
-from paimon_core.errors import StorageError
-from paimon_core.io.file_io import FileIO, delete_files, map_parallel
+from paimon_core.errors import StorageAccessDenied, StorageError
+from paimon_core.io.file_io import FileIO, delete_files, map_parallel, read_parallel
+from paimon_core.io.hdfs import HdfsFileIO
 from paimon_core.io.local import LocalFileIO
 from paimon_core.io.open import open_file_io
 
@@ -206,8 +210,12 @@ class FileIOContract:
             io.write_bytes(f"{root}/f{i}", b"%d" % i)
         paths = [f"{root}/f{i}" for i in range(20)]
         assert map_parallel(io, io.read_bytes, paths) == [b"%d" % i for i in range(20)]
+        many = [paths[i % 20] for i in range(300)]
+        assert read_parallel(io, io.read_bytes, many) == [b"%d" % (i % 20) for i in range(300)]
         with pytest.raises(FileNotFoundError):
             map_parallel(io, io.read_bytes, [*paths, f"{root}/none"])
+        with pytest.raises(FileNotFoundError):
+            read_parallel(io, io.read_bytes, [*many, f"{root}/none"])
 
 
 class TestLocal(FileIOContract):
@@ -327,3 +335,88 @@ class TestGoogle(FileIOContract):
     @pytest.fixture
     def store(self, gcs: Store) -> Store:
         return gcs[0], f"{gcs[1]}/{uuid.uuid4()}"
+
+
+@pytest.fixture(scope="module")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with hdfs_cluster(tmp_path_factory.mktemp("hdfs")) as url:
+        yield url
+
+
+class TestHdfs(FileIOContract):
+    @pytest.fixture
+    def store(self, hdfs: str) -> Store:
+        return open_file_io(f"{hdfs}/{uuid.uuid4()}")
+
+    def test_a_name_is_taken_without_a_check(self, store: Store) -> None:
+        """Another client may take the name between the check and the rename."""
+        io, root = store
+        io.write_bytes(f"{root}/snapshot-1", b"first")
+        with patch.object(HdfsFileIO, "exists", return_value=False):
+            assert not io.create_if_absent(f"{root}/snapshot-1", b"second")
+        assert io.read_bytes(f"{root}/snapshot-1") == b"first"
+        assert [s.name for s in io.list_dir(root)] == ["snapshot-1"]
+
+    def test_a_rename_whose_reply_is_lost_is_recognised(self, store: Store, hdfs: str) -> None:
+        io, root = store
+        port = int(hdfs.rsplit(":", 1)[1])
+        with dropped_reply(port, b"rename2") as (proxy, sent):
+            there = root.replace(hdfs, f"hdfs://127.0.0.1:{proxy}")
+            assert open_file_io(there)[0].create_if_absent(f"{there}/snapshot-1", b"by me")
+            assert sent
+        with dropped_reply(port, b"rename2") as (proxy, sent):
+            there = root.replace(hdfs, f"hdfs://127.0.0.1:{proxy}")
+            open_file_io(there)[0].overwrite(f"{there}/LATEST", b"1")
+            assert sent
+        assert sorted(s.name for s in io.list_dir(root)) == ["LATEST", "snapshot-1"]
+        assert io.read_bytes(f"{root}/snapshot-1") == b"by me"
+        assert io.read_bytes(f"{root}/LATEST") == b"1"
+
+    def test_a_lost_race_stays_lost_without_its_reply(self, store: Store, hdfs: str) -> None:
+        io, root = store
+        io.write_bytes(f"{root}/snapshot-1", b"by another")
+        with (
+            dropped_reply(int(hdfs.rsplit(":", 1)[1]), b"rename2") as (proxy, sent),
+            patch.object(HdfsFileIO, "exists", side_effect=[False, True]),
+        ):
+            there = root.replace(hdfs, f"hdfs://127.0.0.1:{proxy}")
+            assert not open_file_io(there)[0].create_if_absent(f"{there}/snapshot-1", b"by me")
+            assert sent
+        assert [s.name for s in io.list_dir(root)] == ["snapshot-1"]
+        assert io.read_bytes(f"{root}/snapshot-1") == b"by another"
+
+    def test_blocks_and_permissions_follow_the_options(self, store: Store) -> None:
+        options = {"dfs.blocksize": "1 mb", "fs.permissions.umask-mode": "002"}
+        io, root = open_file_io(store[1], options)
+        assert isinstance(io, HdfsFileIO)
+        data = bytes(range(256)) * 10_000
+        with io.open_output(f"{root}/d/f") as f:
+            f.write(data)
+        io.make_dirs(f"{root}/e")
+        status = io.client.get_file_info(f"/{root.rsplit('/', 1)[1]}/d/f")
+        assert (status.blocksize, status.permission) == (1024**2, 0o664)
+        assert io.client.get_file_info(f"/{root.rsplit('/', 1)[1]}/e").permission == 0o775
+        with io.open_input(f"{root}/d/f") as f:
+            assert f.read_at(1000, 1024**2 - 500) == data[1024**2 - 500 :][:1000]
+            assert f.read_at(100, len(data)) == b""
+            f.seek(-3, 2)
+            assert f.read(10) == data[-3:]
+
+    def test_errors_are_typed_and_short(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        io, root = store
+        io.write_bytes(f"{root}/f", b"f")
+        monkeypatch.setenv("HADOOP_USER_NAME", "joe")
+        other = pickle.loads(pickle.dumps(io))
+        with pytest.raises(StorageAccessDenied, match="Permission denied: user=joe") as caught:
+            other.write_bytes(f"{root}/g", b"g")
+        assert "\n" not in caught.value.message
+        assert not other.exists(f"{root}/f/g")
+        with pytest.raises(IsADirectoryError):
+            io.read_bytes(root)
+        nowhere = open_file_io(
+            f"hdfs://127.0.0.1:{free_port()}/w", {"dfs.client.failover.max.attempts": "1"}
+        )
+        with pytest.raises(StorageError, match="refused"):
+            nowhere[0].list_dir(nowhere[1])

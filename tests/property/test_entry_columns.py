@@ -33,7 +33,7 @@ from paimon_core.manifest.entries.decoding import decode_entries
 from paimon_core.manifest.entries.encoding import encode_entry, zigzag
 from paimon_core.manifest.entries.records import ENTRY_KIND
 from paimon_core.manifest.layouts import MANIFEST_ENTRY
-from paimon_core.manifest.merge_columns import live_columns
+from paimon_core.manifest.merge_columns import changed_partitions, live_columns
 from paimon_core.manifest.merge_entries import live_entries
 from paimon_core.manifest.metadata_file import layout_of
 from paimon_core.manifest.unknown_fields import UnknownField
@@ -198,3 +198,26 @@ def test_live_files_are_those_of_objects(data: st.DataObject) -> None:
             live_columns(parts, partitions)
         return
     _check_same(live_columns(parts, partitions, expected=data.draw(st.integers(0, 20))), wanted)
+
+
+@settings(max_examples=60)
+@given(st.lists(_entries(USUAL_FILES), min_size=2, max_size=2), st.randoms())
+def test_changed_partitions_are_those_with_other_files(
+    versions: list[list[list[ManifestEntry]]], random: Any
+) -> None:
+    first = {e.identity: e for entries in versions[0] for e in entries}
+    second = {e.identity: e for entries in versions[1] for e in entries}
+    for identity in random.sample(list(first), len(first) // 2):
+        second[identity] = first[identity]
+    places = random.sample(list(second), len(second))
+    partitions = Partitions()
+    before = columns_of(first.values(), partitions, ())
+    after = columns_of((second[place] for place in places), partitions, ())
+    both = (first.keys(), second.keys())
+    rows = {i.partition for found in both for i in found}
+    expected = {
+        partitions.find(row)
+        for row in rows
+        if len({frozenset(i for i in found if i.partition == row) for found in both}) > 1
+    }
+    assert changed_partitions(before, after) == expected

@@ -46,6 +46,9 @@ def test_columns_are_a_list(
     wanted = StoredFiles.of(others).distinct()
     paths = {f.path for f in others}
     assert list(found.only(wanted)) == [f for f in files if f.path in paths]
+    again = StoredFiles.of(list(wanted))
+    assert again.only(wanted) == wanted
+    assert not wanted or again.only(wanted) is wanted
     joined = StoredFiles.joined(found, wanted)
     assert list(joined) == [*files, *wanted]
     assert joined == StoredFiles.of([*files, *wanted])

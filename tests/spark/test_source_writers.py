@@ -12,9 +12,12 @@ import pytest
 from lakes import Lake
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 from pyspark.sql.types import StructType
+from sql_sessions import Sql
 
 from paimon_core import open_catalog
 from paimon_core.errors import CommitStateUnknown, InvalidArgument, NotFound
+from paimon_core.read.table_read import read_table
+from paimon_core.table.open import open_table
 from paimon_spark.source import batch_writer, stream_writer
 from paimon_spark.source.batch_reader import row_type_of
 from paimon_spark.source.batch_writer import PaimonBatchWriter
@@ -323,3 +326,24 @@ def test_changes_are_those_of_java_s_stream(golden: Any, name: str) -> None:
     plans = table.expected["stream"]["from-1"]["plans"]
     at = 1 + plans[0]["columns"].index("k")
     assert kinds == sorted((row[0], row[at]) for plan in plans for row in plan["rows"])
+
+
+def test_the_blobs_of_several_tasks_keep_their_rows(tmp_path: Path) -> None:
+    Sql(tmp_path)(
+        "CREATE TABLE t (k INT, b BINARY) TBLPROPERTIES ('row-tracking.enabled' = 'true', "
+        "'data-evolution.enabled' = 'true', 'blob-field' = 'b', 'blob.target-file-size' = '1 b')"
+    )
+    options = SourceOptions.of({"path": f"{tmp_path}/default.db/t"})
+    schema = spark_schema(row_type_of(options))
+    assert schema["b"].dataType.simpleString() == "binary"
+    writer = PaimonBatchWriter(options, schema, overwrite=False)
+    tasks = []
+    for keys in ((1, 2), (3,)):
+        columns = [pa.array(keys, pa.int32()), pa.array([bytes([k]) * k for k in keys])]
+        given = pa.RecordBatch.from_arrays(columns, names=["k", "b"])
+        tasks.append(shipped(shipped(writer).write(iter([given]))))
+    writer.commit(tasks)
+    table = open_table(str(tmp_path), "default.t")
+    read = read_table(table, table.latest_or_not_found())
+    found = {r["k"]: r["b"] for batch in read for r in batch.to_pylist()}
+    assert found == {k: bytes([k]) * k for k in (1, 2, 3)}

@@ -23,6 +23,7 @@ from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_core.read.table_read import deletion_vectors
 from paimon_core.scan.scan import scan_changelog
 from paimon_maintenance.engines.combine import Combiner
+from paimon_maintenance.engines.spark import engine as engine_module
 from paimon_maintenance.engines.spark.engine import SparkEngine, UnitLost
 from paimon_maintenance.engines.spark.loss import SparkLost
 from paimon_maintenance.job.engine import UnitResult, WorkUnit
@@ -63,6 +64,13 @@ def test_results_come_back_in_order_and_errors_typed(spark):
     # An error that cannot travel keeps its text.
     assert isinstance(results[3].error, PaimonError)
     assert "no way to pickle" in str(results[3].error)
+
+
+def test_large_payloads_travel_as_rows(spark, monkeypatch):
+    monkeypatch.setattr(engine_module, "_WITH_FUNCTION_BYTES", 2)
+    results = spark.run_units(units(b"a", b"b", b"refused"), work)
+    assert [r.payload for r in results] == [b"A", b"B", None]
+    assert isinstance(results[2].error, UnsupportedFeature)
 
 
 def test_small_units_share_a_task(spark):

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import tomllib
 import zipfile
 from pathlib import Path
@@ -554,6 +555,9 @@ def test_what_is_installed_can_be_read_by_others_whatever_the_umask(tmp_path):
     assert ran.stdout == "0o22\n"
 
 
+DEAF = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+
+
 class TestChecks:
     def test_stops_at_the_first_failure(self, monkeypatch, capsys, tmp_path):
         monkeypatch.setenv("CARETAKER_HOME", str(tmp_path))
@@ -571,9 +575,38 @@ class TestChecks:
         assert checks.main([]) == 0
         assert "all checks passed" in capsys.readouterr().err
 
+    @pytest.mark.parametrize(
+        ("beside", "last", "code", "says"),
+        [
+            # The check beside the others fails while another runs, which is interrupted.
+            ("print('bad types'); raise SystemExit(2)", "import time; time.sleep(60)", 2, "mypy"),
+            ("raise SystemExit(2)", f"{DEAF}; import time; time.sleep(60)", 2, "mypy"),
+            ("import time; time.sleep(60)", "raise SystemExit(3)", 3, "tests"),
+            ("import time; time.sleep(0.5); raise SystemExit(2)", "", 2, "mypy"),
+            ("print('bad types')", "import time; time.sleep(0.5)", 0, "all checks passed: mypy"),
+        ],
+    )
+    def test_one_check_runs_beside_the_others(
+        self, monkeypatch, capfd, tmp_path, beside, last, code, says
+    ):
+        monkeypatch.setenv("CARETAKER_HOME", str(tmp_path))
+        monkeypatch.setenv("HYPOTHESIS_STORAGE_DIRECTORY", str(tmp_path / "hypothesis"))
+        commands = [
+            (name, [sys.executable, "-c", code])
+            for name, code in (("mypy", beside), ("cheap", ""), ("tests", last))
+        ]
+        monkeypatch.setattr(checks, "stages", lambda *_: commands)
+        monkeypatch.setattr(checks, "INTERRUPT_SECONDS", 1)
+        began = time.monotonic()
+        assert checks.main([]) == code
+        assert time.monotonic() - began < 30
+        out, err = capfd.readouterr()
+        assert (says if code == 0 else f"{says} failed (exit {code})") in err
+        assert out.count("bad types") == beside.count("bad types")
+
     def test_runs_everything_in_order(self, tmp_path):
         found = checks.stages("python", tmp_path, ["-k", "x"])
         assert [name for name, _ in found] == [
-            *("ruff check", "ruff format", "mypy", "import-linter", "pytest")
+            *("mypy", "ruff check", "ruff format", "import-linter", "pytest")
         ]
         assert found[-1][1][-2:] == ["-k", "x"]

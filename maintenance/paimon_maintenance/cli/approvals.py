@@ -68,7 +68,7 @@ def approved(request: RunRequest, services: RunServices) -> RunRequest:
 
     if request.approval is None or request.dry_run:
         return request
-    what = f"the policy wants an approval ({request.approval}) of {request.job.name}"
+    what = f"the policy requires an approval ({request.approval}) of {request.job.name}"
     if not isinstance(services.history, SqlHistory):
         raise ApprovalNeeded(
             f"{what}, and the history that holds approvals is disabled",

@@ -40,7 +40,7 @@ INTERRUPTED: Final = 130
 
 _OF_JOBS: Final = ("plan", "run")
 _OF_METADATA: Final = ("inspect", "plan", "verify")
-"""Commands that only read metadata, of tables of any size."""
+"""Commands that only read metadata, of tables of any size, as do runs of jobs that rewrite no data."""
 _OPTION: Final = re.compile(r"^--([a-z]+(?:[-_]?[A-Za-z]+)*)(?==|$)")
 _MODULES: Final[Mapping[str, str]] = {
     "read": "paimon_maintenance.cli.rows.read",
@@ -138,7 +138,7 @@ def _dispatch(words: Sequence[str], output: Output) -> int:
         )
     _set_up_logging(args.verbose)
     output.json = bool(args.json)
-    if args.command in _OF_METADATA:
+    if args.command in _OF_METADATA or (args.command == "run" and not job_named(args.job).rewrites):
         allocator = importlib.import_module("paimon_maintenance.cli.allocator")  # imports ctypes
         allocator.return_large_blocks()
     command = cast("Command", importlib.import_module(_MODULES[args.command]))

@@ -129,7 +129,7 @@ def write_metrics(metrics: Metrics, path: str, output: Output, warehouse: str) -
         if history is not None:
             put_lake(metrics, history, warehouse)
     except PaimonError as e:
-        output.note(f"warning: no metrics of the lake: {e}")
+        output.note(f"warning: cannot write the metrics of the lake: {e}")
     try:
         metrics.write(path)
     except OSError as e:  # the job is done: report it anyway

@@ -6,4 +6,4 @@ from paimon_core.errors import MaintenanceError
 
 
 class ApprovalNeeded(MaintenanceError):
-    """The policy wants a person to approve the run first."""
+    """The policy requires a person to approve the run first."""

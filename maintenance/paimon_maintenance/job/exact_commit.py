@@ -70,7 +70,7 @@ def index_changed(
     if latest is None:
         return False
     now = (e for e in table.index_entries(latest) if e.partition == partition)
-    return _names(now) != _names(read)
+    return index_names(now) != index_names(read)
 
 
 def commit_exact(
@@ -115,16 +115,14 @@ def commit_exact(
     return made
 
 
-def check_changelog_complete(
-    table: FileStoreTable, label: str, entries: Sequence[ManifestEntry]
-) -> None:
-    """SchemaError if rewriting these files would lose changes that are in no changelog yet."""
+def check_changelog_complete(table: FileStoreTable, label: str, levels: Iterable[int]) -> None:
+    """SchemaError if rewriting files of these levels would lose changes that are in no changelog yet."""
     producer = changelog_producer_of(table.options)
     complete = producer.complete_from(top_level=number_of_levels(table.options) - 1)
-    untold = [e for e in entries if e.file.level < complete]
+    untold = sum(level < complete for level in levels)
     if untold:
         raise SchemaError(
-            f"{label} of table {table.name} holds {counted(len(untold), 'files')} whose changes are not in the "
+            f"{label} of table {table.name} holds {counted(untold, 'files')} whose changes are not in the "
             f"changelog yet (changelog-producer={producer.name}); rewriting them now would lose these "
             f"changes for readers of the changelog",
             table=table.name,
@@ -132,5 +130,6 @@ def check_changelog_complete(
         )
 
 
-def _names(entries: Iterable[IndexManifestEntry]) -> set[str]:
+def index_names(entries: Iterable[IndexManifestEntry]) -> set[str]:
+    """The names of index files, which are the same as long as no row is deleted."""
     return {e.index_file.file_name for e in entries}

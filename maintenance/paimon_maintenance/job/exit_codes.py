@@ -55,7 +55,7 @@ _MEANINGS = {
     ExitCode.GUARD_TRIPPED: "the plan exceeds a guard",
     ExitCode.CORRUPT_TABLE: "the table is corrupt; run `caretaker verify`",
     ExitCode.UNKNOWN_OUTCOME: "the outcome of a commit is unknown: the reply was lost",
-    ExitCode.APPROVAL_NEEDED: "the policy wants an approval first; see `caretaker approvals`",
+    ExitCode.APPROVAL_NEEDED: "the policy requires an approval first; see `caretaker approvals`",
 }
 
 _BY_ERROR: tuple[tuple[type[Exception], ExitCode], ...] = (

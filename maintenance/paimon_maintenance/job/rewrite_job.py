@@ -91,13 +91,13 @@ def rewrite_steps(
 
 
 def batches_of(
-    items: Iterable[T], size: Callable[[T], int], *, most_bytes: int
+    items: Iterable[T], size: Callable[[T], int], *, most: int
 ) -> Iterator[tuple[T, ...]]:
-    """The items in parts of at most `most_bytes`; a larger item is a part of its own."""
+    """The items in parts whose sizes add up to at most `most`; a larger item is a part of its own."""
     part: list[T] = []
     total = 0
     for item in items:
-        if part and total + size(item) > most_bytes:
+        if part and total + size(item) > most:
             yield tuple(part)
             part, total = [], 0
         part.append(item)

@@ -10,7 +10,6 @@ from typing import Generic, TypeVar, cast
 from paimon_core.features import check_snapshot_rewritable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import DataFileMeta, IndexManifestEntry, ManifestEntry
-from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.scan.scan import partition_filter, scan_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.rules.partition_choice import partition_predicate
@@ -60,13 +59,11 @@ def read_partitions(
     table: FileStoreTable,
     arguments: Mapping[str, object],
     make: Callable[..., P],
-    *,
-    postponed: bool = True,
 ) -> PartitionScan[P]:
     """The partitions of the newest snapshot, each created by `make`, and the chosen ones.
 
-    `arguments` hold `partitions` and `where`.  Without `postponed`, files of the postpone bucket are
-    left out.  UnsupportedFeature for a snapshot that this version cannot read.
+    `arguments` hold `partitions` and `where`.  UnsupportedFeature for a snapshot that this version
+    cannot read.
     """
     specs = cast("Sequence[Mapping[str, str]]", arguments["partitions"])
     predicate = partition_predicate(table, specs, cast("str | None", arguments["where"]))
@@ -76,8 +73,7 @@ def read_partitions(
     if snapshot is not None:
         check_snapshot_rewritable(table, snapshot)
         for entry in scan_files(table, snapshot):
-            if postponed or entry.bucket != POSTPONE_BUCKET:
-                entries[entry.partition].append(entry)
+            entries[entry.partition].append(entry)
         for found in table.index_entries(snapshot):
             index[found.partition].append(found)
     partitions = (

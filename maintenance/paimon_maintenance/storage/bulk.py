@@ -1,20 +1,23 @@
 """Lists folders and deletes files, in this process or, for very many paths, on the engine.
 
-The threads of one process send a few hundred requests at a time, which is enough for nearly all
-tables.  Above the limits below, the workers of the engine send the requests, in units of paths.  A
-unit may run twice if a worker is lost: it lists again, or finds files already deleted.
+The threads of one process send a few hundred requests at a time, or read a few local folders, which
+is enough for nearly all tables.  Above the limits below, the workers of the engine send the requests,
+in units of paths.  A unit may run twice if a worker is lost: it lists again, or finds files already
+deleted.
 """
 
 from __future__ import annotations
 
 import pickle
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar, cast
 
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.file_io import FileStat, delete_files, map_parallel
+from paimon_core.io.file_io import DISK_THREADS, FileStat, delete_files, map_parallel
 from paimon_core.retention.deleting import Deleting
 from paimon_maintenance.engines.packing import SMALLEST_TASK_BYTES
 from paimon_maintenance.job.engine import WorkUnit
@@ -26,6 +29,7 @@ FROM_FILES: Final = 50_000
 _PATHS_A_UNIT: Final = 500
 _FOLDERS_HERE: Final = 1_000
 _FOLDERS_ON_ENGINE: Final = 50_000
+_FOLDERS_A_THREAD: Final = 50
 _PATHS_A_FENCE: Final = 1_000
 """Number of files to delete between two checks of the lease."""
 
@@ -41,6 +45,9 @@ def list_folders(
     error for a lost worker.
     """
     if len(folders) < FROM_FOLDERS or not context.engine.is_parallel:
+        if table.io.parallelism <= 1 and len(folders) > _FOLDERS_A_THREAD:
+            yield from _listed_ahead(table, folders)
+            return
         for start in range(0, len(folders), _FOLDERS_HERE):
             yield from _list_here(table, folders[start : start + _FOLDERS_HERE])
         return
@@ -78,6 +85,26 @@ def deleting_in(context: RunContext) -> Deleting:
 
 def _list_here(table: FileStoreTable, folders: Sequence[str]) -> list[list[FileStat]]:
     return map_parallel(table.io, table.io.list_dir, folders)
+
+
+def _listed_ahead(table: FileStoreTable, folders: Sequence[str]) -> Iterator[list[FileStat]]:
+    """The content of local folders, listed by threads while the caller looks at the ones before.
+
+    The state of each file is on the disk, which answers several threads sooner than one.
+    """
+    parts = (folders[i : i + _FOLDERS_A_THREAD] for i in range(0, len(folders), _FOLDERS_A_THREAD))
+    with ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="list") as pool:
+        ahead: deque[Future[list[list[FileStat]]]] = deque()
+        try:
+            for part in parts:
+                ahead.append(pool.submit(_list_here, table, part))
+                if len(ahead) > 2 * DISK_THREADS:
+                    yield from ahead.popleft().result()
+            while ahead:
+                yield from ahead.popleft().result()
+        finally:
+            for future in ahead:
+                future.cancel()
 
 
 def _delete_here(table: FileStoreTable, paths: Sequence[str]) -> list[bool]:

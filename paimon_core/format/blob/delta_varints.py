@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -29,3 +30,17 @@ def decode_delta_varints(data: bytes) -> npt.NDArray[np.int64]:
     zigzag: npt.NDArray[Any] = np.bitwise_or.reduceat(bits, starts)
     deltas = (zigzag >> np.uint64(1)).astype(np.int64) ^ -(zigzag & np.uint64(1)).astype(np.int64)
     return np.cumsum(deltas, dtype=np.int64)
+
+
+def encode_delta_varints(numbers: Sequence[int]) -> bytes:
+    """Return the bytes that `decode_delta_varints` reads."""
+    out = bytearray()
+    last = 0
+    for number in numbers:
+        delta, last = number - last, number
+        zigzag = (delta << 1) ^ (delta >> 63)
+        while zigzag >= _MORE:
+            out.append(zigzag & (_MORE - 1) | _MORE)
+            zigzag >>= 7
+        out.append(zigzag)
+    return bytes(out)

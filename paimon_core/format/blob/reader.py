@@ -29,10 +29,10 @@ NULL: Final = -1
 PLACEHOLDER: Final = -2
 OVERHEAD: Final = 16
 """The bytes of an element beside its value."""
-_MAGIC: Final = struct.pack("<i", 1_481_511_375)
-_FOOTER: Final = struct.Struct("<iB")
-_TAIL: Final = struct.Struct("<qI")
-_VERSION: Final = 1
+MAGIC: Final = struct.pack("<i", 1_481_511_375)
+FOOTER: Final = struct.Struct("<iB")
+TAIL: Final = struct.Struct("<qI")
+VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,12 @@ def read_index(source: pa.NativeFile) -> BlobIndex:
     Raises CorruptTable if it does not fit the file, UnsupportedFeature for an unknown version.
     """
     size = source.size()
-    if size < _FOOTER.size:
+    if size < FOOTER.size:
         raise CorruptTable(f"a BLOB file has only {size} bytes")
-    index_size, version = _FOOTER.unpack(source.read_at(_FOOTER.size, size - _FOOTER.size))
-    if version != _VERSION:
+    index_size, version = FOOTER.unpack(source.read_at(FOOTER.size, size - FOOTER.size))
+    if version != VERSION:
         raise UnsupportedFeature(f"version {version} of BLOB files")
-    end = size - _FOOTER.size - index_size
+    end = size - FOOTER.size - index_size
     if index_size < 0 or end < 0:
         raise CorruptTable(f"the index of a BLOB file takes {index_size} bytes of {size}")
     lengths = decode_delta_varints(source.read_at(index_size, end))
@@ -94,9 +94,9 @@ def check_elements(source: pa.NativeFile) -> int:
 
 
 def _value(element: memoryview) -> bytes:
-    end = len(element) - _TAIL.size
-    length, checksum = _TAIL.unpack(element[end:])
-    if length != len(element) or element[:4] != _MAGIC:
+    end = len(element) - TAIL.size
+    length, checksum = TAIL.unpack(element[end:])
+    if length != len(element) or element[:4] != MAGIC:
         raise CorruptTable("an element of a BLOB file has a wrong header or length")
     # The checksum covers the length too.
     if zlib.crc32(element[: len(element) - 4]) != checksum:

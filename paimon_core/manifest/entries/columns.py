@@ -17,7 +17,7 @@ import pyarrow as pa
 from paimon_core.errors import CorruptTable
 from paimon_core.manifest.data_file import FileIdentity, FileKind, ManifestEntry
 from paimon_core.manifest.unknown_fields import UnknownFields
-from paimon_core.types.buffers import binary_array, bool_values, index_array
+from paimon_core.types.buffers import binary_array, bool_values, index_array, take_values
 
 Column = npt.NDArray[Any]
 NULL: Final = -(2**63)
@@ -41,6 +41,7 @@ KEYS: Final = frozenset({"min_key", "max_key"})
 
 
 _NAMES: Final = "names"
+_MOST_CHUNKS: Final = 64
 _PLAIN: Final = ("manifest", "partition", "kind", "bucket", "total_buckets", "level")
 
 
@@ -155,9 +156,9 @@ class EntryColumns:
             bucket=self.bucket[places],
             total_buckets=self.total_buckets[places],
             level=self.level[places],
-            names=self.names.take(index_array(places)),
+            names=take_values(self.names, places),
             numbers={name: column[places] for name, column in self.numbers.items()},
-            keys={name: column.take(index_array(places)) for name, column in self.keys.items()},
+            keys={name: take_values(column, places) for name, column in self.keys.items()},
             rare=_moved(self.rare, places),
             unknown=_moved(self.unknown, places),
         )
@@ -206,12 +207,13 @@ def _binary_column(values: Sequence[bytes]) -> pa.Array:
 class ColumnsBuilder:
     """Puts parts together.  Holds each column once, so that a million entries stay small."""
 
-    __slots__ = ("_chunks", "_columns", "_partitions", "_rare", "_unknown", "size")
+    __slots__ = ("_chunks", "_columns", "_joined", "_partitions", "_rare", "_unknown", "size")
 
     def __init__(self, partitions: Partitions) -> None:
         self._partitions = partitions
         self._columns: dict[str, Column] = {}
         self._chunks: dict[str, list[pa.Array]] = {_NAMES: []}
+        self._joined: dict[str, int] = {}
         self._rare: dict[int, Rare] = {}
         self._unknown: dict[int, tuple[UnknownFields, UnknownFields]] = {}
         self.size = 0
@@ -231,9 +233,17 @@ class ColumnsBuilder:
         for name, strings in {_NAMES: part.names, **part.keys}.items():
             chunks = strings.chunks if _is_chunked(strings) else [strings]
             self._chunks.setdefault(name, []).extend(chunks)
+            self._join(name)
         self._rare.update((self.size + i, value) for i, value in part.rare.items())
         self._unknown.update((self.size + i, value) for i, value in part.unknown.items())
         self.size = end
+
+    def _join(self, name: str) -> None:
+        """Make one chunk of the last ones: very many small buffers leave holes in the heap."""
+        chunks, start = self._chunks[name], self._joined.get(name, 0)
+        if len(chunks) - start >= _MOST_CHUNKS:
+            chunks[start:] = [pa.concat_arrays(chunks[start:])]
+            self._joined[name] = start + 1
 
     def keep(self, positions: Column) -> None:
         """Keep only the entries at these positions (ascending)."""

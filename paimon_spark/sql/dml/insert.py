@@ -32,6 +32,7 @@ from paimon_spark.sql.frames.characters import CHARACTERS
 from paimon_spark.sql.frames.dataframes import arrow_of
 from paimon_spark.sql.frames.distributed import write_distributed, writes_distributed
 from paimon_spark.sql.query.queries import query_dataframe, rewritten
+from paimon_spark.sql.query.sys_functions import with_descriptors
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import OVERWRITE_MODE, SqlSession, TableName
 from paimon_spark.sql.text.literals import literal_rows
@@ -102,6 +103,8 @@ def insert(
     query = f"{ctes} {words.rest()}" if ctes else source + words.rest() + values
     if not query:
         words.fail("a query")
+    if query.lstrip()[:6].upper() == "VALUES":
+        query = with_descriptors(session, query)
     parsed = _Insert(name=name, overwrite=overwrite, spec=spec, columns=columns, by_name=by_name)
     return _run(session, parsed, query)
 

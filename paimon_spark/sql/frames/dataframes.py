@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.arrow_conversion import with_children
 from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
@@ -177,8 +176,6 @@ def for_spark(column: pa.ChunkedArray, data_type: DataType, *, pad: bool = True)
             return pc.utf8_rpad(column, width=data_type.length or 1)
         case AtomicType(kind=TypeRoot.TIME):
             return column.cast(pa.int32())
-        case AtomicType(kind=TypeRoot.BLOB):
-            raise UnsupportedFeature(f"{data_type.kind} in SQL")
         case _ if "VARIANT" in type_to_sql(data_type):
             chunks = [_without_null_parts(chunk, data_type) for chunk in column.chunks]
             column = pa.chunked_array(chunks, column.type)

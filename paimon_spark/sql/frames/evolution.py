@@ -23,6 +23,7 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.write_session import commit_files, delete_messages, new_writer
 from paimon_core.types.arrow import arrow_schema
+from paimon_core.types.data_types import TypeRoot, type_roots
 from paimon_core.write.column_file import write_columns
 from paimon_spark.sql.frames.metadata_columns import Numbers, PlacedRows
 
@@ -132,7 +133,14 @@ def _values(
 def _check_columns(
     table: FileStoreTable, groups: Sequence[Group], columns: Collection[str]
 ) -> None:
-    """UnsupportedFeature for partition columns, and for columns with a global index."""
+    """UnsupportedFeature for partition columns, BLOBs, and columns with a global index."""
+    blobs = [f.name for f in table.schema.fields if TypeRoot.BLOB in type_roots(f.type)]
+    if groups and set(blobs) & set(columns):
+        raise UnsupportedFeature(
+            "updates of BLOB columns",
+            next_step="update the other columns, or insert the rows again",
+            table=table.name,
+        )
     keys = set(table.schema.partition_keys) & set(columns)
     if keys and groups:
         raise UnsupportedFeature(

@@ -18,8 +18,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pyarrow as pa
+from sqlglot.tokenizer_core import TokenType
 
 from paimon_core.errors import UnsupportedFeature
+from paimon_core.format.blob.descriptor import BlobDescriptor
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession
 from paimon_spark.sql.text.names import quoted
@@ -27,7 +29,8 @@ from paimon_spark.sql.text.tokens import START, Words
 
 MAX_PT: Final = "max_pt"
 _BUCKETS: Final = {"bucket": "default", "mod_bucket": "mod", "hive_bucket": "hive"}
-_DESCRIPTORS: Final = ("path_to_descriptor", "descriptor_to_string")
+_TO_DESCRIPTOR: Final = "path_to_descriptor"
+_DESCRIPTORS: Final = (_TO_DESCRIPTOR, "descriptor_to_string")
 FUNCTIONS: Final = tuple(sorted((MAX_PT, *_BUCKETS, *_DESCRIPTORS)))
 _REFUSED: Final = ("blob_view", "descriptor_to_presigned_url", "try_descriptor_to_presigned_url")
 PREFIX: Final = "__paimon_"
@@ -56,6 +59,29 @@ def replace_sys_functions(session: SqlSession, text: str) -> str:
     return "".join([*pieces, words.text[done:]])
 
 
+def with_descriptors(session: SqlSession, values: str) -> str:
+    """VALUES with literals in place of `sys.path_to_descriptor('...')`.
+
+    Spark evaluates no function of a session in VALUES.
+    """
+    if _TO_DESCRIPTOR not in values.lower():
+        return values
+    words = Words(values)
+    pieces: list[str] = []
+    done = len(START)
+    while not words.done:
+        first = words.at
+        if sys_function_at(session, words) == _TO_DESCRIPTOR and words.word(2) == ")":
+            words.at += 1
+            if words.is_string():
+                literal = f"X'{BlobDescriptor(words.string()).to_bytes().hex()}'"
+                pieces += [words.text[done : words.tokens[first].start], literal]
+                done = words.tokens[words.at].end + 1
+                continue
+        words.at = first + 1
+    return "".join([*pieces, words.text[done:]])
+
+
 def sys_function_at(session: SqlSession, words: Words) -> str | None:
     """The name in lower case of `[catalog.]sys.NAME` before a `(`; the cursor then stands there."""
     if words.tokens[words.at - 1].text == ".":
@@ -70,7 +96,9 @@ def sys_function_at(session: SqlSession, words: Words) -> str | None:
 
 def _name_at(words: Words) -> list[str]:
     token = words.tokens[words.at]
-    if not (token.text[:1].isalpha() or words.text[token.start] == "`") or words.is_string():
+    if words.is_string() or token.token_type is TokenType.HEX_STRING:
+        return []
+    if not (token.text[:1].isalpha() or words.text[token.start] == "`"):
         return []
     parts = [words.identifier()]
     while words.word() == "." and words.word(1) not in ("*", ""):
@@ -101,7 +129,7 @@ def _registered(session: SqlSession, name: str) -> str:
             return buckets(kind, count, keys)
 
         made = spark.arrow_udf(bucket, "int")
-    elif name == "path_to_descriptor":
+    elif name == _TO_DESCRIPTOR:
         made = spark.udf(descriptor_of, "binary", useArrow=False)
     elif name == "descriptor_to_string":
         made = spark.udf(descriptor_text, "string", useArrow=False)

@@ -166,7 +166,7 @@ def _value(node: exp.Expr, target: DataType, zone: tzinfo) -> Any:
         case exp.Neg() if isinstance(node.this, exp.Literal) and not node.this.is_string:
             if isinstance(target, AtomicType):
                 return _from_number("-" + str(node.this.this), target)
-        case exp.HexString() if target.root in BINARY_TYPES:
+        case exp.HexString() if target.root in (*BINARY_TYPES, TypeRoot.BLOB):
             digits = f"{int(node.this):x}" if node.args.get("is_integer") else str(node.this)
             return bytes.fromhex(digits)
         case exp.Cast() if isinstance(node.this, exp.Literal) and node.this.is_string:

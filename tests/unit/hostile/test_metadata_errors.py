@@ -17,12 +17,19 @@ from golden_files import GOLDEN
 from lakes import Lake
 
 from paimon_core.errors import CorruptTable, InvalidArgument
+from paimon_core.io import read_retry
 from paimon_core.io.fsspec_io import _os_errors
 from paimon_core.io.json_text import parse_json
 from paimon_core.io.local import LocalFileIO
 from paimon_core.snapshot.numbered_files import NumberedFiles
 
 RAW = ("Errno", "report this bug", "embedded null", "Traceback")
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is writing what cannot be read, so it is not tried again."""
+    monkeypatch.setattr(read_retry, "WAITS_MILLIS", ())
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
-from paimon_core.io.fsspec_io import CONDITIONAL_CREATE, RENAME_KEEPS, FsspecFileIO
+from paimon_core.io.fsspec_io import CONDITIONAL_CREATE, FsspecFileIO
 from paimon_core.io.open import open_file_io
 from paimon_core.io.store_options import SCHEMES, scheme_of
 from paimon_maintenance.storage.options import secret_keys
@@ -103,21 +103,46 @@ CASES: list[tuple[str, Mapping[str, str], Mapping[str, Any]]] = [
     ),
     (AZURE, {}, {"account_name": "acc", "anon": False}),
     (
-        "hdfs://user@nn:8020/w",
-        {"dfs.replication": "2", "hadoop.fs.trash.interval": "5"},
+        "hdfs://nn:8020/w",
         {
-            "host": "nn",
-            "port": 8020,
-            "user": "user",
-            "extra_conf": {"dfs.replication": "2", "fs.trash.interval": "5"},
+            "dfs.replication": "2",
+            "hadoop.dfs.blocksize": "64m",
+            "fs.permissions.umask-mode": "002",
+            "security.kerberos.login.principal": "p",
+            "security.kerberos.login.keytab": "/k",
+        },
+        {
+            "client": {
+                "url": "hdfs://nn:8020",
+                "config": {
+                    "dfs.replication": "2",
+                    "dfs.blocksize": "64m",
+                    "fs.permissions.umask-mode": "002",
+                    "dfs.client.failover.max.attempts": "5",
+                },
+                "kerberos_principal": "p",
+                "kerberos_keytab": "/k",
+            },
+            "umask": 0o002,
+            "replication": 2,
+            "block_size": 64 * 1024**2,
         },
     ),
     (
         "hdfs:///w",
         {"fs.defaultFS": "hdfs://ns"},
-        {"host": "ns", "port": 0, "extra_conf": {"fs.defaultFS": "hdfs://ns"}},
+        {"client": {"url": "hdfs://", "config": {"fs.defaultFS": "hdfs://ns"}}},
     ),
-    ("viewfs://cluster/w", {}, {"host": "viewfs://cluster"}),
+    (
+        "viewfs://cluster/w",
+        {"fs.viewfs.mounttable.cluster.linkFallback": "hdfs://ns/"},
+        {
+            "client": {
+                "url": "viewfs://cluster",
+                "config": {"fs.viewfs.mounttable.cluster.linkFallback": "hdfs://ns/"},
+            }
+        },
+    ),
 ]
 
 
@@ -139,17 +164,31 @@ def test_credentials_of_oss_come_from_the_environment(monkeypatch: pytest.Monkey
     }
 
 
-def test_hadoop_configuration_files_are_read(tmp_path: Path) -> None:
-    (tmp_path / "core-site.xml").write_text(
-        "<configuration><property><name>fs.defaultFS</name><value> hdfs://ns:9000 </value>"
-        "</property></configuration>"
-    )
-    found = scheme_of("hdfs").arguments("hdfs:///w", {"hadoop-conf-dir": str(tmp_path)})
-    assert found == {
-        "host": "ns",
-        "port": 9000,
-        "extra_conf": {"fs.defaultFS": "hdfs://ns:9000"},
+def test_hadoop_configuration_files_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, replication in (("home/etc/hadoop", 1), ("env", 2), ("option", 3)):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "core-site.xml").write_text(
+            "<configuration><property><name>fs.defaultFS</name><value> hdfs://ns:9000 </value>"
+            f"</property><property><name>dfs.replication</name><value>{replication}</value>"
+            "</property></configuration>"
+        )
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    monkeypatch.setenv("HADOOP_HOME", str(tmp_path / "home"))
+    arguments = scheme_of("hdfs").arguments
+    assert arguments("hdfs:///w", {}) == {
+        "client": {
+            "url": "hdfs://",
+            "config": {"fs.defaultFS": "hdfs://ns:9000", "dfs.replication": "1"},
+        },
+        "replication": 1,
     }
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path / "env"))
+    assert arguments("hdfs:///w", {})["replication"] == 2
+    by_option = {"hadoop-conf-dir": str(tmp_path / "option")}
+    assert arguments("hdfs:///w", by_option)["replication"] == 3
+    assert arguments("hdfs:///w", {**by_option, "hadoop.dfs.replication": "4"})["replication"] == 4
 
 
 @pytest.mark.parametrize(
@@ -159,6 +198,8 @@ def test_hadoop_configuration_files_are_read(tmp_path: Path) -> None:
         ("abfss://lake/w", {}, "storage account"),
         (AZURE, {"fs.azure.account.oauth2.client.endpoint": "https://h/"}, "tenant"),
         ("gs://b/w", {"gs.auth.type": "SERVICE_ACCOUNT_JSON_KEYFILE"}, "no file"),
+        ("hdfs://user@nn:8020/w", {}, "names a user"),
+        ("hdfs://nn:8020/w", {"fs.permissions.umask-mode": "u=rwx"}, "umask-mode"),
     ],
 )
 def test_what_is_missing_is_named(
@@ -171,7 +212,13 @@ def test_what_is_missing_is_named(
 
 @pytest.mark.parametrize(
     ("url", "module"),
-    [("oss://b/w", "ossfs"), ("gs://b/w", "gcsfs"), (AZURE, "adlfs"), ("obs://b/w", "obs")],
+    [
+        ("oss://b/w", "ossfs"),
+        ("gs://b/w", "gcsfs"),
+        (AZURE, "adlfs"),
+        ("hdfs://nn:8020/w", "hdfs_native"),
+        ("obs://b/w", "obs"),
+    ],
 )
 def test_a_missing_package_is_named_in_one_line(url: str, module: str) -> None:
     if importlib.util.find_spec(module) is not None:
@@ -182,17 +229,9 @@ def test_a_missing_package_is_named_in_one_line(url: str, module: str) -> None:
     assert "install" in (caught.value.next_step or "")
 
 
-def test_hdfs_says_in_one_line_what_it_needs() -> None:
-    with pytest.raises(InvalidArgument) as caught:
-        open_file_io("hdfs://127.0.0.1:1/w", {})
-    assert "\n" not in caught.value.message
-    assert len(caught.value.message) < 300
-    assert "hadoop classpath --glob" in (caught.value.next_step or "")
-
-
 def test_every_store_has_a_rule_for_commits() -> None:
     for scheme, store in SCHEMES.items():
-        safe = store.protocol in CONDITIONAL_CREATE | RENAME_KEEPS
+        safe = store.protocol in CONDITIONAL_CREATE | {"hdfs"}
         assert safe != (scheme == "oss"), scheme
     io = FsspecFileIO("memory")
     assert io.create_if_absent("memory://r/a", b"1")

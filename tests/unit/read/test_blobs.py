@@ -113,7 +113,6 @@ def test_a_damaged_or_missing_file_is_reported(lake: Path) -> None:
     [
         ("blob-descriptor-field", "b"),
         ("blob-view-field", "a, b"),
-        ("blob-as-descriptor", "true"),
         ("data-evolution.enabled", "false"),
     ],
 )

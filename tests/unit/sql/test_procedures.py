@@ -100,7 +100,6 @@ REFUSED = {
     "create_global_index": "'t', 'id', 'btree'",
     "drop_function": "`function` => 'f'",
     "drop_global_index": "'t', 'id', 'btree', dry_run => true",
-    "merge_branch": "'t', 'b'",
     "migrate_database": "'hive', 'd', options_map => map('k', 'v'), parallelism => 6",
     "migrate_table": "'hive', 'd.t', delete_origin => false",
     "repair": "'default.t'",

@@ -9,7 +9,7 @@ import pytest
 from golden_files import GOLDEN, VERSIONS
 
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
-from paimon_core.types.data_types import MAX_LENGTH, AtomicType, RowType, TypeRoot
+from paimon_core.types.data_types import MAX_LENGTH, AtomicType, DataField, RowType, TypeRoot
 from paimon_core.types.sql import (
     field_from_json,
     field_to_json,
@@ -121,3 +121,23 @@ def test_every_field_of_the_golden_schemas_survives(version: str) -> None:
         for field in json.loads(path.read_text(encoding="utf-8"))["fields"]:
             assert field_to_json(field_from_json(field)) == field
             assert json.dumps(field_to_json(field_from_json(field))) == json.dumps(field)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: parse_type("ROW<a INT, a STRING>"),
+        lambda: parse_type("ARRAY<ROW<b INT, `b` INT>>"),
+        lambda: RowType(fields=(DataField(id=0, name="a", type=parse_type("INT")),) * 2),
+    ],
+)
+def test_fields_of_a_row_have_different_names(make) -> None:
+    """Java: `RowType.validateFields`."""
+    with pytest.raises(InvalidArgument, match=r"several columns have the name '[ab]'"):
+        make()
+
+
+def test_a_schema_file_with_a_repeated_nested_name_is_refused() -> None:
+    field = {"id": 1, "name": "a", "type": "INT"}
+    with pytest.raises(UnsupportedFeature):
+        type_from_json({"type": "ROW", "fields": [field, field]})

@@ -109,7 +109,7 @@ def approvals_command(commands: Commands[Parser]) -> None:
     parser = commands.add_parser(
         "approvals",
         help="list, approve and reject runs that wait for a person",
-        description="Runs for which the policy wants an `approval` (docs/policy.md#approvals).",
+        description="Runs for which the policy requires an `approval` (docs/policy.md#approvals).",
         allow_abbrev=False,
     )
     inner = parser.add_subparsers(dest="approvals_command", metavar="COMMAND", required=True)
@@ -117,12 +117,12 @@ def approvals_command(commands: Commands[Parser]) -> None:
         inner,
         "list",
         "list the runs that wait",
-        "Lists the runs that wait for an approval, with their plans, also those of Airflow. Exits with\n"
+        "Lists the runs that wait for an approval, with their plans, those of Airflow included. Exits with\n"
         "code 3 if there are none.",
         ("caretaker approvals list -w /lake", "caretaker approvals list -w /lake --all --json"),
     )
     _lake_options(listed)
-    listed.add_argument("--all", action="store_true", help="also those that were answered")
+    listed.add_argument("--all", action="store_true", help="include answered requests")
     for name, text, then in (
         ("approve", "approve a run", "It may run once within a day, with a new plan."),
         ("reject", "reject a run", "Nothing runs."),

@@ -13,8 +13,8 @@ from paimon_core.catalog.catalog import Catalog
 from paimon_core.commit.overwrite import replace_partitions
 from paimon_core.environment import Environment, machine_zone, system_environment
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
-from paimon_core.file_store_table import FileStoreTable
-from paimon_core.options import DATA_EVOLUTION_ENABLED
+from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.options import CLUSTERING_INCREMENTAL, DATA_EVOLUTION_ENABLED
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.system.read import split_system_name
 from paimon_maintenance.cli.approvals import approved
@@ -22,6 +22,7 @@ from paimon_maintenance.cli.sql.copy_table import copy_table
 from paimon_maintenance.cli.sql.direct import (
     alter_view_dialect,
     change_function,
+    merge,
     repair_earliest_snapshot,
     rewrite_file_index,
 )
@@ -31,11 +32,11 @@ from paimon_maintenance.history.store import open_history
 from paimon_maintenance.job.arguments import with_underscores
 from paimon_maintenance.job.guards import Guards
 from paimon_maintenance.job.report import Report
+from paimon_maintenance.jobs.rescale.layout import read_layouts
 from paimon_maintenance.policy.approval import approval_wanted
 from paimon_maintenance.policy.model import Policy, TablePolicy
 from paimon_maintenance.policy.needs import TableFacts
 from paimon_maintenance.registry import job_named
-from paimon_maintenance.rules.partition_files import PartitionFiles, read_partitions
 from paimon_maintenance.rules.tables import select_tables
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import RunServices, run_table
@@ -90,12 +91,23 @@ class JobProcedures:
             raise UnsupportedFeature(
                 f"the procedure sys.{name}",
                 f"the procedure sys.{name} is not supported: {procedure.refused}",
+                next_step=procedure.instead,
             )
         if name in ("create_function", "alter_function", "drop_function"):
             change_function(name, _opener(site)(), values, site.database)
             return Result(procedure.columns, [[True]])
         if name == "alter_view_dialect":
             alter_view_dialect(_opener(site)(), values, site.database)
+            return Result(procedure.columns, [[True]])
+        if name == "merge_branch":
+            identifier = _table(str(values["table"]), site)[0]
+            merge(
+                lambda branch: open_table_of(
+                    site.warehouse, identifier, branch=branch, file_io_options=site.storage
+                ),
+                values,
+                env=self._env,
+            )
             return Result(procedure.columns, [[True]])
         if name in ("rewrite_file_index", "repair_earliest_snapshot"):
             identifier, branch = _table(str(values["table"]), site)
@@ -186,9 +198,13 @@ class JobProcedures:
         job = job_named(procedure.job)
         dry_run = str(values.pop("dry_run", False)).lower() == "true"
         raw = {**procedure.fixed, **values}
+        opened = open_table_of(site.warehouse, table, branch=branch, file_io_options=site.storage)
         if procedure.job == "compact":
             order = str(raw.pop("order_strategy", None) or "none").lower()
-            if order != "none":
+            if order == "none" and _clusters(opened):
+                job = job_named("sort_compact")
+                raw.pop("order_by", None)
+            elif order != "none":
                 job = job_named("sort_compact")
                 raw["order_strategy"] = order
                 raw.pop("partition_idle_time", None)
@@ -197,7 +213,6 @@ class JobProcedures:
                 raw.pop("order_by", None)
         if procedure.job == "remove_orphan_files" and raw.get("older_than"):
             raw["allow_young"] = True  # Java's procedure takes the time as it is given
-        opened = open_table_of(site.warehouse, table, branch=branch, file_io_options=site.storage)
         if procedure.job == "delete_tag":
             # Java's procedure passes over tags that do not exist.
             tags = [t.strip() for t in str(raw["tag"]).split(",")]
@@ -211,7 +226,7 @@ class JobProcedures:
             raise InvalidArgument(f"Table {table} has no snapshot. No need to rescale.")
         if job.name == "rescale" and (raw.get("partitions") or raw.get("where")):
             arguments = job.read_arguments(raw)
-            if not read_partitions(opened, arguments, PartitionFiles, postponed=False).chosen:
+            if not read_layouts(opened, arguments).chosen:
                 return [[True]]  # Java's procedure has nothing to do then, the job refuses it
         _choose_version(opened, raw)
         before = _before(opened)
@@ -245,6 +260,12 @@ class JobProcedures:
 def _wall_clock(millis: int) -> str:
     """The time as an argument of jobs: to the second, in the machine's zone."""
     return datetime.fromtimestamp(millis // 1000, machine_zone()).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _clusters(table: FileStoreTable) -> bool:
+    """Whether a compaction of the table sorts its rows (Java: `append/cluster`)."""
+    unaware = table.bucket_mode is BucketMode.UNAWARE
+    return unaware and table.options.value(CLUSTERING_INCREMENTAL)
 
 
 def _check_order(table: FileStoreTable, columns: str) -> None:

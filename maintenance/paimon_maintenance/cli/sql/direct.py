@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from paimon_core.catalog.catalog import Catalog
@@ -13,7 +13,9 @@ from paimon_core.catalog.rest.views import SPARK, RestViews
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument, NotFound, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.paths import MAIN_BRANCH
 from paimon_core.table.index_rewrite import rewrite_file_indexes
+from paimon_core.table.merge_branch import merge_branch
 from paimon_core.types.sql import field_from_json
 from paimon_maintenance.rules.partition_choice import partition_predicate
 
@@ -54,6 +56,17 @@ def repair_earliest_snapshot(table: FileStoreTable, values: Mapping[str, object]
         table.snapshots.write_earliest_hint(wanted)
         return [previous, wanted]
     raise InvalidArgument(f"Snapshot {wanted} {problem}.", table=table.name)
+
+
+def merge(
+    open_branch: Callable[[str], FileStoreTable],
+    values: Mapping[str, object],
+    *,
+    env: Environment,
+) -> None:
+    """`sys.merge_branch`: the files of one branch in another; errors as in `merge_branch`."""
+    source = open_branch(str(values["source_branch"]))
+    merge_branch(source, open_branch(str(values.get("target_branch") or MAIN_BRANCH)), env=env)
 
 
 def change_function(

@@ -28,7 +28,7 @@ class Procedure:
     """One procedure: `fixed` are arguments of the job that the procedure implies.
 
     Without a `job`, `sql_procedures` does the work.  `refused` says why one of Java's procedures is
-    not here.
+    not here, `instead` what to do.
     """
 
     job: str | None
@@ -37,6 +37,7 @@ class Procedure:
     answer: str = TRUE
     fixed: Mapping[str, object] = field(default_factory=dict)
     refused: str | None = None
+    instead: str | None = None
 
 
 def _same(*names: str) -> tuple[Parameter, ...]:
@@ -265,6 +266,8 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
             *_same("partitions", "options"),
         ),
         refused="global indexes are not supported",
+        instead="use file indexes: set file-index.bloom-filter.columns, then CALL "
+        "sys.rewrite_file_index",
     ),
     "drop_global_index": Procedure(
         job=None,
@@ -276,16 +279,17 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
         ),
         columns=("result", "dropped_file_count"),
         refused="global indexes are not supported",
+        instead="drop the index with Java Paimon; rows are read without it",
     ),
     "compact_chain_table": Procedure(
         job=None,
         parameters=(_TABLE, _needed("partition"), *_same("overwrite")),
-        refused="chain tables are not supported",
+        refused="chain tables are only read",
+        instead="compact the table with Java Paimon",
     ),
     "merge_branch": Procedure(
         job=None,
         parameters=(_TABLE, _needed("source_branch"), *_same("target_branch")),
-        refused="branches with branch-merge.enabled are not supported",
     ),
     "migrate_database": Procedure(
         job=None,
@@ -295,6 +299,7 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
             *_same("options", "options_map", "parallelism"),
         ),
         refused="tables of Hive are not migrated",
+        instead="create the table, then COPY INTO it from the files",
     ),
     "migrate_table": Procedure(
         job=None,
@@ -304,11 +309,13 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
             *_same("options", "delete_origin", "target_table", "options_map", "parallelism"),
         ),
         refused="tables of Hive are not migrated",
+        instead="create the table, then COPY INTO it from the files",
     ),
     "repair": Procedure(
         job=None,
         parameters=(_needed("database_or_table"),),
-        refused="this catalog has no metastore apart from the files",
+        refused="no metastore is brought in line with the files",
+        instead="use Java Paimon for a table of a Hive metastore; other catalogs need no repair",
     ),
     "analyze": Procedure(
         job="analyze", parameters=(_TABLE, *_same("columns", "all_columns", "options"))

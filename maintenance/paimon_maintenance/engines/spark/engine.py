@@ -1,7 +1,8 @@
 """Runs units of work on Spark, whose session starts with the first units (`spark_session`).
 
-Units become rows of a DataFrame, packed into tasks of similar size.  `mapInArrow` runs them on the
-executors, with classic Spark and Spark Connect, and returns the results as rows.  An error in a unit is
+Units are packed into tasks of similar size.  `mapInArrow` runs them on the executors, with classic
+Spark and Spark Connect, and returns the results as rows.  The payloads of units travel with the
+function as long as they are small, otherwise as rows, which costs a shuffle.  An error in a unit is
 the result of that unit.  If tasks die without an error (a killed worker), every task runs again in its
 own Spark job, so that only the tasks that die again are lost.
 """
@@ -44,6 +45,11 @@ _RESULT_SCHEMA: Final = "index int, payload binary, error binary, seconds double
 _WATCH_SECONDS: Final = 0.5
 _ARROW_BATCH: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _CHUNKS_AT_ONCE: Final = 16
+_WITH_FUNCTION_BYTES: Final = 1024**2
+"""Payloads of a job up to this size travel with its function; Spark broadcasts larger functions."""
+
+OnBatches = Callable[["Iterable[pa.RecordBatch]"], "Iterator[pa.RecordBatch]"]
+"""The function of a task: gets batches of units (index, payload) and yields batches of results."""
 
 
 @dataclass(slots=True)
@@ -115,7 +121,7 @@ class SparkEngine:
     ) -> list[UnitResult]:
         """Results in one job, whose errors are raised; small units of several tables run in parallel."""
         session = self.session()
-        slots, tasks = self._tasks(session, units)
+        slots, tasks = self._tasks(units)
         if len(tasks) < min(slots, tables):
             sizes = [u.expected_bytes for u in units]
             tasks = pack(range(len(units)), min(slots, tables), lambda i: sizes[i])
@@ -131,7 +137,7 @@ class SparkEngine:
         on_share: Callable[[float], None] | None,
     ) -> list[UnitResult]:
         """Results in one job; if it fails, each task runs in a job of its own."""
-        slots, tasks = self._tasks(session, units)
+        slots, tasks = self._tasks(units)
         logger.info("units=%d tasks=%d slots=%d", len(units), len(tasks), slots)
         try:
             with own_pool(session), _watched(session, len(tasks), on_share):
@@ -162,7 +168,7 @@ class SparkEngine:
         join: Callable[[int, Iterator[bytes]], bytes],
         ranges: int,
     ) -> list[UnitResult]:
-        slots, tasks = self._tasks(session, units)
+        slots, tasks = self._tasks(units)
         logger.info("units=%d tasks=%d ranges=%d slots=%d", len(units), len(tasks), ranges, slots)
         try:
             # A chunk has up to a few megabytes, so an Arrow batch holds only a few of them.
@@ -186,19 +192,24 @@ class SparkEngine:
             self.shared.drop_if_ended(session)
             raise
 
+    def slots(self) -> int:
+        """The number of tasks that run at the same time, as far as executors have registered."""
+        if self.parallelism is not None:
+            return self.parallelism
+        session = self.session()
+        try:
+            return _slots(session)
+        except Exception as e:
+            raise_if_lost(session, e)
+            raise
+
     def session(self) -> SparkSession:
         """The session, started if necessary; SparkUnavailable if it cannot start."""
         return self.shared.start(self.master, self.conf, verbose=self.verbose)
 
-    def _tasks(
-        self, session: SparkSession, units: Sequence[WorkUnit]
-    ) -> tuple[int, list[list[int]]]:
+    def _tasks(self, units: Sequence[WorkUnit]) -> tuple[int, list[list[int]]]:
         """The number of parallel tasks, and the unit indexes of each task."""
-        try:
-            slots = self.parallelism or _slots(session)
-        except Exception as e:
-            raise_if_lost(session, e)
-            raise
+        slots = self.slots()
         sizes = [u.expected_bytes for u in units]
         count = min(self.parallelism or len(units), task_count(sizes, slots=slots))
         return slots, pack(range(len(units)), count, lambda i: sizes[i])
@@ -227,7 +238,7 @@ def _collect(
     run: Callable[[bytes], bytes],
 ) -> list[UnitResult]:
     """Run all units of these tasks in one Spark job and return their results."""
-    rows = _distributed(session, units, tasks).mapInArrow(OnExecutor(run), _RESULT_SCHEMA).toArrow()
+    rows = _mapped(session, units, tasks, OnExecutor(run), _RESULT_SCHEMA).toArrow()
     results = _results(rows)
     expected = sum(len(t) for t in tasks)
     if len(results) != expected:
@@ -277,7 +288,7 @@ def _watched(
                 ]
             except Exception:  # noqa: BLE001 - Spark is gone, which the job itself reports
                 return
-            # The stage before ours only distributes the units.
+            # A stage before ours only distributes the units.
             done = max(
                 (s.numCompletedTasks for s in stages if s and s.numTasks == tasks), default=0
             )
@@ -290,6 +301,24 @@ def _watched(
     finally:
         over.set()
         watcher.join()
+
+
+def _mapped(
+    session: SparkSession,
+    units: Sequence[WorkUnit],
+    tasks: Sequence[Sequence[int]],
+    function: OnBatches,
+    schema: str,
+) -> DataFrame:
+    """What the function makes of the rows of `_distributed`, one partition per task.
+
+    Small payloads go with the function: a shuffle would take a Spark job of its own.
+    """
+    if sum(len(units[index].payload) for task in tasks for index in task) > _WITH_FUNCTION_BYTES:
+        return _distributed(session, units, tasks).mapInArrow(function, schema)
+    carried = tuple(tuple((index, units[index].payload) for index in task) for task in tasks)
+    numbers = session.range(0, len(tasks), 1, len(tasks))
+    return numbers.mapInArrow(OnCarriedUnits(carried, function), schema)
 
 
 def _distributed(
@@ -324,9 +353,7 @@ def _shuffled(
     ranges: int,
 ) -> list[UnitResult]:
     """Split units into chunks, move the chunks of each range to one task, and join them."""
-    chunks = _distributed(session, units, tasks).mapInArrow(
-        SplitOnExecutor(split), "range int, chunk binary"
-    )
+    chunks = _mapped(session, units, tasks, SplitOnExecutor(split), "range int, chunk binary")
     if hasattr(chunks, "repartitionById"):
         together = chunks.repartitionById(ranges, "range")
     else:
@@ -366,6 +393,31 @@ def _one_by_one(
 
 
 # --- on executors -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OnCarriedUnits:
+    """The function of a task that gets its number: runs `function` on its units (index, payload)."""
+
+    tasks: tuple[tuple[tuple[int, bytes], ...], ...]
+    function: OnBatches
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What the function returns."""
+        import pyarrow as pa  # noqa: PLC0415 - the driver starts without it
+
+        units = (
+            unit for batch in batches for n in batch.column(0) for unit in self.tasks[n.as_py()]
+        )
+        yield from self.function(
+            pa.record_batch(
+                {
+                    "index": pa.array([index], pa.int32()),
+                    "payload": pa.array([payload], pa.binary()),
+                }
+            )
+            for index, payload in units
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ def batches(plan: CompactPlan) -> Iterator[CompactBatch]:
         # Slices of a bucket all name the same files.
         return sum({f.file_name: f.file_size for u in units for f in u.rewritten_files}.values())
 
-    for buckets in batches_of(by_bucket.values(), size, most_bytes=plan.commit_bytes):
+    for buckets in batches_of(by_bucket.values(), size, most=plan.commit_bytes):
         yield tuple(unit for units in buckets for unit in units)
 
 

@@ -219,7 +219,8 @@ def _metadata_files(tree: FolderTree, found: _Found) -> Iterator[list[FileStat]]
         inside = _without_links(table, [folder], found)
         return [f for content in tree.listed(inside) for f in content]
 
-    for branch in branches_of(table):
+    (branches,) = tree.listed([table.paths.branches_dir])
+    for branch in branches_of(table) if branches else [table]:
         paths = branch.paths
         for folder in (
             paths.snapshot_dir,

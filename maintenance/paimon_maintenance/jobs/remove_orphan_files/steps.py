@@ -27,7 +27,7 @@ from paimon_core.reachability.release import (
 from paimon_core.types.datetimes import wall_clock_text
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from paimon_maintenance.job.plan import Effect, Loss, LossKind, Retained
+from paimon_maintenance.job.plan import Effect, Loss, LossKind, Retained, SnapshotPin
 from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.jobs.remove_orphan_files.candidates import (
     Candidates,
@@ -118,7 +118,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     return MetadataPlan(
         job="remove_orphan_files",
         table=table.name,
-        pin=latest_pin(table),
+        pin=_pin(table, mentioned),
         work=Orphans(
             files=orphans,
             empty_folders=tuple(found.empty_folders),
@@ -137,6 +137,13 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
             "unknown": [f.path for f in unknown[:MOST_NAMED]],
         },
     )
+
+
+def _pin(table: FileStoreTable, mentioned: Mentioned) -> SnapshotPin | None:
+    """The pin of the newest snapshot, which was read unless the catalog knows it, or no file is old."""
+    if mentioned.newest is None or table.snapshots.owner is not None:
+        return latest_pin(table)
+    return SnapshotPin.of(mentioned.newest)
 
 
 def _effect(found: Candidates, is_orphan: Column) -> Effect:

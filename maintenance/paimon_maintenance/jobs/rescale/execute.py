@@ -18,27 +18,32 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+import numpy as np
+
 from paimon_core.environment import Environment
 from paimon_core.errors import (
+    CommitConflict,
     CommitRemoved,
     CommitStateUnknown,
     PaimonError,
     StalePlan,
 )
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
 from paimon_core.manifest.data_file import (
     DataFileMeta,
     FileKind,
     ManifestEntry,
 )
+from paimon_core.manifest.entries.columns import columns_of, no_columns
+from paimon_core.manifest.merge_columns import changed_partitions
 from paimon_core.options import BUCKET
-from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.rescale.rewrite import rescale
-from paimon_core.rescale.unit import RescaleResult, RescaleUnit, is_cut, sliced
-from paimon_core.scan.scan import scan_files
+from paimon_core.rescale.unit import RescaleResult, RescaleUnit, is_cut, rescale_units, sliced
+from paimon_core.scan.columns import scan_columns
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.engine import WorkUnit
-from paimon_maintenance.job.exact_commit import commit_exact
+from paimon_maintenance.job.exact_commit import commit_exact, index_names
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.report import BucketChange, FailedUnit
 from paimon_maintenance.job.rewrite_job import (
@@ -53,8 +58,17 @@ from paimon_maintenance.job.rewrite_job import (
     run_units,
     wrong_rows,
 )
+from paimon_maintenance.jobs.rescale.layout import (
+    MOST_FILES,
+    PartitionLayout,
+    bucketed,
+    codes_of,
+    entries_of,
+    files_of,
+)
 from paimon_maintenance.jobs.rescale.option import set_buckets
-from paimon_maintenance.jobs.rescale.plan import PartitionLayout, RescalePlan
+from paimon_maintenance.jobs.rescale.plan import RescalePlan
+from paimon_maintenance.rules.partition_files import PartitionFiles
 from paimon_maintenance.rules.safety_tag import make_safety_tag
 
 logger = logging.getLogger(__name__)
@@ -68,16 +82,21 @@ class RescaleBatch:
     partitions: tuple[PartitionLayout, ...]
 
 
-Rescaled = tuple[PartitionLayout, list[RescaleResult]]
+Rescaled = tuple[PartitionFiles, list[RescaleResult]]
+Refused = list[tuple[Rescaled, CommitConflict | CommitRemoved | StalePlan]]
 
 
 @dataclass(slots=True)
 class RescaledBatch:
-    """The new files of each partition; `table` is the handle under the schema they belong to."""
+    """The new files of each partition; `table` is the handle under the schema they belong to.
+
+    `refused` are partitions that a commit had changed before they were read.
+    """
 
     table: FileStoreTable
     number: int
     rewritten: list[Rescaled] = field(default_factory=list)
+    refused: Refused = field(default_factory=list)
 
 
 def recheck(table: FileStoreTable, plan: RescalePlan) -> RescalePlan:
@@ -92,12 +111,10 @@ def recheck(table: FileStoreTable, plan: RescalePlan) -> RescalePlan:
     latest = table.snapshots.latest()
     if latest is None or plan.pin is None or plan.pin.matches(latest):
         return plan
-    live: dict[bytes, set[object]] = defaultdict(set)
-    for entry in scan_files(table, latest, partitions={p.row for p in plan.partitions}):
-        if entry.bucket != POSTPONE_BUCKET:
-            live[entry.partition].add(entry.identity)
-    for planned in plan.partitions:
-        if live[planned.row] != {e.identity for e in planned.entries}:
+    live = bucketed(scan_columns(table, latest, partitions=plan.files.partitions))
+    changed = changed_partitions(plan.files, live)
+    for code, planned in zip(codes_of(plan.files, plan.partitions), plan.partitions, strict=True):
+        if int(code) in changed:
             raise StalePlan(
                 f"{planned.label} of table {table.name} was changed by a commit since the plan "
                 f"was made from snapshot {plan.pin.id}",
@@ -109,8 +126,15 @@ def recheck(table: FileStoreTable, plan: RescalePlan) -> RescalePlan:
 
 
 def batches(plan: RescalePlan) -> Iterator[RescaleBatch]:
-    """The partitions in parts of about `batch_bytes`; an empty part if only the option changes."""
-    parts = batches_of(plan.partitions, lambda p: p.bytes, most_bytes=plan.batch_bytes)
+    """The partitions in parts of about `batch_bytes` and not too many files.
+
+    An empty part if only the option changes.
+    """
+    parts = (
+        part
+        for large in batches_of(plan.partitions, lambda p: p.bytes, most=plan.batch_bytes)
+        for part in batches_of(large, lambda p: p.files, most=MOST_FILES)
+    )
     number = -1
     for number, part in enumerate(parts):
         yield RescaleBatch(number, part)
@@ -173,9 +197,9 @@ def put_back(
         if _buckets_now(table) != plan.buckets:
             return
         latest = table.snapshots.latest()
-        entries = [] if latest is None else scan_files(table, latest)
-        held = {e.partition for e in entries if e.total_buckets == plan.buckets}
-        if not held & plan.unscaled:
+        files = no_columns(()) if latest is None else scan_columns(table, latest)
+        held = np.unique(files.partition[files.total_buckets == plan.buckets]).tolist()
+        if not any(files.partitions.rows[code] in plan.unscaled for code in held):
             set_buckets(table, before=plan.buckets, after=plan.buckets_before, env=env)
             return
         why = f"another run has rewritten partitions for {plan.buckets} buckets"
@@ -191,10 +215,10 @@ def put_back(
 
 def _sliced(
     table: FileStoreTable,
-    units: Sequence[tuple[PartitionLayout, RescaleUnit]],
+    units: Sequence[tuple[PartitionFiles, RescaleUnit]],
     slice_bytes: int | None,
     context: RunContext,
-) -> list[tuple[PartitionLayout, RescaleUnit]]:
+) -> list[tuple[PartitionFiles, RescaleUnit]]:
     """The units; larger ones than `slice_bytes` are cut."""
     if slice_bytes is None:
         return list(units)
@@ -207,12 +231,63 @@ def _sliced(
     ]
 
 
+@dataclass(slots=True)
+class _Read:
+    """The partitions of a batch as they are in `snapshot`, and those that are not as planned."""
+
+    snapshot: int | None
+    partitions: list[PartitionFiles] = field(default_factory=list)
+    refused: Refused = field(default_factory=list)
+
+
+def _read(table: FileStoreTable, plan: RescalePlan, partitions: Sequence[PartitionLayout]) -> _Read:
+    """Read the files of the partitions from the newest snapshot, which does not expire."""
+    latest = table.snapshots.latest()
+    read = _Read(None if latest is None else latest.id)
+    if not partitions:
+        return read
+    found = [] if latest is None else entries_of(table, latest, plan.files, partitions)
+    now = columns_of((e for p in found for e in p.entries), plan.files.partitions, ())
+    changed = changed_partitions(files_of(plan.files, partitions), now)
+    by_row = {p.row: p for p in found}
+    for code, planned in zip(codes_of(plan.files, partitions), partitions, strict=True):
+        partition = by_row.get(planned.row)
+        if (
+            partition is None
+            or int(code) in changed
+            or index_names(partition.index) != index_names(planned.index)
+        ):
+            gone = PartitionFiles(row=planned.row, name=planned.name, entries=())
+            error = CommitConflict(
+                f"{planned.label} of table {table.name} was changed by a commit since the plan was made",
+                table=table.name,
+                snapshot=read.snapshot,
+            )
+            read.refused.append(((gone, []), error))
+        else:
+            read.partitions.append(partition)
+    return read
+
+
+def _units(plan: RescalePlan, read: _Read, partition: PartitionFiles) -> list[RescaleUnit]:
+    """The work of one partition, not cut further yet."""
+    vectors = any(e.index_file.index_type == DELETION_VECTORS_INDEX for e in partition.index)
+    return rescale_units(
+        partition.entries, plan.buckets, snapshot=read.snapshot if vectors else None
+    )
+
+
 def _rewritten(
     table: FileStoreTable, plan: RescalePlan, batch: RescaleBatch, context: RunContext
 ) -> RescaledBatch:
+    read = _read(table, plan, batch.partitions)
     units = _sliced(
         table,
-        [(partition, unit) for partition in batch.partitions for unit in plan.units(partition)],
+        [
+            (partition, unit)
+            for partition in read.partitions
+            for unit in _units(plan, read, partition)
+        ],
         plan.slice_bytes if context.engine.is_parallel else None,
         context,
     )
@@ -238,7 +313,7 @@ def _rewritten(
             if result.payload is None:
                 raise error_of(result, item.label)
             by_partition[partition.row].append(RescaleResult.from_bytes(result.payload))
-        for partition in batch.partitions:
+        for partition in read.partitions:
             wrong = wrong_rows(
                 *(table, partition.label),
                 doing="rescaling",
@@ -248,14 +323,15 @@ def _rewritten(
             )
             if wrong is not None:
                 raise wrong
-    return RescaledBatch(table, batch.number, [(p, by_partition[p.row]) for p in batch.partitions])
+    rewritten = [(p, by_partition[p.row]) for p in read.partitions]
+    return RescaledBatch(table, batch.number, rewritten, read.refused)
 
 
 def _share(unit: RescaleUnit) -> int:
     return max(1, unit.read_bytes)
 
 
-def _label(partition: PartitionLayout, unit: RescaleUnit) -> str:
+def _label(partition: PartitionFiles, unit: RescaleUnit) -> str:
     old = ",".join(str(s.bucket) for s in unit.sources)
     return f"{partition.label} bucket {old}"
 
@@ -270,7 +346,7 @@ def commit(
 
     CommitConflict if that leaves no partition rewritten; the option is then put back.
     """
-    outcome: OneByOne[Rescaled] = OneByOne()
+    outcome: OneByOne[Rescaled] = OneByOne(refused=list(batch.refused))
 
     def delete(items: Iterable[Rescaled]) -> None:
         delete_rescaled(batch.table, [result for _, results in items for result in results])
@@ -331,7 +407,7 @@ def _details(plan: RescalePlan) -> dict[str, object]:
 
 
 def _changes(
-    table: FileStoreTable, partition: PartitionLayout, results: Sequence[RescaleResult]
+    table: FileStoreTable, partition: PartitionFiles, results: Sequence[RescaleResult]
 ) -> Iterator[BucketChange]:
     before: dict[int, list[DataFileMeta]] = defaultdict(list)
     after: dict[int, list[DataFileMeta]] = defaultdict(list)

@@ -6,20 +6,22 @@ partition that has the wanted number is done.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar, Final, cast
+
+import numpy as np
 
 from paimon_core.commit.unknown_metadata import check_rewritable
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_rescalable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
+from paimon_core.manifest.entries.columns import EntryColumns, sums
 from paimon_core.options import BUCKET
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.refs.tags import Tag
-from paimon_core.rescale.unit import RescaleUnit, rescale_units
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.exact_commit import check_changelog_complete
 from paimon_maintenance.job.job import RunContext
@@ -33,37 +35,33 @@ from paimon_maintenance.job.plan import (
     shortened,
     source_text,
 )
-from paimon_maintenance.job.rewrite_job import slice_bytes_of
+from paimon_maintenance.job.rewrite_job import batches_of, slice_bytes_of
 from paimon_maintenance.job.text import counted, human_bytes
+from paimon_maintenance.jobs.rescale.layout import (
+    MOST_FILES,
+    Layouts,
+    PartitionLayout,
+    entries_of,
+    files_of,
+    levels_of,
+    read_layouts,
+    unit_counts,
+)
 from paimon_maintenance.jobs.rescale.option import with_buckets
-from paimon_maintenance.rules.partition_files import PartitionFiles, read_partitions
 from paimon_maintenance.rules.safety_tag import BEFORE_RESCALE, safety_tag
 
 MOST_BUCKETS: Final = 2**31 - 1
 """Manifests keep the number in four bytes."""
 
 
-class PartitionLayout(PartitionFiles):
-    """One partition in the newest snapshot, as it is laid out."""
-
-    __slots__ = ()
-
-    @property
-    def totals(self) -> tuple[int, ...]:
-        """The numbers of buckets that its files were written for: one, in a sound table."""
-        return tuple(sorted({e.total_buckets for e in self.entries}))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleState:
-    """What inspection found; `chosen` are rows of partitions, `buckets` what the option says.
+    """What inspection found; `buckets` is what the option says.
 
     `schema_buckets` are the options of all schemas, oldest first.
     """
 
-    snapshot: Snapshot | None
-    partitions: tuple[PartitionLayout, ...]
-    chosen: frozenset[bytes]
+    layouts: Layouts
     buckets: int
     schema_buckets: tuple[int, ...]
 
@@ -74,7 +72,8 @@ class RescalePlan:
 
     `buckets_before` is what the option says; it is set when the two differ, but with postponed
     buckets, whose option never changes.  `state` describes how far the table is, line by line.
-    `unscaled` are the rows of all partitions that had another number, chosen or not.
+    `files` are those of the partitions.  `unscaled` are the rows of all partitions that had another
+    number, chosen or not.
     """
 
     table: str
@@ -82,6 +81,7 @@ class RescalePlan:
     buckets_before: int
     buckets: int
     partitions: tuple[PartitionLayout, ...]
+    files: EntryColumns = field(compare=False, repr=False)
     unscaled: frozenset[bytes]
     state: tuple[str, ...]
     kept: tuple[Retained, ...]
@@ -110,14 +110,9 @@ class RescalePlan:
         """Whether option and partitions have the number already."""
         return not self.sets_option and not self.partitions
 
-    def units(self, partition: PartitionLayout) -> list[RescaleUnit]:
-        """The work of one partition, not cut further yet."""
-        vectors = any(e.index_file.index_type == DELETION_VECTORS_INDEX for e in partition.index)
-        at = self.pin.id if vectors and self.pin is not None else None
-        return rescale_units(partition.entries, self.buckets, snapshot=at)
-
     def to_json(self) -> dict[str, object]:
         """The plan as one JSON object (docs/cli.md)."""
+        units = unit_counts(self.files, self.partitions, self.buckets)
         return plan_json(
             self,
             "rescale",
@@ -126,19 +121,9 @@ class RescalePlan:
             buckets=self.buckets,
             sets_option=self.sets_option,
             safety_tag=None if self.safety is None else self.safety.name,
-            partitions=Made(self.partitions, self._partition_json),
+            partitions=Made(self.partitions, partial(_partition_json, units)),
             state=list(self.state),
         )
-
-    def _partition_json(self, partition: PartitionLayout) -> dict[str, object]:
-        return {
-            "partition": partition.name,
-            "buckets": list(partition.totals),
-            "files": len(partition.entries),
-            "bytes": partition.bytes,
-            "rows": partition.rows,
-            "units": len(self.units(partition)),
-        }
 
     def lines(self) -> Iterator[str]:
         """The plan for people."""
@@ -159,21 +144,29 @@ class RescalePlan:
             yield f"  {kept.line()}"
 
     def _partition_line(self, partition: PartitionLayout) -> str:
-        files = f"{counted(len(partition.entries), 'files')} ({human_bytes(partition.bytes)})"
+        files = f"{counted(partition.files, 'files')} ({human_bytes(partition.bytes)})"
         old = " and ".join(map(str, partition.totals))
         return (
             f"{partition.label}: rewrite {files} from {old} to {counted(self.buckets, 'buckets')}"
         )
 
 
+def _partition_json(units: Mapping[bytes, int], partition: PartitionLayout) -> dict[str, object]:
+    return {
+        "partition": partition.name,
+        "buckets": list(partition.totals),
+        "files": partition.files,
+        "bytes": partition.bytes,
+        "rows": partition.rows,
+        "units": units[partition.row],
+    }
+
+
 def inspect(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> RescaleState:
     """The partitions of the newest snapshot; UnsupportedFeature before anything is read."""
     check_rescalable(table)
-    found = read_partitions(table, arguments, PartitionLayout, postponed=False)
     return RescaleState(
-        snapshot=found.snapshot,
-        partitions=found.partitions,
-        chosen=found.chosen,
+        layouts=read_layouts(table, arguments),
         buckets=table.options.value(BUCKET),
         schema_buckets=tuple(s.options.value(BUCKET) for s in table.schemas.all()),
     )
@@ -186,7 +179,8 @@ def plan(
     context: RunContext,
 ) -> RescalePlan:
     """The partitions that do not have the wanted number yet."""
-    chosen = [p for p in state.partitions if p.row in state.chosen]
+    found, snapshot = state.layouts, state.layouts.snapshot
+    chosen = [p for p in found.partitions if p.row in found.chosen]
     if not chosen and (arguments["partitions"] or arguments["where"]):
         raise InvalidArgument(
             f"no partition of table {table.name} with files is selected", table=table.name
@@ -200,15 +194,15 @@ def plan(
         # An invalid option must fail before the job tags or writes anything.
         with_buckets(table.schemas.get(table.schema.id), buckets, context.env)
     going = [p for p in chosen if p.totals != (buckets,)]
-    for partition in going:
-        check_rewritable(partition.entries, table=table.name)
-        check_changelog_complete(table, partition.label, partition.entries)
+    files = replace(files_of(found.files, going), numbers={})
+    if snapshot is not None:
+        _check_files(table, snapshot, files, going)
     kept: list[Retained] = []
     _keep(kept, [p for p in chosen if p.totals == (buckets,)], f"has {buckets} buckets already")
-    if state.buckets == POSTPONE_BUCKET and not state.partitions and state.snapshot is not None:
+    if state.buckets == POSTPONE_BUCKET and not found.partitions and snapshot is not None:
         why = "all rows still wait to be put into buckets; see compact"
         kept.append(Retained(what="postponed rows", why=why, count=0))
-    left_out = [p for p in state.partitions if p.row not in state.chosen]
+    left_out = [p for p in found.partitions if p.row not in found.chosen]
     for totals, count in sorted(Counter(p.totals for p in left_out).items()):
         same = [p for p in left_out if p.totals == totals]
         refused = "; writers are refused there until it is rescaled"
@@ -221,38 +215,51 @@ def plan(
         t.name.startswith(BEFORE_RESCALE) and t.name.split("-to-")[-1].startswith(f"{buckets}-")
         for t in table.tags.all()
     )
-    if state.snapshot is not None and going and not resumed:
+    if snapshot is not None and going and not resumed:
         safety = safety_tag(
             table,
-            state.snapshot,
+            snapshot,
             prefix=BEFORE_RESCALE,
-            name=f"{state.snapshot.id}-to-{buckets}",
+            name=f"{snapshot.id}-to-{buckets}",
             retained_millis=cast("int | None", arguments["safety_tag"]),
             env=context.env,
             kept=kept,
         )
-    rewritten = [e for p in going for e in p.entries]
-    live = [e for p in state.partitions for e in p.entries]
     return RescalePlan(
         table=table.name,
-        pin=None if state.snapshot is None else SnapshotPin.of(state.snapshot),
+        pin=None if snapshot is None else SnapshotPin.of(snapshot),
         buckets_before=state.buckets,
         buckets=buckets,
         partitions=tuple(going),
-        unscaled=frozenset(p.row for p in state.partitions if p.totals != (buckets,)),
+        files=files,
+        unscaled=frozenset(p.row for p in found.partitions if p.totals != (buckets,)),
         state=tuple(_described(state, chosen)),
         kept=tuple(kept),
         effect=Effect(
-            rewritten_files=len(rewritten),
-            rewritten_bytes=sum(e.file.file_size for e in rewritten),
-            table_files=len(live),
-            table_bytes=sum(e.file.file_size for e in live),
+            rewritten_files=len(files),
+            rewritten_bytes=sum(p.bytes for p in going),
+            table_files=len(found.files),
+            table_bytes=sum(p.bytes for p in found.partitions),
         ),
         arguments=arguments,
         safety=safety,
         batch_bytes=cast("int", arguments["batch_bytes"]),
         slice_bytes=slice_bytes_of(table, arguments),
     )
+
+
+def _check_files(
+    table: FileStoreTable, snapshot: Snapshot, files: EntryColumns, going: list[PartitionLayout]
+) -> None:
+    """UnsupportedFeature or SchemaError if a file cannot be rewritten, before anything changes."""
+    codes = {int(files.partition[i]) for i in files.unknown}
+    rows = {files.partitions.rows[code] for code in codes}
+    unknown = [p for p in going if p.row in rows]
+    for part in batches_of(unknown, lambda p: p.files, most=MOST_FILES):
+        for partition in entries_of(table, snapshot, files, part):
+            check_rewritable(partition.entries, table=table.name)
+    for layout, levels in levels_of(files, going):
+        check_changelog_complete(table, layout.label, levels)
 
 
 def wanted_buckets(
@@ -323,25 +330,23 @@ def _keep(kept: list[Retained], partitions: Sequence[PartitionLayout], why: str)
 
 def _described(state: RescaleState, chosen: Sequence[PartitionLayout]) -> Iterator[str]:
     """How far the table is, and how large its buckets are."""
-    counts = Counter(n for p in state.partitions for n in p.totals)
+    counts = Counter(n for p in state.layouts.partitions for n in p.totals)
     if state.buckets != POSTPONE_BUCKET and set(counts) - {state.buckets}:
         parts = ", ".join(f"{c:,} with {n} buckets" for n, c in sorted(counts.items()))
         yield (
             f"now: the option says {state.buckets} buckets, partitions: {parts}. Writers are "
             f"refused where the two differ; run rescale to go on, or with --restore to go back"
         )
-    sizes: dict[tuple[bytes, int], int] = defaultdict(int)
-    for partition in chosen:
-        for entry in partition.entries:
-            sizes[partition.row, entry.bucket] += entry.file.file_size
-    if sizes:
-        ordered = sorted(sizes.values())
+    files = files_of(state.layouts.files, chosen)
+    numbers, _, bucket_of = files.group()
+    if len(numbers):
+        ordered = np.sort(sums(bucket_of, files.numbers["file_size"], len(numbers))).tolist()
         yield (
             f"now: {len(ordered):,} buckets with files, smallest {human_bytes(ordered[0])}, "
             f"median {human_bytes(ordered[len(ordered) // 2])}, largest {human_bytes(ordered[-1])} "
             f"(a bucket of 200 MB to 1 GB is a good size)"
         )
-    mixed = [p.label for p in state.partitions if len(p.totals) > 1]
+    mixed = [p.label for p in state.layouts.partitions if len(p.totals) > 1]
     if mixed:
         yield (
             f"now: {len(mixed)} partitions mix layouts ({mixed[0]}): a writer went on with the "

@@ -57,7 +57,7 @@ class SortResult:
 
 def batches(plan: SortPlan) -> Iterator[SortBatch]:
     """The groups in parts of about `batch_bytes`, each committed by itself."""
-    return batches_of(plan.groups, lambda g: g.bytes, most_bytes=plan.batch_bytes)
+    return batches_of(plan.groups, lambda g: g.bytes, most=plan.batch_bytes)
 
 
 def run_whole(table: FileStoreTable, env: Environment, payload: bytes) -> bytes:

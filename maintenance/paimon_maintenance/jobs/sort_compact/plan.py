@@ -158,7 +158,7 @@ def plan(
     for group in groups:
         check_rewritable(group.entries, table=table.name)
     for group in groups if table.has_primary_key else ():
-        check_changelog_complete(table, group.label, group.entries)
+        check_changelog_complete(table, group.label, (e.file.level for e in group.entries))
     files = [f for p in groups for f in p.files]
     everything = [f for p in state.partitions for f in p.files]
     sample = table.options.value(SORT_SAMPLE_MAGNIFICATION)

@@ -135,7 +135,7 @@ def sort_by_ranges(
 
 def _shares(plan: SortPlan, group: SortGroup) -> Iterator[SortUnit]:
     unit = plan.unit(group)
-    for files in batches_of(group.files, lambda f: f.file_size, most_bytes=SHARE_BYTES):
+    for files in batches_of(group.files, lambda f: f.file_size, most=SHARE_BYTES):
         yield replace(unit, source=replace(unit.source, append_files=files))
 
 

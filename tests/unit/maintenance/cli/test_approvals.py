@@ -111,7 +111,7 @@ def test_overriding_a_guard_waits_where_the_policy_wants_it(lake, place):
     assert caretaker(*words).code == 6
     forced = caretaker(*words, "--force")
     assert forced.code == 9
-    assert "wants an approval (force) of expire_snapshots" in forced.err
+    assert "requires an approval (force) of expire_snapshots" in forced.err
     assert caretaker("approvals", "approve", "1", *place[:2]).code == 0
     assert caretaker(*words).code == 6  # without --force it is another request
     assert caretaker(*words, "--force").code == 0

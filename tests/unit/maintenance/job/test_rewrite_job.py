@@ -36,7 +36,7 @@ def table(tmp_path: Any) -> Any:
 
 @given(st.lists(st.integers(0, 50)), st.integers(1, 60))
 def test_batches_keep_all_items_in_order_and_below_the_limit(sizes: list[int], most: int) -> None:
-    parts = list(batches_of(sizes, lambda size: size, most_bytes=most))
+    parts = list(batches_of(sizes, lambda size: size, most=most))
     assert [size for part in parts for size in part] == sizes
     assert all(len(part) == 1 or sum(part) <= most for part in parts)
     # No two neighbours would fit together.

@@ -89,3 +89,22 @@ def test_the_first_failure_is_raised(
     alone = replace(context, engine=LocalEngine())
     with pytest.raises(OSError, match="snapshot"):
         delete_paths(table, [f"{table.root}/snapshot"], alone)
+
+
+def test_many_local_folders_are_listed_ahead_in_their_order(
+    lake: Lake, context: RunContext, tmp_path: Path
+) -> None:
+    table = open_table(str(lake.warehouse), "db.t")
+    folders = []
+    for number in range(bulk._FOLDERS_A_THREAD * 3 * bulk.DISK_THREADS):
+        folder = tmp_path / f"f{number}"
+        folder.mkdir()
+        (folder / f"file{number}").touch()
+        folders.append(str(folder))
+    listed = [[f.path for f in found] for found in list_folders(table, folders, context)]
+    assert listed == [[f"{folder}/file{i}"] for i, folder in enumerate(folders)]
+    (tmp_path / "plain").touch()
+    with pytest.raises(NotADirectoryError):
+        list(list_folders(table, [*folders, str(tmp_path / "plain")], context))
+    first = next(list_folders(table, folders, context))
+    assert [f.path for f in first] == listed[0]

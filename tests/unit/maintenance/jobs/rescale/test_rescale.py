@@ -385,6 +385,25 @@ def test_a_new_plan_rescales_what_a_writer_changed(
     lake.append({"k": [5], "v": ["again"], "dt": ["day1"]})
 
 
+def test_a_partition_that_changes_before_its_batch_is_left_out(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files become objects batch by batch; a batch finds what was committed since the plan."""
+    monkeypatch.setattr(execution, "MOST_FILES", 1)
+    lake.primary_key(buckets=2, partitioned=True)
+    lake.fill()
+    stale = lake.table()
+    action = once(lambda: old_writer(lake, stale, "day1"))
+    report = rescale_once(lake, RunServices(engine=Interfering(action)), bucket_num=4)
+    assert isinstance(report.error, CommitConflict)
+    assert layout(lake.table()) == {"dt=day0": {4}, "dt=day1": {2}}
+    stale = lake.table()
+    assert (1, "late", "day1") in rows(stale)
+    assert rescale(lake).error is None
+    assert layout(lake.table()) == {"dt=day0": {4}, "dt=day1": {4}}
+    assert (1, "late", "day1") in rows(lake.table())
+
+
 def test_restoring_goes_on_after_a_conflict(lake: Lake) -> None:
     lake.primary_key(buckets=2, partitioned=True)
     lake.fill()

@@ -1,0 +1,186 @@
+"""Writes rows with BLOB columns (Java: `append/DedicatedFormatRollingFileWriter`).
+
+Each BLOB column goes to files of its own, next to a data file with the other columns.  The BLOB files
+of a data file hold exactly its rows and follow it in the message: the commit gives them its row ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_core.errors import InvalidArgument
+from paimon_core.format.blob.descriptor import is_descriptor, parse_descriptor, read_descriptor
+from paimon_core.format.blob.reader import OVERHEAD
+from paimon_core.format.blob.writer import BlobFileWriter
+from paimon_core.format.data_format import FormatWriter
+from paimon_core.io.file_io import FileIO
+from paimon_core.manifest.data_file import DataFileMeta, FileSource
+from paimon_core.options import (
+    DATA_EVOLUTION_ENABLED,
+    DATA_FILE_PREFIX,
+    FILE_FORMAT,
+    STATS_DENSE_STORE,
+    STATS_MODE,
+    Option,
+    Options,
+    parse_memory_size,
+)
+from paimon_core.paths import TablePaths
+from paimon_core.schema.table_schema import TableSchema
+from paimon_core.types.data_types import TypeRoot
+from paimon_core.write.data_file_writer import RollingAppendWriter
+
+_TARGET: Final[Option[int | None]] = Option("blob.target-file-size", parse_memory_size, None)
+_KEPT: Final = (
+    DATA_EVOLUTION_ENABLED.key,
+    DATA_FILE_PREFIX.key,
+    STATS_DENSE_STORE.key,
+    "data-file.external-paths",
+)
+
+
+class RollingBlobWriter(RollingAppendWriter):
+    """A writer of plain batches of a table with BLOB columns; `root` is the folder of the table."""
+
+    def __init__(
+        self,
+        io: FileIO,
+        paths: TablePaths,
+        partition: bytes,
+        bucket: int,
+        schema: TableSchema,
+        *,
+        root: str,
+        file_source: FileSource,
+        new_uuid: Callable[[], str],
+        creation_time: Callable[[], int],
+        first_sequence_number: int = 0,
+    ) -> None:
+        plain = tuple(f for f in schema.fields if f.type.root is not TypeRoot.BLOB)
+        super().__init__(
+            io,
+            paths,
+            partition,
+            bucket,
+            replace(schema, fields=plain),
+            file_source=file_source,
+            new_uuid=new_uuid,
+            creation_time=creation_time,
+            first_sequence_number=first_sequence_number,
+        )
+        blobs = [f.name for f in schema.fields if f.type.root is TypeRoot.BLOB]
+        target = schema.options.value(_TARGET) or self._target
+
+        def open_blobs() -> dict[str, _BlobColumnWriter]:
+            return {
+                name: _BlobColumnWriter(
+                    io,
+                    paths,
+                    partition,
+                    bucket,
+                    _schema_of(schema, name),
+                    root=root,
+                    file_source=file_source,
+                    new_uuid=new_uuid,
+                    creation_time=creation_time,
+                    target_file_size=target,
+                )
+                for name in blobs
+            }
+
+        self._open_blobs = open_blobs
+        self._blobs: dict[str, _BlobColumnWriter] = {}
+
+    def abort(self) -> None:
+        for writer in self._blobs.values():
+            writer.abort()
+        super().abort()
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._blobs = self._open_blobs()
+
+    def _collect(self, batch: pa.RecordBatch, arrays: list[pa.Array]) -> None:
+        super()._collect(batch, arrays)
+        for name, writer in self._blobs.items():
+            writer.write(batch.select([name]))
+
+    def _finish(self) -> None:
+        super()._finish()
+        for name in list(self._blobs):
+            self._done += self._blobs[name].close()
+            del self._blobs[name]
+
+    def _describe(self, file_name: str, file_size: int) -> DataFileMeta:
+        return replace(super()._describe(file_name, file_size), write_cols=self._schema.names)
+
+
+class _BlobColumnWriter(RollingAppendWriter):
+    """Writes one column of BLOBs; the schema has this column only."""
+
+    def __init__(
+        self,
+        io: FileIO,
+        paths: TablePaths,
+        partition: bytes,
+        bucket: int,
+        schema: TableSchema,
+        *,
+        root: str,
+        file_source: FileSource,
+        new_uuid: Callable[[], str],
+        creation_time: Callable[[], int],
+        target_file_size: int,
+    ) -> None:
+        self._content = partial(_content, io, root)
+        super().__init__(
+            io,
+            paths,
+            partition,
+            bucket,
+            schema,
+            file_source=file_source,
+            new_uuid=new_uuid,
+            creation_time=creation_time,
+            target_file_size=target_file_size,
+        )
+
+    def _format_writer(self, path: str, row_group_bytes: int) -> FormatWriter:  # noqa: ARG002 - has none
+        return BlobFileWriter(self._io.open_output(path), self._content)
+
+    def _rows_to_target(self, batch: pa.RecordBatch, writer: FormatWriter, start: int) -> int:
+        """Return the rows up to the one that reaches the target: Java checks after every BLOB."""
+        sizes = pc.add(pc.binary_length(batch.column(0)[start:]), OVERHEAD)
+        ends = np.cumsum(pc.fill_null(sizes, 0).to_numpy(zero_copy_only=False))
+        left = self._target - writer.bytes_written()
+        return min(int(np.searchsorted(ends, left)) + 1, len(ends))
+
+    def _describe(self, file_name: str, file_size: int) -> DataFileMeta:
+        return replace(super()._describe(file_name, file_size), write_cols=self._schema.names)
+
+
+def _schema_of(schema: TableSchema, name: str) -> TableSchema:
+    options = {k: v for k, v in schema.options.items() if k.startswith(_KEPT)}
+    options |= {FILE_FORMAT.key: "blob", STATS_MODE.key: "none"}
+    fields = tuple(f for f in schema.fields if f.name == name)
+    return replace(schema, fields=fields, options=Options(options))
+
+
+def _content(io: FileIO, root: str, value: bytes) -> bytes:
+    """Return the bytes to store: those that the value describes if it is a descriptor.
+
+    Java: `Blob.fromBytes`.  InvalidArgument for a descriptor of a file that cannot be read.
+    """
+    if not is_descriptor(value):
+        return value
+    try:
+        return read_descriptor(io, root, parse_descriptor(value))
+    except (OSError, ValueError) as e:
+        raise InvalidArgument(f"cannot read the BLOB that a descriptor names: {e}") from e

@@ -1,0 +1,113 @@
+"""BLOB columns in SQL: written to files of their own, read as binary or as descriptors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sql_sessions import Sql
+
+from paimon_core.errors import InvalidArgument, SchemaError, UnsupportedFeature
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.format.blob.descriptor import BlobDescriptor, parse_descriptor
+from paimon_core.read.table_read import read_table
+from paimon_core.scan.scan import scan_files
+
+OPTIONS = "'row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true'"
+PICTURES = (
+    "CREATE TABLE t (id INT, picture BINARY, name STRING, thumb BINARY) "
+    f"TBLPROPERTIES ({OPTIONS}, 'blob-field' = 'picture, thumb')"
+)
+
+
+@pytest.fixture
+def sql(tmp_path: Path) -> Sql:
+    return Sql(tmp_path / "lake")
+
+
+def _table(sql: Sql) -> FileStoreTable:
+    return sql.session.catalog.get_table("default.t")
+
+
+def _rows(sql: Sql) -> list[dict[str, object]]:
+    table = _table(sql)
+    batches = read_table(table, table.latest_or_not_found())
+    rows = [r for b in batches for r in b.select(table.schema.names).to_pylist()]
+    return sorted(rows, key=lambda row: row["id"])
+
+
+def test_blobs_have_files_of_their_own(sql: Sql) -> None:
+    sql(PICTURES)
+    assert [row[1] for row in sql("DESCRIBE t")] == ["int", "binary", "string", "binary"]
+    sql("INSERT INTO t VALUES (1, X'0102', 'a', NULL), (2, X'', 'b', X'FF'), (3, NULL, 'c', X'03')")
+    sql("INSERT INTO t VALUES (4, X'04', 'd', X'0405')")
+    assert _rows(sql) == [
+        {"id": 1, "picture": b"\x01\x02", "name": "a", "thumb": None},
+        {"id": 2, "picture": b"", "name": "b", "thumb": b"\xff"},
+        {"id": 3, "picture": None, "name": "c", "thumb": b"\x03"},
+        {"id": 4, "picture": b"\x04", "name": "d", "thumb": b"\x04\x05"},
+    ]
+    table = _table(sql)
+    files = [e.file for e in scan_files(table, table.latest_or_not_found())]
+    assert sorted((f.first_row_id, f.row_count, f.write_cols) for f in files) == [
+        (0, 3, ("id", "name")),
+        (0, 3, ("picture",)),
+        (0, 3, ("thumb",)),
+        (3, 1, ("id", "name")),
+        (3, 1, ("picture",)),
+        (3, 1, ("thumb",)),
+    ]
+
+
+def test_a_value_may_describe_where_its_bytes_are(sql: Sql, tmp_path: Path) -> None:
+    (tmp_path / "photo").write_bytes(b"0123456789")
+    sql(PICTURES)
+    part = BlobDescriptor(f"file:{tmp_path}/photo", 2, 3).to_bytes().hex()
+    sql(
+        f"INSERT INTO t VALUES (1, sys.path_to_descriptor('{tmp_path}/photo'), 'all', X'FFD8'), "
+        f"(2, paimon.sys.path_to_descriptor('file://{tmp_path}/photo'), 'all', X'{part}')"
+    )
+    assert [(r["picture"], r["thumb"]) for r in _rows(sql)] == [
+        (b"0123456789", b"\xff\xd8"),
+        (b"0123456789", b"234"),
+    ]
+    sql("ALTER TABLE t SET TBLPROPERTIES ('blob-as-descriptor' = 'true')")
+    described = parse_descriptor(_rows(sql)[1]["thumb"])
+    assert Path(described.uri).read_bytes()[described.offset :][: described.length] == b"234"
+
+
+@pytest.mark.parametrize("uri", ["/no/such/file", "s3://bucket/key", "https://host/key"])
+def test_bytes_that_cannot_be_fetched_leave_no_file(sql: Sql, uri: str) -> None:
+    sql(PICTURES)
+    with pytest.raises((InvalidArgument, UnsupportedFeature)):
+        sql(f"INSERT INTO t VALUES (1, X'01', 'a', sys.path_to_descriptor('{uri}'))")
+    assert not [p for p in Path(_table(sql).root).rglob("bucket-*/*") if p.is_file()]
+    assert _table(sql).snapshots.latest() is None
+
+
+def test_files_of_blobs_end_at_their_own_size(sql: Sql) -> None:
+    sql(PICTURES.replace("'blob-field'", "'blob.target-file-size' = '40 b', 'blob-field'"))
+    sql("INSERT INTO t VALUES " + ", ".join(f"({i}, X'{i:032x}', 'n', NULL)" for i in range(5)))
+    table = _table(sql)
+    files = [e.file for e in scan_files(table, table.latest_or_not_found())]
+    assert sorted((f.first_row_id, f.row_count) for f in files if f.write_cols == ("picture",)) == [
+        (0, 2),
+        (2, 2),
+        (4, 1),
+    ]
+    assert [r["picture"] for r in _rows(sql)] == [bytes.fromhex(f"{i:032x}") for i in range(5)]
+
+
+def test_blobs_need_data_evolution_and_bytes(sql: Sql) -> None:
+    with pytest.raises(SchemaError, match="Data evolution config must enabled"):
+        sql("CREATE TABLE t (id INT, b BINARY) TBLPROPERTIES ('blob-field' = 'b')")
+    with pytest.raises(SchemaError, match="must have other normal columns"):
+        sql(f"CREATE TABLE t (b BINARY) TBLPROPERTIES ({OPTIONS}, 'blob-field' = 'b')")
+    with pytest.raises(InvalidArgument, match="must be binary"):
+        sql(f"CREATE TABLE t (id INT, b STRING) TBLPROPERTIES ({OPTIONS}, 'blob-field' = 'b')")
+
+
+def test_blobs_that_are_elsewhere_are_refused(sql: Sql) -> None:
+    sql(PICTURES.replace("'blob-field'", "'blob-descriptor-field' = 'thumb', 'blob-field'"))
+    with pytest.raises(UnsupportedFeature, match="blob-descriptor-field=thumb"):
+        sql("INSERT INTO t VALUES (1, X'01', 'a', X'01')")
