@@ -7,35 +7,37 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Sized
+from typing import Final, Generic, TypeVar
 
 from paimon_core.manifest.avro_codec import SeenRecords
 from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Sized)
 DEFAULT_CAPACITY = 400_000
 """The maximum number of cached entries; an entry takes about one KiB."""
+_MOST_BYTES: Final = 16 * 1024**2
+"""The maximum size of cached manifests that are not decoded."""
 
 
 class _Held(Generic[T]):
-    """An LRU cache of sequences by name; `capacity` counts their elements."""
+    """An LRU cache of values by name; `capacity` limits the sum of their lengths."""
 
     __slots__ = ("_capacity", "_held", "_lock", "_values")
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._values: OrderedDict[str, tuple[T, ...]] = OrderedDict()
+        self._values: OrderedDict[str, T] = OrderedDict()
         self._held = 0
         self._lock = threading.Lock()
 
-    def get(self, name: str, load: Callable[[], Sequence[T]]) -> tuple[T, ...]:
+    def get(self, name: str, load: Callable[[], T]) -> T:
         with self._lock:
             held = self._values.get(name)
             if held is not None:
                 self._values.move_to_end(name)
                 return held
-        loaded = tuple(load())
+        loaded = load()
         with self._lock:
             if name not in self._values and len(loaded) <= self._capacity:
                 self._values[name] = loaded
@@ -52,23 +54,28 @@ class ManifestCache:
     `seen_lists` are the records of the last lists, which the next one may begin with.
     """
 
-    __slots__ = ("_capacity", "_entries", "_lists", "seen_lists")
+    __slots__ = ("_bytes", "_capacity", "_entries", "_lists", "seen_lists")
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
         self._capacity = capacity
-        self._entries: _Held[ManifestEntry] = _Held(capacity)
-        self._lists: _Held[ManifestFileMeta] = _Held(capacity // 4)
+        self._bytes: _Held[bytes] = _Held(_MOST_BYTES)
+        self._entries: _Held[tuple[ManifestEntry, ...]] = _Held(capacity)
+        self._lists: _Held[tuple[ManifestFileMeta, ...]] = _Held(capacity // 4)
         self.seen_lists: SeenRecords[ManifestFileMeta] = SeenRecords()
 
     def get(self, name: str, load: Callable[[], list[ManifestEntry]]) -> tuple[ManifestEntry, ...]:
         """Return the entries of manifest `name`, from `load` if they are not cached."""
-        return self._entries.get(name, load)
+        return self._entries.get(name, lambda: tuple(load()))
 
     def get_list(
         self, name: str, load: Callable[[], list[ManifestFileMeta]]
     ) -> list[ManifestFileMeta]:
         """Return the manifests in list `name`, from `load` if they are not cached."""
-        return list(self._lists.get(name, load))
+        return list(self._lists.get(name, lambda: tuple(load())))
+
+    def get_bytes(self, name: str, load: Callable[[], bytes]) -> bytes:
+        """Return manifest `name` as it is stored, from `load` if it is not cached."""
+        return self._bytes.get(name, load)
 
     def __reduce__(self) -> tuple[type[ManifestCache], tuple[int]]:
         # A handle that is sent to an executor does not take the cache along.

@@ -169,9 +169,15 @@ def _raw_manifests(
     def read(meta: ManifestFileMeta) -> RawManifest:
         path = table.paths.manifest(meta.file_name)
         try:
-            return RawManifest(read_whole(table.io, path), _objects(table, path))
+            # A plan reads manifests twice: a request costs more than memory, a local file does not.
+            data = (
+                table.manifests.get_bytes(meta.file_name, lambda: read_whole(table.io, path))
+                if table.io.parallelism > 1
+                else read_whole(table.io, path)
+            )
         except FileNotFoundError as e:
             raise missing_metadata(table, path, None) from e
+        return RawManifest(data, _objects(table, path))
 
     for group in read_together(manifests):
         yield from read_parallel(table.io, read, group)
