@@ -86,8 +86,8 @@ PARTS: Final = (
         name="cluster",
         title="One huge bucket on a cluster",
         about="The same bucket on a standalone cluster with one, two and four executors of one core and 512 MB. "
-        "Efficiency is the speed-up of the phase `execute` by the number of executors; driver, master and "
-        "workers share the processors with the executors.",
+        "The phase `execute` includes the start of Spark, the slices do not. Efficiency is the speed-up by the "
+        "number of executors; driver, master and workers share the processors with the executors.",
         script="cluster",
         minutes=2.5,
         normal=("--rows", "12000000", "--made", f"{_MADE}/bucket-12m"),

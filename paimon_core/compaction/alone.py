@@ -133,6 +133,7 @@ class PageKeys:
         compression = copied_codec(layout, options)
         if (
             compression is None
+            or (unit.key_range is not None and not unit.key_range.may_copy)
             or indexed_columns(options)
             or unit.expired_before is not None
             or not (is_plain or newest_file_wins(options))

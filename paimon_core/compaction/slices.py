@@ -16,13 +16,16 @@ which rows of a file the keys of a slice are, so that a slice decodes only their
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
+from operator import itemgetter
 from typing import Final
 
 import numpy as np
 
+from paimon_core.compaction.page_copy import LEAST_BYTES
 from paimon_core.compaction.postpone import replay_slices
 from paimon_core.compaction.unit import CompactUnit, KeyRange, RowWindow
 from paimon_core.file_store_table import FileStoreTable
@@ -163,12 +166,14 @@ def key_ranges(
         for unit in units
         for s in (samples[f.file_name] for f in unit.rewritten_files)
     ]
+    ordered = sorted(((k, n) for n, s in enumerate(sampled) for k in s.keys), key=itemgetter(0))
     bounds = [None, *_cuts(sampled, parts), None]
     return [
         KeyRange(
             None if low is None else low[1],
             None if high is None else high[1],
             tuple(s.window(low and low[0], high and high[0]) for s in sampled),
+            _may_copy(sampled, _between(ordered, low and low[0], high and high[0])),
         )
         for low, high in pairwise(bounds)
     ]
@@ -193,8 +198,35 @@ class _Sampled:
             end = self._row(above) if above < len(self.keys) else end
         return RowWindow(file.file_name, min(begin, end), end)
 
+    @property
+    def copied(self) -> int:
+        """Return the number of sampled keys in the shortest stretch of rows that is copied."""
+        file = self.sample.file
+        return LEAST_BYTES * file.row_count // max(1, file.file_size) // self.sample.stride
+
     def _row(self, number: int) -> int:
         return self.sample.first + number * self.sample.stride
+
+
+def _between(
+    ordered: Sequence[tuple[Key, int]], low: Key | None, high: Key | None
+) -> Iterator[int]:
+    """Yield the sample numbers of the keys >= `low` and < `high`."""
+    begin = 0 if low is None else bisect_left(ordered, low, key=itemgetter(0))
+    end = len(ordered) if high is None else bisect_left(ordered, high, key=itemgetter(0))
+    return (number for _, number in ordered[begin:end])
+
+
+def _may_copy(samples: Sequence[_Sampled], numbers: Iterable[int]) -> bool:
+    """Return whether a stretch of one file's keys may be long enough to copy its pages.
+
+    Such a stretch has sampled keys that follow each other, without a key of another file between.
+    Half of them suffice here, since not all rows take as many bytes.
+    """
+    longest: Counter[int] = Counter()
+    for number, stretch in groupby(numbers):
+        longest[number] = max(longest[number], sum(1 for _ in stretch))
+    return any(length >= samples[number].copied // 2 for number, length in longest.items())
 
 
 def _cuts(samples: Sequence[_Sampled], parts: int) -> list[tuple[Key, bytes]]:

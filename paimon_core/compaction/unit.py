@@ -57,12 +57,14 @@ class KeyRange:
     """Keys >= `low` and < `high`, as stored row bytes; None means unbounded.
 
     `windows` are the rows of files outside which no key is in the range; a file without a window
-    may hold such keys anywhere.
+    may hold such keys anywhere.  Without `may_copy`, no stretch of the rows of one file is long
+    enough to copy its pages, so nobody has to look for one.
     """
 
     low: bytes | None
     high: bytes | None
     windows: tuple[RowWindow, ...] = ()
+    may_copy: bool = True
 
     @property
     def rows(self) -> dict[str, range]:
@@ -170,6 +172,7 @@ class CompactUnit:
                 _maybe_bytes(key_range["low"]),
                 _maybe_bytes(key_range["high"]),
                 tuple(RowWindow(**w) for w in key_range["windows"]),
+                key_range["may_copy"],
             ),
             owns_inputs=obj["owns_inputs"],
             above=tuple(SortedRun(_files(run["files"])) for run in obj["above"]),

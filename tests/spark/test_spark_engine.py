@@ -82,6 +82,7 @@ def test_small_units_share_a_task(spark):
 
 def test_parallelism_bounds_the_tasks(spark):
     engine = spark.with_parallelism(3)
+    assert (spark.slots(), engine.slots()) == (2, 3)
     tasks = {r.payload for r in engine.run_units(units(*[b"task"] * 8, size=40 * MB), work)}
     assert len(tasks) == 3
 

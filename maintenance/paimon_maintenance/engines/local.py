@@ -32,6 +32,10 @@ class LocalEngine:
         """Whether there is more than one thread."""
         return self.threads > 1
 
+    def slots(self) -> int:
+        """The number of threads."""
+        return self.threads
+
     def with_parallelism(self, parallelism: int | None) -> Self:
         """The engine with this many threads; None: with as many as before."""
         return self if parallelism is None else replace(self, threads=parallelism)

@@ -50,6 +50,9 @@ class Engine(Protocol):
     def is_parallel(self) -> bool:
         """Whether units run in parallel, so that splitting large ones helps."""
 
+    def slots(self) -> int:
+        """The number of units that run at the same time; starts the engine if necessary."""
+
     def with_parallelism(self, parallelism: int | None) -> Self:
         """The same engine for a run with this many units at once; None: without a limit of its own."""
 

@@ -129,6 +129,19 @@ def slice_bytes_of(table: FileStoreTable, arguments: Mapping[str, object]) -> in
     return default_slice_bytes(table) if given is None else given or None
 
 
+def even_slice_bytes(sizes: Iterable[int], slice_bytes: int, slots: int) -> int:
+    """The size of slices of work of these sizes: `slice_bytes`, or less so that no slot waits at the end.
+
+    The number of slices is then a multiple of `slots`.  But no slice gets smaller than half of
+    `slice_bytes`, since each one costs something of its own.
+    """
+    sizes = list(sizes)
+    count = sum(-(-size // slice_bytes) for size in sizes)
+    rounds = max(1, -(-count // slots))
+    even = -(-sum(sizes) // (rounds * slots))
+    return min(slice_bytes, max(even, -(-slice_bytes // 2)))
+
+
 def key_samples(
     table: FileStoreTable, groups: Sequence[Sequence[CompactUnit]], context: RunContext
 ) -> Samples:

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_core.errors import CorruptTable
+from paimon_core.format.parquet.page_index import DATA_PAGES
 from paimon_core.format.parquet.stored_page import Raw, StoredPage, value_of_bound
 from paimon_core.format.parquet.thrift_compact import Struct, decode_at, field_value
 from paimon_core.types.arrow import arrow_type
@@ -49,10 +50,9 @@ ENCODINGS: Final = {
 _KNOWN_WRITERS: Final = ("parquet-mr", "parquet-cpp-arrow", CREATED_BY)
 # Arrow ignores NaN in minimum and maximum; other writers then omit both.
 _ARROW: Final = "parquet-cpp-arrow"
-_DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3
+_DICTIONARY_PAGE: Final = 2
 # Field numbers of parquet.thrift: of a page's header, and of its part for each kind of page.
 _KIND, _UNPACKED, _SIZE, _CHECKSUM = 1, 2, 3, 4
-_COUNTS: Final = {_DATA_PAGE: 5, _DATA_PAGE_V2: 8}
 _VALUES: Final = 1
 _PHYSICAL: Final = {
     "BOOLEAN": 0,
@@ -355,6 +355,6 @@ def _checked(header: Struct, body: memoryview, size: int, name: str) -> PageHead
 
 def values_of(header: Struct) -> int | None:
     """Return the number of values of a data page, nulls included; None for other pages."""
-    counts = field_value(header, _COUNTS.get(cast("int", field_value(header, _KIND)), 0))
+    counts = field_value(header, DATA_PAGES.get(cast("int", field_value(header, _KIND)), 0))
     values = field_value(counts, _VALUES) if isinstance(counts, list) else None
     return values if isinstance(values, int) else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
@@ -29,6 +30,13 @@ _PACKED, _DATA_PAGE, _DICTIONARY_PAGE = 7, 9, 11
 _LIST_FIELD: Final = 1 << 4 | LIST
 _OFFSET_FIELD, _SIZE_FIELD, _ROW_FIELD = 1 << 4 | I64, 1 << 4 | I32, 1 << 4 | I64
 _LONG_LIST: Final = 15
+DATA_PAGES: Final = {0: 5, 3: 8}
+"""The field of a page header with the number of values, by the kind of the data page (v1, v2)."""
+_FIRST_DATA_FIELD: Final = 5
+_KEPT_INDEXES: Final = 512
+"""Decoded indexes that a process keeps: the slices of a bucket read the same files."""
+_KEPT_BYTES: Final = 4 * 1024
+"""Larger indexes, of more than about 400 pages, are not kept."""
 _LONGEST_INDEX: Final = 16 * 1024 * 1024
 
 
@@ -100,7 +108,8 @@ def _index_place(chunk: Struct) -> tuple[int, int] | None:
 def _pages(chunk: Struct, index: bytes, rows: int) -> ChunkPages | None:
     dictionary, data, end = stored_chunk(chunk)
     pages, at = [], data
-    for offset, size, row in _locations(index) or ():
+    locations = (_recent_locations if len(index) <= _KEPT_BYTES else _locations)(index)
+    for offset, size, row in locations or ():
         if offset != at or size <= 0:
             return None
         pages.append(PageLocation(at, row))
@@ -143,6 +152,33 @@ def _locations(index: bytes) -> list[tuple[int, int, int]] | None:
     except IndexError:
         return None  # the bytes end in the middle
     return found
+
+
+_recent_locations = lru_cache(maxsize=_KEPT_INDEXES)(_locations)
+
+
+def page_values(data: bytes, at: int) -> int | None:
+    """Return the number of values that the header of the data page at this position states.
+
+    None for a header that does not begin as all writers write it: `values_of` understands any.
+    Decoded here for the same reason as page locations.
+    """
+    number = counts = 0
+    try:
+        while True:
+            head = data[at]
+            number += head >> 4
+            if head == 1 << 4 | I32 and number < _FIRST_DATA_FIELD:
+                value, at = _varint(data, at + 1)
+                if number == 1:
+                    counts = DATA_PAGES.get(value >> 1, 0)
+            elif head & 15 == STRUCT and head >> 4 and number == counts:
+                value, _ = _varint(data, at + 2)
+                return None if data[at + 1] != 1 << 4 | I32 or value & 1 else value >> 1
+            else:
+                return None
+    except IndexError:
+        return None
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

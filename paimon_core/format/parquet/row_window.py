@@ -18,6 +18,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final, cast
 
@@ -43,6 +44,7 @@ from paimon_core.format.parquet.page_index import (
     ChunkPages,
     PageLocation,
     chunk_pages,
+    page_values,
     stored_chunk,
 )
 from paimon_core.format.parquet.thrift_compact import (
@@ -68,6 +70,10 @@ _PACKED, _DATA_PAGE, _DICTIONARY_PAGE = 7, 9, 11
 _DROPPED: Final = (10, _DICTIONARY_PAGE, META_STATISTICS, 13, 14, 15)
 _MAGIC_BYTES: Final = 4
 _LONGEST_HEADER: Final = 1024 * 1024
+_KEPT_FOOTERS: Final = 64
+"""Decoded footers that a process keeps: the slices of a bucket read the same files."""
+_KEPT_BYTES: Final = 16 * 1024
+"""Larger footers are not kept: decoded, they take about fifty times their bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +129,12 @@ class PagedFile:
 
 def paged_file(source: Any) -> PagedFile:
     """Read the footer for `read_pages`; CorruptTable if its row groups contradict its schema."""
-    footer = decode_struct(footer_bytes(source))
+    stored = footer_bytes(source)
+    return _recent_footer(stored) if len(stored) <= _KEPT_BYTES else _decoded_footer(stored)
+
+
+def _decoded_footer(data: bytes) -> PagedFile:
+    footer = decode_struct(data)
     stored = structs_of(footer, FILE_ROW_GROUPS)
     # The check removes the places of the indexes from the footer.
     kept = [[list(chunk) for chunk in structs_of(group, GROUP_COLUMNS)] for group in stored]
@@ -138,6 +149,9 @@ def paged_file(source: Any) -> PagedFile:
             groups.append(_Group(first, rows, tuple(chunks)))
         first += rows
     return PagedFile(footer, *_columns(footer), tuple(groups))
+
+
+_recent_footer = lru_cache(maxsize=_KEPT_FOOTERS)(_decoded_footer)
 
 
 def read_pages(
@@ -323,12 +337,14 @@ class _Pages:
         self._offsets: list[int] = []
         self._at = 0
         self._counts: dict[int, int] = {}
+        self._expected: list[int] | None = None
         self.size = _MAGIC_BYTES
 
     def expect(self, pages: Sequence[PageLocation]) -> None:
         """Check the number of values of each page when it is read; the last element is their end."""
         for page, following in pairwise(pages):
             self._counts[page.offset] = following.first_row - page.first_row
+        self._expected = None
 
     def add(self, begin: int, end: int) -> None:
         """Append the bytes from `begin` to `end` of the other file."""
@@ -361,8 +377,15 @@ class _Pages:
 
         Otherwise the rows of one column would meet those of others.
         """
-        for at in [at for at in self._counts if offset <= at < offset + len(data)]:
-            count = self._counts.pop(at)
+        if self._expected is None:
+            self._expected = sorted(self._counts)
+        first = bisect_left(self._expected, offset)
+        for at in self._expected[first : bisect_left(self._expected, offset + len(data))]:
+            count = self._counts.pop(at, None)
+            if count is None:
+                continue  # checked by an earlier read
+            if page_values(data, at - offset) == count:
+                continue
             page = decode_at(data, at - offset)
             if page is None:
                 page = decode_at(self._source.read_at(_LONGEST_HEADER, at), 0)

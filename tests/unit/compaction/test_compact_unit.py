@@ -68,7 +68,7 @@ def test_a_unit_with_a_key_range_survives_the_journey() -> None:
         bucket=0,
         total_buckets=1,
         append_files=(FULL,),
-        key_range=KeyRange(None, b"\x01"),
+        key_range=KeyRange(None, b"\x01", may_copy=False),
         owns_inputs=False,
         above=(SortedRun((FULL,)),),
         vector_files=(INDEX,),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -142,3 +143,37 @@ def test_a_unit_without_a_sample_of_each_file_is_not_cut(tmp_path: Path) -> None
     assert len(slice_unit(table, unit, slice_bytes=200_000, samples=samples)) > 1
     samples.popitem()
     assert slice_unit(table, unit, slice_bytes=200_000, samples=samples) == [unit]
+
+
+def test_pages_are_looked_for_only_where_samples_allow_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices_module, "LEAST_BYTES", 100_000)
+    lake = Lake(tmp_path)
+    lake.primary_key()
+    keys = np.arange(2 * ROWS)
+    lake.append({"k": keys[::2].tolist(), "v": ["even"] * ROWS})
+    # The odd keys of the first half: those of the second half are alone in the other file.
+    lake.append({"k": keys[1:ROWS:2].tolist(), "v": ["odd"] * (ROWS // 2)})
+    table = lake.table()
+    (unit,) = units_due(table, bucket_files(table), full=True, local_millis=ENV.local_millis())
+    ranges = slices_module.key_ranges(table, [unit], 6, slices_module.samples_of(table, [unit]))
+    found = [r.may_copy for r in ranges]
+    assert not found[0]
+    assert found[-1]
+    assert found == sorted(found)
+
+
+def test_few_samples_rule_nothing_out(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.primary_key()
+    for seed in range(2):
+        write(lake, seed, 1000)
+    table = lake.table()
+    (unit,) = units_due(table, bucket_files(table), full=True, local_millis=ENV.local_millis())
+    requests = slices_module.sample_requests([unit])
+    coarse = {
+        r.file.file_name: slices_module.sample_keys(table, replace(r, stride=10**9))
+        for r in requests
+    }
+    assert all(r.may_copy for r in slices_module.key_ranges(table, [unit], 2, coarse))

@@ -197,11 +197,12 @@ class SparkEngine:
         if self.parallelism is not None:
             return self.parallelism
         session = self.session()
-        try:
-            return _slots(session)
-        except Exception as e:
-            raise_if_lost(session, e)
-            raise
+        with self._dropped_if_lost(session):
+            try:
+                return _slots(session)
+            except Exception as e:
+                raise_if_lost(session, e)
+                raise
 
     def session(self) -> SparkSession:
         """The session, started if necessary; SparkUnavailable if it cannot start."""

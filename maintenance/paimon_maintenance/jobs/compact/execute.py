@@ -34,6 +34,7 @@ from paimon_maintenance.job.rewrite_job import (
     batches_of,
     commit_fitting,
     deleting_on_failure,
+    even_slice_bytes,
     failed_unit,
     key_samples,
     run_units,
@@ -136,7 +137,10 @@ def _sliced(
     size = plan.slice_bytes
     if size is None or not context.engine.is_parallel:
         return list(units)
-    samples = key_samples(table, [[u] for u in units if is_cut(u, size)], context)
+    cut = [u for u in units if is_cut(u, size)]
+    samples = key_samples(table, [[u] for u in cut], context)
+    if cut:  # after the samples, when executors have registered
+        size = even_slice_bytes([u.rewritten_bytes for u in cut], size, context.engine.slots())
     found = []
     for unit in units:
         slices = slice_unit(table, unit, slice_bytes=size, samples=samples)

@@ -54,6 +54,7 @@ from paimon_maintenance.job.rewrite_job import (
     delete_rescaled,
     deleting_on_failure,
     error_of,
+    even_slice_bytes,
     key_samples,
     run_units,
     wrong_rows,
@@ -222,8 +223,11 @@ def _sliced(
     """The units; larger ones than `slice_bytes` are cut."""
     if slice_bytes is None:
         return list(units)
-    cut = [unit.sources for _, unit in units if is_cut(table, unit, slice_bytes)]
-    samples = key_samples(table, cut, context)
+    cut = [unit for _, unit in units if is_cut(table, unit, slice_bytes)]
+    samples = key_samples(table, [unit.sources for unit in cut], context)
+    if cut:  # after the samples, when executors have registered
+        sizes = [unit.read_bytes for unit in cut]
+        slice_bytes = even_slice_bytes(sizes, slice_bytes, context.engine.slots())
     return [
         (partition, part)
         for partition, unit in units

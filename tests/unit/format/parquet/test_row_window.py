@@ -15,15 +15,22 @@ import pytest
 
 from paimon_core.errors import CorruptTable
 from paimon_core.format.parquet import reader
+from paimon_core.format.parquet.chunks import values_of
 from paimon_core.format.parquet.footer import (
     FILE_ROW_GROUPS,
     GROUP_COLUMNS,
     footer_bytes,
     structs_of,
 )
-from paimon_core.format.parquet.page_index import chunk_pages
+from paimon_core.format.parquet.page_index import chunk_pages, page_values
 from paimon_core.format.parquet.reader import read_parquet
-from paimon_core.format.parquet.thrift_compact import decode_struct
+from paimon_core.format.parquet.thrift_compact import (
+    I32,
+    STRUCT,
+    Field,
+    decode_struct,
+    encode_struct,
+)
 from paimon_core.format.parquet.writer import ParquetFileWriter
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import DataField, RowType
@@ -223,6 +230,23 @@ def test_without_an_index_row_groups_are_decoded() -> None:
     for rows in ranges(1000, 3):
         expected = table.slice(rows.start, len(rows))
         assert read(bytes(sink.getvalue()), columns, rows).equals(expected)
+
+
+@pytest.mark.parametrize("kind", [0, 2, 3])
+@pytest.mark.parametrize("checksum", [None, 7, -7])
+@pytest.mark.parametrize("values", [0, 1, 63, 64, 20_000, 2**31 - 1, -1])
+def test_the_values_of_a_page_are_those_of_its_whole_header(
+    kind: int, checksum: int | None, values: int
+) -> None:
+    counts = [Field(1, I32, values), Field(2, I32, 0)]
+    header = [Field(1, I32, kind), Field(2, I32, 500), Field(3, I32, 400)]
+    header += [] if checksum is None else [Field(4, I32, checksum)]
+    header.append(Field({0: 5, 2: 7, 3: 8}[kind], STRUCT, counts))
+    data = encode_struct(header)
+    known = kind != 2 and values >= 0
+    assert page_values(b"before" + data + b"after", 6) == (values if known else None)
+    assert not known or values_of(decode_struct(data)) == values
+    assert all(page_values(data[:end], 0) in (None, values) for end in range(len(data)))
 
 
 def test_damaged_indexes_give_the_right_rows_or_an_error() -> None:

@@ -22,6 +22,7 @@ from paimon_maintenance.job.rewrite_job import (
     commit_fitting,
     commit_one_by_one,
     deleting_on_failure,
+    even_slice_bytes,
     run_units,
 )
 
@@ -32,6 +33,31 @@ def table(tmp_path: Any) -> Any:
     lake.primary_key()
     lake.fill()
     return lake.table()
+
+
+@given(st.integers(10**6, 10**11), st.integers(10**6, 10**9), st.integers(1, 64))
+def test_one_piece_of_work_is_cut_for_all_slots(size: int, most: int, slots: int) -> None:
+    even = even_slice_bytes([size], most, slots)
+    if -(-most // 2) < even < most:
+        needed, count = -(-size // most), -(-size // even)
+        assert count % slots == 0
+        assert needed <= count < needed + slots
+
+
+@given(st.lists(st.integers(1, 10**10), min_size=1), st.integers(1, 10**9), st.integers(1, 64))
+def test_slices_are_at_least_half_as_large_as_they_may_be(
+    sizes: list[int], most: int, slots: int
+) -> None:
+    assert most <= 2 * even_slice_bytes(sizes, most, slots) <= 2 * most
+
+
+@pytest.mark.parametrize(
+    ("slots", "slices"), [(1, 5), (2, 6), (3, 6), (4, 8), (5, 5), (8, 8), (100, 10)]
+)
+def test_a_bucket_of_1200_mb_is_cut_for_a_cluster(slots: int, slices: int) -> None:
+    megabyte = 1024**2
+    even = even_slice_bytes([1200 * megabyte], 256 * megabyte, slots)
+    assert -(-1200 * megabyte // even) == slices
 
 
 @given(st.lists(st.integers(0, 50)), st.integers(1, 60))
