@@ -12,6 +12,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.blob.descriptor import BlobDescriptor, parse_descriptor
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
+from paimon_core.table.statistics import read_statistics
 
 OPTIONS = "'row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true'"
 PICTURES = (
@@ -111,3 +112,17 @@ def test_blobs_that_are_elsewhere_are_refused(sql: Sql) -> None:
     sql(PICTURES.replace("'blob-field'", "'blob-descriptor-field' = 'thumb', 'blob-field'"))
     with pytest.raises(UnsupportedFeature, match="blob-descriptor-field=thumb"):
         sql("INSERT INTO t VALUES (1, X'01', 'a', X'01')")
+
+
+def test_statistics_count_each_row_once(sql: Sql) -> None:
+    sql(PICTURES)
+    sql("INSERT INTO t VALUES (1, X'01', 'a', NULL), (2, X'02', 'b', NULL), (3, NULL, 'b', NULL)")
+    sql("UPDATE t SET name = 'new' WHERE id = 1")
+    sql("ANALYZE TABLE t COMPUTE STATISTICS FOR ALL COLUMNS")
+    table = _table(sql)
+    found = read_statistics(table, table.latest_or_not_found())
+    assert found is not None
+    assert found.merged_record_count == 3
+    assert found.columns["id"].distinct_count == 3
+    assert found.columns["name"].distinct_count == 2
+    assert "picture" not in found.columns

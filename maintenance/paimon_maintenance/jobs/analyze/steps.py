@@ -11,10 +11,12 @@ from typing import Final, cast
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.request import CommitRequest
+from paimon_core.ddl.create import is_blob
 from paimon_core.errors import CommitConflict, CorruptTable, InvalidArgument
-from paimon_core.features import check_committable, check_readable
+from paimon_core.features import check_committable, check_readable, check_rows_readable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
@@ -60,9 +62,12 @@ Plan = MetadataPlan[AnalyzeWork]
 
 def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
     """The units to read; empty if the newest snapshot already has these statistics."""
-    check_readable(table)
-    check_committable(table)
     latest = table.snapshots.latest()
+    if latest is not None and has_data_evolution(table):
+        check_rows_readable(table, latest)
+    else:
+        check_readable(table)
+    check_committable(table)
     columns, kept = _columns(table, arguments)
     if latest is None or _is_fresh(table, latest, columns):
         return _plan(table, latest, AnalyzeWork(), arguments, (), kept)
@@ -157,7 +162,13 @@ def _statistics(table: FileStoreTable, snapshot: Snapshot) -> Statistics | None:
 
 
 def _parts(table: FileStoreTable, entries: Sequence[ManifestEntry]) -> tuple[ReadUnit, ...]:
-    """The files in groups of about UNIT_BYTES; the files of a bucket with merging stay together."""
+    """The files in groups of about UNIT_BYTES; the files of a bucket with merging stay together.
+
+    With data evolution, all are one group: files that share rows are only read together.
+    """
+    if entries and has_data_evolution(table):
+        every = frozenset(e.file.file_name for e in entries)
+        return (ReadUnit(every, sum(e.file.file_size for e in entries)),)
     groups: dict[object, list[ManifestEntry]] = {}
     for entry in entries:
         whole = (entry.partition, entry.bucket)
@@ -186,11 +197,10 @@ def gather(
     files: frozenset[str] = pickle.loads(payload)  # noqa: S301 - our own
     fields = {f.name: f for f in table.schema.fields}
     gatherer = StatisticsCollector([fields[c] for c in columns])
-    # Without columns, read the smallest one to count rows.
-    read = columns or (table.schema.fields[0].name,)
-    for batch in read_table(
-        table, snapshot, columns=read, keep=lambda e: e.file.file_name in files
-    ):
+    # Without columns, read one to count rows.
+    read = columns or [f.name for f in table.schema.fields if not is_blob(f.type)][:1]
+    keep = None if has_data_evolution(table) else lambda e: e.file.file_name in files
+    for batch in read_table(table, snapshot, columns=read, keep=keep):
         gatherer.add(batch)
     return pickle.dumps(gatherer)
 
