@@ -88,7 +88,7 @@ LARGE = Size(
         "inspect": 460,
         "plan compact": 40,
         "plan expire_snapshots": 363,
-        "plan remove_orphan_files": 846,
+        "plan remove_orphan_files": 665,
     },
 )
 

@@ -51,13 +51,10 @@ class Beside:
 
     def __init__(self, name: str, command: list[str]) -> None:
         self.name = name
-        self._started = time.monotonic()
         self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed by `end`
         self._process = subprocess.Popen(
             command, cwd=ROOT, stdout=self._output, stderr=subprocess.STDOUT
         )
-        self._code: int | None = None
-        self.seconds = ""
 
     @property
     def failed(self) -> bool:
@@ -65,14 +62,11 @@ class Beside:
         return self._process.poll() not in (None, 0)
 
     def wait(self) -> int:
-        """Its exit code; its output is printed once."""
+        """Print its output once it has ended; its exit code."""
         code = self._process.wait()
-        if self._code is None:
-            self._code = code
-            self.seconds = f"{self.name} {time.monotonic() - self._started:.0f} s"
-            self._output.seek(0)
-            sys.stdout.write(self._output.read().decode(errors="replace"))
-            sys.stdout.flush()
+        self._output.seek(0)
+        sys.stdout.write(self._output.read().decode(errors="replace"))
+        sys.stdout.flush()
         return code
 
     def end(self) -> None:
@@ -129,11 +123,8 @@ def main(argv: list[str]) -> int:
             seconds.append(f"{name} {time.monotonic() - started:.0f} s")
             if code != 0:
                 return failed(name, code, seconds)
-        if beside is not None:
-            code = beside.wait()
-            seconds.insert(0, beside.seconds)
-            if code != 0:
-                return failed(beside.name, code, seconds)
+        if beside is not None and (code := beside.wait()) != 0:
+            return failed(beside.name, code, seconds)
     finally:
         if beside is not None:
             beside.end()

@@ -32,6 +32,7 @@ _FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT: Final = np.uint64(29)
 _WORD: Final = 8
 _PAIR: Final = 2
+_HASHED_TOGETHER: Final = 65_536
 
 
 def live_columns(
@@ -193,13 +194,19 @@ def name_hashes(names: pa.Array | pa.ChunkedArray, seed: _Hashes | None = None) 
             start = end
         return found
     count = len(names)
+    if count > _HASHED_TOGETHER:  # the work takes some times the memory of the names
+        starts = range(0, count, _HASHED_TOGETHER)
+        parts = [names.slice(start, _HASHED_TOGETHER) for start in starts]
+        return name_hashes(pa.chunked_array(parts), seed)
     _, offsets_buffer, content = names.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int64, count + 1, names.offset * _WORD)
     hashes = np.zeros(count, np.uint64) if seed is None else seed.copy()
     if content is None or not count:
         return hashes
-    padded = np.zeros(int(offsets[-1]) + _WORD, np.uint8)
-    padded[: int(offsets[-1])] = np.frombuffer(content, np.uint8, int(offsets[-1]))
+    first, end = int(offsets[0]), int(offsets[-1])
+    offsets = offsets - first
+    padded = np.zeros(end - first + _WORD, np.uint8)
+    padded[: end - first] = np.frombuffer(content, np.uint8, end - first, first)
     words: npt.NDArray[np.uint64] = np.ndarray(len(padded) - _WORD + 1, "<u8", padded.data, 0, (1,))
     sizes = np.diff(offsets)
     hashes += sizes.view(np.uint64)

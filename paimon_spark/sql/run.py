@@ -106,9 +106,10 @@ def _own(session: SqlSession, words: Words) -> Result | None:
             return comment_on(session, _after(words, 1))
         case "REFRESH":
             return views.refresh(session, _after(words, 1))
-        case "MSCK":
+        case "MSCK" | "LOAD":
+            command = "LOAD DATA" if words.eat("LOAD") else "MSCK REPAIR TABLE"
             raise AnalysisError(
-                "[NOT_SUPPORTED_COMMAND_FOR_V2_TABLE] MSCK REPAIR TABLE is not supported for v2 tables"
+                f"[NOT_SUPPORTED_COMMAND_FOR_V2_TABLE] {command} is not supported for v2 tables"
             )
         case "EXPLAIN":
             return views.explain(session, _after(words, 1))

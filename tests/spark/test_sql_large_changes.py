@@ -93,3 +93,21 @@ def test_char_and_varchar(oracle_1_4_2: Oracle, sql: Sql, tmp_path: Path) -> Non
     found = sql("SELECT * FROM t ORDER BY id")
     assert found == [[1, "z  ", "b"], [2, "y! ", "yyy "], [3, None, None], [9, "n  ", None]]
     assert sorted([*row[1:]] for row in oracle_1_4_2.rows()) == found
+
+
+def test_deletes_leave_the_ids_of_other_rows(
+    oracle_1_4_2: Oracle, sql: Sql, tmp_path: Path
+) -> None:
+    oracle_1_4_2.defaults(warehouse=tmp_path, database="default", table="t")
+    sql(
+        "CREATE TABLE t (id INT, v STRING) TBLPROPERTIES ('row-tracking.enabled' = 'true', "
+        "'deletion-vectors.enabled' = 'true')"
+    )
+    sql("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    name = sql.session.table_name(["t"])
+    assert large_changes.open_large(sql.session, name, "UPDATE", "") is None
+    assert large_changes.open_large(sql.session, name, "DELETE", "") is not None
+    sql("DELETE FROM t WHERE length(v) = 1 AND id = 2")
+    found = sql("SELECT id, v, _ROW_ID, _SEQUENCE_NUMBER FROM t ORDER BY id")
+    assert found == [[1, "a", 0, 1], [3, "c", 2, 1]]
+    assert sorted(r[1:] for r in oracle_1_4_2.rows(system="row_tracking")) == found

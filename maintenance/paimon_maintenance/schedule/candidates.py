@@ -7,7 +7,7 @@ a sort for tables that are clustered.  Upkeep is one run of `maintain`, whose st
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from paimon_maintenance.health.measurement import Measurement, PartitionMeasurement, Rewrite
@@ -15,7 +15,6 @@ from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.policy.needs import RescaleRule, TableNeeds
 from paimon_maintenance.schedule.benefit import WEIGHTS, Weights, saving
 from paimon_maintenance.schedule.cost import Work
-from paimon_maintenance.schedule.overdue import ends_red, is_overdue, partitions_to_rewrite
 from paimon_maintenance.schedule.state import HOUR, TableState
 
 MB: Final = 1024**2
@@ -146,17 +145,12 @@ def _compactions(
     if late:
         yield _compaction(reads, late, weights, full=True, goal=needs.freshness_millis)
     minor = [p for p in table.partitions if p.minor is not None]
-    overdue = is_overdue(state, needs, now) and not ends_red(table, (), needs, now)
     if minor:
         found = _compaction(reads, minor, weights, full=False)
-        helps = overdue and ends_red(table, [p.name for p in minor], needs, now)
-        if helps or found.predicted["excess_gain"] >= LEAST_GAIN:
-            yield replace(found, urgent=helps)
-        overdue = overdue and not helps
+        if found.predicted["excess_gain"] >= LEAST_GAIN:
+            yield found
     if keeps_layout(table, state):
         return  # a full rewrite would undo the clustering
-    if overdue and (worst := partitions_to_rewrite(table, needs, now)):
-        yield replace(_compaction(reads, worst, weights, full=True), urgent=True)
     full = _worth_most(reads)
     if full:
         found = _compaction(reads, full, weights, full=True)

@@ -19,7 +19,6 @@ from paimon_maintenance.policy.windows import is_open
 from paimon_maintenance.schedule.account import Account
 from paimon_maintenance.schedule.candidates import Candidate, candidates_of
 from paimon_maintenance.schedule.cost import CostModel, Work
-from paimon_maintenance.schedule.overdue import is_overdue
 from paimon_maintenance.schedule.state import HOUR, TableState
 
 AGE_HOURS: Final = 336.0
@@ -261,13 +260,20 @@ def _ranked(view: TableView, candidate: Candidate, model: CostModel, now: int) -
 def _is_urgent(view: TableView, decision: Decision, now: int) -> bool:
     """Whether a goal of the policy is missed, or the table has been red for half of what it may be.
 
-    For an overdue table, the candidates say which compaction is urgent; upkeep is cheap.
+    For a compaction, reads must be what makes it red, and the job must help them: no compaction helps
+    against a consumer that has stopped.
     """
-    one = decision.candidate
-    assert one is not None
-    if one.urgent:
+    assert decision.candidate is not None
+    if decision.candidate.urgent:
         return True
-    return not one.rewrites and is_overdue(view.state, view.needs, now)
+    since = view.state.red_since
+    if since is None or now - since < view.needs.max_red_millis / 2:
+        return False
+    gain = decision.candidate.predicted.get("excess_gain")
+    if gain is None:
+        return True
+    found = view.measurement
+    return found.amplification >= found.run_trigger and gain >= (found.amplification - 1) / 4
 
 
 def _table_refusal(view: TableView) -> str | None:

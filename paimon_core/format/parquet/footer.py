@@ -6,6 +6,7 @@ reads them.  Every element takes bytes of the file, so the file size limits ever
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any, Final, cast
 
 import pyarrow as pa
@@ -35,6 +36,9 @@ _WIDTHS: Final = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
 """The bytes of a value by physical type, for types of fixed width."""
 _CHUNK_FIELDS: Final = (2, CHUNK_META)
 _META_FIELDS: Final = (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13)
+# Fields beyond these that Java and Arrow write: the places of the page indexes, size statistics.
+_USUAL_CHUNK_FIELDS: Final = frozenset((*_CHUNK_FIELDS, 4, 5, 6, 7))
+_USUAL_META_FIELDS: Final = frozenset((*_META_FIELDS, 16))
 _CODECS: Final = range(8)
 _ENCODINGS: Final = range(10)
 _LEAST_ELEMENT_BYTES: Final = 64
@@ -73,7 +77,7 @@ def read_checked_footer(source: Any) -> pq.FileMetaData:
 
     Arrow crashes the process on a chunk with contradictory metadata.  So CorruptTable is raised if
     a chunk has another type than its column, or an unknown codec or encoding; and Arrow gets only
-    the fields of a chunk that copying and skipping need.
+    the fields of a chunk that Java and Arrow write.
     """
     return checked_footer(source)[0]
 
@@ -83,21 +87,37 @@ def checked_footer(source: Any) -> tuple[pq.FileMetaData, list[list[Struct]]]:
 
     The latter hold the places of the page indexes, too.
     """
-    metadata = decode_struct(footer_bytes(source))
+    data = footer_bytes(source)
+    metadata = decode_struct(data)
     stored = [
         [list(chunk) for chunk in structs_of(group, GROUP_COLUMNS)]
         for group in structs_of(metadata, FILE_ROW_GROUPS)
     ]
+    is_usual = all(map(_is_usual, chain.from_iterable(stored)))
     check_chunks(metadata)
     source.seek(0)
-    return metadata_of(metadata), stored
+    # Encoding takes longer than decoding.
+    return (_parsed(data) if is_usual else metadata_of(metadata)), stored
 
 
 def metadata_of(footer: Struct) -> pq.FileMetaData:
     """Parse a footer with Arrow; ArrowException, or OSError without a number, if it is invalid."""
-    data = encode_struct(footer)
-    whole = MAGIC + data + len(data).to_bytes(4, "little") + MAGIC
+    return _parsed(encode_struct(footer))
+
+
+def _parsed(footer: bytes) -> pq.FileMetaData:
+    whole = MAGIC + footer + len(footer).to_bytes(4, "little") + MAGIC
     return read_footer(pa.BufferReader(whole))
+
+
+def _is_usual(chunk: Struct) -> bool:
+    """Return whether the chunk has no other fields than Java and Arrow write."""
+    meta = field_value(chunk, CHUNK_META)
+    return (
+        isinstance(meta, list)
+        and _USUAL_CHUNK_FIELDS.issuperset([f.id for f in chunk])
+        and _USUAL_META_FIELDS.issuperset([f.id for f in meta])
+    )
 
 
 def footer_bytes(source: Any) -> bytes:

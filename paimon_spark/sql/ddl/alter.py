@@ -123,7 +123,19 @@ def _changes(session: SqlSession, name: TableName, words: Words) -> list[SchemaC
         raise UnsupportedFeature(
             "SET LOCATION", "ALTER TABLE ... SET LOCATION is not supported for Paimon tables."
         )
+    if words.looks_at("RECOVER", "PARTITIONS"):
+        raise AnalysisError(
+            "[NOT_SUPPORTED_COMMAND_FOR_V2_TABLE] ALTER TABLE ... RECOVER PARTITIONS is not "
+            "supported for v2 tables",
+            table=name.identifier,
+        )
     columns = _Columns(session, name)
+    if words.looks_at("PARTITION"):
+        raise UnsupportedFeature(
+            "ALTER TABLE ... PARTITION",
+            "Partition renaming is not supported",
+            table=name.identifier,
+        )
     if words.eat_any("ADD") and words.eat_any("COLUMN", "COLUMNS"):
         return _add(words, columns)
     if words.eat("RENAME", "COLUMN"):

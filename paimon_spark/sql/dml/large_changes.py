@@ -2,8 +2,8 @@
 
 The driver does small ones itself (`targets`), in a fraction of the time.  What it holds here are the
 places of changed rows, compressed, and the metadata of files.  Tables that need more than that are
-changed on the driver whatever their size: row tracking, data evolution, rewrites of primary-key
-files, VARIANT.
+changed on the driver whatever their size: row tracking (apart from deletes by deletion vectors),
+data evolution, rewrites of primary-key files, VARIANT.
 """
 
 from __future__ import annotations
@@ -201,9 +201,11 @@ def open_large(
 
 
 def _needs_driver(table: FileStoreTable, what: str) -> bool:
+    # Deletion vectors leave the ids of the other rows as they are.
+    only_vectors = what == "DELETE" and table.options.value(DELETION_VECTORS_ENABLED)
     return (
         "VARIANT" in type_to_sql(table.schema.row_type)
-        or table.options.value(ROW_TRACKING_ENABLED)
+        or (table.options.value(ROW_TRACKING_ENABLED) and not only_vectors)
         or has_data_evolution(table)
         or table.bucket_mode not in (BucketMode.FIXED, BucketMode.DYNAMIC, BucketMode.UNAWARE)
         or (what == "DELETE" and not deletes_by_changes(table))

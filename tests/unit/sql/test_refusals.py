@@ -40,6 +40,12 @@ STATEMENTS = {
     "REFRESH TABLE nope": ("AnalysisException", "TABLE_OR_VIEW_NOT_FOUND"),
     "CACHE TABLE nope": ("AnalysisException", "TABLE_OR_VIEW_NOT_FOUND"),
     "MSCK REPAIR TABLE t": ("AnalysisException", "MSCK REPAIR TABLE"),
+    "LOAD DATA INPATH 'x' INTO TABLE t": ("AnalysisException", "LOAD DATA"),
+    "ALTER TABLE t RECOVER PARTITIONS": ("AnalysisException", "RECOVER PARTITIONS"),
+    "ALTER TABLE t PARTITION (id = 1) RENAME TO PARTITION (id = 2)": (
+        "UnsupportedOperationException",
+        "renaming",
+    ),
     "ALTER VIEW nope AS SELECT 1": ("AnalysisException", "TABLE_OR_VIEW_NOT_FOUND"),
     "CREATE FUNCTION f(x INT) RETURNS INT RETURN x": ("AnalysisException", "CREATE FUNCTION"),
     "DESCRIBE FUNCTION sys.max_pt": ("AnalysisException", "functions"),

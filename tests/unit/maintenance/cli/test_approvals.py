@@ -80,7 +80,7 @@ def test_a_call_in_sql_waits_for_an_approval(lake, place):
     call = ("sql", *place, "-e", "CALL sys.rollback(table => 'db.t', version => '3')")
     refused = caretaker(*call)
     assert refused.code == 1
-    assert "the policy wants an approval (rollback) of rollback" in refused.err
+    assert "the policy requires an approval (rollback) of rollback" in refused.err
     assert f"caretaker approvals approve 1 -w {lake.warehouse}" in refused.err
     assert lake.table().snapshots.latest_id() == 4
     assert "request 1 waits" in caretaker(*call).err

@@ -12,8 +12,6 @@ from paimon_maintenance.health.measurement import (
     PartitionMeasurement,
     Rewrite,
 )
-from paimon_maintenance.health.score import health_of
-from paimon_maintenance.health.thresholds import RED
 from paimon_maintenance.policy.needs import Budget, RescaleRule, TableFacts, TableNeeds
 from paimon_maintenance.policy.windows import Window, is_open
 from paimon_maintenance.schedule.account import Account
@@ -145,71 +143,10 @@ def test_a_table_that_is_red_for_long_does_not_wait_for_the_price():
     account = Account(borrowed=1e9, price=1e9)
     found = decide([red, view()], Budget(seconds=1.0), CostModel(), now=NOW, account=account)
     assert [d.table for d in found if d.action is Action.RUN] == ["db.red"]
-
-
-def run_while_all_is_spent(one: TableView) -> list[tuple[str, object]]:
-    """The jobs that run although no budget is left for a year: the urgent ones."""
-    account = Account(borrowed=1e9, price=1e9)
-    found = decide([one], Budget(seconds=1.0), CostModel(), now=NOW, account=account)
-    return [
-        (d.job, d.candidate.partitions or d.candidate.arguments.get("strategy"))
-        for d in found
-        if d.action is Action.RUN
-    ]
-
-
-def test_for_an_overdue_table_the_score_after_the_job_counts():
-    overdue = TableState(red_since=NOW - 13 * HOUR)
-    # Most bytes are in good order, so the mean of the runs is low and a rewrite gains little of it.
-    good = [
-        part(4, 40 * GB, name=f"dt={i}", values={"dt": str(i)}, minor=None, oldest_level_0=None)
-        for i in range(3)
-    ]
-    bad = part(
-        16,
-        GB,
-        name="dt=9",
-        values={"dt": "9"},
-        minor=None,
-        oldest_level_0=NOW - 60 * HOUR,
-        files=90,
-    )
-    fields = {"beyond_snapshots": 3000, "blocked_snapshots": 3000}
-    red = view("db.red", *good, bad, state=overdue, partition_keys=("dt",), **fields)
-    assert health_of(red.measurement, red.needs.thresholds(), NOW).score < RED
-    assert run_while_all_is_spent(red) == [("compact", ("dt=9",))]
-    # It is not overdue yet.
-    early = replace(red, state=TableState(red_since=NOW - 11 * HOUR))
-    assert run_while_all_is_spent(early) == []
-
-
-def test_no_compaction_is_urgent_for_a_table_that_a_consumer_makes_red():
-    since = NOW - 20 * 24 * HOUR
-    lag = ConsumerLag(id="c", snapshots=9000, since=since, bytes=0, last_seen=since)
-    held = view(
-        "db.held",
-        part(3, minor=None),
-        state=TableState(red_since=NOW - 13 * HOUR),
-        consumers=(lag,),
-        beyond_snapshots=3000,
-        blocked_snapshots=3000,
-        beyond_bytes=9 * GB,
-        blocked_bytes=9 * GB,
-    )
-    assert health_of(held.measurement, held.needs.thresholds(), NOW).score < RED
-    assert run_while_all_is_spent(held) == []
-
-
-def test_a_minor_compaction_is_urgent_if_it_is_enough_and_else_a_full_one():
-    state = TableState(red_since=NOW - 13 * HOUR)
-    lag = ConsumerLag(id="c", snapshots=9, since=NOW - 3 * 24 * HOUR, bytes=0, last_seen=NOW)
-    enough = Rewrite(files=20, bytes=GB // 20, rows=1000, files_after=1, runs_after=2.0)
-    little = replace(enough, files=2, runs_after=11.0)
-    for minor, strategy in ((enough, "minor"), (little, "full")):
-        one = part(12, minor=minor, oldest_level_0=NOW - 50 * HOUR)
-        assert run_while_all_is_spent(view("db.t", one, state=state, consumers=(lag,))) == [
-            ("compact", strategy)
-        ]
+    # A compaction does not help a table that a stopped consumer makes red.
+    held = view("db.held", part(3, minor=None), state=TableState(red_since=since))
+    found = decide([held], Budget(seconds=1.0), CostModel(), now=NOW, account=account)
+    assert not [d for d in found if d.action is Action.RUN]
 
 
 def test_work_that_waiting_does_not_save_hardly_counts():
