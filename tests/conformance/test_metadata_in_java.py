@@ -147,9 +147,13 @@ def _asked(oracle: Oracle, warehouse: Path, branch: str) -> list[Any]:
         steps += [{"op": op, "snapshot": i} for op in ("manifests", "files", "read")]
     for tag in TagStore(IO, TablePaths(root=root, branch=branch), "db.t").names():
         steps += [{"op": op, "tag": tag} for op in ("files", "read")]
+    answers = oracle([{**base, **s} for s in steps])
+    for answer in answers:
+        if "schemas" in answer:
+            answer["schemas"].sort(key=lambda s: s["id"])  # Java answers in the order of the folder
     return [
         _without(a, SIZE if a["op"] in ("manifests", "snapshots", "tags") else None)
-        for a in oracle([{**base, **s} for s in steps])
+        for a in answers
     ]
 
 

@@ -15,7 +15,8 @@ from paimon_core.environment import Environment, machine_zone, system_environmen
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.options import CLUSTERING_INCREMENTAL, DATA_EVOLUTION_ENABLED
-from paimon_core.scan.scan import scan_files
+from paimon_core.paths import POSTPONE_BUCKET
+from paimon_core.scan.scan import partition_filter, scan_files
 from paimon_core.table.system.read import split_system_name
 from paimon_maintenance.cli.approvals import approved
 from paimon_maintenance.cli.sql.copy_table import copy_table
@@ -32,11 +33,11 @@ from paimon_maintenance.history.store import open_history
 from paimon_maintenance.job.arguments import with_underscores
 from paimon_maintenance.job.guards import Guards
 from paimon_maintenance.job.report import Report
-from paimon_maintenance.jobs.rescale.layout import read_layouts
 from paimon_maintenance.policy.approval import approval_wanted
 from paimon_maintenance.policy.model import Policy, TablePolicy
 from paimon_maintenance.policy.needs import TableFacts
 from paimon_maintenance.registry import job_named
+from paimon_maintenance.rules.partition_choice import partition_predicate
 from paimon_maintenance.rules.tables import select_tables
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import RunServices, run_table
@@ -224,10 +225,9 @@ class JobProcedures:
             _check_order(opened, str(raw.get("order_by") or ""))
         if job.name == "rescale" and opened.snapshots.latest() is None:
             raise InvalidArgument(f"Table {table} has no snapshot. No need to rescale.")
-        if job.name == "rescale" and (raw.get("partitions") or raw.get("where")):
-            arguments = job.read_arguments(raw)
-            if not read_layouts(opened, arguments).chosen:
-                return [[True]]  # Java's procedure has nothing to do then, the job refuses it
+        is_limited = raw.get("partitions") or raw.get("where")
+        if job.name == "rescale" and is_limited and not _has_files(opened, job.read_arguments(raw)):
+            return [[True]]  # Java's procedure has nothing to do then, the job refuses it
         _choose_version(opened, raw)
         before = _before(opened)
         policy = self._policy_of(opened, table)
@@ -260,6 +260,16 @@ class JobProcedures:
 def _wall_clock(millis: int) -> str:
     """The time as an argument of jobs: to the second, in the machine's zone."""
     return datetime.fromtimestamp(millis // 1000, machine_zone()).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _has_files(table: FileStoreTable, arguments: Mapping[str, Any]) -> bool:
+    """Whether the chosen partitions hold files that are in buckets."""
+    predicate = partition_predicate(table, arguments["partitions"], arguments["where"])
+    passes = partition_filter(table, predicate)
+    return any(
+        e.bucket != POSTPONE_BUCKET and (passes is None or passes(e.partition))
+        for e in scan_files(table, table.latest_or_not_found())
+    )
 
 
 def _clusters(table: FileStoreTable) -> bool:
