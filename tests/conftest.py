@@ -54,11 +54,13 @@ MARKED_FIXTURES = {
 _airflow_home = pytest.StashKey[str]()
 _scratch = pytest.StashKey[Path | None]()
 
-# With Airflow, Spark or both, which take every core and much memory: never two of them at a time.
-HEAVY = ("tests/airflow/", "tests/e2e/", "tests/spark/")
+# With Airflow, Spark or both, which take several cores and much memory: one at a time, or one of each
+# where there is room for both.
+HEAVY = {"tests/airflow/": "airflow", "tests/e2e/": "airflow", "tests/spark/": "spark"}
 MOST_WORKERS = 4
 # What a worker and its JVMs may take.
 WORKER_BYTES = 3 * 1024**3
+ROOM_FOR_BOTH = 5 * WORKER_BYTES
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -124,7 +126,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _is_heavy(nodeid: str) -> bool:
-    return nodeid.startswith(HEAVY)
+    return nodeid.startswith(tuple(HEAVY))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -137,6 +139,12 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return workers if workers > 1 else 0
 
 
+def _heavy_scope(nodeid: str, workers: int) -> str:
+    """What runs in one worker: one of the two kinds of heavy tests, or both."""
+    both = workers == MOST_WORKERS and _memory_bytes() >= ROOM_FOR_BOTH
+    return next(kind for top, kind in HEAVY.items() if nodeid.startswith(top)) if both else "heavy"
+
+
 def _memory_bytes() -> int:
     """What the machine has, or the container may take."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -147,12 +155,14 @@ def _memory_bytes() -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Hands out whole files, in our order, and all that is heavy to the same worker."""
+    """Hands out whole files, in our order, and what is heavy together."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "heavy" if _is_heavy(nodeid) else nodeid.split("::", 1)[0]
+            if _is_heavy(nodeid):
+                return _heavy_scope(nodeid, self.numnodes)
+            return nodeid.split("::", 1)[0]
 
     config.option.loadscopereorder = False  # it would begin with the files of most tests
     return ByFile(config, log)

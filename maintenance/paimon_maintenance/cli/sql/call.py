@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from paimon_core.catalog.catalog import Catalog
 from paimon_core.commit.overwrite import replace_partitions
 from paimon_core.environment import Environment, machine_zone, system_environment
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.file_store_table import BucketMode, FileStoreTable
-from paimon_core.options import CLUSTERING_INCREMENTAL, DATA_EVOLUTION_ENABLED
+from paimon_core.options import CLUSTERING_INCREMENTAL
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.scan.scan import partition_filter, scan_files
 from paimon_core.table.system.read import split_system_name
 from paimon_maintenance.cli.approvals import approved
+from paimon_maintenance.cli.sql.answers import ANSWERS, Rows, state_of
+from paimon_maintenance.cli.sql.arguments import bound_values, check_compact, check_order
 from paimon_maintenance.cli.sql.copy_table import copy_table
 from paimon_maintenance.cli.sql.direct import (
     alter_view_dialect,
@@ -30,9 +30,7 @@ from paimon_maintenance.cli.sql.direct import (
 from paimon_maintenance.cli.sql.procedures import PROCEDURES, Procedure
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.history.store import open_history
-from paimon_maintenance.job.arguments import with_underscores
 from paimon_maintenance.job.guards import Guards
-from paimon_maintenance.job.report import Report
 from paimon_maintenance.policy.approval import approval_wanted
 from paimon_maintenance.policy.model import Policy, TablePolicy
 from paimon_maintenance.policy.needs import TableFacts
@@ -42,22 +40,9 @@ from paimon_maintenance.rules.tables import select_tables
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import RunServices, run_table
 from paimon_maintenance.storage.catalogs import catalog_of, open_table_of
-from paimon_spark.sql.errors import AnalysisError, WrongArguments
+from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.procedures import CallSite, Given
 from paimon_spark.sql.result import Result
-
-Rows = list[list[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Before:
-    """What a table held before the job."""
-
-    snapshots: tuple[int, ...]
-    changelogs: tuple[int, ...]
-    tags: tuple[str, ...]
-    partitions: tuple[str, ...]
-    latest: int | None
 
 
 def _opener(site: CallSite) -> Callable[[], Catalog]:
@@ -87,7 +72,7 @@ class JobProcedures:
                 f"[ROUTINE_NOT_FOUND] there is no procedure sys.{name}",
                 next_step="SHOW PROCEDURES lists them",
             )
-        values = _bound(name, procedure, given)
+        values = bound_values(name, procedure, given)
         if procedure.refused is not None:
             raise UnsupportedFeature(
                 f"the procedure sys.{name}",
@@ -135,7 +120,7 @@ class JobProcedures:
         if name == "purge_files":
             return self._purge_files(str(values["table"]), site)
         if name == "compact":
-            _check_compact(values)
+            check_compact(values)
         table, branch = _table(str(values.pop("table")), site)
         names = select_tables(_opener(site), table, where=site.warehouse)
         rows: Rows = []
@@ -222,14 +207,14 @@ class JobProcedures:
                 return [[True]]
             raw["tag"] = ",".join(there)
         if job.name == "sort_compact":
-            _check_order(opened, str(raw.get("order_by") or ""))
+            check_order(opened, str(raw.get("order_by") or ""))
         if job.name == "rescale" and opened.snapshots.latest() is None:
             raise InvalidArgument(f"Table {table} has no snapshot. No need to rescale.")
         is_limited = raw.get("partitions") or raw.get("where")
         if job.name == "rescale" and is_limited and not _has_files(opened, job.read_arguments(raw)):
             return [[True]]  # Java's procedure has nothing to do then, the job refuses it
         _choose_version(opened, raw)
-        before = _before(opened)
+        before = state_of(opened)
         policy = self._policy_of(opened, table)
         approval = approval_wanted(policy.needs, job.name, force=False)
         request = RunRequest(
@@ -248,7 +233,7 @@ class JobProcedures:
         if report.error is not None:
             raise report.error
         after = open_table_of(site.warehouse, table, branch=branch, file_io_options=site.storage)
-        return _ANSWERS[procedure.answer](report, before, after)
+        return ANSWERS[procedure.answer](report, before, after)
 
     def _policy_of(self, opened: FileStoreTable, table: str) -> TablePolicy:
         if self._policy is None:
@@ -278,132 +263,6 @@ def _clusters(table: FileStoreTable) -> bool:
     return unaware and table.options.value(CLUSTERING_INCREMENTAL)
 
 
-def _check_order(table: FileStoreTable, columns: str) -> None:
-    given = [c.strip() for c in columns.split(",")]
-    keys = table.schema.partition_keys
-    if any(c in keys for c in given):
-        raise InvalidArgument(
-            "order_by should not contain partition cols, because it is meaningless, your order_by "
-            f"cols are [{', '.join(given)}], and partition cols are [{', '.join(keys)}]",
-            table=table.name,
-        )
-    if table.options.value(DATA_EVOLUTION_ENABLED):
-        raise UnsupportedFeature(
-            "data-evolution.enabled", "Data Evolution table cannot be sorted!", table=table.name
-        )
-
-
-def _check_compact(values: Mapping[str, object]) -> None:
-    """InvalidArgument for arguments that Java's `CompactProcedure` does not combine."""
-    order = str(values.get("order_strategy") or "none").lower()
-    strategy = values.get("strategy")
-    if order == "none" and values.get("order_by"):
-        raise InvalidArgument('order_strategy "none" cannot work with order_by columns.')
-    if order != "none" and values.get("partition_idle_time"):
-        raise InvalidArgument("sort compact do not support 'partition_idle_time'.")
-    if strategy is not None and str(strategy).lower() not in ("full", "minor"):
-        raise InvalidArgument(
-            f"The compact strategy only supports 'full' or 'minor', but '{strategy}' is configured."
-        )
-
-
-def _bound(name: str, procedure: Procedure, given: Given) -> dict[str, object]:
-    """The values under the jobs' names; those that mean nothing here are left out."""
-    parameters = {with_underscores(p.name).lower(): p for p in procedure.parameters}
-    bound: dict[str, object] = {}
-    seen: set[str] = set()
-    for i, (word, value) in enumerate(given):
-        if word is None:
-            if i >= len(procedure.parameters):
-                raise WrongArguments(
-                    f"Too many arguments for procedure: sys.{name} has {len(parameters)}"
-                )
-            parameter = procedure.parameters[i]
-        else:
-            found = parameters.get(with_underscores(word).lower())
-            if found is None:
-                raise WrongArguments(
-                    f"Builds name to argument map Argument {word.lower()} is unknown. error. "
-                    f"Procedure sys.{name} has {', '.join(p.name for p in procedure.parameters)}"
-                )
-            parameter = found
-        if parameter.name in seen:
-            raise WrongArguments(
-                f"Builds name to argument map Procedure argument {parameter.name} is duplicated. "
-                "error."
-            )
-        seen.add(parameter.name)
-        _check_type(parameter.name, value)
-        key = parameter.as_ or parameter.name
-        applies = parameter.as_ is not None or procedure.job == "compact"
-        if value is not None and (applies or parameter.name == "table"):
-            raw = _raw(value)
-            bound[key] = _condition(key, raw) if key in ("where", "partitions") else raw
-    if "where" in bound and "partitions" in bound:
-        raise InvalidArgument("partitions and where cannot be used together.")
-    missing = [p.name for p in procedure.parameters if p.required and p.name not in seen]
-    if missing:
-        raise WrongArguments(f"Required parameters [{','.join(missing)}] is missed.")
-    return bound
-
-
-_INTEGERS: Final = frozenset(
-    {"bucket_num", "max_deletes", "max_expires", "parallelism", "retain_max", "retain_min"}
-)
-_LONGS: Final = frozenset({"nextSnapshotId", "snapshot", "snapshot_id", "timestamp", "watermark"})
-_BOOLEANS: Final = frozenset(
-    {"all_columns", "delete_all", "delete_origin", "deterministic", "dry_run", "ignoreIfExists"}
-    | {"overwrite"}
-)
-
-
-def _check_type(name: str, value: object) -> None:
-    """WrongArguments for a value that Spark does not cast up to the type of the argument.
-
-    Java: `PaimonProcedureResolver`.  Texts take everything but maps.
-    """
-    match value:
-        case None:
-            return
-        case bool():
-            given = "BooleanType"
-        case int():
-            given = "IntegerType" if -(2**31) <= value < 2**31 else "LongType"
-        case float():
-            given = "DecimalType"
-        case str():
-            given = "StringType"
-        case _:
-            given = "MapType"
-    if name in _BOOLEANS:
-        wanted, fits = "BooleanType", given == "BooleanType"
-    elif name in _INTEGERS:
-        wanted, fits = "IntegerType", given == "IntegerType"
-    elif name in _LONGS:
-        wanted, fits = "LongType", given in ("IntegerType", "LongType")
-    else:
-        return
-    if not fits:
-        raise WrongArguments(f"Cannot cast {given} to {wanted} of {name}.")
-
-
-def _condition(key: str, value: object) -> object:
-    """`where` with texts in single quotes, `partitions` with bare ones: Spark's literals may have
-    single or double quotes in both.
-    """
-    if not isinstance(value, str):
-        return value
-    if key == "partitions":
-        return re.sub(r"""=\s*(["'])(.*?)\1""", r"=\2", value)
-    return re.sub(r"""'[^']*'|"([^"]*)\"""", lambda m: m[0] if m[1] is None else f"'{m[1]}'", value)
-
-
-def _raw(value: object) -> object:
-    if isinstance(value, Mapping):
-        return ",".join(f"{k}={v}" for k, v in value.items())
-    return value
-
-
 def _table(text: str, site: CallSite) -> tuple[str, str | None]:
     """The table (or `db.*`) and its branch; a name without a database lies in the current one."""
     parts = [p.strip("`") for p in text.split(".")]
@@ -427,83 +286,3 @@ def _choose_version(table: FileStoreTable, raw: dict[str, object]) -> None:
         raw["snapshot"] = int(text)
     else:
         raw["tag"] = text
-
-
-def _before(table: FileStoreTable) -> _Before:
-    return _Before(
-        snapshots=tuple(table.snapshots.ids()),
-        changelogs=tuple(table.changelogs.ids()),
-        tags=tuple(t.name for t in table.tags.all()),
-        partitions=_partitions(table),
-        latest=table.snapshots.latest_id(),
-    )
-
-
-def _partitions(table: FileStoreTable) -> tuple[str, ...]:
-    latest = table.snapshots.latest()
-    if latest is None or not table.schema.partition_keys:
-        return ()
-    found = {e.partition for e in scan_files(table, latest)}
-    return tuple(sorted(table.paths.partition_path(p).strip("/") for p in found))
-
-
-# --- answers ------------------------------------------------------------------------------------
-
-
-def _true(_: Report, __: _Before, ___: FileStoreTable) -> Rows:
-    return [[True]]
-
-
-def _success(_: Report, __: _Before, ___: FileStoreTable) -> Rows:
-    return [["Success"]]
-
-
-def _expired_snapshots(_: Report, before: _Before, after: FileStoreTable) -> Rows:
-    return [[len(set(before.snapshots) - set(after.snapshots.ids()))]]
-
-
-def _expired_changelogs(_: Report, before: _Before, after: FileStoreTable) -> Rows:
-    return [[len(set(before.changelogs) - set(after.changelogs.ids()))]]
-
-
-def _expired_partitions(_: Report, before: _Before, after: FileStoreTable) -> Rows:
-    gone = sorted(set(before.partitions) - set(_partitions(after)))
-    return [[p.replace("/", ", ")] for p in gone] or [["No expired partitions."]]
-
-
-def _expired_tags(_: Report, before: _Before, after: FileStoreTable) -> Rows:
-    gone = sorted(set(before.tags) - {t.name for t in after.tags.all()})
-    return [[t] for t in gone] or [["No expired tags."]]
-
-
-def _tag(report: Report, _: _Before, after: FileStoreTable) -> Rows:
-    snapshot = after.tags.get(str(report.arguments["tag"])).snapshot
-    watermark = "null" if snapshot.watermark is None else str(snapshot.watermark)
-    return [[report.arguments["tag"], snapshot.id, snapshot.time_millis, watermark]]
-
-
-def _snapshots(_: Report, before: _Before, after: FileStoreTable) -> Rows:
-    return [[before.latest, after.snapshots.latest_id()]]
-
-
-def _deleted_files(report: Report, _: _Before, __: FileStoreTable) -> Rows:
-    return [[report.before.files - report.after.files, report.before.bytes - report.after.bytes]]
-
-
-def _file_names(report: Report, _: _Before, __: FileStoreTable) -> Rows:
-    names = report.details.get("files", ())
-    return [[str(n)] for n in names] if isinstance(names, Sequence) else []
-
-
-_ANSWERS: Final[Mapping[str, Callable[[Report, _Before, FileStoreTable], Rows]]] = {
-    "true": _true,
-    "success": _success,
-    "expired_snapshots": _expired_snapshots,
-    "expired_changelogs": _expired_changelogs,
-    "expired_partitions": _expired_partitions,
-    "expired_tags": _expired_tags,
-    "tag": _tag,
-    "snapshots": _snapshots,
-    "deleted_files": _deleted_files,
-    "file_names": _file_names,
-}
