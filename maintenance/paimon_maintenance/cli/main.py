@@ -19,6 +19,7 @@ from paimon_maintenance.job.arguments import with_underscores
 from paimon_maintenance.job.exit_codes import ExitCode, exit_code_of
 from paimon_maintenance.registry import JOBS, job_named, jobs_with
 from paimon_maintenance.rules.tables import is_pattern
+from paimon_maintenance.run.logs import set_up_logging
 
 _DISTRIBUTION: Final = "paimon-caretaker"
 _EXTRAS: Final[Mapping[str, str]] = {
@@ -188,9 +189,7 @@ def _version() -> str:
 
 def _set_up_logging(verbose: int) -> None:
     level = {0: logging.WARNING, 1: logging.INFO}.get(verbose, logging.DEBUG)
-    logging.basicConfig(
-        level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
+    set_up_logging(level, text_format="%(asctime)s %(levelname)s %(name)s %(message)s")
     if verbose <= 1:
         # Spark's gateway logs every call at INFO.
         logging.getLogger("py4j").setLevel(logging.WARNING)

@@ -272,7 +272,7 @@ class _Loop:
     def waits_for(self, holder: Holder | None) -> None:
         """Say who holds the lease."""
         who = "another job" if holder is None else holder.label
-        logger.warning("table=%s waiting for %s", self.table, who)
+        logger.warning("table=%s waiting for %s", self.table, who, extra={"table": self.table})
 
     def execute(
         self, steps: Steps[Any, Any, Any, Any], table: FileStoreTable, plan: Plan
@@ -353,7 +353,7 @@ class _Loop:
     def phase(self, name: str) -> Iterator[None]:
         """Time what happens inside, summed over attempts and batches."""
         self.context.progress.phase(name)
-        self.say("phase %s", name)
+        self.say("phase %s", name, phase=name)
         started = time.perf_counter()
         try:
             yield
@@ -361,11 +361,12 @@ class _Loop:
             spent = time.perf_counter() - started
             self.seconds[name] = self.seconds.get(name, 0.0) + spent
 
-    def say(self, text: str, *values: object) -> None:
-        """One event of this run in the log."""
+    def say(self, text: str, *values: object, **fields: object) -> None:
+        """One event of this run in the log; `fields` are more of `run.logs.FIELDS`."""
         if logger.isEnabledFor(logging.INFO):
-            place = (self.table, self.job.name, self.context.run_id)
-            logger.info("table=%s job=%s run_id=%s %s", *place, text % values)
+            place = {"table": self.table, "job": self.job.name, "run_id": self.context.run_id}
+            prefix = " ".join(f"{name}={value}" for name, value in place.items())
+            logger.info("%s %s", prefix, text % values, extra={**place, **fields})
 
 
 def pin_is_gone(table: FileStoreTable, plan: Plan) -> bool:

@@ -98,6 +98,13 @@ def run_table(request: RunRequest, services: RunServices | None = None) -> Repor
         report.run_id,
         ",".join(map(str, report.snapshots)) or "-",
         report.status,
+        extra={
+            "table": report.table,
+            "job": report.job,
+            "run_id": report.run_id,
+            "snapshots": list(report.snapshots),
+            "status": str(report.status),
+        },
     )
     return report
 
