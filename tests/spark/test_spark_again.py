@@ -57,6 +57,12 @@ assert engine.run_units(units(b"b"), work)[0].payload == b"B"
 assert engine.session().sparkContext._gateway.proc.pid != jvm
 assert engine.application.id != first.id
 engine.close()
+
+# The JVM outlives the session, and dies where nobody looks.
+os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
+SparkContext._gateway.proc.wait()
+assert engine.run_units(units(b"c"), work)[0].payload == b"C"
+engine.close()
 print("again")
 """
 

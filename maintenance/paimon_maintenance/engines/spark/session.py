@@ -216,6 +216,7 @@ def _start(master: str | None, conf: dict[str, str], *, verbose: bool) -> Starte
         active = SparkSession.getActiveSession()
         if active is not None:
             return StartedSession(active)
+    _forget_gateway()  # of a JVM whose end was not known yet when the last session failed
     submitted = _SUBMITTED in os.environ
     logging.getLogger().addFilter(is_not_of_py4j)
     prepare_workers()
