@@ -8,6 +8,7 @@ that are.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from enum import StrEnum
 from itertools import chain
 
 from paimon_core.errors import UnsupportedFeature
@@ -56,6 +57,7 @@ _MANIFEST_FORMATS = frozenset({"avro", "orc", "parquet"})
 _IN_PARQUET = frozenset({TypeRoot.VECTOR})
 """Types that are read and written in Parquet files only."""
 CHAIN_TABLE = "chain-table.enabled"
+CHAIN_PARTITION_KEYS = "chain-table.chain-partition-keys"
 _CHAIN_BRANCHES = ("scan.fallback-snapshot-branch", "scan.fallback-delta-branch")
 _BLOB = f"data type {TypeRoot.BLOB}"
 _WHOLE_ONLY = frozenset({DATA_EVOLUTION_ENABLED.key, _BLOB})
@@ -159,7 +161,7 @@ def _unwritable_blobs(table: FileStoreTable) -> Iterator[str]:
     for field in table.schema.fields:
         if TypeRoot.BLOB not in type_roots(field.type):
             continue
-        if field.type.root is not TypeRoot.BLOB:
+        if decoder_of(field.type) is None:
             yield f"data type {type_to_sql(field.type)}"
         if table.has_primary_key or not table.options.value(DATA_EVOLUTION_ENABLED):
             yield f"{_BLOB} without {DATA_EVOLUTION_ENABLED.key}"
@@ -179,7 +181,7 @@ def _unqueryable_features(
 
 def unwritable_features(table: FileStoreTable) -> Iterator[str]:
     """Yield the names of the features in use that prevent correct writing."""
-    yield from (f for f in unreadable_features(table) if f not in _WHOLE_ONLY)
+    yield from (f for f in unreadable_features(table) if f not in (*_WHOLE_ONLY, CHAIN_TABLE))
     yield from _unwritable_blobs(table)
     yield from _uncommittable(table)
     options = table.options
@@ -310,6 +312,27 @@ def chain_branches(table: FileStoreTable) -> tuple[str, str] | None:
     return None if table.branch.lower() in (snapshot.lower(), delta.lower()) else (snapshot, delta)
 
 
+class ChainRole(StrEnum):
+    """What a branch is for the chain table that reads it."""
+
+    SNAPSHOT = "snapshot"
+    DELTA = "delta"
+
+
+def chain_role(table: FileStoreTable) -> ChainRole | None:
+    """Return the role of the table's branch; None for other branches and tables.
+
+    Java: `ChainTableUtils.isScanFallbackSnapshotBranch`, `isScanFallbackDeltaBranch`.
+    """
+    if not table.options.flag(CHAIN_TABLE):
+        return None
+    for role, key in zip(ChainRole, _CHAIN_BRANCHES, strict=True):
+        name = table.options.get(key, "").strip()
+        if name and name.lower() == table.branch.lower():
+            return role
+    return None
+
+
 def check_readable(table: FileStoreTable) -> None:
     """Raise UnsupportedFeature naming the features in use that prevent reading."""
     _refuse(table, _unqueryable_features(table), "read")
@@ -348,6 +371,20 @@ def check_snapshot_rewritable(table: FileStoreTable, snapshot: Snapshot) -> None
 def check_writable(table: FileStoreTable) -> None:
     """Raise UnsupportedFeature naming the features in use that prevent writing."""
     _refuse(table, unwritable_features(table), "written")
+
+
+def check_rows_changeable(table: FileStoreTable) -> None:
+    """Raise UnsupportedFeature unless single rows may be updated or deleted.
+
+    A chain table reads rows of its branches, and a change would be written beside them.
+    """
+    check_writable(table)
+    branches = chain_branches(table)
+    if branches is not None:
+        next_step = "change the rows of one of the branches: " + ", ".join(
+            f"`{table.name.rpartition('.')[2]}$branch_{b}`" for b in branches
+        )
+        _refuse(table, iter([CHAIN_TABLE]), "changed row by row", next_step=next_step)
 
 
 def check_compactable(table: FileStoreTable) -> None:

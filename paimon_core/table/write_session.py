@@ -31,6 +31,7 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from paimon_core.table.after_commit import AfterCommit
+from paimon_core.table.chain_overwrite import ChainOverwrite
 from paimon_core.table.compact_table import buckets_of, compact_buckets
 from paimon_core.table.index_bootstrap import load_global_index
 from paimon_core.write.incoming_rows import Kinds
@@ -107,6 +108,7 @@ def commit_overwrite(
 ) -> tuple[Snapshot, ...]:
     """Commit an overwrite (`commit.overwrite.overwrite`), then do what follows a commit."""
     after = after or AfterCommit(table, env=env)
+    chain = ChainOverwrite.of(table)
     made = overwrite(
         table,
         messages,
@@ -115,7 +117,10 @@ def commit_overwrite(
         partition=partition,
         identifier=identifier,
         watermark=watermark,
+        check=None if chain is None else chain.check,
     )
+    if chain is not None and made is not None:
+        chain.follow(env)
     after.run(user=user, identifier=identifier)
     return () if made is None else (made,)
 

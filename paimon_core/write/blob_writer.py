@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from paimon_core.errors import InvalidArgument
 from paimon_core.format.blob.descriptor import is_descriptor, parse_descriptor, read_descriptor
+from paimon_core.format.blob.elements import encoder_of
 from paimon_core.format.blob.reader import OVERHEAD
 from paimon_core.format.blob.writer import BlobFileWriter
 from paimon_core.format.data_format import FormatWriter
@@ -34,7 +35,7 @@ from paimon_core.options import (
 )
 from paimon_core.paths import TablePaths
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.types.data_types import TypeRoot
+from paimon_core.types.data_types import DataType, TypeRoot, type_roots
 from paimon_core.write.data_file_writer import RollingAppendWriter
 
 _TARGET: Final[Option[int | None]] = Option("blob.target-file-size", parse_memory_size, None)
@@ -63,7 +64,7 @@ class RollingBlobWriter(RollingAppendWriter):
         creation_time: Callable[[], int],
         first_sequence_number: int = 0,
     ) -> None:
-        plain = tuple(f for f in schema.fields if f.type.root is not TypeRoot.BLOB)
+        plain = tuple(f for f in schema.fields if not _is_dedicated(f.type))
         super().__init__(
             io,
             paths,
@@ -75,7 +76,7 @@ class RollingBlobWriter(RollingAppendWriter):
             creation_time=creation_time,
             first_sequence_number=first_sequence_number,
         )
-        blobs = [f.name for f in schema.fields if f.type.root is TypeRoot.BLOB]
+        blobs = [f.name for f in schema.fields if _is_dedicated(f.type)]
         target = schema.options.value(_TARGET) or self._target
 
         def open_blobs() -> dict[str, _BlobColumnWriter]:
@@ -139,7 +140,8 @@ class _BlobColumnWriter(RollingAppendWriter):
         creation_time: Callable[[], int],
         target_file_size: int,
     ) -> None:
-        self._content = partial(_content, io, root)
+        (column,) = schema.fields
+        self._encode = encoder_of(column.type, partial(_content, io, root))
         super().__init__(
             io,
             paths,
@@ -153,17 +155,32 @@ class _BlobColumnWriter(RollingAppendWriter):
         )
 
     def _format_writer(self, path: str, row_group_bytes: int) -> FormatWriter:  # noqa: ARG002 - has none
-        return BlobFileWriter(self._io.open_output(path), self._content)
+        return BlobFileWriter(self._io.open_output(path), self._encode)
 
     def _rows_to_target(self, batch: pa.RecordBatch, writer: FormatWriter, start: int) -> int:
         """Return the rows up to the one that reaches the target: Java checks after every BLOB."""
-        sizes = pc.add(pc.binary_length(batch.column(0)[start:]), OVERHEAD)
+        sizes = pc.add(_sizes(batch.column(0)[start:]), OVERHEAD)
         ends = np.cumsum(pc.fill_null(sizes, 0).to_numpy(zero_copy_only=False))
         left = self._target - writer.bytes_written()
         return min(int(np.searchsorted(ends, left)) + 1, len(ends))
 
     def _describe(self, file_name: str, file_size: int) -> DataFileMeta:
         return replace(super()._describe(file_name, file_size), write_cols=self._schema.names)
+
+
+def _is_dedicated(data_type: DataType) -> bool:
+    """Return whether a column of the type has files of its own."""
+    return TypeRoot.BLOB in type_roots(data_type)
+
+
+def _sizes(column: pa.Array) -> pa.Array:
+    """Return the bytes of each value, of arrays and maps without their lengths and keys."""
+    if pa.types.is_map(column.type) or pa.types.is_list(column.type):
+        values = column.items if pa.types.is_map(column.type) else column.values
+        ends = np.concatenate([[0], np.cumsum(pc.fill_null(_sizes(values), 0).to_numpy())])
+        offsets = column.offsets.to_numpy()
+        return pa.array(ends[offsets[1:]] - ends[offsets[:-1]])
+    return pc.cast(pc.binary_length(column), pa.int64())
 
 
 def _schema_of(schema: TableSchema, name: str) -> TableSchema:

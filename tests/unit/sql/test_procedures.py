@@ -95,7 +95,6 @@ columns.
 OURS = {"analyze", "drop_partition", "expire_changelogs"}
 REFUSED = {
     "alter_function": "'f', 'c'",
-    "compact_chain_table": "'t', 'dt=1'",
     "create_function": "'f', '[]', '[]'",
     "create_global_index": "'t', 'id', 'btree'",
     "drop_function": "`function` => 'f'",

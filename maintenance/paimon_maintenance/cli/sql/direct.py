@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 from paimon_core.catalog.catalog import Catalog
 from paimon_core.catalog.rest.functions import Function, RestFunctions
@@ -14,14 +14,16 @@ from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument, NotFound, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import MAIN_BRANCH
+from paimon_core.table.chain_compact import compact_chain
 from paimon_core.table.index_rewrite import rewrite_file_indexes
 from paimon_core.table.merge_branch import merge_branch
 from paimon_core.types.sql import field_from_json
+from paimon_maintenance.job.common_arguments import PARTITIONS
 from paimon_maintenance.rules.partition_choice import partition_predicate
 
 
 def rewrite_file_index(
-    table: FileStoreTable, values: Mapping[str, object], *, env: Environment
+    table: FileStoreTable, values: Mapping[str, object], env: Environment
 ) -> list[Any]:
     """`sys.rewrite_file_index`: the numbers of partitions and of files with new indexes."""
     where = values.get("where")
@@ -30,7 +32,9 @@ def rewrite_file_index(
     return [found.partitions, found.files]
 
 
-def repair_earliest_snapshot(table: FileStoreTable, values: Mapping[str, object]) -> list[Any]:
+def repair_earliest_snapshot(
+    table: FileStoreTable, values: Mapping[str, object], _: Environment
+) -> list[Any]:
     """`sys.repair_earliest_snapshot`: the first snapshot before and after.
 
     The hint then names a snapshot behind a gap, from which on none is missing; InvalidArgument for
@@ -67,6 +71,28 @@ def merge(
     """`sys.merge_branch`: the files of one branch in another; errors as in `merge_branch`."""
     source = open_branch(str(values["source_branch"]))
     merge_branch(source, open_branch(str(values.get("target_branch") or MAIN_BRANCH)), env=env)
+
+
+def compact_chain_table(
+    table: FileStoreTable, values: Mapping[str, object], env: Environment
+) -> list[Any]:
+    """`sys.compact_chain_table`: whether rows were written (`compact_chain`).
+
+    InvalidArgument for several partitions, or none.
+    """
+    text = str(values["partitions"]).strip()
+    if not text:
+        raise InvalidArgument("Partition string cannot be empty")
+    specs = cast("Sequence[Mapping[str, str]]", PARTITIONS.read(text))
+    if len(specs) > 1:
+        raise InvalidArgument(
+            "compact_chain_table only supports a single partition, but multiple partitions were "
+            f"provided: {text}"
+        )
+    partition = partition_predicate(table, specs, None)
+    assert partition is not None  # there is a spec
+    overwrite = str(values.get("overwrite")).lower() == "true"
+    return [compact_chain(table, partition, overwrite=overwrite, env=env)]
 
 
 def change_function(

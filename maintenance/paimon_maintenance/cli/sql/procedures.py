@@ -283,9 +283,7 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
     ),
     "compact_chain_table": Procedure(
         job=None,
-        parameters=(_TABLE, _needed("partition"), *_same("overwrite")),
-        refused="chain tables are only read",
-        instead="compact the table with Java Paimon",
+        parameters=(_TABLE, _needed("partition", "partitions"), *_same("overwrite")),
     ),
     "merge_branch": Procedure(
         job=None,
