@@ -47,6 +47,7 @@ def table_to_write(options: SourceOptions, schema: StructType) -> FileStoreTable
             table,
             schema,
             explicit=options.flag("write.merge-schema.explicit-cast"),
+            widen=options.flag("write.merge-schema.type-widening", default=True),
             now_millis=options.environment.now_millis(),
         )
     check_columns(table, schema)

@@ -15,9 +15,7 @@ from paimon_core.predicate import Predicate
 from paimon_core.table.batch_scan import BatchScan
 from paimon_core.types.data_types import (
     DataField,
-    RowType,
 )
-from paimon_core.types.sql import type_to_sql
 from paimon_spark.sql.frames.characters import stored_text, with_characters
 from paimon_spark.sql.session import OVERWRITE_MODE, ZONE_KEY, SqlSession, TableName
 from paimon_spark.sql.text.names import quoted
@@ -48,8 +46,6 @@ def distributed_dataframe(
     """
     if not isinstance(session.catalog_for(name), FileSystemCatalog) or scan.whole is None:
         return None
-    if "VARIANT" in type_to_sql(scan.table.schema.row_type.project(columns)):
-        return None  # the source does not know the type
     frame = _read(session, name, scan, columns, predicate)
     if frame is None:
         return None
@@ -103,13 +99,10 @@ def _options(session: SqlSession, name: TableName) -> dict[str, str]:
 # --- writes -------------------------------------------------------------------------------------
 
 
-def writes_distributed(
-    session: SqlSession, name: TableName, frame: DataFrame, fields: Sequence[DataField]
-) -> bool:
+def writes_distributed(session: SqlSession, name: TableName, frame: DataFrame) -> bool:
     """Whether the executors should write the rows of a query."""
     postponed = session.open(name, to_write=True).bucket_mode is BucketMode.POSTPONE
-    documents = "VARIANT" in type_to_sql(RowType(fields=tuple(fields)))
-    if postponed or documents or not isinstance(session.catalog_for(name), FileSystemCatalog):
+    if postponed or not isinstance(session.catalog_for(name), FileSystemCatalog):
         return False
     if not hasattr(frame, "_jdf"):
         return False  # Spark Connect reports no size

@@ -25,6 +25,7 @@ from paimon_maintenance.cli.sql.direct import (
     change_function,
     compact_chain_table,
     merge,
+    repair,
     repair_earliest_snapshot,
     rewrite_file_index,
 )
@@ -90,6 +91,9 @@ class JobProcedures:
             )
         if name in ("create_function", "alter_function", "drop_function"):
             change_function(name, _opener(site)(), values, site.database)
+            return Result(procedure.columns, [[True]])
+        if name == "repair":
+            repair(_opener(site)(), values)
             return Result(procedure.columns, [[True]])
         if name == "alter_view_dialect":
             alter_view_dialect(_opener(site)(), values, site.database)

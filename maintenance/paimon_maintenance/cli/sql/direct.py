@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from paimon_core.catalog.catalog import Catalog
+from paimon_core.catalog.hive.hive_catalog import HiveCatalog
 from paimon_core.catalog.rest.functions import Function, RestFunctions
 from paimon_core.catalog.rest.rest_catalog import RestCatalog
 from paimon_core.catalog.rest.views import SPARK, RestViews
@@ -93,6 +94,28 @@ def compact_chain_table(
     assert partition is not None  # there is a spec
     overwrite = str(values.get("overwrite")).lower() == "true"
     return [compact_chain(table, partition, overwrite=overwrite, env=env)]
+
+
+def repair(catalog: Catalog, values: Mapping[str, object]) -> None:
+    """`sys.repair`: the metastore of a Hive catalog in line with the files (`HiveCatalog.repair`).
+
+    Names are separated by commas, each of a table or a database; without one, all are repaired.
+    UnsupportedFeature for other catalogs.
+    """
+    if not isinstance(catalog, HiveCatalog):
+        raise UnsupportedFeature(
+            "the procedure sys.repair",
+            f"the procedure sys.repair is not supported: a {catalog.metastore} catalog has no "
+            "metastore of Hive",
+            next_step="no action is needed in a filesystem or REST catalog",
+        )
+    names = str(values["database_or_table"])
+    parts = [n.strip().replace("`", "") for n in names.split(",") if n.strip()] or [""]
+    for name in parts:
+        if name.count(".") > 1:
+            raise InvalidArgument(f"Cannot get splits from '{name}' to get database and table")
+    for name in parts:
+        catalog.repair(name)
 
 
 def change_function(

@@ -312,8 +312,6 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
     "repair": Procedure(
         job=None,
         parameters=(_needed("database_or_table"),),
-        refused="no metastore is brought in line with the files",
-        instead="use Java Paimon for a table of a Hive metastore; other catalogs need no repair",
     ),
     "analyze": Procedure(
         job="analyze", parameters=(_TABLE, *_same("columns", "all_columns", "options"))
