@@ -14,6 +14,7 @@ from itertools import chain
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.external_paths import ExternalPaths
 from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.format.blob.descriptor import descriptor_columns
 from paimon_core.format.blob.elements import decoder_of
 from paimon_core.iceberg.schema import unpublishable
 from paimon_core.iceberg.settings import (
@@ -62,8 +63,9 @@ _CHAIN_BRANCHES = ("scan.fallback-snapshot-branch", "scan.fallback-delta-branch"
 _BLOB = f"data type {TypeRoot.BLOB}"
 _WHOLE_ONLY = frozenset({DATA_EVOLUTION_ENABLED.key, _BLOB})
 """Features that reads of whole snapshots support, and nothing else."""
-_OWN_BLOB_STORES = ("blob-descriptor-field", "blob.stored-descriptor-fields", "blob-view-field")
-"""Options that name BLOB columns whose values are in files of others, or in other tables."""
+_BLOB_VIEWS = "blob-view-field"
+"""The option that names BLOB columns whose values are in other tables."""
+_AS_DESCRIPTOR = "blob-as-descriptor"
 
 _READABLE_INDEXES = frozenset({HASH_INDEX, DELETION_VECTORS_INDEX})
 
@@ -145,13 +147,16 @@ def _unreadable_blobs(table: FileStoreTable, columns: Collection[str] | None) ->
     """Yield why BLOBs of these columns cannot be read, though the table stores some."""
     held = (f for f in table.schema.fields if TypeRoot.BLOB in type_roots(f.type))
     for field in (f for f in held if columns is None or f.name in columns):
-        for key in _OWN_BLOB_STORES:
-            if field.name in (n.strip() for n in table.options.get(key, "").split(",")):
-                yield f"{key}={field.name}"
+        if field.name in table.options.names(_BLOB_VIEWS):
+            yield f"{_BLOB_VIEWS}={field.name}"
+        # A row may name any file, and fetching it would show it to whoever reads the row.
+        described = field.name in descriptor_columns(table.options)
+        if described and not table.options.flag(_AS_DESCRIPTOR):
+            yield f"blob-descriptor-field={field.name} without {_AS_DESCRIPTOR}=true"
         if decoder_of(field.type) is None:
             yield f"data type {type_to_sql(field.type)}"
-        if table.options.flag("blob-as-descriptor") and field.type.root is not TypeRoot.BLOB:
-            yield f"blob-as-descriptor for {type_to_sql(field.type)}"
+        if table.options.flag(_AS_DESCRIPTOR) and field.type.root is not TypeRoot.BLOB:
+            yield f"{_AS_DESCRIPTOR} for {type_to_sql(field.type)}"
         if not table.has_primary_key and not table.options.value(DATA_EVOLUTION_ENABLED):
             yield f"{_BLOB} without {DATA_EVOLUTION_ENABLED.key}"
 
@@ -165,8 +170,8 @@ def _unwritable_blobs(table: FileStoreTable) -> Iterator[str]:
             yield f"data type {type_to_sql(field.type)}"
         if table.has_primary_key or not table.options.value(DATA_EVOLUTION_ENABLED):
             yield f"{_BLOB} without {DATA_EVOLUTION_ENABLED.key}"
-        for key in _OWN_BLOB_STORES:
-            if field.name in (n.strip() for n in table.options.get(key, "").split(",")):
+        for key in (_BLOB_VIEWS, "blob-external-storage-field"):
+            if field.name in table.options.names(key):
                 yield f"{key}={field.name}"
 
 

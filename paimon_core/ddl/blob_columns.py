@@ -7,7 +7,6 @@ from paimon_core.ddl.column_directives import (
     BLOB_FIELD,
     BLOB_VIEW_FIELD,
     is_blob_column,
-    listed,
 )
 from paimon_core.errors import SchemaError
 from paimon_core.options import (
@@ -25,7 +24,7 @@ _KINDS = "BLOB, ARRAY<BLOB> or MAP<X, BLOB>"
 
 def check_blobs(schema: TableSchema) -> None:
     """Raise SchemaError for BLOB columns that Java refuses."""
-    options = dict(schema.options)
+    options = schema.options
     for field in schema.fields:
         if not is_blob_column(field.type) and TypeRoot.BLOB in type_roots(field.type):
             raise SchemaError(
@@ -34,22 +33,22 @@ def check_blobs(schema: TableSchema) -> None:
             )
     blobs = [f.name for f in schema.fields if is_blob_column(f.type)]
     plain = [f.name for f in schema.fields if f.type.root is TypeRoot.BLOB]
-    inline = {n for key in (BLOB_DESCRIPTOR_FIELD, BLOB_VIEW_FIELD) for n in listed(options, key)}
-    for name in listed(options, BLOB_FIELD):
+    inline = {n for key in (BLOB_DESCRIPTOR_FIELD, BLOB_VIEW_FIELD) for n in options.names(key)}
+    for name in options.names(BLOB_FIELD):
         _require(
             name in blobs,
             f"Field '{name}' in '{BLOB_FIELD}' must be a {_KINDS} field in table schema.",
         )
     for key in (BLOB_DESCRIPTOR_FIELD, BLOB_VIEW_FIELD):
-        for name in listed(options, key):
+        for name in options.names(key):
             _require(
                 name in plain,
                 f"Field '{name}' in '{key}' must be a BLOB field in table schema. ARRAY<BLOB> and "
                 f"MAP<X, BLOB> are only supported by '{BLOB_FIELD}'.",
             )
-    for name in listed(options, BLOB_VIEW_FIELD):
+    for name in options.names(BLOB_VIEW_FIELD):
         _require(
-            name not in listed(options, BLOB_DESCRIPTOR_FIELD),
+            name not in options.names(BLOB_DESCRIPTOR_FIELD),
             f"Field '{name}' in '{BLOB_VIEW_FIELD}' can not also be in '{BLOB_DESCRIPTOR_FIELD}'.",
         )
     if not blobs:

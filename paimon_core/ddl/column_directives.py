@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Final
 
 from paimon_core.errors import SchemaError
+from paimon_core.options import Options
 from paimon_core.types.data_types import (
     ArrayType,
     AtomicType,
@@ -86,16 +87,11 @@ def forget_column(name: str, data_type: DataType, options: dict[str, str]) -> No
     else:
         return
     for key in keys:
-        names = listed(options, key)
+        names = Options(options).names(key)
         if name in names:
             options[key] = ",".join(n for n in names if n != name)
             if not options[key]:
                 del options[key]
-
-
-def listed(options: dict[str, str], key: str) -> list[str]:
-    """Return the columns that the option lists."""
-    return [n.strip() for n in options.get(key, "").split(",") if n.strip()]
 
 
 def is_blob_column(data_type: DataType) -> bool:

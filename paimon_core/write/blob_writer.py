@@ -16,7 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_core.errors import InvalidArgument
-from paimon_core.format.blob.descriptor import is_descriptor, parse_descriptor, read_descriptor
+from paimon_core.format.blob.descriptor import (
+    descriptor_columns,
+    is_descriptor,
+    parse_descriptor,
+    read_descriptor,
+)
 from paimon_core.format.blob.elements import encoder_of
 from paimon_core.format.blob.reader import OVERHEAD
 from paimon_core.format.blob.writer import BlobFileWriter
@@ -64,7 +69,9 @@ class RollingBlobWriter(RollingAppendWriter):
         creation_time: Callable[[], int],
         first_sequence_number: int = 0,
     ) -> None:
-        plain = tuple(f for f in schema.fields if not _is_dedicated(f.type))
+        described = descriptor_columns(schema.options)
+        dedicated = {f.name for f in schema.fields if _is_blob(f.type)} - set(described)
+        plain = tuple(f for f in schema.fields if f.name not in dedicated)
         super().__init__(
             io,
             paths,
@@ -76,7 +83,8 @@ class RollingBlobWriter(RollingAppendWriter):
             creation_time=creation_time,
             first_sequence_number=first_sequence_number,
         )
-        blobs = [f.name for f in schema.fields if _is_dedicated(f.type)]
+        self._described = [f.name for f in plain if _is_blob(f.type)]
+        blobs = [name for name in schema.names if name in dedicated]
         target = schema.options.value(_TARGET) or self._target
 
         def open_blobs() -> dict[str, _BlobColumnWriter]:
@@ -109,6 +117,8 @@ class RollingBlobWriter(RollingAppendWriter):
         self._blobs = self._open_blobs()
 
     def _collect(self, batch: pa.RecordBatch, arrays: list[pa.Array]) -> None:
+        for name in self._described:
+            _check_described(batch.column(name), name)
         super()._collect(batch, arrays)
         for name, writer in self._blobs.items():
             writer.write(batch.select([name]))
@@ -168,9 +178,19 @@ class _BlobColumnWriter(RollingAppendWriter):
         return replace(super()._describe(file_name, file_size), write_cols=self._schema.names)
 
 
-def _is_dedicated(data_type: DataType) -> bool:
-    """Return whether a column of the type has files of its own."""
+def _is_blob(data_type: DataType) -> bool:
     return TypeRoot.BLOB in type_roots(data_type)
+
+
+def _check_described(column: pa.Array, name: str) -> None:
+    """Raise InvalidArgument unless all values are descriptors."""
+    for value in column:
+        if value.is_valid and not is_descriptor(value.as_py()):
+            raise InvalidArgument(
+                f"column {name} stores descriptors of BLOBs (blob-descriptor-field), and a value "
+                "is none",
+                next_step="pass sys.path_to_descriptor(path), or declare the column by __BLOB_FIELD",
+            )
 
 
 def _sizes(column: pa.Array) -> pa.Array:

@@ -119,7 +119,7 @@ def plan_scan(
     """Which files Spark and Python read for these columns, without files that the predicate
     excludes.
     """
-    tasks = plan_batch(scan, predicate=predicate, zone=zone)
+    tasks = plan_batch(scan, predicate=predicate, zone=zone, columns=columns)
     readers = readers_of(tasks, columns, predicate)
     return ScanPlan(
         scan=scan,

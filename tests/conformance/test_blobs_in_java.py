@@ -14,6 +14,7 @@ from sql_sessions import Sql
 
 from oracle import FlinkSql
 from paimon_core.environment import system_environment
+from paimon_core.format.blob.descriptor import BlobDescriptor, parse_descriptor
 from paimon_core.read.table_read import read_table
 from paimon_core.table.open import open_table
 from paimon_core.table.write_session import write_rows
@@ -30,6 +31,8 @@ CREATE TABLE many (k INT, a ARRAY<BINARY> COMMENT '__BLOB_FIELD; pictures') TBLP
   'row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true');
 ALTER TABLE many ADD COLUMN m MAP<STRING, BINARY> COMMENT '__BLOB_FIELD';
 ALTER TABLE many ADD COLUMN n MAP<BIGINT, BINARY> COMMENT '__BLOB_FIELD';
+CREATE TABLE descs (k INT, d BINARY COMMENT '__BLOB_DESCRIPTOR_FIELD', b BINARY COMMENT '__BLOB_FIELD')
+TBLPROPERTIES ('row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true');
 CREATE TABLE vec (k INT, e ARRAY<FLOAT>) TBLPROPERTIES (
   'vector-field' = 'e', 'field.e.vector-dim' = '2');
 UPDATE o SET s = 'two' WHERE k = 2;
@@ -54,7 +57,10 @@ def test_blobs_of_either_are_read_by_the_other(flink_sql: FlinkSql, tmp_path: Pa
     lake = tmp_path / "lake"
     shutil.copytree(KINDS / "blob_values" / "warehouse", lake)
     Sql(lake)(OURS)
-    for name, rows in (("many", MANY[0]), ("many", MANY[1]), ("vec", VECTORS)):
+    photo = tmp_path / "photo"
+    photo.write_bytes(b"\7\7")
+    described = [{"k": 1, "d": BlobDescriptor(f"file:{photo}").to_bytes(), "b": b"\1"}, {"k": 2}]
+    for name, rows in (*(("many", m) for m in MANY), ("vec", VECTORS), ("descs", described)):
         written = open_table(str(lake), f"db.{name}")
         batch = pa.Table.from_pylist(rows, arrow_schema(written.schema.row_type))
         write_rows(written, batch, env=system_environment())
@@ -69,6 +75,8 @@ def test_blobs_of_either_are_read_by_the_other(flink_sql: FlinkSql, tmp_path: Pa
         "SELECT 'ours', k, b, s FROM o;\n"
         "SELECT 'many', k, a, m, n FROM many;\n"
         "SELECT 'vec', k, e FROM vec;\n"
+        f"INSERT INTO descs SELECT 3, sys.path_to_descriptor('file:{photo}'), X'03';\n"
+        "SELECT 'descs', k, d, b FROM descs;\n"
     )
     both = [line for line in lines if line.startswith("+I[ours")]
     assert sorted(both) == [
@@ -83,6 +91,18 @@ def test_blobs_of_either_are_read_by_the_other(flink_sql: FlinkSql, tmp_path: Pa
         "+I[many, 3, [], null, null]",
         "+I[many, 4, [[2, 3]], {a=[4], b=null}, {-7=[5]}]",
     ]
+    assert sorted(line for line in lines if line.startswith("+I[descs")) == [
+        "+I[descs, 1, [7, 7], [1]]",
+        "+I[descs, 2, null, null]",
+        "+I[descs, 3, [7, 7], [3]]",
+    ]
+    descs = open_table(str(lake), "db.descs", dynamic_options={"blob-as-descriptor": "true"})
+    found = {
+        row["k"]: row["d"] and parse_descriptor(row["d"]).uri.removeprefix("file:")
+        for batch in read_table(descs, descs.latest_or_not_found(), columns=["k", "d"])
+        for row in batch.to_pylist()
+    }
+    assert found == {1: str(photo), 2: None, 3: str(photo)}
     vectors = sorted(line for line in lines if line.startswith("+I[vec"))
     assert vectors == ["+I[vec, 1, [1.5, 2.0]]", "+I[vec, 2, null]"]
     ours = open_table(str(lake), "db.o")

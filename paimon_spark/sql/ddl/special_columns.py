@@ -14,10 +14,10 @@ from paimon_core.ddl.column_directives import (
     BLOB_FIELD,
     BLOB_VIEW_FIELD,
     VECTOR_FIELD,
-    listed,
 )
 from paimon_core.ddl.create import Column
 from paimon_core.errors import InvalidArgument
+from paimon_core.options import Options
 from paimon_core.types.data_types import (
     ArrayType,
     AtomicType,
@@ -32,9 +32,9 @@ _BYTES: Final = (TypeRoot.VARBINARY, TypeRoot.BLOB)
 
 def with_special_types(columns: Sequence[Column], options: Mapping[str, str]) -> list[Column]:
     """The columns, with the types that the options name; InvalidArgument for ones that do not fit."""
-    known = dict(options)
-    inline = (*listed(known, BLOB_DESCRIPTOR_FIELD), *listed(known, BLOB_VIEW_FIELD))
-    blobs, vectors = listed(known, BLOB_FIELD), listed(known, VECTOR_FIELD)
+    known = Options(options)
+    inline = (*known.names(BLOB_DESCRIPTOR_FIELD), *known.names(BLOB_VIEW_FIELD))
+    blobs, vectors = known.names(BLOB_FIELD), known.names(VECTOR_FIELD)
     result = []
     for column in columns:
         assert isinstance(column.type, DataType)
