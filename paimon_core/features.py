@@ -392,6 +392,12 @@ def check_rows_changeable(table: FileStoreTable) -> None:
         _refuse(table, iter([CHAIN_TABLE]), "changed row by row", next_step=next_step)
 
 
+def check_not_chain(table: FileStoreTable, what: str) -> None:
+    """Raise UnsupportedFeature for a chain table or one of its branches."""
+    if table.options.flag(CHAIN_TABLE):
+        _refuse(table, iter([CHAIN_TABLE]), what)
+
+
 def check_compactable(table: FileStoreTable) -> None:
     """Raise UnsupportedFeature naming the features in use that prevent compaction."""
     found = list(uncompactable_features(table))

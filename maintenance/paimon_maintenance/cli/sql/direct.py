@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from paimon_core.catalog.catalog import Catalog
 from paimon_core.catalog.hive.hive_catalog import HiveCatalog
+from paimon_core.catalog.jdbc.jdbc_catalog import JdbcCatalog
 from paimon_core.catalog.rest.functions import Function, RestFunctions
 from paimon_core.catalog.rest.rest_catalog import RestCatalog
 from paimon_core.catalog.rest.views import SPARK, RestViews
@@ -97,16 +98,16 @@ def compact_chain_table(
 
 
 def repair(catalog: Catalog, values: Mapping[str, object]) -> None:
-    """`sys.repair`: the metastore of a Hive catalog in line with the files (`HiveCatalog.repair`).
+    """`sys.repair`: a Hive or JDBC catalog in line with the files (`HiveCatalog.repair`).
 
     Names are separated by commas, each of a table or a database; without one, all are repaired.
     UnsupportedFeature for other catalogs.
     """
-    if not isinstance(catalog, HiveCatalog):
+    if not isinstance(catalog, HiveCatalog | JdbcCatalog):
         raise UnsupportedFeature(
             "the procedure sys.repair",
             f"the procedure sys.repair is not supported: a {catalog.metastore} catalog has no "
-            "metastore of Hive",
+            "list of tables beside the files",
             next_step="no action is needed in a filesystem or REST catalog",
         )
     names = str(values["database_or_table"])
