@@ -39,6 +39,7 @@ from paimon_core.options import (
     CHANGELOG_PRODUCER,
     CLUSTERING_INCREMENTAL,
     DATA_EVOLUTION_ENABLED,
+    DELETION_VECTORS_ENABLED,
     FILE_FORMAT,
     MANIFEST_FORMAT,
     MERGE_ENGINE,
@@ -192,6 +193,9 @@ def unwritable_features(table: FileStoreTable) -> Iterator[str]:
     options = table.options
     if options.value(ROW_TRACKING_ENABLED) and table.has_primary_key:
         yield "row-tracking.enabled with a primary key"
+    if options.flag(CHAIN_TABLE) and options.value(DELETION_VECTORS_ENABLED):
+        # Rows are visible once a compaction has made the vectors, and none follows a write here.
+        yield f"{CHAIN_TABLE} with {DELETION_VECTORS_ENABLED.key}"
     if options.value(BUCKET_FUNCTION) not in ("default", "mod", "hive"):
         yield f"bucket-function.type={options.value(BUCKET_FUNCTION)}"
     if options.value(TAG_TO_PARTITION) and options.value(TAG_TO_PARTITION_PREVIEW) != "none":

@@ -59,6 +59,10 @@ def test_chain_tables_are_written_and_not_compacted(golden: Callable[..., Any]) 
     for check in (check_readable, check_compactable):
         with pytest.raises(UnsupportedFeature, match="chain-table"):
             check(table)
+    options["deletion-vectors.enabled"] = "true"
+    with_vectors = open_table(str(golden("dedup").warehouse), "db.t", dynamic_options=options)
+    with pytest.raises(UnsupportedFeature, match=r"chain-table.enabled with deletion-vectors"):
+        check_writable(with_vectors)
 
 
 def test_a_refusal_says_that_the_table_uses_what_is_not_supported(
