@@ -61,13 +61,13 @@ class Shape:
     kinds: tuple[str, ...]
 
 
-def shapes(number: int, rng: random.Random) -> list[Shape]:
-    """Tables whose sizes and shapes vary by a factor of a hundred."""
+def shapes(number: int, rng: random.Random, larger: float) -> list[Shape]:
+    """Tables whose sizes and shapes vary by a factor of a hundred; `larger` times 300 to 60,000 rows."""
     return [
         Shape(
             name=f"db.t{i}",
             engine=ENGINES[i % len(ENGINES)],
-            rows=int(10 ** rng.uniform(2.5, 4.8)),
+            rows=int(larger * 10 ** rng.uniform(2.5, 4.8)),
             kinds=tuple(
                 rng.choice(("INT", "BIGINT", "DOUBLE", "STRING")) for _ in range(rng.randint(2, 24))
             ),
@@ -119,11 +119,11 @@ def _column(kind: str, rows: int, values: np.random.Generator) -> pa.Array:
 
 
 def compactions(
-    warehouse: Path, runs: int, tables: int, seed: int
+    warehouse: Path, *, runs: int, tables: int, seed: int, larger: float
 ) -> Iterator[tuple[str, Candidate]]:
     """Tables in random order that got new commits, each with the compaction of the scheduler."""
     rng = random.Random(seed)
-    made = shapes(tables, rng)
+    made = shapes(tables, rng, larger)
     for shape in made:
         make_table(warehouse, shape)
     for _ in range(runs):
@@ -175,6 +175,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=80)
     parser.add_argument("--tables", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--larger", type=float, default=1, help="multiply the rows of all tables")
     parser.add_argument("--clock", choices=("cpu", "wall"), default="cpu")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--verbose", action="store_true")
@@ -183,7 +184,10 @@ def main() -> None:
     singles: list[Sample] = []
     errors, of_singles, floor = [], [], []
     with tempfile.TemporaryDirectory() as folder:
-        for name, one in compactions(Path(folder), args.runs, args.tables, args.seed):
+        made = compactions(
+            Path(folder), runs=args.runs, tables=args.tables, seed=args.seed, larger=args.larger
+        )
+        for name, one in made:
             predicted = fit(samples).seconds(one.work)
             of_single = fit(singles).seconds(one.work)
             runs = measured(Path(folder), name, one, args.clock, args.repeat)
