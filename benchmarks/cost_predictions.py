@@ -1,6 +1,8 @@
 """How well the scheduler predicts the seconds of a job, on tables of many shapes.
 
     ./caretaker python benchmarks/cost_predictions.py --runs 80
+    ./caretaker python benchmarks/cost_predictions.py --larger 10     # tables of 3,000 to 600,000 rows
+    ./caretaker python benchmarks/cost_predictions.py --demo          # the tables of `caretaker demo`
 
 Twelve tables of other merge engines, columns, rows, and files get commits and are compacted, in random
 order.  The model is fitted to the runs so far, as a round of the scheduler does, and predicts the next
@@ -16,13 +18,16 @@ the other runs of the same compaction predicts it: no model does better.
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from statistics import mean, median, quantiles
 
@@ -36,6 +41,7 @@ from paimon_core.commit.committer import commit
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.table.open import open_table
 from paimon_core.write.row_writer import RowWriter
+from paimon_maintenance.demo import lake
 from paimon_maintenance.engines.gate import Gate
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.health.measure import measure_table
@@ -134,6 +140,19 @@ def compactions(
             yield shape.name, found
 
 
+def demo_compactions(warehouse: Path, *, runs: int, seed: int) -> Iterator[tuple[str, Candidate]]:
+    """The tables of the demo, which get more commits of its writers, as above."""
+    rng = random.Random(seed)
+    lake.create_tables(str(warehouse))
+    for _ in range(math.ceil(runs / len(lake.TABLES))):
+        with redirect_stdout(StringIO()):  # a line per commit
+            lake.write(str(warehouse), rng.randrange(lake.WRITERS), rng.randint(1, lake.COMMITS))
+        for name in lake.TABLES:
+            found = candidate_of(warehouse, name)
+            if found is not None:
+                yield name, found
+
+
 def candidate_of(warehouse: Path, name: str) -> Candidate | None:
     """The compaction of the whole table that the scheduler proposes; None without one."""
     table = open_table(str(warehouse), name)
@@ -178,14 +197,19 @@ def main() -> None:
     parser.add_argument("--larger", type=float, default=1, help="multiply the rows of all tables")
     parser.add_argument("--clock", choices=("cpu", "wall"), default="cpu")
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--demo", action="store_true", help="the tables of `caretaker demo`")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
     samples: list[Sample] = []
     singles: list[Sample] = []
     errors, of_singles, floor = [], [], []
     with tempfile.TemporaryDirectory() as folder:
-        made = compactions(
-            Path(folder), runs=args.runs, tables=args.tables, seed=args.seed, larger=args.larger
+        made = (
+            demo_compactions(Path(folder), runs=args.runs, seed=args.seed)
+            if args.demo
+            else compactions(
+                Path(folder), runs=args.runs, tables=args.tables, seed=args.seed, larger=args.larger
+            )
         )
         for name, one in made:
             predicted = fit(samples).seconds(one.work)
