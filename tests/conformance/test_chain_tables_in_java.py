@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import random
 import shutil
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,11 @@ from lakes import age_all
 from sql_sessions import Sql
 
 from oracle import Oracle
-from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_core.errors import CommitConflict, InvalidArgument, UnsupportedFeature
+from paimon_core.table import chain_compact
 from paimon_core.table.batch_scan import batch_scan_of
 from paimon_core.table.batch_tasks import plan_batch, read_task
+from paimon_core.table.chain import read_chain
 from paimon_core.table.open import open_table
 from paimon_maintenance.job.exit_codes import ExitCode
 
@@ -277,8 +280,21 @@ def test_sql_writes_chain_tables_as_java_does(oracle_2_0_0: Oracle, tmp_path: Pa
     twins.check()
 
 
+def _read_and_overwrite(twins: Twins) -> Callable[..., Iterator[Any]]:
+    """`read_chain` during which another writer replaces what it reads, by the same rows."""
+
+    def read(*given: Any, **named: Any) -> Iterator[Any]:
+        yield from read_chain(*given, **named)
+        twins.sql(
+            "INSERT OVERWRITE `t$branch_delta` PARTITION (region = 'CN', dt = '20250811') "
+            "VALUES (2, 2, 'c'), (3, 1, 'd')"
+        )
+
+    return read
+
+
 def test_chains_are_compacted_into_the_snapshot_branch(
-    oracle_2_0_0: Oracle, tmp_path: Path
+    oracle_2_0_0: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     twins = Twins(oracle_2_0_0, tmp_path)
     twins.overwrite("snapshot", "CN/20250810", [[1, 1, "a"], [2, 1, "b"]])
@@ -287,6 +303,11 @@ def test_chains_are_compacted_into_the_snapshot_branch(
     before = twins.java.rows(warehouse=twins.ours)
     call = "CALL sys.compact_chain_table(table => 'default.t', partition => '{}'{})"
     cn = 'region="CN",dt="20250811"'
+    with monkeypatch.context() as patched:
+        patched.setattr(chain_compact, "read_chain", _read_and_overwrite(twins))
+        with pytest.raises(CommitConflict, match="changed while the partition was merged"):
+            twins.sql(call.format(cn, ""))
+    assert "20250811" not in str(twins.java.rows(warehouse=twins.ours, branch="snapshot"))
     assert twins.sql(call.format(cn, "")) == [[True]]
     assert twins.sql(call.format(cn, "")) == [[False]]
     rows = twins.java.rows(warehouse=twins.ours, branch="snapshot")
