@@ -60,7 +60,15 @@ _IN_PARQUET = frozenset({TypeRoot.VECTOR})
 """Types that are read and written in Parquet files only."""
 CHAIN_TABLE = "chain-table.enabled"
 CHAIN_PARTITION_KEYS = "chain-table.chain-partition-keys"
-_CHAIN_BRANCHES = ("scan.fallback-snapshot-branch", "scan.fallback-delta-branch")
+
+
+class ChainRole(StrEnum):
+    """What a branch is for the chain table that reads it: the option that names the branch."""
+
+    SNAPSHOT = "scan.fallback-snapshot-branch"
+    DELTA = "scan.fallback-delta-branch"
+
+
 _BLOB = f"data type {TypeRoot.BLOB}"
 _WHOLE_ONLY = frozenset({DATA_EVOLUTION_ENABLED.key, _BLOB})
 """Features that reads of whole snapshots support, and nothing else."""
@@ -315,17 +323,10 @@ def chain_branches(table: FileStoreTable) -> tuple[str, str] | None:
 
     None for other tables, and for these two branches by themselves (Java: `FileStoreTableFactory`).
     """
-    snapshot, delta = (table.options.get(key, "").strip() for key in _CHAIN_BRANCHES)
+    snapshot, delta = (table.options.get(role, "").strip() for role in ChainRole)
     if not table.options.flag(CHAIN_TABLE) or not snapshot or not delta:
         return None
     return None if table.branch.lower() in (snapshot.lower(), delta.lower()) else (snapshot, delta)
-
-
-class ChainRole(StrEnum):
-    """What a branch is for the chain table that reads it."""
-
-    SNAPSHOT = "snapshot"
-    DELTA = "delta"
 
 
 def chain_role(table: FileStoreTable) -> ChainRole | None:
@@ -335,8 +336,8 @@ def chain_role(table: FileStoreTable) -> ChainRole | None:
     """
     if not table.options.flag(CHAIN_TABLE):
         return None
-    for role, key in zip(ChainRole, _CHAIN_BRANCHES, strict=True):
-        name = table.options.get(key, "").strip()
+    for role in ChainRole:
+        name = table.options.get(role, "").strip()
         if name and name.lower() == table.branch.lower():
             return role
     return None

@@ -26,11 +26,6 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.chain import branch_of_chain
 from paimon_core.table.chain_partitions import ChainKeys, Values, byte_order
 
-_BRANCHES = {
-    ChainRole.SNAPSHOT: "scan.fallback-snapshot-branch",
-    ChainRole.DELTA: "scan.fallback-delta-branch",
-}
-
 
 def replace_partitions(
     table: FileStoreTable, test: PartitionTest | None, *, user: str, env: Environment
@@ -86,7 +81,14 @@ class ChainOverwrite:
         )
 
     def _branch(self, role: ChainRole) -> FileStoreTable:
-        return branch_of_chain(self.table, self.table.options[_BRANCHES[role]].strip())
+        name = self.table.options.get(role, "").strip()
+        if not name:
+            raise InvalidArgument(
+                f"branch {self.table.branch} of chain table {self.table.name} lacks the option {role}",
+                table=self.table.name,
+                next_step=f"set {role} on the table and on both branches",
+            )
+        return branch_of_chain(self.table, name)
 
 
 def _check_not_needed(

@@ -106,19 +106,26 @@ def commit_overwrite(
     watermark: int | None = None,
     after: AfterCommit | None = None,
 ) -> tuple[Snapshot, ...]:
-    """Commit an overwrite (`commit.overwrite.overwrite`), then do what follows a commit."""
+    """Commit an overwrite (`commit.overwrite.overwrite`), then do what follows a commit.
+
+    InvalidArgument if its rows or partitions are refused: then the files of the messages are deleted.
+    """
     after = after or AfterCommit(table, env=env)
     chain = ChainOverwrite.of(table)
-    made = overwrite(
-        table,
-        messages,
-        user=user,
-        env=env,
-        partition=partition,
-        identifier=identifier,
-        watermark=watermark,
-        check=None if chain is None else chain.check,
-    )
+    try:
+        made = overwrite(
+            table,
+            messages,
+            user=user,
+            env=env,
+            partition=partition,
+            identifier=identifier,
+            watermark=watermark,
+            check=None if chain is None else chain.check,
+        )
+    except InvalidArgument:
+        delete_messages(table, messages)
+        raise
     if chain is not None and made is not None:
         chain.follow(env)
     after.run(user=user, identifier=identifier)

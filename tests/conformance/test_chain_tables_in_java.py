@@ -278,6 +278,19 @@ def test_sql_writes_chain_tables_as_java_does(oracle_2_0_0: Oracle, tmp_path: Pa
     twins.check()
     twins.overwrite("snapshot", "CN/20250810", [])  # refused: deltas need it
     twins.check()
+    # Java commits this overwrite, and then cannot drop the complete partition that it outdates.
+    twins.overwrite("delta", "US/20250812", [[1, 4, "needs it"]])
+    before = sorted(Path(twins.ours).rglob("*"))
+    with pytest.raises(InvalidArgument, match="20250812 of branch delta needs 20250811"):
+        twins.sql(
+            "INSERT OVERWRITE `t$branch_delta` PARTITION (region = 'US', dt = '20250811') "
+            "VALUES (1, 9, 'late')"
+        )
+    assert sorted(Path(twins.ours).rglob("*")) == before
+    twins.check()
+    twins.sql("ALTER TABLE `t$branch_delta` UNSET TBLPROPERTIES ('scan.fallback-snapshot-branch')")
+    with pytest.raises(InvalidArgument, match="lacks the option scan"):
+        twins.sql("TRUNCATE TABLE `t$branch_delta`")
 
 
 def _read_and_overwrite(twins: Twins) -> Callable[..., Iterator[Any]]:

@@ -468,8 +468,8 @@ class HiveCatalog:
             if wanted != registered:
                 self._alter(identifier, wanted)
         table = self.get_table(identifier)
-        registered_by_partition: bool = table.options.value(PARTITIONED_TABLE)
-        if schema.partition_keys and registered_by_partition:
+        keeps_partitions: bool = table.options.value(PARTITIONED_TABLE)
+        if schema.partition_keys and keeps_partitions:
             found = [dict(p.statistics.spec) for p in partitions_of_files(table)]
             HivePartitions(self._client, *name).add(found)
 
