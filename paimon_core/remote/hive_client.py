@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree as ET
 
-from paimon_core.catalog.hive.thrift_calls import CALLS, Call, HiveFailure
 from paimon_core.errors import (
     AlreadyExists,
     CatalogError,
@@ -29,6 +28,7 @@ from paimon_core.errors import (
     UnsupportedFeature,
 )
 from paimon_core.options import parse_bool, parse_duration_millis
+from paimon_core.remote.thrift_calls import CALLS, Call, HiveFailure
 
 URI: Final = "uri"
 CONF_DIR: Final = "hive-conf-dir"
@@ -128,7 +128,7 @@ class HiveClient:
         return found
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """The result of a call of `hive_thrift.CALLS`.
+        """The result of a call of `thrift_calls.CALLS`.
 
         NotFound, AlreadyExists, InvalidArgument and CatalogError for the server's exceptions;
         StorageError if there is no answer: what a change did is then unknown.

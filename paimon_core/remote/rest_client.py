@@ -19,7 +19,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote_plus
 
-from paimon_core.catalog.rest.auth import Auth, Request, auth_of, utc_now
 from paimon_core.errors import (
     AlreadyExists,
     InvalidArgument,
@@ -31,6 +30,7 @@ from paimon_core.errors import (
 )
 from paimon_core.io.store_options import REQUEST_DEADLINE
 from paimon_core.options import parse_duration_millis
+from paimon_core.remote.rest_auth import Auth, Request, auth_of, utc_now
 
 if TYPE_CHECKING:
     import httpx
