@@ -44,7 +44,7 @@ _REFUSED: Final = (
 )
 """What a connection could need that was never run against a server."""
 _SITE_KEYS: Final = frozenset({_URIS, WAREHOUSE_DIR, _TIMEOUT, _SET_UGI, *_REFUSED})
-_CLIENT_CLASS: Final = "metastore.client.class"
+CLIENT_CLASS: Final = "metastore.client.class"
 _JAVA_CLIENT: Final = "org.apache.hadoop.hive.metastore.HiveMetaStoreClient"
 _PORT: Final = 9083
 _ADDRESS: Final = re.compile(r"thrift://(?P<host>\[[^\]]+\]|[^:/@\s]+)(:(?P<port>\d{1,5}))?/?")
@@ -100,11 +100,11 @@ class HiveClient:
                 raise UnsupportedFeature(
                     key, f"a Hive metastore with {key}=true is not supported by Caretaker"
                 )
-        client = self.options.get(_CLIENT_CLASS, _JAVA_CLIENT)
+        client = self.options.get(CLIENT_CLASS, _JAVA_CLIENT)
         if client != _JAVA_CLIENT:
             raise UnsupportedFeature(
-                f"{_CLIENT_CLASS}={client}",
-                f"{_CLIENT_CLASS}={client} is not supported, only a Hive metastore over Thrift is",
+                f"{CLIENT_CLASS}={client}",
+                f"{CLIENT_CLASS}={client} is not supported, only a Hive metastore over Thrift is",
             )
         self.servers()
 

@@ -110,3 +110,8 @@ class HivePartitions:
                 "isPartitionMarkedForEvent", self.database, self.table, dict(spec), LOAD_DONE
             )
         )
+
+    def is_entry(self, servers: Sequence[tuple[str, int]], database: str, table: str) -> bool:
+        """Whether the catalog keeps this table under this name on one of these Hive metastores."""
+        same = (self.database, self.table) == (database, table)
+        return same and not set(servers).isdisjoint(self.client.servers())

@@ -5,6 +5,10 @@ that is missing, as after an interrupted commit, or cannot be built on, N is des
 So the next commit heals whatever went wrong, and a failure here is logged, not raised: the commit
 is made.
 
+With `hive-catalog` and `rest-catalog`, the version is then registered in the outer catalog.  Java
+deletes old files before.  Here they are deleted afterwards, and stay if the catalog may still need
+them: a later commit finds the versions that name them.
+
 Of primary-key tables, only files whose rows need no merging are in the metadata: those of the top
 level, or above level 0 with deletion vectors in format version 3.
 
@@ -25,6 +29,7 @@ from paimon_core.environment import Environment
 from paimon_core.errors import CorruptTable, NotFound, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.iceberg.metadata import IcebergMetadata, IcebergSnapshot
+from paimon_core.iceberg.register import has_outer_catalog, register
 from paimon_core.iceberg.schema import (
     highest_field_id,
     iceberg_schema,
@@ -75,7 +80,11 @@ def republish(table: FileStoreTable, env: Environment) -> None:
         return
     try:
         latest = table.snapshots.latest()
-        if latest is None:
+        if latest is None and has_outer_catalog(table):
+            log.warning(
+                "table=%s has no snapshot, its outer catalog shows the last one", table.name
+            )
+        elif latest is None:
             store.delete_all()
         else:
             _publish(_Work(table, store, latest, env), None)
@@ -104,7 +113,7 @@ class _Draft:
 
 def _publish(work: _Work, changes: ManifestChanges | None) -> None:
     table, store, snapshot = work.table, work.store, work.snapshot
-    if snapshot.id == _FIRST_SNAPSHOT:
+    if snapshot.id == _FIRST_SNAPSHOT and not has_outer_catalog(table):
         store.delete_all()  # metadata outside of the table outlives a dropped table
     versions = store.versions()
     base = _base(work) if changes is not None and snapshot.id - 1 in versions else None
@@ -127,8 +136,24 @@ def _publish(work: _Work, changes: ManifestChanges | None) -> None:
     store.write_metadata(draft.metadata)
     if later == stale:
         store.write_hint(snapshot.id)
+    if has_outer_catalog(table) and not _register(work, draft):
+        return
     older = [v for v in older if v not in kept]
     _clean(work, draft, [*replaced, *unused], older=older, stale=stale)
+
+
+def _register(work: _Work, draft: _Draft) -> bool:
+    """Return whether the outer catalog shows the version; a failure is logged."""
+    try:
+        return register(work.table, work.store, draft.metadata)
+    except (PaimonError, OSError, ValueError, LookupError, TypeError) as e:
+        log.warning(
+            "table=%s snapshot=%d is not registered in the outer catalog, the next commit does it: %s",
+            work.table.name,
+            work.snapshot.id,
+            e,
+        )
+        return False
 
 
 # --- what the new version says --------------------------------------------------------------------
@@ -267,15 +292,18 @@ def _unused(
 ) -> tuple[list[IcebergMetadata], set[int]]:
     """Return the older versions that the new one is not built on, and which of them must stay.
 
-    They are of slower commits, or from before a gap.  Slower commits may still be building on the
-    young ones, except on the last: Java fails if it cannot read what it builds on.
+    They are of slower commits, from before a gap, or of commits that deleted nothing because the
+    outer catalog did not answer.  Slower commits may still be building on the young ones, except on
+    the last: Java fails if it cannot read what it builds on.
     """
     line = {s.id for s in (*draft.expired, *draft.metadata.snapshots)}
+    keep = work.store.settings.previous_versions
+    cleaned = 0 if keep is None else work.snapshot.id - 1 - keep
     settled = work.env.now_millis() - SETTLED_MILLIS
     found: list[IcebergMetadata] = []
     kept: set[int] = set()
     for version in older:
-        if draft.built_on_base and version in line:
+        if draft.built_on_base and version in line and version >= cleaned:
             continue
         metadata = _readable(work.store, version)
         last = version == work.snapshot.id - 1
