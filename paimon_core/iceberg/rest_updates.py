@@ -107,8 +107,8 @@ def change_to(
         *_ref_updates(current, wanted),
     ]
     gone = sorted(set(known) - {s.id for s in wanted.snapshots})
-    if gone:
-        updates.append({"action": "remove-snapshots", "snapshot-ids": gone})
+    # Iceberg's own server takes one id in each.
+    updates += [{"action": "remove-snapshots", "snapshot-ids": [number]} for number in gone]
     had = current.get("properties") or {}
     changed = {k: v for k, v in properties.items() if had.get(k) != v}
     if changed:
