@@ -81,7 +81,7 @@ class HiveEntries:
                     if found is None:
                         self.client.call("create_table", self._new(database, version))
                     else:
-                        self._alter(found, version)
+                        self._alter(found, version, compared=attempt == 0)
                 except (StorageError, CatalogError):
                     # The reply may be lost, or a client without the lock was faster: look again.
                     if attempt + 1 == _ATTEMPTS:
@@ -130,13 +130,15 @@ class HiveEntries:
         later = number is not None and version.number < number <= version.newest
         return Shown.LATER if later else None
 
-    def _alter(self, found: Table, version: Version) -> None:
+    def _alter(self, found: Table, version: Version, *, compared: bool) -> None:
         before = (found.parameters or {}).get(_POINTER)
         parameters = {**(found.parameters or {}), TABLE_TYPE: _ICEBERG, _POINTER: version.path}
         context = dict(self.context)
         if before is not None:
             parameters[_BEFORE] = before
-            # Metastores since 2.3.10 and 4.0 refuse the change if a client without the lock was faster.
+        if before is not None and compared:
+            # Metastores since 2.3.10 refuse the change if a client without the lock was faster.  Some
+            # cannot compare (they use no direct SQL), and refuse it always.
             context |= {"expected_parameter_key": _POINTER, "expected_parameter_value": before}
         changed = replace(found, parameters=parameters)
         sd = replace(found.sd or StorageDescriptor(), cols=_columns(version.columns))

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 import pytest
 from catalog_rows import COLUMNS, RETRIES, append, append_one_by_one, schema
-from hive_metastore import HiveMetastore
 from iceberg_reader import iceberg_rows
+from metastore_process import HiveMetastore
 
 from oracle import Oracle, OracleError
 from paimon_core.catalog.catalog import OtherObject
