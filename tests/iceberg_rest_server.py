@@ -133,19 +133,22 @@ class _Handler(BaseHTTPRequestHandler):
         answer = upstream.getresponse()
         content = answer.read()
         upstream.close()
-        change = f"{self.command} {self.path} {self._said(body)}"
-        lost = self.server.lost
-        if lost is not None and self.command in ("POST", "DELETE") and change not in lost:
-            lost.append(change)
+        if self.server.lost is not None and self._is_lost(self.server.lost, body):
             self._answer(502, b"")
             return
         self._answer(answer.status, content)
 
-    @staticmethod
-    def _said(body: bytes) -> str:
-        """What a commit does, without what differs in a repetition."""
+    def _is_lost(self, lost: list[str], body: bytes) -> bool:
+        """Whether this is the first such change; a repetition has other requirements at most."""
+        if self.command not in ("POST", "DELETE"):
+            return False
         found: dict[str, Any] = json.loads(body) if body else {}
-        return ",".join(u["action"] for u in found.get("updates", ()))
+        actions = ",".join(u["action"] for u in found.get("updates", ()))
+        change = f"{self.command} {self.path} {actions}"
+        if change in lost:
+            return False
+        lost.append(change)
+        return True
 
     def _answer(self, status: int, content: bytes) -> None:
         self.send_response(status)

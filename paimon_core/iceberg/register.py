@@ -31,13 +31,25 @@ from paimon_core.iceberg.settings import (
 )
 from paimon_core.iceberg.store import IcebergStore
 from paimon_core.io.file_io import parent
-from paimon_core.remote.hive_client import CLIENT_CLASS, CONF_DIR, URI, HiveClient, with_site
+from paimon_core.remote.hive_client import (
+    CLIENT_CLASS,
+    CONF_DIR,
+    URI,
+    HiveClient,
+    check_thrift,
+    with_site,
+)
 from paimon_core.remote.iceberg_rest import checked_options
 
 SECRETS: Final = "CARETAKER_ICEBERG"
 """An environment variable: a JSON object with options for each `uri` of an Iceberg REST catalog."""
 _HIVE_PREFIX: Final = "hive."
-_LOCK_WAIT: Final = "30 s"
+_HIVE_DEFAULTS: Final = {
+    "hive.metastore.client.socket.timeout": "60 s",
+    "lock-acquire-timeout": "30 s",
+    "lock-check-max-sleep": "1 s",
+}
+"""The commit is made: it must not wait for the metastore for as long as catalogs do."""
 _REST_FORMAT_VERSION: Final = 2
 
 
@@ -98,6 +110,8 @@ def _outer_catalog(table: FileStoreTable, store: IcebergStore) -> OuterCatalog:
             "write.metadata.delete-after-commit.enabled": str(
                 options.value(DELETE_AFTER_COMMIT)
             ).lower(),
+            # Iceberg's own maintenance must not delete Paimon's data files.
+            "gc.enabled": "false",
         },
     )
 
@@ -122,7 +136,7 @@ def _hive_client(table: FileStoreTable) -> HiveClient:
     ):
         if options.get(own):
             given[key] = options[own]
-    return HiveClient(with_site({"lock-acquire-timeout": _LOCK_WAIT, **given}))
+    return HiveClient({**_HIVE_DEFAULTS, **with_site(given)})
 
 
 def _rest_options(table: FileStoreTable) -> dict[str, str]:
@@ -156,6 +170,7 @@ def unregistrable(table: FileStoreTable) -> Iterator[str]:
     storage = f"{ICEBERG_STORAGE.key}={table.options.value(ICEBERG_STORAGE)}"
     try:
         if table.options.value(ICEBERG_STORAGE) == HIVE_CATALOG:
+            check_thrift()
             servers = _hive_client(table).servers()
             registry = table.partition_registry
             for database in _hive_databases(table):

@@ -59,8 +59,8 @@ class RestEntry:
                 if change is None:
                     if version.number < version.newest:
                         return Shown.LATER  # the commit of the newest one replaces the table
-                    catalog.drop(self.name)
                     replaced = True
+                    catalog.drop(self.name)
                     continue
                 if change.updates:
                     catalog.commit(self.name, change.requirements, change.updates)
@@ -86,7 +86,7 @@ class RestEntry:
         """CatalogError for a table that Paimon has not made."""
         lists = [str(s.get("manifest-list")) for s in current.get("snapshots") or ()]
         if not (all(map(version.is_own, lists)) if lists else is_new(current, version.metadata)):
-            raise self._error("is another table, which this one does not replace")
+            raise self._error("is another table, or another program has written to it")
 
     def _error(self, what: str) -> CatalogError:
         return CatalogError(

@@ -145,19 +145,15 @@ class HiveClient:
 
     @contextmanager
     def _connection(self) -> Iterator[Any]:
-        try:
-            from thrift.protocol.TBinaryProtocol import TBinaryProtocol  # noqa: PLC0415 - an extra
-            from thrift.Thrift import TException  # noqa: PLC0415 - an extra
-            from thrift.transport.TSocket import TSocket  # noqa: PLC0415 - an extra
-            from thrift.transport.TTransport import (  # noqa: PLC0415 - an extra
-                TBufferedTransport,
-                TTransportException,
-            )
-        except ModuleNotFoundError as e:
-            raise InvalidArgument(
-                f"a Hive catalog needs the package {e.name}, which is not installed",
-                next_step="pip install 'paimon-caretaker[hive]'",
-            ) from e
+        check_thrift()
+        from thrift.protocol.TBinaryProtocol import TBinaryProtocol  # noqa: PLC0415 - an extra
+        from thrift.Thrift import TException  # noqa: PLC0415 - an extra
+        from thrift.transport.TSocket import TSocket  # noqa: PLC0415 - an extra
+        from thrift.transport.TTransport import (  # noqa: PLC0415 - an extra
+            TBufferedTransport,
+            TTransportException,
+        )
+
         # Its log lines say what the errors below say.
         logging.getLogger("thrift.transport.TSocket").setLevel(logging.CRITICAL)
         reasons = []
@@ -201,6 +197,17 @@ class HiveClient:
     def _timeout_millis(self) -> int:
         text = self.options.get(_TIMEOUT, "600")
         return int(text) * 1000 if text.isdecimal() else parse_duration_millis(text)
+
+
+def check_thrift() -> None:
+    """InvalidArgument without the package that calls are sent with."""
+    try:
+        import thrift  # noqa: F401, PLC0415 - an extra
+    except ModuleNotFoundError as e:
+        raise InvalidArgument(
+            "a Hive metastore needs the package thrift, which is not installed",
+            next_step="pip install 'paimon-caretaker[hive]'",
+        ) from e
 
 
 def _ask(protocol: Any, name: str, call: Call, arguments: tuple[Any, ...]) -> Any:

@@ -301,3 +301,11 @@ def test_the_token_goes_to_the_server_only(
     monkeypatch.delenv("CARETAKER_ICEBERG")
     shown.table().append([row(5)])
     assert shown.server.requests[-1][2]["Authorization"] == f"Bearer {TOKEN}-of-the-table"
+
+
+def test_a_credential_becomes_a_token(shown: Shown) -> None:
+    shown.create({"metadata.iceberg.rest.credential": "user:word"}).append([row(1)])
+    path, headers = shown.server.requests[-1][1:]
+    assert path.endswith(shown.name)
+    assert headers["Authorization"].startswith("Bearer client-credentials-token:sub=user")
+    assert shown.rows() == [(1, "v1", "a", [("x", 1)])]
