@@ -1,8 +1,12 @@
 """The entry of a table in a Hive metastore (Java: `iceberg/IcebergHiveMetadataCommitter`).
 
-An entry names the table's newest metadata file.  Java sets it without a lock and without looking;
-here it changes under the metastore's lock, only if it is an Iceberg table with metadata of this
-table, and never back to an older version.
+An entry names the table's newest metadata file.  Java sets it without looking.  Here it changes only
+if it is an Iceberg table with metadata of this table, and not back to an older version.
+
+The metastore compares the entry with what was read.  Some metastores cannot (those without direct
+SQL, and before 2.3.10): there a slower commit may set the entry back, so it looks for later ones
+afterwards.  The metastore's lock on the table is no alternative: after a crash, it is held for
+minutes, or for ever if no housekeeper runs.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from paimon_core.errors import (
     CatalogError,
     InvalidArgument,
     NotFound,
+    PaimonError,
     StorageError,
 )
 from paimon_core.iceberg.outer import Shown, Version
@@ -26,7 +31,6 @@ from paimon_core.iceberg.store import version_of
 from paimon_core.io.file_io import parent
 from paimon_core.names import location
 from paimon_core.remote.hive_client import HiveClient
-from paimon_core.remote.hive_lock import HiveLock
 from paimon_core.remote.thrift_calls import (
     Database,
     EnvironmentContext,
@@ -44,7 +48,7 @@ TABLE_TYPE: Final = "table_type"
 _ICEBERG: Final = "ICEBERG"
 _POINTER: Final = "metadata_location"
 _BEFORE: Final = "previous_metadata_location"
-_ATTEMPTS: Final = 3
+_ATTEMPTS: Final = 6
 _NEVER_RETAINED: Final = 2**31 - 1
 _LONGEST_COMMENT: Final = 255
 _CUT: Final = "..."
@@ -64,29 +68,33 @@ class HiveEntries:
     context: Mapping[str, str]
 
     def show(self, version: Version) -> Shown:
-        """As in `OuterCatalog`: THIS if all entries name this version."""
+        """As in `OuterCatalog`: what the entry shows that is furthest from THIS."""
         shown = [self._show(database, version) for database in self.databases]
-        return Shown.LATER if Shown.LATER in shown else Shown.THIS
+        return max(shown, key=lambda s: s.value)
 
     def _show(self, database: str, version: Version) -> Shown:
         self._ensure_database(database)
-        with HiveLock(self.client, database, self.table).held():
-            for attempt in range(_ATTEMPTS):
-                found = self._entry(database)
-                if found is not None:
-                    shown = self._shown(found, version)
-                    if shown is not None:
-                        return shown
-                try:
-                    if found is None:
-                        self.client.call("create_table", self._new(database, version))
-                    else:
-                        self._alter(found, version, compared=attempt == 0)
-                except (StorageError, CatalogError):
-                    # The reply may be lost, or a client without the lock was faster: look again.
-                    if attempt + 1 == _ATTEMPTS:
-                        raise
-        raise AssertionError(database)
+        compared = True
+        failure: PaimonError | None = None
+        for _ in range(_ATTEMPTS):
+            found = self._entry(database)
+            shown = None if found is None else self._shown(found, version)
+            if shown is not None:
+                return shown
+            try:
+                if found is None:
+                    self.client.call("create_table", self._new(database, version))
+                    return Shown.THIS
+                self._alter(found, version, compared=compared)
+            except StorageError as e:
+                failure = e  # the reply may be lost: look again
+            except CatalogError as e:
+                # Another client was faster, or the metastore cannot compare.
+                failure = e
+                compared = found is None or _pointer(self._entry(database)) != _pointer(found)
+            else:
+                return Shown.THIS if compared else Shown.UNGUARDED
+        raise failure or AssertionError(database)
 
     def _ensure_database(self, database: str) -> None:
         try:
@@ -115,7 +123,7 @@ class HiveEntries:
                 f"{name} in the Hive metastore is not an Iceberg table but {kind}",
                 next_step="set metadata.iceberg.database or metadata.iceberg.table to another name",
             )
-        pointer = parameters.get(_POINTER)
+        pointer = _pointer(found)
         if pointer is None:
             return None
         if location(pointer) == location(version.path):
@@ -127,18 +135,16 @@ class HiveEntries:
                 "or metadata.iceberg.table to another name",
             )
         number = version_of(pointer.rsplit("/", 1)[-1])
-        later = number is not None and version.number < number <= version.newest
+        later = number is not None and version.is_overtaken_by(number)
         return Shown.LATER if later else None
 
     def _alter(self, found: Table, version: Version, *, compared: bool) -> None:
-        before = (found.parameters or {}).get(_POINTER)
+        before = _pointer(found)
         parameters = {**(found.parameters or {}), TABLE_TYPE: _ICEBERG, _POINTER: version.path}
         context = dict(self.context)
         if before is not None:
             parameters[_BEFORE] = before
         if before is not None and compared:
-            # Metastores since 2.3.10 refuse the change if a client without the lock was faster.  Some
-            # cannot compare (they use no direct SQL), and refuse it always.
             context |= {"expected_parameter_key": _POINTER, "expected_parameter_value": before}
         changed = replace(found, parameters=parameters)
         sd = replace(found.sd or StorageDescriptor(), cols=_columns(version.columns))
@@ -191,6 +197,10 @@ class HiveEntries:
             },
             table_type="EXTERNAL_TABLE",
         )
+
+
+def _pointer(found: Table | None) -> str | None:
+    return None if found is None else (found.parameters or {}).get(_POINTER)
 
 
 def _columns(columns: tuple[DataField, ...]) -> tuple[FieldSchema, ...]:

@@ -5,6 +5,7 @@ Java: `iceberg/IcebergMetadataCommitter`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Protocol
@@ -19,10 +20,12 @@ class Shown(Enum):
 
     THIS = auto()
     """The version that it was asked to show."""
-    LATER = auto()
-    """A later version, or one that its own commit is about to register."""
+    UNGUARDED = auto()
+    """This version, set without a comparison: a slower commit may set the entry back."""
     REPLACED = auto()
     """This version in a new table: that of a later commit may have been dropped."""
+    LATER = auto()
+    """A later version, or one that its own commit is about to register."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,18 +33,22 @@ class Version:
     """A version to show.
 
     `path` is its file, `folder` the folder of the table's metadata, `columns` those of the newest
-    schema, `newest` the newest Paimon snapshot.
+    schema, `newest` gives the newest Paimon snapshot at this moment.
     """
 
     metadata: IcebergMetadata
     path: str
     folder: str
     columns: tuple[DataField, ...]
-    newest: int
+    newest: Callable[[], int]
 
     @property
     def number(self) -> int:
         return self.metadata.snapshot_id
+
+    def is_overtaken_by(self, number: int) -> bool:
+        """Return whether a version that a catalog shows is later, and not of a removed snapshot."""
+        return self.number < number <= self.newest()
 
     def is_own(self, path: str) -> bool:
         """Return whether a file that a catalog names is metadata of this table."""

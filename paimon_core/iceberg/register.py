@@ -44,11 +44,7 @@ from paimon_core.remote.iceberg_rest import checked_options
 SECRETS: Final = "CARETAKER_ICEBERG"
 """An environment variable: a JSON object with options for each `uri` of an Iceberg REST catalog."""
 _HIVE_PREFIX: Final = "hive."
-_HIVE_DEFAULTS: Final = {
-    "hive.metastore.client.socket.timeout": "60 s",
-    "lock-acquire-timeout": "30 s",
-    "lock-check-max-sleep": "1 s",
-}
+_HIVE_DEFAULTS: Final = {"hive.metastore.client.socket.timeout": "60 s"}
 """The commit is made: it must not wait for the metastore for as long as catalogs do."""
 _REST_FORMAT_VERSION: Final = 2
 
@@ -58,22 +54,23 @@ def has_outer_catalog(table: FileStoreTable) -> bool:
     return table.options.value(ICEBERG_STORAGE) in (HIVE_CATALOG, REST_CATALOG)
 
 
-def register(table: FileStoreTable, store: IcebergStore, metadata: IcebergMetadata) -> bool:
-    """Make the outer catalog show the metadata; return whether it shows exactly this version.
+def register(table: FileStoreTable, store: IcebergStore, metadata: IcebergMetadata) -> Shown:
+    """Make the outer catalog show the metadata; return what it shows: THIS, UNGUARDED or LATER.
 
-    If it shows a later version, that one's commit deletes what nothing needs any more.  Raises a
-    PaimonError if the catalog does not answer or refuses the change; it may then need any file.
+    Raises a PaimonError if the catalog does not answer or refuses the change; it may then need any
+    file of the metadata.
     """
     catalog = _outer_catalog(table, store)
     shown = catalog.show(_version(table, store, metadata))
-    if shown is not Shown.REPLACED:
-        return shown is Shown.THIS
-    # The dropped table may have been that of a later commit.
+    if shown in (Shown.THIS, Shown.LATER):
+        return shown
+    # This may have replaced what a later commit has registered.
     newest = table.snapshots.latest_id() or 0
     later = store.metadata(newest) if newest > metadata.snapshot_id else None
     if later is not None:
         catalog.show(_version(table, store, later))
-    return later is None
+        return Shown.LATER
+    return Shown.UNGUARDED if shown is Shown.UNGUARDED else Shown.THIS
 
 
 def _version(table: FileStoreTable, store: IcebergStore, metadata: IcebergMetadata) -> Version:
@@ -84,7 +81,7 @@ def _version(table: FileStoreTable, store: IcebergStore, metadata: IcebergMetada
         path=store.spelled(store.metadata_path(metadata.snapshot_id)),
         folder=store.settings.folder,
         columns=tuple(latest.fields),
-        newest=table.snapshots.latest_id() or 0,
+        newest=lambda: table.snapshots.latest_id() or 0,
     )
 
 

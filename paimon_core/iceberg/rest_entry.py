@@ -50,14 +50,14 @@ class RestEntry:
             current = catalog.load(self.name)
             if current is not None:
                 self._check_own(current, version)
-            if current is not None and version.number < (head_of(current) or 0) <= version.newest:
+            if current is not None and version.is_overtaken_by(head_of(current) or 0):
                 return Shown.LATER
             try:
                 if current is None:
                     current = self._create(catalog, version)
                 change = change_to(current, version.metadata, self.properties)
                 if change is None:
-                    if version.number < version.newest:
+                    if version.number < version.newest():
                         return Shown.LATER  # the commit of the newest one replaces the table
                     replaced = True
                     catalog.drop(self.name)

@@ -2,12 +2,13 @@
 
 ::
 
-    hive_lock     the lock of a Hive metastore on a table
-      `-- hive_client   calls over Thrift: servers, retries, errors
-            `-- thrift_calls   the calls and structs that Paimon needs
-                  `-- thrift_struct   structs that keep undeclared fields
-    rest_client   requests to a REST catalog, retries, errors
-      `-- rest_auth     bearer tokens and DLF signatures
+    hive_client   calls of a Hive metastore over Thrift: servers, retries, errors
+      `-- thrift_calls   the calls and structs that Paimon needs
+            `-- thrift_struct   structs that keep undeclared fields
+    iceberg_rest  requests to an Iceberg REST catalog
+      |-- rest_client   requests, retries, errors; also of Paimon's REST catalogs
+      |     `-- rest_auth   bearer tokens and DLF signatures
+      `-- oauth         tokens for a credential
 
 What the requests are for is up to catalogs, and to commits that publish Iceberg metadata.
 """

@@ -18,6 +18,7 @@ from metastore_process import HiveMetastore
 from oracle import Oracle, OracleError
 from paimon_core.catalog.catalog import OtherObject
 from paimon_core.catalog.hive.hive_catalog import HiveCatalog
+from paimon_core.catalog.hive.lock import HiveLock
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.ddl.schema_change import AddColumn, RemoveOption, SetOption
 from paimon_core.errors import (
@@ -29,7 +30,6 @@ from paimon_core.errors import (
     UnsupportedFeature,
 )
 from paimon_core.remote.hive_client import HiveClient
-from paimon_core.remote.hive_lock import HiveLock
 from paimon_core.remote.thrift_calls import FieldSchema, SerDeInfo, StorageDescriptor, Table
 from paimon_core.types.data_types import AtomicType, TypeRoot
 from paimon_maintenance.job.report import Report

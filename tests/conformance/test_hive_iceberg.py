@@ -17,7 +17,8 @@ from metastore_process import HiveMetastore
 from oracle import Oracle
 from paimon_core import Catalog, Schema, open_catalog
 from paimon_core.commit.iceberg import publish as iceberg_publish
-from paimon_core.errors import InvalidArgument, StorageError, UnsupportedFeature
+from paimon_core.errors import CatalogError, InvalidArgument, StorageError, UnsupportedFeature
+from paimon_core.iceberg.outer import Shown
 from paimon_core.remote.hive_client import HiveClient
 from paimon_core.remote.thrift_calls import Table as Entry
 
@@ -75,7 +76,11 @@ class Registered:
 
 
 @pytest.fixture
-def registered(hive_metastore: HiveMetastore, tmp_path: Path) -> Registered:
+def registered(
+    hive_metastore: HiveMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Registered:
+    # The metastore's database has no direct SQL, so old versions would stay for a minute.
+    monkeypatch.setattr(iceberg_publish, "SETTLED_MILLIS", 0)
     return Registered(hive_metastore, tmp_path / "lake")
 
 
@@ -178,7 +183,6 @@ def test_a_metastore_that_is_down(
     registered: Registered, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What the entry names stays readable, until it names something newer."""
-    monkeypatch.setattr(iceberg_publish, "SETTLED_MILLIS", 0)
     registered.create({"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2"})
     registered.ours(1)
     registered.ours(2)
@@ -199,19 +203,79 @@ def test_a_commit_that_was_overtaken_does_not_set_the_entry_back(
     registered.create()
     registered.ours(1)
     register = iceberg_publish.register
-    overtaken = []
+    shown: list[Shown] = []
 
-    def late(*arguments: Any) -> bool:
-        if not overtaken:
-            overtaken.append(True)
+    def late(*arguments: Any) -> Shown:
+        if not shown:
+            shown.append(Shown.THIS)
             registered.ours(3)
-        shown = register(*arguments)
-        overtaken.append(shown)
-        return shown
+        shown.append(register(*arguments))
+        return shown[-1]
 
     monkeypatch.setattr(iceberg_publish, "register", late)
     registered.ours(2)
-    assert overtaken == [True, True, False]
+    assert shown == [Shown.THIS, Shown.UNGUARDED, Shown.LATER]
+    assert registered.pointer() == "v3.metadata.json"
+    registered.check(leftovers=True)
+
+
+def test_an_entry_that_a_slower_commit_sets_back(
+    registered: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its look and its change another commit is faster, and the metastore does not compare."""
+    monkeypatch.setattr(iceberg_publish, "SETTLED_MILLIS", 60_000)
+    registered.create({"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
+    registered.ours(1)
+    call = HiveClient.call
+    pointers: list[str] = []
+
+    def slow(self: HiveClient, name: str, *arguments: Any) -> Any:
+        compared = name.startswith("alter_table") and "expected_parameter_key" in (
+            arguments[3].properties
+        )
+        if pointers or compared or not name.startswith("alter_table"):
+            return call(self, name, *arguments)
+        pointers.append("")
+        registered.ours(3)
+        assert registered.pointer() == "v3.metadata.json"
+        call(self, name, *arguments)
+        pointers.append(registered.pointer())
+        assert registered.keys() == [1, 2]  # its files are still there
+        return None
+
+    monkeypatch.setattr(HiveClient, "call", slow)
+    registered.ours(2)
+    assert pointers == ["", "v2.metadata.json"]
+    assert registered.pointer() == "v3.metadata.json"
+    registered.check(leftovers=True)
+    monkeypatch.setattr(iceberg_publish, "SETTLED_MILLIS", 0)
+    registered.ours(4)
+    registered.check()
+    assert [p.name for p in registered.folder.glob("v*.json")] == ["v4.metadata.json"]
+
+
+def test_a_metastore_that_compares(registered: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with direct SQL: a commit that was overtaken changes nothing."""
+    registered.create()
+    registered.ours(1)
+    call = HiveClient.call
+    refused: list[str] = []
+
+    def comparing(self: HiveClient, name: str, *arguments: Any) -> Any:
+        if not name.startswith("alter_table"):
+            return call(self, name, *arguments)
+        expected = arguments[3].properties["expected_parameter_value"]
+        if not refused:
+            refused.append(expected)
+            registered.ours(3)
+        if Path(expected).name != registered.pointer():
+            raise CatalogError("the table has been modified")
+        rest = {k: v for k, v in arguments[3].properties.items() if not k.startswith("expected")}
+        return call(self, name, *arguments[:3], replace(arguments[3], properties=rest))
+
+    monkeypatch.setattr(HiveClient, "call", comparing)
+    registered.ours(2)
+    assert [Path(r).name for r in refused] == ["v1.metadata.json"]
     assert registered.pointer() == "v3.metadata.json"
     registered.check(leftovers=True)
 

@@ -4,7 +4,8 @@
 
     hive_catalog   databases, tables, renames
       |-- tables        Hive's description of a Paimon table
-      `-- partitions    partitions that the metastore keeps for other engines
+      |-- partitions    partitions that the metastore keeps for other engines
+      `-- lock          the lock of the metastore on a table
 
-The client and the lock of a metastore are in `remote`.
+The client of a metastore is in `remote`.
 """

@@ -17,6 +17,7 @@ from typing import Final
 from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
 from paimon_core.catalog.filesystem import database_path
 from paimon_core.catalog.hive import tables as hive_tables
+from paimon_core.catalog.hive.lock import HiveLock
 from paimon_core.catalog.hive.partitions import HivePartitions
 from paimon_core.catalog.lock import file_options, held, lock_enabled, under_lock
 from paimon_core.catalog.maintained import maintained_jobs
@@ -42,7 +43,6 @@ from paimon_core.options import (
     TAG_TO_PARTITION,
 )
 from paimon_core.remote.hive_client import WAREHOUSE_DIR, HiveClient, with_site
-from paimon_core.remote.hive_lock import HiveLock
 from paimon_core.remote.thrift_calls import Database as HiveDatabase
 from paimon_core.remote.thrift_calls import EnvironmentContext, Table
 from paimon_core.remote.thrift_calls import Partition as HivePartition

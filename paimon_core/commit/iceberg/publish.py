@@ -7,7 +7,8 @@ is made.
 
 With `hive-catalog` and `rest-catalog`, the version is then registered in the outer catalog.  Java
 deletes old files before.  Here they are deleted afterwards, and stay if the catalog may still need
-them: a later commit finds the versions that name them.
+them: a later commit finds the versions that name them.  Where a slower commit may set the catalog
+back to an older version, what that needs stays for a minute.
 
 Of primary-key tables, only files whose rows need no merging are in the metadata: those of the top
 level, or above level 0 with deletion vectors in format version 3.
@@ -29,6 +30,7 @@ from paimon_core.environment import Environment
 from paimon_core.errors import CorruptTable, NotFound, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.iceberg.metadata import IcebergMetadata, IcebergSnapshot
+from paimon_core.iceberg.outer import Shown
 from paimon_core.iceberg.register import has_outer_catalog, register
 from paimon_core.iceberg.schema import (
     highest_field_id,
@@ -136,14 +138,19 @@ def _publish(work: _Work, changes: ManifestChanges | None) -> None:
     store.write_metadata(draft.metadata)
     if later == stale:
         store.write_hint(snapshot.id)
-    if has_outer_catalog(table) and not _register(work, draft):
-        return
     older = [v for v in older if v not in kept]
-    _clean(work, draft, [*replaced, *unused], older=older, stale=stale)
+    shown = _register(work, draft) if has_outer_catalog(table) else None
+    if shown is Shown.LATER:
+        return
+    if shown is None or store.settings.previous_versions is None:
+        _clean(work, draft, [*replaced, *unused], older=older, stale=stale)
+    else:
+        age = SETTLED_MILLIS if shown is Shown.UNGUARDED else 0
+        _clean_registered(work, draft, replaced, older=older, stale=stale, least_age=age)
 
 
-def _register(work: _Work, draft: _Draft) -> bool:
-    """Return whether the outer catalog shows the version; a failure is logged."""
+def _register(work: _Work, draft: _Draft) -> Shown:
+    """Return what the outer catalog shows; after a failure, which is logged, that is not known."""
     try:
         return register(work.table, work.store, draft.metadata)
     except (PaimonError, OSError, ValueError, LookupError, TypeError) as e:
@@ -153,7 +160,7 @@ def _register(work: _Work, draft: _Draft) -> bool:
             work.snapshot.id,
             e,
         )
-        return False
+        return Shown.LATER
 
 
 # --- what the new version says --------------------------------------------------------------------
@@ -292,18 +299,15 @@ def _unused(
 ) -> tuple[list[IcebergMetadata], set[int]]:
     """Return the older versions that the new one is not built on, and which of them must stay.
 
-    They are of slower commits, from before a gap, or of commits that deleted nothing because the
-    outer catalog did not answer.  Slower commits may still be building on the young ones, except on
-    the last: Java fails if it cannot read what it builds on.
+    They are of slower commits, or from before a gap.  Slower commits may still be building on the
+    young ones, except on the last: Java fails if it cannot read what it builds on.
     """
     line = {s.id for s in (*draft.expired, *draft.metadata.snapshots)}
-    keep = work.store.settings.previous_versions
-    cleaned = 0 if keep is None else work.snapshot.id - 1 - keep
     settled = work.env.now_millis() - SETTLED_MILLIS
     found: list[IcebergMetadata] = []
     kept: set[int] = set()
     for version in older:
-        if draft.built_on_base and version in line and version >= cleaned:
+        if draft.built_on_base and version in line:
             continue
         metadata = _readable(work.store, version)
         last = version == work.snapshot.id - 1
@@ -336,6 +340,46 @@ def _clean(
         keep = store.settings.previous_versions
         old = [] if keep is None else [v for v in older if v < work.snapshot.id - keep]
         store.delete_versions([*old, *stale])
+    except (PaimonError, OSError) as e:
+        log.warning("table=%s old Iceberg metadata stays: %s", work.table.name, e)
+
+
+def _clean_registered(
+    work: _Work,
+    draft: _Draft,
+    replaced: Sequence[IcebergMetadata],
+    *,
+    older: Sequence[int],
+    stale: Sequence[int],
+    least_age: int,
+) -> None:
+    """Delete old versions of a table in an outer catalog, with the files that only they need.
+
+    Expired snapshots are found in the old versions: these are still there after commits that could
+    not be registered.  The oldest version that stays can be read, and so can later ones: a manifest
+    never comes back, so what its oldest snapshot does not need, no later one needs.
+    """
+    store = work.store
+    most = work.snapshot.id - (store.settings.previous_versions or 0)
+    settled = work.env.now_millis() - least_age
+    going: dict[int, IcebergMetadata | None] = {}
+    rest = [draft.metadata]
+    try:
+        for version in older:
+            metadata = _readable(store, version)
+            if metadata is not None and (version >= most or metadata.updated_millis > settled):
+                rest.append(metadata)
+                break
+            going[version] = metadata
+        named = {s.list_name for m in rest for s in m.snapshots}
+        lists = {s.list_name for m in going.values() if m is not None for s in m.snapshots} - named
+        if lists:
+            needed = {n for m in rest for n in _files_of(store, m.snapshots[0].list_name)}
+            for name in sorted(lists):
+                store.delete([n for n in _files_of(store, name) if n not in needed])
+        if replaced:
+            _delete_replaced(store, replaced, draft.metadata)
+        store.delete_versions([*going, *stale])
     except (PaimonError, OSError) as e:
         log.warning("table=%s old Iceberg metadata stays: %s", work.table.name, e)
 
