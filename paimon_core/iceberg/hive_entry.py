@@ -3,10 +3,10 @@
 An entry names the table's newest metadata file.  Java sets it without looking.  Here it changes only
 if it is an Iceberg table with metadata of this table, and not back to an older version.
 
-The metastore compares the entry with what was read.  Some metastores cannot (those without direct
-SQL, and before 2.3.10): there a slower commit may set the entry back, so it looks for later ones
-afterwards.  The metastore's lock on the table is no alternative: after a crash, it is held for
-minutes, or for ever if no housekeeper runs.
+Metastores since 2.3.10 compare the entry with what was read, if their database has direct SQL; older
+ones do not look at the request to compare.  So a slower commit may set the entry back: it looks for
+later versions afterwards.  The metastore's lock on the table is no alternative: after a crash, it is
+held for minutes, or for ever if no housekeeper runs.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ class HiveEntries:
             try:
                 if found is None:
                     self.client.call("create_table", self._new(database, version))
-                    return Shown.THIS
-                self._alter(found, version, compared=compared)
+                else:
+                    self._alter(found, version, compared=compared)
             except StorageError as e:
                 failure = e  # the reply may be lost: look again
             except CatalogError as e:
@@ -93,7 +93,7 @@ class HiveEntries:
                 failure = e
                 compared = found is None or _pointer(self._entry(database)) != _pointer(found)
             else:
-                return Shown.THIS if compared else Shown.UNGUARDED
+                return Shown.UNGUARDED
         raise failure or AssertionError(database)
 
     def _ensure_database(self, database: str) -> None:

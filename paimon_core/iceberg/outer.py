@@ -21,7 +21,7 @@ class Shown(Enum):
     THIS = auto()
     """The version that it was asked to show."""
     UNGUARDED = auto()
-    """This version, set without a comparison: a slower commit may set the entry back."""
+    """This version, but a slower commit may set the entry back."""
     REPLACED = auto()
     """This version in a new table: that of a later commit may have been dropped."""
     LATER = auto()
