@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +17,7 @@ from oracle import why_absent
 from paimon_core import Catalog, Schema, Table, open_catalog
 from paimon_core.commit import committer
 from paimon_core.commit.iceberg import publish as iceberg_publish
+from paimon_core.errors import AlreadyExists
 from paimon_core.iceberg.rest_entry import RestEntry
 from paimon_core.remote.iceberg_rest import IcebergRest
 
@@ -218,31 +218,32 @@ def test_many_writers_at_once(shown: Shown) -> None:
     assert shown.iceberg().metadata.table_uuid == uuid
 
 
-def test_a_conflict_is_resolved_from_what_the_other_left(
-    shown: Shown, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another program commits between our look and our commit: its change survives."""
+def test_conflicts(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others commit between our look and our commit: another program, and a later commit of ours."""
     table = shown.create()
     table.append([row(1)])
     commit = IcebergRest.commit
-    once = threading.Event()
+    seen: list[str] = []
 
     def slow(self: IcebergRest, *arguments: Any) -> None:
-        if not once.is_set():
-            once.set()
+        if not seen:
+            seen.append("first")
             with shown.iceberg().manage_snapshots() as other:
                 other.create_branch(1, "theirs")
-            rest = IcebergRest.connect({"uri": shown.server.uri})
-            added = {"schema-id": 1, "type": "struct", "fields": []}
-            update = {"action": "add-schema", "schema": added, "last-column-id": 2_000_000_000}
-            assert commit(rest, ("db", shown.name), (), (update,)) is None
-        commit(self, *arguments)
+            shown.table().append([row(3)])
+            assert shown.iceberg().metadata.current_snapshot_id == 3
+        try:
+            commit(self, *arguments)
+        except AlreadyExists as e:
+            seen.append(e.message)
+            raise
 
     monkeypatch.setattr(IcebergRest, "commit", slow)
     table.append([row(2)])
+    assert len(seen) == 2
+    assert "branch main has changed" in seen[1]
     refs = shown.check().metadata.refs
-    assert refs["theirs"].snapshot_id == 1
-    assert refs["main"].snapshot_id == 2
+    assert (refs["theirs"].snapshot_id, refs["main"].snapshot_id) == (1, 3)
 
 
 def test_a_table_of_others_is_left_alone(shown: Shown, caplog: pytest.LogCaptureFixture) -> None:
