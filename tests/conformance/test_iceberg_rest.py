@@ -96,6 +96,7 @@ def test_every_commit_is_one_of_the_catalog(shown: Shown, keys: tuple[str, ...])
     table.append([row(1), row(2, "b")])
     first = shown.check()
     assert [f.name for f in first.spec().fields] == [k for k in keys if k != "k"]
+    assert first.properties["gc.enabled"] == "false"
     table.append([row(3)])
     table.delete("k = 1")
     assert [s.snapshot_id for s in shown.check().metadata.snapshots] == [1, 2, 3]
