@@ -164,6 +164,30 @@ def test_a_catalog_that_is_down(
     assert sorted(p.name for p in shown.folder.glob("v*.json")) == ["v6.metadata.json"]
 
 
+def test_versions_that_are_kept_can_be_read(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(iceberg_publish, "SETTLED_MILLIS", 0)
+    bounded = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
+    table = shown.create({"metadata.iceberg.previous-versions-max": "2", **bounded})
+    for k in range(1, 7):
+        table.append([row(k)])
+    kept = sorted(shown.folder.glob("v*.json"))
+    assert [p.name for p in kept] == [f"v{n}.metadata.json" for n in (4, 5, 6)]
+    tables = pytest.importorskip("pyiceberg.table")
+    counts = [tables.StaticTable.from_metadata(str(p)).scan().count() for p in kept]
+    assert counts == [4, 5, 6]
+    assert len([*shown.folder.glob("snap-*.avro")]) == 3
+    key = "metadata.iceberg.delete-after-commit.enabled"
+    change = {"change": "set_option", "key": key, "value": "false"}
+    shown.catalog.alter_table(f"db.{shown.name}", [change])
+    for k in (7, 8, 9):
+        shown.table().append([row(k)])
+    assert len([*shown.folder.glob("v*.json")]) == 6
+    assert (
+        shown.check(leftovers=True).properties["write.metadata.delete-after-commit.enabled"]
+        == "false"
+    )
+
+
 @pytest.mark.parametrize("step", ["register", "publish_commit"])
 def test_an_end_between_the_snapshot_and_the_catalog(
     shown: Shown, monkeypatch: pytest.MonkeyPatch, step: str

@@ -20,7 +20,7 @@ and metadata with paths of another folder, as after a renaming, is not built on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -138,15 +138,16 @@ def _publish(work: _Work, changes: ManifestChanges | None) -> None:
     store.write_metadata(draft.metadata)
     if later == stale:
         store.write_hint(snapshot.id)
-    older = [v for v in older if v not in kept]
     shown = _register(work, draft) if has_outer_catalog(table) else None
     if shown is Shown.LATER:
         return
     if shown is None or store.settings.previous_versions is None:
+        older = [v for v in older if v not in kept]
         _clean(work, draft, [*replaced, *unused], older=older, stale=stale)
     else:
+        stay = {v for v in older if v >= snapshot.id - store.settings.previous_versions} | kept
         age = SETTLED_MILLIS if shown is Shown.UNGUARDED else 0
-        _clean_registered(work, draft, replaced, older=older, stale=stale, least_age=age)
+        _clean_registered(work, draft, replaced, older=older, stay=stay, stale=stale, least_age=age)
 
 
 def _register(work: _Work, draft: _Draft) -> Shown:
@@ -350,24 +351,25 @@ def _clean_registered(
     replaced: Sequence[IcebergMetadata],
     *,
     older: Sequence[int],
+    stay: Collection[int],
     stale: Sequence[int],
     least_age: int,
 ) -> None:
     """Delete old versions of a table in an outer catalog, with the files that only they need.
 
-    Expired snapshots are found in the old versions: these are still there after commits that could
-    not be registered.  The oldest version that stays can be read, and so can later ones: a manifest
-    never comes back, so what its oldest snapshot does not need, no later one needs.
+    Those before the first that is in `stay`, or younger than `least_age` milliseconds.  Expired
+    snapshots are found in the old versions, which are still there after commits that could not be
+    registered.  A manifest never comes back in later versions: what the oldest snapshot of the first
+    version that stays does not need, no later one needs.
     """
     store = work.store
-    most = work.snapshot.id - (store.settings.previous_versions or 0)
     settled = work.env.now_millis() - least_age
     going: dict[int, IcebergMetadata | None] = {}
     rest = [draft.metadata]
     try:
         for version in older:
             metadata = _readable(store, version)
-            if metadata is not None and (version >= most or metadata.updated_millis > settled):
+            if metadata is not None and (version in stay or metadata.updated_millis > settled):
                 rest.append(metadata)
                 break
             going[version] = metadata
