@@ -163,7 +163,11 @@ def _spark(folder: str, rows: int) -> dict[str, float]:
     columns = [
         "shiftrightunsigned(xxhash64(id), 20) AS id",
         *(f"xxhash64(id, {i}) AS l{i}" for i in range(1, 5)),
-        *(f"substr(md5(string(id * {i})), 1, 20) AS s{i}" for i in range(1, 4)),
+        # 20 random hexadecimal digits of two numbers, as Java makes them.
+        *(
+            f"substr(concat(hex(xxhash64(id, {i}, 1)), hex(xxhash64(id, {i}, 2))), 1, 20) AS s{i}"
+            for i in range(1, 4)
+        ),
         *(f"rand({i}) * 4398046511104 AS d{i}" for i in range(1, 3)),
         "cast(timestamp_micros(id * 190) AS timestamp_ntz) AS ts",
     ]
