@@ -190,6 +190,7 @@ def _primary_key(warehouse: Path, name: str, source: DataFrame) -> None:
 def _measure(spark: SparkSession, folder: Path, wanted: argparse.Namespace) -> int:
     from paimon_spark.source.skipped_rows import forget_hidden_rows  # noqa: PLC0415 - same
     from paimon_spark.sql import SqlSession, sql  # noqa: PLC0415 - after the path is set
+    from paimon_spark.sql.kept_frames import KeptFrames  # noqa: PLC0415 - same
 
     ways = _ways(wanted)
     _load(spark, folder, ways)
@@ -221,6 +222,8 @@ def _measure(spark: SparkSession, folder: Path, wanted: argparse.Namespace) -> i
             for way in totals:
                 if wanted.first:
                     forget_hidden_rows()
+                    for session in sessions.values():
+                        session.frames = KeptFrames()
                 begun, cpu = time.perf_counter(), _cpu_seconds()
                 run(way)
                 taken = (time.perf_counter() - begun, _cpu_seconds() - cpu)
