@@ -66,4 +66,6 @@ def written_by_tasks(rows: DataFrame, write: WriteTask, table: FileStoreTable) -
     except BaseException:
         delete_written(table, written.value)
         raise
+    finally:
+        written.value = []  # Spark keeps accumulators as long as the application
     return [pickle.loads(bytes(row[0])) for row in answer]  # noqa: S301 - our own tasks
