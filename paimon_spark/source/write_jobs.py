@@ -1,8 +1,8 @@
 """Spark jobs whose tasks write files, for a driver that commits them itself.
 
-A writer of Spark's Python API runs in three more Python processes of the driver: one makes it, one
-commits, and each imports everything first, which costs 2 CPU seconds a process.  Here the caller
-is the driver, and the tasks are those of `mapInArrow`.
+Spark makes a writer of its Python API in one process of its own and commits in another one, and
+both import everything first, which costs 5 CPU seconds.  Here the caller is the driver, and the
+tasks are those of `mapInArrow`.
 """
 
 from __future__ import annotations
