@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from lakes import ENV, Lake
 from spark_rows import frame_values, spark_values
@@ -332,6 +335,43 @@ def test_a_failing_task_leaves_no_files(session: Any, tmp_path: Path) -> None:
     )
     with pytest.raises(Exception, match="which is NOT NULL"):
         rows.write.format("paimon").mode("append").save(str(tmp_path / "db.db" / "t"))
+    assert lake.table().snapshots.latest() is None
+    assert lake.on_disk() == set()
+
+
+def test_a_failing_job_of_write_leaves_no_files(session: Any, tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.log()
+    go = tmp_path / "go"
+
+    def second_fails(batches: Any) -> Any:
+        for batch in batches:
+            number = batch.column(0)[0].as_py()
+            while number == 1 and not go.exists():
+                time.sleep(0.05)
+            if number == 1:
+                raise RuntimeError("too late")
+            yield pa.RecordBatch.from_pydict({"k": pa.array([1], pa.int32()), "v": ["v"]})
+
+    def once_the_first_has_ended() -> None:
+        tracker = session.sparkContext.statusTracker()
+        end = time.monotonic() + 120
+        while time.monotonic() < end and not go.exists():
+            stages = [tracker.getStageInfo(s) for s in tracker.getActiveStageIds()]
+            if any(s is not None and s.numCompletedTasks for s in stages):
+                found.update(lake.on_disk())
+                go.touch()
+            time.sleep(0.05)
+        go.touch()
+
+    found: set[str] = set()
+    rows = session.range(0, 2, numPartitions=2).mapInArrow(second_fails, "k INT, v STRING")
+    watch = threading.Thread(target=once_the_first_has_ended)
+    watch.start()
+    with pytest.raises(Exception, match="too late"):
+        write(rows, path=str(tmp_path / "db.db" / "t"))
+    watch.join()
+    assert len(found) == 1
     assert lake.table().snapshots.latest() is None
     assert lake.on_disk() == set()
 
