@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from hive_metastore import HiveMetastore
+from metastore_process import HiveMetastore
 from postgres import postgres_server
 
 from oracle import RestServer
