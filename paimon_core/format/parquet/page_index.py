@@ -33,8 +33,8 @@ _LONG_LIST: Final = 15
 DATA_PAGES: Final = {0: 5, 3: 8}
 """The field of a page header with the number of values, by the kind of the data page (v1, v2)."""
 _FIRST_DATA_FIELD: Final = 5
-_KEPT_INDEXES: Final = 512
-"""Decoded indexes that a process keeps: the slices of a bucket read the same files."""
+_KEPT_CHUNKS: Final = 512
+"""Column chunks whose pages a process keeps: the slices of a bucket read the same files."""
 _KEPT_BYTES: Final = 4 * 1024
 """Larger indexes, of more than about 400 pages, are not kept."""
 _LONGEST_INDEX: Final = 16 * 1024 * 1024
@@ -92,7 +92,9 @@ def chunk_pages(source: Any, chunks: Sequence[Struct], rows: int) -> list[ChunkP
         return None
     data = bytes(source.read_at(end - begin, begin))  # writers put them side by side
     found = [
-        _pages(chunk, data[o - begin : o - begin + n], rows)
+        (_recent_pages if n <= _KEPT_BYTES else _pages)(
+            *stored_chunk(chunk), data[o - begin : o - begin + n], rows
+        )
         for chunk, (o, n) in zip(chunks, known, strict=True)
     ]
     complete = [pages for pages in found if pages is not None]
@@ -105,11 +107,11 @@ def _index_place(chunk: Struct) -> tuple[int, int] | None:
     return (offset, length) if known else None  # type: ignore[return-value]
 
 
-def _pages(chunk: Struct, index: bytes, rows: int) -> ChunkPages | None:
-    dictionary, data, end = stored_chunk(chunk)
+def _pages(
+    dictionary: int | None, data: int, end: int, index: bytes, rows: int
+) -> ChunkPages | None:
     pages, at = [], data
-    locations = (_recent_locations if len(index) <= _KEPT_BYTES else _locations)(index)
-    for offset, size, row in locations or ():
+    for offset, size, row in _locations(index) or ():
         if offset != at or size <= 0:
             return None
         pages.append(PageLocation(at, row))
@@ -119,6 +121,9 @@ def _pages(chunk: Struct, index: bytes, rows: int) -> ChunkPages | None:
     if at != end or pages[0].first_row != 0 or not ascending:
         return None
     return ChunkPages(dictionary, tuple(pages))
+
+
+_recent_pages = lru_cache(maxsize=_KEPT_CHUNKS)(_pages)
 
 
 def _locations(index: bytes) -> list[tuple[int, int, int]] | None:
@@ -152,9 +157,6 @@ def _locations(index: bytes) -> list[tuple[int, int, int]] | None:
     except IndexError:
         return None  # the bytes end in the middle
     return found
-
-
-_recent_locations = lru_cache(maxsize=_KEPT_INDEXES)(_locations)
 
 
 def page_values(data: bytes, at: int) -> int | None:
