@@ -39,12 +39,12 @@ from paimon_core.format.parquet.footer import (
     open_parquet,
     structs_of,
 )
+from paimon_core.format.parquet.index_bytes import page_values
 from paimon_core.format.parquet.int96 import with_raw_int96
 from paimon_core.format.parquet.page_index import (
     ChunkPages,
     PageLocation,
     chunk_pages,
-    page_values,
     stored_chunk,
 )
 from paimon_core.format.parquet.thrift_compact import (

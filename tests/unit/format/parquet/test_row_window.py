@@ -22,7 +22,8 @@ from paimon_core.format.parquet.footer import (
     footer_bytes,
     structs_of,
 )
-from paimon_core.format.parquet.page_index import chunk_pages, page_values
+from paimon_core.format.parquet.index_bytes import page_values
+from paimon_core.format.parquet.page_index import chunk_pages
 from paimon_core.format.parquet.reader import read_parquet
 from paimon_core.format.parquet.thrift_compact import (
     I32,
