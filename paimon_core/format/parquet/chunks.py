@@ -32,8 +32,8 @@ from paimon_core.format.parquet.thrift_compact import Struct, decode_at, field_v
 from paimon_core.types.arrow import arrow_type
 from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
 
-Read = Callable[[int, int], pa.Buffer]
-"""Reads a number of bytes of a file from an offset."""
+Read = Callable[[int, int], pa.Buffer | memoryview]
+"""Reads a number of bytes of a file from an offset; they may be valid until the next call only."""
 
 WINDOW: Final = 8 * 1024 * 1024
 """The bytes of a chunk held in memory at once; more if a page is larger."""
@@ -301,6 +301,8 @@ def checked_pages(
     read: Read, column: StoredColumn, name: str, headers: list[PageHeader] | None = None
 ) -> Iterator[memoryview]:
     """Yield the bytes of a chunk, a few checked pages at a time; add their headers to `headers`.
+
+    The bytes may be valid until the next ones only.
 
     Raises CorruptTable if the pages do not fill the chunk, hold another number of values than the
     footer or the page index says, or have a wrong checksum.
