@@ -1,6 +1,8 @@
 """How well the scheduler predicts the seconds of a job, on tables of many shapes.
 
     ./caretaker python benchmarks/cost_predictions.py --runs 80
+    ./caretaker python benchmarks/cost_predictions.py --larger 10     # tables of 3,000 to 600,000 rows
+    ./caretaker python benchmarks/cost_predictions.py --demo          # the tables of `caretaker demo`
 
 Twelve tables of other merge engines, columns, rows, and files get commits and are compacted, in random
 order.  The model is fitted to the runs so far, as a round of the scheduler does, and predicts the next
@@ -16,13 +18,16 @@ the other runs of the same compaction predicts it: no model does better.
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from statistics import mean, median, quantiles
 
@@ -36,6 +41,7 @@ from paimon_core.commit.committer import commit
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.table.open import open_table
 from paimon_core.write.row_writer import RowWriter
+from paimon_maintenance.demo import lake
 from paimon_maintenance.engines.gate import Gate
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.health.measure import measure_table
@@ -61,13 +67,13 @@ class Shape:
     kinds: tuple[str, ...]
 
 
-def shapes(number: int, rng: random.Random) -> list[Shape]:
-    """Tables whose sizes and shapes vary by a factor of a hundred."""
+def shapes(number: int, rng: random.Random, larger: float) -> list[Shape]:
+    """Tables whose sizes and shapes vary by a factor of a hundred; `larger` times 300 to 60,000 rows."""
     return [
         Shape(
             name=f"db.t{i}",
             engine=ENGINES[i % len(ENGINES)],
-            rows=int(10 ** rng.uniform(2.5, 4.8)),
+            rows=int(larger * 10 ** rng.uniform(2.5, 4.8)),
             kinds=tuple(
                 rng.choice(("INT", "BIGINT", "DOUBLE", "STRING")) for _ in range(rng.randint(2, 24))
             ),
@@ -119,11 +125,11 @@ def _column(kind: str, rows: int, values: np.random.Generator) -> pa.Array:
 
 
 def compactions(
-    warehouse: Path, runs: int, tables: int, seed: int
+    warehouse: Path, *, runs: int, tables: int, seed: int, larger: float
 ) -> Iterator[tuple[str, Candidate]]:
     """Tables in random order that got new commits, each with the compaction of the scheduler."""
     rng = random.Random(seed)
-    made = shapes(tables, rng)
+    made = shapes(tables, rng, larger)
     for shape in made:
         make_table(warehouse, shape)
     for _ in range(runs):
@@ -132,6 +138,19 @@ def compactions(
         found = candidate_of(warehouse, shape.name)
         if found is not None:
             yield shape.name, found
+
+
+def demo_compactions(warehouse: Path, *, runs: int, seed: int) -> Iterator[tuple[str, Candidate]]:
+    """The tables of the demo, which get more commits of its writers, as above."""
+    rng = random.Random(seed)
+    lake.create_tables(str(warehouse))
+    for _ in range(math.ceil(runs / len(lake.TABLES))):
+        with redirect_stdout(StringIO()):  # a line per commit
+            lake.write(str(warehouse), rng.randrange(lake.WRITERS), rng.randint(1, lake.COMMITS))
+        for name in lake.TABLES:
+            found = candidate_of(warehouse, name)
+            if found is not None:
+                yield name, found
 
 
 def candidate_of(warehouse: Path, name: str) -> Candidate | None:
@@ -175,15 +194,24 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=80)
     parser.add_argument("--tables", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--larger", type=float, default=1, help="multiply the rows of all tables")
     parser.add_argument("--clock", choices=("cpu", "wall"), default="cpu")
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--demo", action="store_true", help="the tables of `caretaker demo`")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
     samples: list[Sample] = []
     singles: list[Sample] = []
     errors, of_singles, floor = [], [], []
     with tempfile.TemporaryDirectory() as folder:
-        for name, one in compactions(Path(folder), args.runs, args.tables, args.seed):
+        made = (
+            demo_compactions(Path(folder), runs=args.runs, seed=args.seed)
+            if args.demo
+            else compactions(
+                Path(folder), runs=args.runs, tables=args.tables, seed=args.seed, larger=args.larger
+            )
+        )
+        for name, one in made:
             predicted = fit(samples).seconds(one.work)
             of_single = fit(singles).seconds(one.work)
             runs = measured(Path(folder), name, one, args.clock, args.repeat)

@@ -38,17 +38,23 @@ class Folder(StrEnum):
     STATISTICS = "statistics"
 
 
-_PATTERNS: Final = {
-    Folder.BUCKET: (_DATA, _FILE_INDEX, _COMPACTED_CHANGELOG, _BUCKET_INDEX, _GLOBAL_INDEX),
-    Folder.MANIFEST: (_MANIFEST,),
-    Folder.INDEX: (_BUCKET_INDEX, _GLOBAL_INDEX),
-    Folder.STATISTICS: (_STATISTICS,),
+def _any_of(*patterns: re.Pattern[str]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{p.pattern})" for p in patterns))
+
+
+_KNOWN: Final = {
+    Folder.BUCKET: _any_of(
+        _DATA, _FILE_INDEX, _COMPACTED_CHANGELOG, _BUCKET_INDEX, _GLOBAL_INDEX, _TEMPORARY
+    ),
+    Folder.MANIFEST: _any_of(_MANIFEST, _TEMPORARY),
+    Folder.INDEX: _any_of(_BUCKET_INDEX, _GLOBAL_INDEX, _TEMPORARY),
+    Folder.STATISTICS: _any_of(_STATISTICS, _TEMPORARY),
 }
 
 
 def is_known_kind(name: str, folder: Folder) -> bool:
     """Return whether metadata mentions each file with such a name, or the file is temporary."""
-    return any(p.fullmatch(name) for p in (*_PATTERNS[folder], _TEMPORARY))
+    return _KNOWN[folder].fullmatch(name) is not None
 
 
 def is_temporary(name: str) -> bool:

@@ -130,7 +130,7 @@ def find_candidates(
 
 def _add(
     found: _Found,
-    files: Iterable[FileStat],
+    files: Sequence[FileStat],
     older_than_millis: int,
     folder: Folder | None = None,
     *,
@@ -140,27 +140,31 @@ def _add(
 
     Returns whether one of them is a candidate.
     """
+    own = [f for f in files if not f.is_link]
+    found.links += len(files) - len(own)
     data = folder is Folder.BUCKET
-    before = len(found.is_data)
-    for file in files:
-        if file.is_link:
-            found.links += 1
-            continue
-        if data:
-            found.data_files += 1
-            found.data_bytes += file.size
-        else:
-            found.metadata_files += 1
-        known = folder is None or is_known_kind(file.name, folder)
-        if not known and unknown_kinds:
-            known = not file.name.endswith(MANAGED_BLOB_SUFFIX)
-        if file.modified_millis >= older_than_millis:
-            found.young += 1
-        else:
-            found.files.add(file)
-            found.is_unknown.append(not known)
-            found.is_data.append(data)
-    return len(found.is_data) > before
+    if data:
+        found.data_files += len(own)
+        found.data_bytes += sum(f.size for f in own)
+    else:
+        found.metadata_files += len(own)
+    old = [f for f in own if f.modified_millis < older_than_millis]
+    found.young += len(own) - len(old)
+    found.files.extend(old)
+    found.is_data.extend([data] * len(old))
+    if folder is None:
+        found.is_unknown.extend([False] * len(old))
+    else:
+        found.is_unknown.extend(
+            _is_unknown(f.name, folder, unknown_kinds=unknown_kinds) for f in old
+        )
+    return bool(old)
+
+
+def _is_unknown(name: str, folder: Folder, *, unknown_kinds: bool) -> bool:
+    if is_known_kind(name, folder):
+        return False
+    return not unknown_kinds or name.endswith(MANAGED_BLOB_SUFFIX)
 
 
 def _listed(tree: FolderTree, folders: list[str]) -> Iterator[tuple[str, Sequence[FileStat]]]:
