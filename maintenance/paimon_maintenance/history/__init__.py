@@ -3,7 +3,8 @@
 ::
 
     entry       one line of the history, from a plan or from the JSON of a report; light
-    migrations  the tables of the database, version by version
+    migrations  the tables of the database, version by version (Alembic)
+    migrate     brings a database to the newest version
     scoped_store    what the stores of one warehouse share, in the same database
       need_store      what the scheduler measured, decided and claimed
       position_store  up to which snapshot tables are maintained on commit

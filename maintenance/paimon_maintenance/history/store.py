@@ -17,7 +17,7 @@ from sqlalchemy.pool import NullPool
 
 from paimon_core.errors import InvalidArgument, MaintenanceError, NotFound, UnsupportedFeature
 from paimon_maintenance.history.entry import AIRFLOW, Actor, Entry
-from paimon_maintenance.history.migrations import LATEST, migrate, version_of
+from paimon_maintenance.history.migrate import LATEST, migrate, version_of
 
 logger = logging.getLogger(__name__)
 

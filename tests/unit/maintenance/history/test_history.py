@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -14,11 +15,13 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from alembic.config import Config
+from alembic.script import ScriptDirectory
 from command_line import caretaker
 from lakes import Lake
 
 from paimon_core.errors import InvalidArgument, MaintenanceError, NotFound
-from paimon_maintenance.history import migrations
+from paimon_maintenance.history import migrate
 from paimon_maintenance.history.entry import Actor, Entry, entries_of_report
 from paimon_maintenance.history.store import SqlHistory, open_history, state_folder
 from paimon_maintenance.job.report import Status
@@ -96,10 +99,10 @@ def test_a_database_of_an_older_version_is_brought_up(url):
         Path(sa.make_url(url).database or "").parent.mkdir()
     engine = sa.create_engine(url)
     with engine.begin() as connection:
-        assert migrations.migrate(connection, to=1) == 1
+        assert migrate.migrate(connection, to=1) == 1
     history.add([ENTRY])
     with engine.connect() as connection:
-        assert migrations.version_of(connection) == migrations.LATEST
+        assert migrate.version_of(connection) == migrate.LATEST
         indexes = sa.inspect(connection).get_indexes("caretaker_history")
     assert {i["name"] for i in indexes} == {
         "caretaker_history_by_table",
@@ -112,17 +115,57 @@ def test_a_database_of_an_older_version_is_brought_up(url):
     assert SqlHistory(url).newest() == [ENTRY]
 
 
-def test_a_failing_migration_leaves_the_version_before(url, monkeypatch):
-    def fails(_: sa.Connection) -> None:
-        raise RuntimeError("half way")
-
+def test_a_failing_migration_leaves_the_version_before(url, monkeypatch, tmp_path):
     SqlHistory(url).add([ENTRY])
-    monkeypatch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, fails))
+    folder = shutil.copytree(migrate.FOLDER, tmp_path / "100 % migrations")
+    failing = folder / "versions" / "fails.py"
+    failing.write_text(
+        f'revision, down_revision = "{migrate.LATEST + 1}", "{migrate.LATEST}"\n'
+        "from alembic import op\n"
+        "def upgrade():\n"
+        "    op.execute('CREATE TABLE half (a INTEGER)')\n"
+        "    raise RuntimeError('half way')\n"
+    )
+    monkeypatch.setattr(migrate, "FOLDER", folder)
     engine = sa.create_engine(url)
-    with pytest.raises(RuntimeError), engine.begin() as connection:
-        migrations.migrate(connection, to=migrations.LATEST + 1)
+    with pytest.raises(RuntimeError, match="half way"), engine.begin() as connection:
+        migrate.migrate(connection, to=migrate.LATEST + 1)
     with engine.connect() as connection:
-        assert migrations.version_of(connection) == migrations.LATEST
+        assert migrate.version_of(connection) == migrate.LATEST
+
+
+def test_the_version_is_that_of_the_last_migration():
+    config = Config()
+    config.set_main_option("script_location", str(migrate.FOLDER))
+    assert ScriptDirectory.from_config(config).get_heads() == [str(migrate.LATEST)]
+
+
+@pytest.mark.parametrize("version", [1, 6, 7])
+def test_a_database_from_before_alembic_is_migrated(url, version):
+    history = SqlHistory(url)
+    if "sqlite" in url:
+        Path(sa.make_url(url).database or "").parent.mkdir()
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        migrate.migrate(connection, to=version)
+        connection.execute(sa.text(f"DROP TABLE {migrate.VERSION_TABLE}"))
+        connection.execute(sa.text("CREATE TABLE caretaker_history_version (version INTEGER)"))
+        connection.execute(sa.text(f"INSERT INTO caretaker_history_version VALUES ({version})"))
+    history.add([ENTRY])
+    assert SqlHistory(url).newest() == [ENTRY]
+    with engine.connect() as connection:
+        assert migrate.version_of(connection) == migrate.LATEST
+
+
+def test_a_database_of_a_newer_version_is_used_as_it_is(url):
+    SqlHistory(url).add([ENTRY])
+    engine = sa.create_engine(url)
+    newer = sa.text(f"UPDATE {migrate.VERSION_TABLE} SET version_num = '{migrate.LATEST + 1}'")
+    with engine.begin() as connection:
+        connection.execute(newer)
+    assert SqlHistory(url).newest() == [ENTRY]
+    with engine.begin() as connection:
+        assert migrate.migrate(connection) == migrate.LATEST + 1
 
 
 WRITER = """\

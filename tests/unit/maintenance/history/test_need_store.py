@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from paimon_core.errors import MaintenanceError
-from paimon_maintenance.history.migrations import migrate
+from paimon_maintenance.history.migrate import migrate
 from paimon_maintenance.history.need_store import (
     NeedStore,
     StoredDecision,

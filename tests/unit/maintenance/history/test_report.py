@@ -12,6 +12,7 @@ from command_line import caretaker
 
 from paimon_core.errors import InvalidArgument
 from paimon_maintenance.history.entry import Actor, Entry, entries_of_report
+from paimon_maintenance.history.migrate import VERSION_TABLE
 from paimon_maintenance.history.need_store import NeedStore, StoredDecision, StoredScore
 from paimon_maintenance.history.report import markdown, report_of
 from paimon_maintenance.history.retention import prune, retention_millis
@@ -139,7 +140,7 @@ def test_earlier_histories_learn_what_was_freed(url):
         connection.execute(
             sa.text("CREATE INDEX caretaker_history_by_time ON caretaker_history (event)")
         )
-        connection.execute(sa.text("UPDATE caretaker_history_version SET version = 6"))
+        connection.execute(sa.text(f"UPDATE {VERSION_TABLE} SET version_num = '6'"))
     found = SqlHistory(url).newest()  # a reader migrates, too
     assert {e.job: e.bytes_freed for e in found} == {
         "compact": None,
