@@ -188,7 +188,9 @@ def page_bounds(index: bytes, pages: int) -> list[PageBounds] | None:
         nulls = []
         for _ in range(pages):
             value, at = varint(index, at)
-            nulls.append(value >> 1 ^ -(value & 1))
+            if value & 1:
+                return None  # a negative number
+            nulls.append(value >> 1)
     except IndexError:
         return None
     if at >= len(index):

@@ -198,7 +198,8 @@ def _column_index(data: bytes, pages: int) -> list[PageBounds] | None:
     kinds = (bool, bytes, bytes, int)
     if not all(isinstance(v, kind) for row in rows for v, kind in zip(row, kinds, strict=True)):
         return None
-    return cast("list[PageBounds]", rows)
+    bounds = cast("list[PageBounds]", rows)
+    return bounds if all(nulls >= 0 for *_, nulls in bounds) else None
 
 
 # --- writing --------------------------------------------------------------------------------------

@@ -76,6 +76,9 @@ def test_column_indexes(bounds: list[PageBounds], order: int, bools: int) -> Non
     assert page_bounds(data, len(bounds) + 1) is None
     assert all(page_bounds(data[:end], len(bounds)) is None for end in range(len(data)))
     assert page_bounds(encode_struct([*fields[:3], fields[4]]), len(bounds)) is None
+    if bounds:
+        negative = Field(5, LIST, ThriftList(I64, [-1] * len(bounds)))
+        assert page_bounds(encode_struct([*fields[:4], negative]), len(bounds)) is None
 
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
