@@ -14,16 +14,17 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.external_paths import ExternalPaths
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.format.blob.elements import decoder_of
+from paimon_core.iceberg.register import has_outer_catalog, unregistrable
 from paimon_core.iceberg.schema import unpublishable
 from paimon_core.iceberg.settings import (
     CATALOG_LOCATION,
     DISABLED,
     FORMAT_VERSIONS,
-    HADOOP_CATALOG,
     ICEBERG_FORMAT_VERSION,
     ICEBERG_STORAGE,
     ICEBERG_STORAGE_LOCATION,
     MANIFEST_COMPRESSION,
+    STORAGES,
     TABLE_LOCATION,
     iceberg_folder,
 )
@@ -270,10 +271,12 @@ def _unpublishable(table: FileStoreTable) -> Iterator[str]:
     storage = options.value(ICEBERG_STORAGE)
     if storage == DISABLED:
         return
-    if storage not in (TABLE_LOCATION, HADOOP_CATALOG):
+    if storage not in STORAGES:
         yield f"{ICEBERG_STORAGE.key}={storage}"
     elif iceberg_folder(table.root, options) is None:
         yield f"{ICEBERG_STORAGE.key}={storage} outside of a folder DATABASE.db"
+    elif has_outer_catalog(table):
+        yield from unregistrable(table)
     if options.value(ICEBERG_STORAGE_LOCATION) not in (None, TABLE_LOCATION, CATALOG_LOCATION):
         yield f"{ICEBERG_STORAGE_LOCATION.key}={options.value(ICEBERG_STORAGE_LOCATION)}"
     if options.value(ICEBERG_FORMAT_VERSION) not in FORMAT_VERSIONS:

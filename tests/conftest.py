@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 import scratch
-from hive_metastore import HiveMetastore
 from hypothesis import HealthCheck, settings
 from lakes import Lake
+from metastore_process import HiveMetastore
 from postgres import postgres_server
 
 from oracle import VERSIONS, FlinkSql, Oracle, OracleProcess, RestServer, why_absent
@@ -162,7 +162,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             if _is_heavy(nodeid):
                 return _heavy_scope(nodeid, self.numnodes)
-            return nodeid.split("::", 1)[0]
+            file = nodeid.split("::", 1)[0]
+            return "hive" if file.startswith("tests/conformance/test_hive_") else file
 
     config.option.loadscopereorder = False  # it would begin with the files of most tests
     return ByFile(config, log)
@@ -259,9 +260,9 @@ def flink_sql(tmp_path: Path) -> FlinkSql:
     return FlinkSql(tmp_path)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
-    """A Hive metastore that the tests of a file share: each works in databases of its own."""
+    """A Hive metastore that all tests share: each works in databases of its own."""
     reason = why_absent()
     if reason is not None:
         pytest.skip(reason)
@@ -270,7 +271,7 @@ def hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMet
     metastore.end()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def hive_oracles() -> Iterator[_Oracles]:
     """Oracles with Hive's client, which those of other tests do without."""
     open_ones = _Oracles(hive=True)

@@ -7,9 +7,9 @@
     table_files   the schemas in a table's folder, for all but rest
     lock          a lock around commits, for jdbc and hive
     filesystem    folders below a warehouse
-    jdbc          rows in a database, and a lock: jdbc_database, jdbc_lock
-    hive          a Hive metastore, its lock and its partitions: hive_client, hive_thrift,
-                  thrift_struct, hive_tables, hive_lock, hive_partitions
-    rest          a server that makes the commits: rest_client, rest_auth, rest_json, rest_commit,
-                  and token_io for the credentials that it gives
+    jdbc          rows in a database, and a lock
+    hive          a Hive metastore, its lock and its partitions
+    rest          a server that makes the commits, and storage with the credentials that it gives
+
+The clients of servers are in `remote`.
 """

@@ -113,7 +113,7 @@ def metadata_to_json(metadata: IcebergMetadata) -> str:
             "last-partition-id": metadata.last_partition_id,
             "sort-orders": [{"order-id": 0, "fields": []}],
             "default-sort-order-id": 0,
-            "snapshots": [_snapshot_object(s) for s in metadata.snapshots],
+            "snapshots": [snapshot_to_object(s) for s in metadata.snapshots],
             "current-snapshot-id": metadata.snapshot_id,
             "properties": {},
             "refs": {
@@ -124,7 +124,8 @@ def metadata_to_json(metadata: IcebergMetadata) -> str:
     )
 
 
-def _snapshot_object(s: IcebergSnapshot) -> dict[str, object]:
+def snapshot_to_object(s: IcebergSnapshot) -> dict[str, object]:
+    """Return the JSON object of a snapshot."""
     parent = {} if s.parent_id is None else {"parent-snapshot-id": s.parent_id}
     return {
         "sequence-number": s.id,

@@ -11,6 +11,9 @@ from paimon_core.options import Option, Options, parse_bool, parse_int
 DISABLED: Final = "disabled"
 TABLE_LOCATION: Final = "table-location"
 HADOOP_CATALOG: Final = "hadoop-catalog"
+HIVE_CATALOG: Final = "hive-catalog"
+REST_CATALOG: Final = "rest-catalog"
+STORAGES: Final = (DISABLED, TABLE_LOCATION, HADOOP_CATALOG, HIVE_CATALOG, REST_CATALOG)
 CATALOG_LOCATION: Final = "catalog-location"
 FORMAT_VERSIONS: Final = (2, 3)
 _DATABASE_SUFFIX: Final = ".db"
@@ -37,6 +40,15 @@ MANIFEST_COMPRESSION: Final = Option("metadata.iceberg.manifest-compression", _l
 MANIFEST_LEGACY: Final = Option(
     "metadata.iceberg.manifest-legacy-version", parse_bool, default=False
 )
+ICEBERG_URI: Final = "metadata.iceberg.uri"
+ICEBERG_HIVE_CONF_DIR: Final = "metadata.iceberg.hive-conf-dir"
+ICEBERG_HIVE_CLIENT: Final = "metadata.iceberg.hive-client-class"
+ICEBERG_DATABASE: Final = "metadata.iceberg.database"
+ICEBERG_TABLE: Final = "metadata.iceberg.table"
+ICEBERG_REST: Final = "metadata.iceberg.rest."
+"""The prefix of the options of an Iceberg REST catalog."""
+SKIP_ARCHIVE: Final = Option("metadata.iceberg.glue.skip-archive", parse_bool, default=False)
+SKIP_STATS: Final = Option("metadata.iceberg.hive-skip-update-stats", parse_bool, default=False)
 
 
 @dataclass(frozen=True, slots=True)

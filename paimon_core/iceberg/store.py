@@ -74,7 +74,7 @@ class IcebergStore:
     def versions(self) -> list[int]:
         """Return the versions that exist, in ascending order."""
         names = (f.name for f in self.io.list_dir(self.settings.folder))
-        return sorted(int(m[1]) for name in names if (m := _VERSION.fullmatch(name)))
+        return sorted(v for name in names if (v := version_of(name)) is not None)
 
     def metadata(self, version: int) -> IcebergMetadata | None:
         """Return a version; None if it does not exist, CorruptTable if it is unreadable."""
@@ -190,6 +190,12 @@ class NewManifests:
         """Delete what was written so far, after a failure."""
         names = [self._name(i) for i in range(1, self.count + 1)]
         delete_abandoned(self.store.io, [self.store.path(n) for n in names])
+
+
+def version_of(name: str) -> int | None:
+    """Return the version in the name of a metadata file; None for other names."""
+    found = _VERSION.fullmatch(name)
+    return int(found[1]) if found else None
 
 
 def scheme_of(path: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.iceberg.register import has_outer_catalog, register
 from paimon_core.iceberg.store import iceberg_store
 
 log = logging.getLogger(__name__)
@@ -30,8 +31,12 @@ def synchronise_tags(table: FileStoreTable, *, without: Collection[str] = ()) ->
         known = {s.id for s in metadata.snapshots}
         found = ((t.name, t.snapshot.id) for t in table.tags.all())
         tags = {name: number for name, number in found if number in known and name not in without}
-        if tags != metadata.tags:
-            store.write_metadata(replace(metadata, tags=tags))
+        if tags == metadata.tags:
+            return
+        tagged = replace(metadata, tags=tags)
+        store.write_metadata(tagged)
+        if has_outer_catalog(table):
+            register(table, store, tagged)
     except (PaimonError, OSError) as e:
         log.warning(
             "table=%s the tags in the Iceberg metadata are old, the next commit writes them: %s",

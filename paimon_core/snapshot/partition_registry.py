@@ -25,3 +25,6 @@ class PartitionRegistry(Protocol):
 
     def mark_done(self, specs: Sequence[Mapping[str, str]]) -> None:
         """Mark the partitions as complete; NotFound if one is missing."""
+
+    def is_entry(self, servers: Sequence[tuple[str, int]], database: str, table: str) -> bool:
+        """Whether the catalog keeps this table under this name on one of these Hive metastores."""

@@ -12,15 +12,13 @@ from typing import Any, Protocol
 
 import pytest
 from catalog_rows import COLUMNS, RETRIES, append, append_one_by_one, schema
-from hive_metastore import HiveMetastore
 from iceberg_reader import iceberg_rows
+from metastore_process import HiveMetastore
 
 from oracle import Oracle, OracleError
 from paimon_core.catalog.catalog import OtherObject
-from paimon_core.catalog.hive.client import HiveClient
 from paimon_core.catalog.hive.hive_catalog import HiveCatalog
 from paimon_core.catalog.hive.lock import HiveLock
-from paimon_core.catalog.hive.thrift_calls import FieldSchema, SerDeInfo, StorageDescriptor, Table
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.ddl.schema_change import AddColumn, RemoveOption, SetOption
 from paimon_core.errors import (
@@ -31,6 +29,8 @@ from paimon_core.errors import (
     SchemaError,
     UnsupportedFeature,
 )
+from paimon_core.remote.hive_client import HiveClient
+from paimon_core.remote.thrift_calls import FieldSchema, SerDeInfo, StorageDescriptor, Table
 from paimon_core.types.data_types import AtomicType, TypeRoot
 from paimon_maintenance.job.report import Report
 from paimon_maintenance.registry import job_named

@@ -30,6 +30,7 @@ from paimon_maintenance.health.groups import COLUMNS, Groups, grouped, small_byt
 from paimon_maintenance.health.held import consumers_of, deletions_of, held_after, retention_of
 from paimon_maintenance.job.made import Made
 from paimon_maintenance.job.text import counted, human_bytes
+from paimon_maintenance.storage.options import hide_secrets
 
 MB: Final = 1024**2
 STOP_TRIGGER_DISTANCE: Final = 3
@@ -84,7 +85,7 @@ def inspect_table(table: FileStoreTable, env: Environment) -> Health:
         "partition_keys": list(table.schema.partition_keys),
         "columns": len(table.schema.fields),
         "schema_id": table.schema.id,
-        "options": dict(table.options),
+        "options": hide_secrets(table.options),
         "refused": {
             "read": sorted(set(unreadable_features(table))),
             "compact": sorted(set(uncompactable_features(table))),

@@ -10,10 +10,9 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.known_options import unknown_options
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.types.sql import type_to_sql
-from paimon_maintenance.storage.options import secret_keys
+from paimon_maintenance.storage.options import hide_secrets
 
 MOST_SCHEMAS: Final = 50
-_HIDDEN: Final = "***"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +69,7 @@ def schema_history(table: FileStoreTable) -> SchemaHistory:
             )
             for field in newest.fields
         ),
-        options=tuple(sorted(_shown(dict(newest.options)).items())),
+        options=tuple(sorted(hide_secrets(dict(newest.options)).items())),
         unknown_options=tuple(unknown_options(newest.options)),
         comment=newest.comment,
         schemas=tuple(reversed(lines[-MOST_SCHEMAS:])),
@@ -83,11 +82,6 @@ def _keys(schema: TableSchema, name: str) -> Iterator[str]:
         yield "primary"
     if name in schema.partition_keys:
         yield "partition"
-
-
-def _shown(options: dict[str, str]) -> dict[str, str]:
-    secret = set(secret_keys(options))
-    return {k: _HIDDEN if k in secret else v for k, v in options.items()}
 
 
 def _changes(old: TableSchema | None, new: TableSchema) -> Iterator[str]:
@@ -111,7 +105,7 @@ def _changes(old: TableSchema | None, new: TableSchema) -> Iterator[str]:
     for number, field in before.items():
         if number not in after:
             yield f"dropped column {field.name}"
-    was_set, is_set = _shown(dict(old.options)), _shown(dict(new.options))
+    was_set, is_set = hide_secrets(dict(old.options)), hide_secrets(dict(new.options))
     for key in sorted(was_set.keys() | is_set.keys()):
         if key not in was_set:
             yield f"set {key} = {is_set[key]}"

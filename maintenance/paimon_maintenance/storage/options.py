@@ -27,7 +27,7 @@ HOW_TO_PASS_SECRETS: Final = (
 )
 
 _SECRET: Final = re.compile(
-    r"secret|passw|passphrase|token|credential|signature"
+    r"secret|passw|passphrase|token|credential|signature|authorization"
     r"|(access|account|private|api|encryption|storage)[-_.]?key|connection[-_.]?string"
     r"|(^|[-_.])(sas|key|pwd)$",
     re.IGNORECASE,
@@ -40,6 +40,7 @@ _REFERENCE: Final = re.compile(
     re.IGNORECASE,
 )
 _LOGIN_IN_URL: Final = re.compile(r"://[^/@\s]*:[^/@\s]*@")
+_HIDDEN: Final = "***"
 
 
 def secret_keys(options: Mapping[str, object]) -> list[str]:
@@ -49,6 +50,12 @@ def secret_keys(options: Mapping[str, object]) -> list[str]:
         for key, value in options.items()
         if (_SECRET.search(key) and not _REFERENCE.search(key)) or _LOGIN_IN_URL.search(str(value))
     )
+
+
+def hide_secrets(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options with a mark in place of each secret."""
+    secret = set(secret_keys(options))
+    return {k: _HIDDEN if k in secret else v for k, v in options.items()}
 
 
 def refuse_secrets(options: Mapping[str, object], where: str) -> None:

@@ -17,12 +17,8 @@ from typing import Final
 from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
 from paimon_core.catalog.filesystem import database_path
 from paimon_core.catalog.hive import tables as hive_tables
-from paimon_core.catalog.hive.client import WAREHOUSE_DIR, HiveClient, with_site
 from paimon_core.catalog.hive.lock import HiveLock
 from paimon_core.catalog.hive.partitions import HivePartitions
-from paimon_core.catalog.hive.thrift_calls import Database as HiveDatabase
-from paimon_core.catalog.hive.thrift_calls import EnvironmentContext, Table
-from paimon_core.catalog.hive.thrift_calls import Partition as HivePartition
 from paimon_core.catalog.lock import file_options, held, lock_enabled, under_lock
 from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files
@@ -46,6 +42,10 @@ from paimon_core.options import (
     PATH,
     TAG_TO_PARTITION,
 )
+from paimon_core.remote.hive_client import WAREHOUSE_DIR, HiveClient, with_site
+from paimon_core.remote.thrift_calls import Database as HiveDatabase
+from paimon_core.remote.thrift_calls import EnvironmentContext, Table
+from paimon_core.remote.thrift_calls import Partition as HivePartition
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.snapshot_commit import PartitionStatistics
 from paimon_core.table.open import open_table_at, split_identifier

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from paimon_core.catalog.hive.client import HiveClient
-from paimon_core.catalog.hive.thrift_calls import (
+from paimon_core.errors import CatalogLocked, PaimonError
+from paimon_core.options import parse_duration_millis
+from paimon_core.remote.hive_client import HiveClient
+from paimon_core.remote.thrift_calls import (
     EXCLUSIVE_LOCK,
     LOCK_ACQUIRED,
     LOCK_WAITING,
@@ -29,8 +31,6 @@ from paimon_core.catalog.hive.thrift_calls import (
     ShowLocksRequest,
     ShowLocksResponse,
 )
-from paimon_core.errors import CatalogLocked, PaimonError
-from paimon_core.options import parse_duration_millis
 
 log = logging.getLogger(__name__)
 

@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from paimon_core.catalog.hive.client import HiveClient
 from paimon_core.catalog.hive.tables import LOCATION_PROPERTY, in_properties, location_of
-from paimon_core.catalog.hive.thrift_calls import (
+from paimon_core.errors import AlreadyExists, NotFound
+from paimon_core.paths import spec_path
+from paimon_core.remote.hive_client import HiveClient
+from paimon_core.remote.thrift_calls import (
     LOAD_DONE,
     AddPartitionsRequest,
     Partition,
     StorageDescriptor,
     Table,
 )
-from paimon_core.errors import AlreadyExists, NotFound
-from paimon_core.paths import spec_path
 
 _DATA_DIRECTORY: Final = "data-file.path-directory"
 _ALL: Final = -1
@@ -110,3 +110,8 @@ class HivePartitions:
                 "isPartitionMarkedForEvent", self.database, self.table, dict(spec), LOAD_DONE
             )
         )
+
+    def is_entry(self, servers: Sequence[tuple[str, int]], database: str, table: str) -> bool:
+        """Whether the catalog keeps this table under this name on one of these Hive metastores."""
+        same = (self.database, self.table) == (database, table)
+        return same and not set(servers).isdisjoint(self.client.servers())

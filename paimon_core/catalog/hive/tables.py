@@ -1,4 +1,4 @@
-"""Paimon's tables as a Hive metastore keeps them (Java: `hive/HiveCatalog`, `hive/HiveTypeUtils`).
+"""Paimon's tables as a Hive metastore keeps them (Java: `hive/HiveCatalog`).
 
 A table of the metastore names Paimon's SerDe and formats, so that Hive can read it.  Its columns,
 options and comment are copies for other programs: the schema in the table's folder is the one that
@@ -12,7 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from paimon_core.catalog.hive.thrift_calls import (
+from paimon_core.catalog.shown_properties import shown_properties
+from paimon_core.errors import InvalidArgument
+from paimon_core.options import PARTITIONED_TABLE, TAG_TO_PARTITION, parse_bool
+from paimon_core.remote.thrift_calls import (
     Database,
     FieldSchema,
     Partition,
@@ -20,20 +23,9 @@ from paimon_core.catalog.hive.thrift_calls import (
     StorageDescriptor,
     Table,
 )
-from paimon_core.catalog.shown_properties import shown_properties
-from paimon_core.errors import InvalidArgument, UnsupportedFeature
-from paimon_core.options import PARTITIONED_TABLE, TAG_TO_PARTITION, parse_bool
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.types.data_types import (
-    ArrayType,
-    AtomicType,
-    DataField,
-    DataType,
-    MapType,
-    MultisetType,
-    RowType,
-    TypeRoot,
-)
+from paimon_core.types.data_types import DataField
+from paimon_core.types.hive import hive_type
 
 LOCATION_PROPERTY: Final = "paimon_location"
 EXTERNAL_TABLE: Final = "EXTERNAL_TABLE"
@@ -52,26 +44,6 @@ _HIVE_PREFIX: Final = "hive."
 _ALWAYS_SHOWN: Final = ("partition.expiration-time", "data-file.path-directory")
 _VIEWS: Final = ("VIRTUAL_VIEW", "MATERIALIZED_VIEW")
 _NEVER_RETAINED: Final = 2**31 - 1
-_MAX_CHAR: Final = 255
-_MAX_VARCHAR: Final = 65_535
-_PLAIN_TYPES: Final[Mapping[TypeRoot, str]] = {
-    TypeRoot.BOOLEAN: "boolean",
-    TypeRoot.TINYINT: "tinyint",
-    TypeRoot.SMALLINT: "smallint",
-    TypeRoot.INT: "int",
-    TypeRoot.BIGINT: "bigint",
-    TypeRoot.FLOAT: "float",
-    TypeRoot.DOUBLE: "double",
-    TypeRoot.BINARY: "binary",
-    TypeRoot.VARBINARY: "binary",
-    TypeRoot.BLOB: "binary",
-    TypeRoot.DATE: "date",
-    TypeRoot.TIME: "string",
-    TypeRoot.TIMESTAMP: "timestamp",
-    TypeRoot.TIMESTAMP_LTZ: "timestamp",
-    TypeRoot.VARIANT: "struct<value:binary,metadata:binary>",
-}
-"""TIMESTAMP_LTZ as Java writes it with Hive 2, which has no such type."""
 
 
 def is_paimon(table: Table) -> bool:
@@ -224,28 +196,3 @@ def _with_schema(
 
 def _column(column: DataField) -> FieldSchema:
     return FieldSchema(name=column.name, type=hive_type(column.type), comment=column.description)
-
-
-def hive_type(data_type: DataType) -> str:
-    """The name of Hive's type; UnsupportedFeature for a type that Java does not map either."""
-    match data_type:
-        case ArrayType(element=element):
-            return f"array<{hive_type(element)}>"
-        case MapType(key=key, value=value):
-            return f"map<{hive_type(key)},{hive_type(value)}>"
-        case MultisetType(element=element):
-            return f"map<{hive_type(element)},int>"
-        case RowType(fields=fields):
-            return f"struct<{','.join(f'{f.name}:{hive_type(f.type)}' for f in fields)}>"
-        case AtomicType(kind=TypeRoot.DECIMAL, precision=precision, scale=scale):
-            return f"decimal({precision},{scale})"
-        case AtomicType(kind=TypeRoot.CHAR, length=length):
-            return f"char({length})" if (length or 0) <= _MAX_CHAR else "string"
-        case AtomicType(kind=TypeRoot.VARCHAR, length=length):
-            return f"varchar({length})" if (length or 0) <= _MAX_VARCHAR else "string"
-        case AtomicType(kind=kind) if kind in _PLAIN_TYPES:
-            return _PLAIN_TYPES[kind]
-    raise UnsupportedFeature(
-        f"data type {data_type.root}",
-        f"a Hive metastore has no type for columns of type {data_type.root}",
-    )

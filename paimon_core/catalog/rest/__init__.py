@@ -3,11 +3,11 @@
 ::
 
     rest_catalog   databases and tables
-      |-- client               requests, retries, errors
-      |     `-- auth              bearer tokens and DLF signatures
       |-- payloads             JSON of requests and answers
       |-- commit               commits through the server
       |-- version_management   branches, tags and rollback through the server
       |-- views                views of the catalog
       `-- token_io             storage with credentials of the server
+
+The client is in `remote`.
 """

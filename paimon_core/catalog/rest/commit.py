@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from paimon_core.catalog.rest.client import ResourceNotFound, RestClient
 from paimon_core.catalog.rest.payloads import commit_json, object_name, snapshot_of
 from paimon_core.errors import AlreadyExists, StorageError
+from paimon_core.remote.rest_client import ResourceNotFound, RestClient
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.snapshot.snapshot_commit import CommitAttempt
 from paimon_core.table.open import split_identifier

@@ -14,7 +14,6 @@ from typing import Any, Final
 from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
 from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files
-from paimon_core.catalog.rest.client import ResourceNotFound, RestClient
 from paimon_core.catalog.rest.commit import RestSnapshotCommit
 from paimon_core.catalog.rest.payloads import (
     changes_json,
@@ -43,6 +42,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.open import open_file_io
 from paimon_core.options import PATH, Options, parse_bool
+from paimon_core.remote.rest_client import ResourceNotFound, RestClient
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.open import open_table_at, split_identifier
 

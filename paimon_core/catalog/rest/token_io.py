@@ -11,12 +11,12 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
-from paimon_core.catalog.rest.auth import TOKEN_SAFE_MILLIS
-from paimon_core.catalog.rest.client import RestClient
 from paimon_core.errors import StorageError
 from paimon_core.io.delegating import DelegatingFileIO
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.open import open_file_io
+from paimon_core.remote.rest_auth import TOKEN_SAFE_MILLIS
+from paimon_core.remote.rest_client import RestClient
 from paimon_core.table.open import split_identifier
 
 DATA_TOKEN_ENABLED: Final = "data-token.enabled"  # noqa: S105 - the name of an option

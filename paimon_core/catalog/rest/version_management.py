@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paimon_core.catalog.rest.client import RestClient
 from paimon_core.catalog.rest.payloads import object_name
+from paimon_core.remote.rest_client import RestClient
 from paimon_core.table.open import split_identifier
 
 

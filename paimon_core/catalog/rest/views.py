@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from paimon_core.catalog.rest.client import RestClient
 from paimon_core.catalog.rest.payloads import identifier_json
 from paimon_core.errors import NotFound, StorageError
+from paimon_core.remote.rest_client import RestClient
 from paimon_core.table.open import split_identifier
 from paimon_core.types.data_types import DataField
 from paimon_core.types.sql import field_from_json, field_to_json

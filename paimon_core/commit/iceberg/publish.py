@@ -5,6 +5,11 @@ that is missing, as after an interrupted commit, or cannot be built on, N is des
 So the next commit heals whatever went wrong, and a failure here is logged, not raised: the commit
 is made.
 
+With `hive-catalog` and `rest-catalog`, the version is then registered in the outer catalog.  Java
+deletes old files before.  Here they are deleted afterwards, and stay if the catalog may still need
+them: a later commit finds the versions that name them.  Where a slower commit may set the catalog
+back to an older version, what that needs stays for a minute.
+
 Of primary-key tables, only files whose rows need no merging are in the metadata: those of the top
 level, or above level 0 with deletion vectors in format version 3.
 
@@ -15,7 +20,7 @@ and metadata with paths of another folder, as after a renaming, is not built on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -25,6 +30,8 @@ from paimon_core.environment import Environment
 from paimon_core.errors import CorruptTable, NotFound, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.iceberg.metadata import IcebergMetadata, IcebergSnapshot
+from paimon_core.iceberg.outer import Shown
+from paimon_core.iceberg.register import has_outer_catalog, register
 from paimon_core.iceberg.schema import (
     highest_field_id,
     iceberg_schema,
@@ -75,7 +82,11 @@ def republish(table: FileStoreTable, env: Environment) -> None:
         return
     try:
         latest = table.snapshots.latest()
-        if latest is None:
+        if latest is None and has_outer_catalog(table):
+            log.warning(
+                "table=%s has no snapshot, its outer catalog shows the last one", table.name
+            )
+        elif latest is None:
             store.delete_all()
         else:
             _publish(_Work(table, store, latest, env), None)
@@ -104,7 +115,7 @@ class _Draft:
 
 def _publish(work: _Work, changes: ManifestChanges | None) -> None:
     table, store, snapshot = work.table, work.store, work.snapshot
-    if snapshot.id == _FIRST_SNAPSHOT:
+    if snapshot.id == _FIRST_SNAPSHOT and not has_outer_catalog(table):
         store.delete_all()  # metadata outside of the table outlives a dropped table
     versions = store.versions()
     base = _base(work) if changes is not None and snapshot.id - 1 in versions else None
@@ -127,8 +138,30 @@ def _publish(work: _Work, changes: ManifestChanges | None) -> None:
     store.write_metadata(draft.metadata)
     if later == stale:
         store.write_hint(snapshot.id)
-    older = [v for v in older if v not in kept]
-    _clean(work, draft, [*replaced, *unused], older=older, stale=stale)
+    shown = _register(work, draft) if has_outer_catalog(table) else None
+    if shown is Shown.LATER:
+        return
+    if shown is None or store.settings.previous_versions is None:
+        older = [v for v in older if v not in kept]
+        _clean(work, draft, [*replaced, *unused], older=older, stale=stale)
+    else:
+        stay = {v for v in older if v >= snapshot.id - store.settings.previous_versions} | kept
+        age = SETTLED_MILLIS if shown is Shown.UNGUARDED else 0
+        _clean_registered(work, draft, replaced, older=older, stay=stay, stale=stale, least_age=age)
+
+
+def _register(work: _Work, draft: _Draft) -> Shown:
+    """Return what the outer catalog shows; after a failure, which is logged, that is not known."""
+    try:
+        return register(work.table, work.store, draft.metadata)
+    except (PaimonError, OSError, ValueError, LookupError, TypeError) as e:
+        log.warning(
+            "table=%s snapshot=%d is not registered in the outer catalog, the next commit does it: %s",
+            work.table.name,
+            work.snapshot.id,
+            e,
+        )
+        return Shown.LATER
 
 
 # --- what the new version says --------------------------------------------------------------------
@@ -308,6 +341,47 @@ def _clean(
         keep = store.settings.previous_versions
         old = [] if keep is None else [v for v in older if v < work.snapshot.id - keep]
         store.delete_versions([*old, *stale])
+    except (PaimonError, OSError) as e:
+        log.warning("table=%s old Iceberg metadata stays: %s", work.table.name, e)
+
+
+def _clean_registered(
+    work: _Work,
+    draft: _Draft,
+    replaced: Sequence[IcebergMetadata],
+    *,
+    older: Sequence[int],
+    stay: Collection[int],
+    stale: Sequence[int],
+    least_age: int,
+) -> None:
+    """Delete old versions of a table in an outer catalog, with the files that only they need.
+
+    Those before the first that is in `stay`, or younger than `least_age` milliseconds.  Expired
+    snapshots are found in the old versions, which are still there after commits that could not be
+    registered.  A manifest never comes back in later versions: what the oldest snapshot of the first
+    version that stays does not need, no later one needs.
+    """
+    store = work.store
+    settled = work.env.now_millis() - least_age
+    going: dict[int, IcebergMetadata | None] = {}
+    rest = [draft.metadata]
+    try:
+        for version in older:
+            metadata = _readable(store, version)
+            if metadata is not None and (version in stay or metadata.updated_millis > settled):
+                rest.append(metadata)
+                break
+            going[version] = metadata
+        named = {s.list_name for m in rest for s in m.snapshots}
+        lists = {s.list_name for m in going.values() if m is not None for s in m.snapshots} - named
+        if lists:
+            needed = {n for m in rest for n in _files_of(store, m.snapshots[0].list_name)}
+            for name in sorted(lists):
+                store.delete([n for n in _files_of(store, name) if n not in needed])
+        if replaced:
+            _delete_replaced(store, replaced, draft.metadata)
+        store.delete_versions([*going, *stale])
     except (PaimonError, OSError) as e:
         log.warning("table=%s old Iceberg metadata stays: %s", work.table.name, e)
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from paimon_core.catalog.hive.client import HiveClient, with_site
 from paimon_core.catalog.open import open_catalog
 from paimon_core.errors import InvalidArgument, StorageError, UnsupportedFeature
+from paimon_core.remote.hive_client import HiveClient, with_site
 
 
 @pytest.mark.parametrize(

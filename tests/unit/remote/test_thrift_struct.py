@@ -10,7 +10,7 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.protocol.TCompactProtocol import TCompactProtocol
 from thrift.transport.TTransport import TMemoryBuffer
 
-from paimon_core.catalog.hive.thrift_struct import (
+from paimon_core.remote.thrift_struct import (
     BOOL,
     I16,
     I32,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from paimon_core.catalog.hive.thrift_struct import (
+from paimon_core.remote.thrift_struct import (
     BOOL,
     I16,
     I32,

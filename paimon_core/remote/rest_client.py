@@ -19,7 +19,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote_plus
 
-from paimon_core.catalog.rest.auth import Auth, Request, auth_of, utc_now
 from paimon_core.errors import (
     AlreadyExists,
     InvalidArgument,
@@ -31,6 +30,7 @@ from paimon_core.errors import (
 )
 from paimon_core.io.store_options import REQUEST_DEADLINE
 from paimon_core.options import parse_duration_millis
+from paimon_core.remote.rest_auth import Auth, Request, auth_of, utc_now
 
 if TYPE_CHECKING:
     import httpx
@@ -59,16 +59,22 @@ class RestClient:
     @classmethod
     def connect(cls, options: Mapping[str, str]) -> RestClient:
         """A client with the options that the server's `/v1/config` adds."""
-        _check_httpx()
+        check_httpx()
         if not options.get("uri"):
             raise InvalidArgument("a REST catalog needs the option uri")
-        client = cls(options, auth_of(options))
         warehouse = options.get("warehouse")
         parameters = {"warehouse": quote_plus(warehouse)} if warehouse else {}
-        config = client.get("/v1/config", parameters)
+        return cls.configured(options, auth_of(options), parameters)
+
+    @classmethod
+    def configured(
+        cls, options: Mapping[str, str], auth: Auth, parameters: Mapping[str, str]
+    ) -> RestClient:
+        """A client with the options that the server's answer to `/v1/config` adds."""
+        config = cls(options, auth).get("/v1/config", parameters)
         defaults, overrides = config.get("defaults") or {}, config.get("overrides") or {}
         merged = {**defaults, **options, **overrides}
-        return cls({k: str(v) for k, v in merged.items() if v is not None}, client.auth)
+        return cls({k: str(v) for k, v in merged.items() if v is not None}, auth)
 
     @property
     def uri(self) -> str:
@@ -96,9 +102,9 @@ class RestClient:
         retried = _RETRIED if retry_unavailable else frozenset({_TOO_MANY})
         return self._send("POST", path, {}, body, retried)
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, parameters: Mapping[str, str] | None = None) -> None:
         """Delete the resource."""
-        self._send("DELETE", path, {}, None)
+        self._send("DELETE", path, parameters or {}, None)
 
     def pages(self, path: str, key: str) -> list[Any]:
         """The elements of all pages."""
@@ -180,7 +186,8 @@ def _http(process: int) -> httpx.Client:  # noqa: ARG001 - connections do not su
     return httpx.Client(follow_redirects=False)
 
 
-def _check_httpx() -> None:
+def check_httpx() -> None:
+    """InvalidArgument without the package that sends requests."""
     try:
         import httpx  # noqa: F401, PLC0415 - an extra
     except ModuleNotFoundError as e:
@@ -234,6 +241,8 @@ def _error(request: Request, answer: httpx.Response) -> PaimonError:
         parts = None
     if not isinstance(parts, dict):
         parts = {"message": answer.text}
+    if isinstance(parts.get("error"), dict):
+        parts = parts["error"]  # as Iceberg's catalogs answer
     status = parts.get("code")
     status = status if isinstance(status, int) else answer.status_code
     said = str(parts.get("message") or answer.reason_phrase)[:_LONGEST_MESSAGE]

@@ -17,8 +17,6 @@ from typing import Any, ClassVar
 import pytest
 
 from paimon_core.catalog.open import open_catalog
-from paimon_core.catalog.rest.auth import DlfAuth, DlfToken, Request, auth_of, default_headers
-from paimon_core.catalog.rest.client import ResourceNotFound, RestClient
 from paimon_core.catalog.rest.commit import RestSnapshotCommit
 from paimon_core.catalog.rest.token_io import TokenFileIO
 from paimon_core.errors import (
@@ -28,6 +26,8 @@ from paimon_core.errors import (
     StorageError,
     UnsupportedFeature,
 )
+from paimon_core.remote.rest_auth import DlfAuth, DlfToken, Request, auth_of, default_headers
+from paimon_core.remote.rest_client import ResourceNotFound, RestClient
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 from paimon_core.snapshot.snapshot_commit import CommitAttempt
 from paimon_core.snapshot.snapshot_json import snapshot_to_json

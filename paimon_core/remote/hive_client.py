@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree as ET
 
-from paimon_core.catalog.hive.thrift_calls import CALLS, Call, HiveFailure
 from paimon_core.errors import (
     AlreadyExists,
     CatalogError,
@@ -29,6 +28,7 @@ from paimon_core.errors import (
     UnsupportedFeature,
 )
 from paimon_core.options import parse_bool, parse_duration_millis
+from paimon_core.remote.thrift_calls import CALLS, Call, HiveFailure
 
 URI: Final = "uri"
 CONF_DIR: Final = "hive-conf-dir"
@@ -44,7 +44,7 @@ _REFUSED: Final = (
 )
 """What a connection could need that was never run against a server."""
 _SITE_KEYS: Final = frozenset({_URIS, WAREHOUSE_DIR, _TIMEOUT, _SET_UGI, *_REFUSED})
-_CLIENT_CLASS: Final = "metastore.client.class"
+CLIENT_CLASS: Final = "metastore.client.class"
 _JAVA_CLIENT: Final = "org.apache.hadoop.hive.metastore.HiveMetaStoreClient"
 _PORT: Final = 9083
 _ADDRESS: Final = re.compile(r"thrift://(?P<host>\[[^\]]+\]|[^:/@\s]+)(:(?P<port>\d{1,5}))?/?")
@@ -100,11 +100,11 @@ class HiveClient:
                 raise UnsupportedFeature(
                     key, f"a Hive metastore with {key}=true is not supported by Caretaker"
                 )
-        client = self.options.get(_CLIENT_CLASS, _JAVA_CLIENT)
+        client = self.options.get(CLIENT_CLASS, _JAVA_CLIENT)
         if client != _JAVA_CLIENT:
             raise UnsupportedFeature(
-                f"{_CLIENT_CLASS}={client}",
-                f"{_CLIENT_CLASS}={client} is not supported, only a Hive metastore over Thrift is",
+                f"{CLIENT_CLASS}={client}",
+                f"{CLIENT_CLASS}={client} is not supported, only a Hive metastore over Thrift is",
             )
         self.servers()
 
@@ -128,7 +128,7 @@ class HiveClient:
         return found
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """The result of a call of `hive_thrift.CALLS`.
+        """The result of a call of `thrift_calls.CALLS`.
 
         NotFound, AlreadyExists, InvalidArgument and CatalogError for the server's exceptions;
         StorageError if there is no answer: what a change did is then unknown.
@@ -145,19 +145,15 @@ class HiveClient:
 
     @contextmanager
     def _connection(self) -> Iterator[Any]:
-        try:
-            from thrift.protocol.TBinaryProtocol import TBinaryProtocol  # noqa: PLC0415 - an extra
-            from thrift.Thrift import TException  # noqa: PLC0415 - an extra
-            from thrift.transport.TSocket import TSocket  # noqa: PLC0415 - an extra
-            from thrift.transport.TTransport import (  # noqa: PLC0415 - an extra
-                TBufferedTransport,
-                TTransportException,
-            )
-        except ModuleNotFoundError as e:
-            raise InvalidArgument(
-                f"a Hive catalog needs the package {e.name}, which is not installed",
-                next_step="pip install 'paimon-caretaker[hive]'",
-            ) from e
+        check_thrift()
+        from thrift.protocol.TBinaryProtocol import TBinaryProtocol  # noqa: PLC0415 - an extra
+        from thrift.Thrift import TException  # noqa: PLC0415 - an extra
+        from thrift.transport.TSocket import TSocket  # noqa: PLC0415 - an extra
+        from thrift.transport.TTransport import (  # noqa: PLC0415 - an extra
+            TBufferedTransport,
+            TTransportException,
+        )
+
         # Its log lines say what the errors below say.
         logging.getLogger("thrift.transport.TSocket").setLevel(logging.CRITICAL)
         reasons = []
@@ -201,6 +197,17 @@ class HiveClient:
     def _timeout_millis(self) -> int:
         text = self.options.get(_TIMEOUT, "600")
         return int(text) * 1000 if text.isdecimal() else parse_duration_millis(text)
+
+
+def check_thrift() -> None:
+    """InvalidArgument without the package that calls are sent with."""
+    try:
+        import thrift  # noqa: F401, PLC0415 - an extra
+    except ModuleNotFoundError as e:
+        raise InvalidArgument(
+            "a Hive metastore needs the package thrift, which is not installed",
+            next_step="pip install 'paimon-caretaker[hive]'",
+        ) from e
 
 
 def _ask(protocol: Any, name: str, call: Call, arguments: tuple[Any, ...]) -> Any:

@@ -59,6 +59,14 @@ class Auth(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class NoAuth:
+    """For servers that ask for nothing."""
+
+    def headers(self, request: Request, now: datetime) -> dict[str, str]:  # noqa: ARG002 - as every Auth
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
 class BearerAuth:
     """`Authorization: Bearer TOKEN`."""
 

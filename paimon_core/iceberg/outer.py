@@ -1,0 +1,67 @@
+"""What an outer catalog gets to know of a table: a Hive metastore or an Iceberg REST catalog.
+
+Java: `iceberg/IcebergMetadataCommitter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Protocol
+
+from paimon_core.iceberg.metadata import IcebergMetadata
+from paimon_core.names import lies_under, location
+from paimon_core.types.data_types import DataField
+
+
+class Shown(Enum):
+    """What the catalog shows after a call of `OuterCatalog.show`."""
+
+    THIS = auto()
+    """The version that it was asked to show."""
+    UNGUARDED = auto()
+    """This version, but a slower commit may set the entry back."""
+    REPLACED = auto()
+    """This version in a new table: that of a later commit may have been dropped."""
+    LATER = auto()
+    """A later version, or one that its own commit is about to register."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """A version to show.
+
+    `path` is its file, `folder` the folder of the table's metadata, `columns` those of the newest
+    schema, `newest` gives the newest Paimon snapshot at this moment.
+    """
+
+    metadata: IcebergMetadata
+    path: str
+    folder: str
+    columns: tuple[DataField, ...]
+    newest: Callable[[], int]
+
+    @property
+    def number(self) -> int:
+        return self.metadata.snapshot_id
+
+    def is_overtaken_by(self, number: int) -> bool:
+        """Return whether a version that a catalog shows is later, and not of a removed snapshot."""
+        return self.number < number <= self.newest()
+
+    def is_own(self, path: str) -> bool:
+        """Return whether a file that a catalog names is metadata of this table."""
+        file, folder = location(path), location(self.folder)
+        return file is not None and folder is not None and lies_under(file, folder)
+
+
+class OuterCatalog(Protocol):
+    """The entry of one table in an outer catalog."""
+
+    def show(self, version: Version) -> Shown:
+        """Make the catalog show the version, unless it shows a later one.
+
+        Nothing that the table has not written is replaced.  Raises a PaimonError; the catalog may
+        show the version nevertheless if that is a StorageError.
+        """
