@@ -80,6 +80,7 @@ def main() -> int:
     parser.add_argument("--python", metavar="PATH", help="a Python that has DuckDB")
     parser.add_argument("--master", default="local[*]")
     parser.add_argument("--first", action="store_true", help="forget hidden rows between queries")
+    parser.add_argument("--only-make", action="store_true", help="make the tables, measure nothing")
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(wanted.folder or temporary).resolve() / f"scale-{wanted.scale:g}"
@@ -87,6 +88,9 @@ def main() -> int:
         os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parent.parent)
         spark = _session(wanted.master)
         try:
+            if wanted.only_make:
+                _load(spark, folder, _ways(wanted))
+                return 0
             return _measure(spark, folder, wanted)
         finally:
             spark.stop()
@@ -123,6 +127,10 @@ def _session(master: str) -> SparkSession:
 
 
 # --- tables -------------------------------------------------------------------------------------
+
+
+def _ways(wanted: argparse.Namespace) -> list[str]:
+    return [w for w in wanted.ways.split(",") if w]
 
 
 def _load(spark: SparkSession, folder: Path, ways: list[str]) -> None:
@@ -182,8 +190,9 @@ def _primary_key(warehouse: Path, name: str, source: DataFrame) -> None:
 def _measure(spark: SparkSession, folder: Path, wanted: argparse.Namespace) -> int:
     from paimon_spark.source.skipped_rows import forget_hidden_rows  # noqa: PLC0415 - same
     from paimon_spark.sql import SqlSession, sql  # noqa: PLC0415 - after the path is set
+    from paimon_spark.sql.kept_frames import KeptFrames  # noqa: PLC0415 - same
 
-    ways = [w for w in wanted.ways.split(",") if w]
+    ways = _ways(wanted)
     _load(spark, folder, ways)
     for name in KEYS:
         spark.read.parquet(str(folder / "parquet" / name)).createOrReplaceTempView(name)
@@ -213,6 +222,8 @@ def _measure(spark: SparkSession, folder: Path, wanted: argparse.Namespace) -> i
             for way in totals:
                 if wanted.first:
                     forget_hidden_rows()
+                    for session in sessions.values():
+                        session.frames = KeptFrames()
                 begun, cpu = time.perf_counter(), _cpu_seconds()
                 run(way)
                 taken = (time.perf_counter() - begun, _cpu_seconds() - cpu)

@@ -8,11 +8,13 @@ that are.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from enum import StrEnum
 from itertools import chain
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.external_paths import ExternalPaths
 from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.format.blob.descriptor import descriptor_columns
 from paimon_core.format.blob.elements import decoder_of
 from paimon_core.iceberg.schema import unpublishable
 from paimon_core.iceberg.settings import (
@@ -38,6 +40,7 @@ from paimon_core.options import (
     CHANGELOG_PRODUCER,
     CLUSTERING_INCREMENTAL,
     DATA_EVOLUTION_ENABLED,
+    DELETION_VECTORS_ENABLED,
     FILE_FORMAT,
     MANIFEST_FORMAT,
     MERGE_ENGINE,
@@ -57,12 +60,22 @@ _MANIFEST_FORMATS = frozenset({"avro", "orc", "parquet"})
 _IN_PARQUET = frozenset({TypeRoot.VECTOR})
 """Types that are read and written in Parquet files only."""
 CHAIN_TABLE = "chain-table.enabled"
-_CHAIN_BRANCHES = ("scan.fallback-snapshot-branch", "scan.fallback-delta-branch")
+CHAIN_PARTITION_KEYS = "chain-table.chain-partition-keys"
+
+
+class ChainRole(StrEnum):
+    """What a branch is for the chain table that reads it: the option that names the branch."""
+
+    SNAPSHOT = "scan.fallback-snapshot-branch"
+    DELTA = "scan.fallback-delta-branch"
+
+
 _BLOB = f"data type {TypeRoot.BLOB}"
 _WHOLE_ONLY = frozenset({DATA_EVOLUTION_ENABLED.key, _BLOB})
 """Features that reads of whole snapshots support, and nothing else."""
-_OWN_BLOB_STORES = ("blob-descriptor-field", "blob.stored-descriptor-fields", "blob-view-field")
-"""Options that name BLOB columns whose values are in files of others, or in other tables."""
+_BLOB_VIEWS = "blob-view-field"
+"""The option that names BLOB columns whose values are in other tables."""
+_AS_DESCRIPTOR = "blob-as-descriptor"
 
 _READABLE_INDEXES = frozenset({HASH_INDEX, DELETION_VECTORS_INDEX})
 
@@ -144,13 +157,16 @@ def _unreadable_blobs(table: FileStoreTable, columns: Collection[str] | None) ->
     """Yield why BLOBs of these columns cannot be read, though the table stores some."""
     held = (f for f in table.schema.fields if TypeRoot.BLOB in type_roots(f.type))
     for field in (f for f in held if columns is None or f.name in columns):
-        for key in _OWN_BLOB_STORES:
-            if field.name in (n.strip() for n in table.options.get(key, "").split(",")):
-                yield f"{key}={field.name}"
+        if field.name in table.options.names(_BLOB_VIEWS):
+            yield f"{_BLOB_VIEWS}={field.name}"
+        # A row may name any file, and fetching it would show it to whoever reads the row.
+        described = field.name in descriptor_columns(table.options)
+        if described and not table.options.flag(_AS_DESCRIPTOR):
+            yield f"blob-descriptor-field={field.name} without {_AS_DESCRIPTOR}=true"
         if decoder_of(field.type) is None:
             yield f"data type {type_to_sql(field.type)}"
-        if table.options.flag("blob-as-descriptor") and field.type.root is not TypeRoot.BLOB:
-            yield f"blob-as-descriptor for {type_to_sql(field.type)}"
+        if table.options.flag(_AS_DESCRIPTOR) and field.type.root is not TypeRoot.BLOB:
+            yield f"{_AS_DESCRIPTOR} for {type_to_sql(field.type)}"
         if not table.has_primary_key and not table.options.value(DATA_EVOLUTION_ENABLED):
             yield f"{_BLOB} without {DATA_EVOLUTION_ENABLED.key}"
 
@@ -160,12 +176,12 @@ def _unwritable_blobs(table: FileStoreTable) -> Iterator[str]:
     for field in table.schema.fields:
         if TypeRoot.BLOB not in type_roots(field.type):
             continue
-        if field.type.root is not TypeRoot.BLOB:
+        if decoder_of(field.type) is None:
             yield f"data type {type_to_sql(field.type)}"
         if table.has_primary_key or not table.options.value(DATA_EVOLUTION_ENABLED):
             yield f"{_BLOB} without {DATA_EVOLUTION_ENABLED.key}"
-        for key in _OWN_BLOB_STORES:
-            if field.name in (n.strip() for n in table.options.get(key, "").split(",")):
+        for key in (_BLOB_VIEWS, "blob-external-storage-field"):
+            if field.name in table.options.names(key):
                 yield f"{key}={field.name}"
 
 
@@ -180,12 +196,15 @@ def _unqueryable_features(
 
 def unwritable_features(table: FileStoreTable) -> Iterator[str]:
     """Yield the names of the features in use that prevent correct writing."""
-    yield from (f for f in unreadable_features(table) if f not in _WHOLE_ONLY)
+    yield from (f for f in unreadable_features(table) if f not in (*_WHOLE_ONLY, CHAIN_TABLE))
     yield from _unwritable_blobs(table)
     yield from _uncommittable(table)
     options = table.options
     if options.value(ROW_TRACKING_ENABLED) and table.has_primary_key:
         yield "row-tracking.enabled with a primary key"
+    if options.flag(CHAIN_TABLE) and options.value(DELETION_VECTORS_ENABLED):
+        # Rows are visible once a compaction has made the vectors, and none follows a write here.
+        yield f"{CHAIN_TABLE} with {DELETION_VECTORS_ENABLED.key}"
     if options.value(BUCKET_FUNCTION) not in ("default", "mod", "hive"):
         yield f"bucket-function.type={options.value(BUCKET_FUNCTION)}"
     if options.value(TAG_TO_PARTITION) and options.value(TAG_TO_PARTITION_PREVIEW) != "none":
@@ -309,10 +328,24 @@ def chain_branches(table: FileStoreTable) -> tuple[str, str] | None:
 
     None for other tables, and for these two branches by themselves (Java: `FileStoreTableFactory`).
     """
-    snapshot, delta = (table.options.get(key, "").strip() for key in _CHAIN_BRANCHES)
+    snapshot, delta = (table.options.get(role, "").strip() for role in ChainRole)
     if not table.options.flag(CHAIN_TABLE) or not snapshot or not delta:
         return None
     return None if table.branch.lower() in (snapshot.lower(), delta.lower()) else (snapshot, delta)
+
+
+def chain_role(table: FileStoreTable) -> ChainRole | None:
+    """Return the role of the table's branch; None for other branches and tables.
+
+    Java: `ChainTableUtils.isScanFallbackSnapshotBranch`, `isScanFallbackDeltaBranch`.
+    """
+    if not table.options.flag(CHAIN_TABLE):
+        return None
+    for role in ChainRole:
+        name = table.options.get(role, "").strip()
+        if name and name.lower() == table.branch.lower():
+            return role
+    return None
 
 
 def check_readable(table: FileStoreTable) -> None:
@@ -353,6 +386,26 @@ def check_snapshot_rewritable(table: FileStoreTable, snapshot: Snapshot) -> None
 def check_writable(table: FileStoreTable) -> None:
     """Raise UnsupportedFeature naming the features in use that prevent writing."""
     _refuse(table, unwritable_features(table), "written")
+
+
+def check_rows_changeable(table: FileStoreTable) -> None:
+    """Raise UnsupportedFeature unless single rows may be updated or deleted.
+
+    A chain table reads rows of its branches, and a change would be written beside them.
+    """
+    check_writable(table)
+    branches = chain_branches(table)
+    if branches is not None:
+        next_step = "change the rows of one of the branches: " + ", ".join(
+            f"`{table.name.rpartition('.')[2]}$branch_{b}`" for b in branches
+        )
+        _refuse(table, iter([CHAIN_TABLE]), "changed row by row", next_step=next_step)
+
+
+def check_not_chain(table: FileStoreTable, what: str) -> None:
+    """Raise UnsupportedFeature for a chain table or one of its branches."""
+    if table.options.flag(CHAIN_TABLE):
+        _refuse(table, iter([CHAIN_TABLE]), what)
 
 
 def check_compactable(table: FileStoreTable) -> None:

@@ -12,6 +12,7 @@ texts are not checked here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -81,6 +82,7 @@ _FAMILIES: Final = (
     *("blob-descriptor.", "log.", "kafka.", "hadoop.", "fs.", "s3.", "hive.", "caretaker."),
 )
 """Prefixes of keys that columns, file formats and other systems complete."""
+_VECTOR_LENGTH: Final = re.compile(r"field\..+\.vector-dim")
 _OTHERS: Final = frozenset(
     {"connector", "provider", "owner", "comment", "location", "external", "transient_lastDdlTime"}
 )
@@ -116,7 +118,11 @@ def _parser(key: str) -> Callable[[str], object] | None:
 def unknown_options(options: Mapping[str, str]) -> list[str]:
     """Return the keys that neither Paimon nor Caretaker knows, sorted."""
     known = _NAMES | {name for o in all_options() for name in (o.key, *o.fallback_keys)}
-    return sorted(k for k in options if k not in known and not k.startswith(_FAMILIES))
+    return sorted(
+        k
+        for k in options
+        if k not in known and not k.startswith(_FAMILIES) and not _VECTOR_LENGTH.fullmatch(k)
+    )
 
 
 def unreadable_options(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:

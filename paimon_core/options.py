@@ -179,6 +179,10 @@ class Options(Mapping[str, str]):
         """
         return self.value(Option(key, parse_bool, False))
 
+    def names(self, key: str) -> tuple[str, ...]:
+        """Return the names that this option lists, separated by commas."""
+        return tuple(n.strip() for n in self._values.get(key, "").split(",") if n.strip())
+
     def has(self, option: Option[T]) -> bool:
         """Return whether the option (or an older name of it) is set."""
         return any(k in self._values for k in (option.key, *option.fallback_keys))

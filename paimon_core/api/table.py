@@ -16,7 +16,7 @@ from paimon_core.api.rows import batches_out, schema_out
 from paimon_core.api.stream_read import StreamReadBuilder
 from paimon_core.api.write import BatchWriteBuilder, CommitResult, Partition, StreamWriteBuilder
 from paimon_core.catalog.catalog import Catalog as CoreCatalog
-from paimon_core.commit.overwrite import replace_partitions, static_partition_test
+from paimon_core.commit.overwrite import static_partition_test
 from paimon_core.ddl.alter import check_dynamic_options
 from paimon_core.ddl.schema_change import SchemaChange
 from paimon_core.errors import InvalidArgument
@@ -31,6 +31,7 @@ from paimon_core.schema.scan_options import SCAN_OPTIONS
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from paimon_core.table.after_commit import AfterCommit, Maintained
 from paimon_core.table.batch_scan import millis_of
+from paimon_core.table.chain_overwrite import replace_partitions
 from paimon_core.table.compact_table import compact_table
 from paimon_core.table.delete_rows import Deleted, delete_rows
 from paimon_core.table.system.read import read_system_table

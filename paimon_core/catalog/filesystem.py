@@ -56,13 +56,7 @@ class FileSystemCatalog:
 
     def list_databases(self) -> list[str]:
         """Return the names of all databases, sorted."""
-        io, root = self._open()
-        end = len(DATABASE_SUFFIX)
-        return sorted(
-            f.name[:-end]
-            for f in io.list_dir(root)
-            if f.is_dir and f.name.endswith(DATABASE_SUFFIX) and len(f.name) > end
-        )
+        return databases_in(*self._open())
 
     def get_database(self, database: str) -> Database:
         """The database, which has no properties here; NotFound if its folder does not exist."""
@@ -146,10 +140,10 @@ class FileSystemCatalog:
         """
         io, root = self._open()
         path = database_path(root, database)
-        folders = [f for f in io.list_dir(path) if f.is_dir]
-        if not folders and not io.exists(path):
+        found = tables_in(io, path)
+        if not found and not io.exists(path):
             raise NotFound(f"database {database} does not exist under {root}")
-        return sorted(f.name for f in folders if _has_schema(io, f.path))
+        return found
 
     def table_path(self, identifier: str) -> str:
         """Return the folder of table "db.t", whether or not it exists."""
@@ -255,6 +249,21 @@ def database_path(root: str, database: str) -> str:
     if not is_file_name(database):
         raise InvalidArgument(f"not a database name: {database!r}")
     return f"{root.rstrip('/')}/{database}{DATABASE_SUFFIX}"
+
+
+def databases_in(io: FileIO, root: str) -> list[str]:
+    """The names of the databases whose folders are in a warehouse, sorted."""
+    end = len(DATABASE_SUFFIX)
+    return sorted(
+        f.name[:-end]
+        for f in io.list_dir(root)
+        if f.is_dir and f.name.endswith(DATABASE_SUFFIX) and len(f.name) > end
+    )
+
+
+def tables_in(io: FileIO, folder: str) -> list[str]:
+    """The names of the tables whose folders are in that of a database, sorted."""
+    return sorted(f.name for f in io.list_dir(folder) if f.is_dir and _has_schema(io, f.path))
 
 
 def _has_schema(io: FileIO, table_root: str) -> bool:

@@ -35,6 +35,8 @@ from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, S
 from paimon_core.types.binary_row import decode_row
 
 PartitionTest = Callable[[bytes], bool]
+Check = Callable[[ManifestChanges], None]
+"""Raises an error if the changes must not be committed."""
 
 
 def overwrite(
@@ -47,12 +49,14 @@ def overwrite(
     identifier: int = BATCH_COMMIT_IDENTIFIER,
     watermark: int | None = None,
     properties: Mapping[str, str] | None = None,
+    check: Check | None = None,
 ) -> Snapshot | None:
     """Return the OVERWRITE snapshot, or None when a dynamic overwrite has no rows.
 
     `partition` (column -> internal value, some or all partition columns) selects what is replaced;
     with `dynamic-partition-overwrite`, the default for partitioned tables, it is ignored and the
-    partitions of the new rows are replaced.  No changelog is committed.
+    partitions of the new rows are replaced.  No changelog is committed.  `check` as in
+    `replace_partitions`.
     """
     check_committable(table)
     changes = append_changes(messages)
@@ -83,6 +87,7 @@ def overwrite(
         identifier=identifier,
         watermark=watermark,
         properties=properties,
+        check=check,
     )
 
 
@@ -125,14 +130,17 @@ def replace_partitions(
     identifier: int = BATCH_COMMIT_IDENTIFIER,
     watermark: int | None = None,
     properties: Mapping[str, str] | None = None,
+    check: Check | None = None,
 ) -> Snapshot:
     """Commit an OVERWRITE that leaves only `files` in the partitions that pass `test`.
 
     `test` None means every partition.  Dropping partitions and truncating tables use this too; the
-    commit is made even when there was nothing to replace (as in Java).  Raises UnsupportedFeature
-    for the branches of a chain table.
+    commit is made even when there was nothing to replace (as in Java).  `check` sees the changes of
+    each attempt.  Without it, raises UnsupportedFeature for the branches of a chain table, whose
+    partitions need each other (`table.chain_overwrite`).
     """
-    check_droppable(table)
+    if check is None:
+        check_droppable(table)
     only_real_buckets = table.options.value(BUCKET) != POSTPONE_BUCKET
 
     def provide(latest: Snapshot | None) -> ManifestChanges:
@@ -149,7 +157,10 @@ def replace_partitions(
                 for e in table.index_entries(latest)
                 if test is None or test(e.partition)
             ]
-        return ManifestChanges((*deleted, *files), (), (*dropped, *index_files))
+        changes = ManifestChanges((*deleted, *files), (), (*dropped, *index_files))
+        if check is not None:
+            check(changes)
+        return changes
 
     return commit_changes(
         table,

@@ -7,7 +7,8 @@ from dataclasses import replace
 from itertools import count
 from typing import Final
 
-from paimon_core.ddl.create import check_default_value, is_blob, normalized, with_new_ids
+from paimon_core.ddl.column_directives import apply_directive, forget_column, is_blob_column
+from paimon_core.ddl.create import check_default_value, normalized, with_new_ids
 from paimon_core.ddl.nested_columns import (
     described,
     index_of,
@@ -61,6 +62,7 @@ IMMUTABLE_OPTIONS: Final = frozenset(
         "data-evolution.enabled",
         "index-file-in-data-file-dir",
         "blob-descriptor-field",
+        "blob-view-field",
         "blob-external-storage-path",
         "blob-external-storage-field",
         "pk-clustering-override",
@@ -177,9 +179,17 @@ class _Edit:
                 f"the new column {described(change.path)} cannot be NOT NULL: "
                 "existing rows have no value for it"
             )
+        before = dict(self.options)
+        data_type, description = apply_directive(
+            change.path[0], change.type, change.description, self.options
+        )
+        if self.options != before and len(change.path) > 1:
+            raise SchemaError(
+                f"Comment directive cannot be used on a nested column {described(change.path)}."
+            )
         ids = count(self.highest_field_id + 1)
         field_id = next(ids)
-        data_type = with_new_ids(change.type, ids)
+        data_type = with_new_ids(data_type, ids)
         self.highest_field_id = next(ids) - 1
         before_partition = (
             len(change.path) == 1
@@ -190,9 +200,7 @@ class _Edit:
         def add(siblings: list[DataField], name: str) -> None:
             if index_of(siblings, name) is not None:
                 raise SchemaError(f"the column {described(change.path)} already exists")
-            field = DataField(
-                id=field_id, name=name, type=data_type, description=change.description
-            )
+            field = DataField(id=field_id, name=name, type=data_type, description=description)
             at = len(siblings)
             if change.position is not None:
                 at = _insertion(siblings, change.position)
@@ -210,7 +218,7 @@ class _Edit:
             at = index_of(siblings, name)
             if at is None:
                 raise _no_column(path)
-            if is_blob(siblings[at].type) and len(path) == 1:
+            if is_blob_column(siblings[at].type) and len(path) == 1:
                 raise SchemaError(f"the BLOB column {described(path)} cannot be renamed")
             if index_of(siblings, new_name) is not None:
                 raise SchemaError(f"the column {described((*path[:-1], new_name))} already exists")
@@ -229,6 +237,8 @@ class _Edit:
                 raise _no_column(path)
             if len(siblings) == 1:
                 raise SchemaError(f"{described(path)} is the last column; it cannot be dropped")
+            if len(path) == 1:
+                forget_column(name, siblings[at].type, self.options)
             del siblings[at]
 
         update_siblings(self.fields, path, drop)
@@ -242,6 +252,11 @@ class _Edit:
             steps = len(path) - 1 - depth
             source = leaf_type(field.type, steps)
             target = change.type
+            if len(path) == 1 and (is_blob_column(source) or is_blob_column(target)):
+                raise SchemaError(
+                    f"the type of the BLOB column {described(path)} cannot change from "
+                    f"{type_to_sql(source)} to {type_to_sql(target)}"
+                )
             if change.keep_nullability:
                 target = target.with_nullable(source.nullable)
             else:

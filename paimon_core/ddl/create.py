@@ -13,6 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from paimon_core.ddl.column_directives import apply_directive
 from paimon_core.ddl.validation import validate_schema
 from paimon_core.errors import PaimonError, SchemaError
 from paimon_core.known_options import check_values
@@ -27,7 +28,6 @@ from paimon_core.types.data_types import (
     MapType,
     MultisetType,
     RowType,
-    TypeRoot,
     VectorType,
 )
 from paimon_core.types.sql import parse_type, type_to_sql
@@ -70,14 +70,14 @@ def create_schema(
     """Return the schema with id 0; SchemaError for schemas that Java refuses.
 
     Keys may also be given as the options `primary-key` and `partition`; key columns become NOT
-    NULL.
+    NULL.  Comments of columns may hold directives (`column_directives`).
     """
     options = dict(options or {})
     check_values(options)
     if parse_bool(options.get("auto-create", "false")):
         raise SchemaError("the option auto-create must be false")
     ids = count()
-    fields = tuple(_field(c, ids) for c in columns)
+    fields = tuple(_field(c, ids, options) for c in columns)
     for field in fields:
         check_default_value(field.type, field.default_value)
     schema = normalized(
@@ -161,14 +161,15 @@ def check_default_value(data_type: DataType, text: str | None) -> None:
         ) from e
 
 
-def _field(column: Column, ids: Iterator[int]) -> DataField:
+def _field(column: Column, ids: Iterator[int], options: dict[str, str]) -> DataField:
     field_id = next(ids)
     data_type = parse_type(column.type) if isinstance(column.type, str) else column.type
+    data_type, description = apply_directive(column.name, data_type, column.description, options)
     return DataField(
         id=field_id,
         name=column.name,
         type=with_new_ids(data_type, ids),
-        description=column.description,
+        description=description,
         default_value=column.default_value,
     )
 
@@ -201,7 +202,3 @@ def _check_distinct(what: str, names: Sequence[str]) -> None:
     repeated = sorted({n for n in names if names.count(n) > 1})
     if repeated:
         raise SchemaError(f"the {what} {', '.join(repeated)} is given more than once")
-
-
-def is_blob(data_type: DataType) -> bool:
-    return data_type.root is TypeRoot.BLOB

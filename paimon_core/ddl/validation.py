@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from paimon_core.ddl.blob_columns import check_blobs
+from paimon_core.ddl.chain_table import check_chain_table
+from paimon_core.ddl.column_directives import VECTOR_FIELD
 from paimon_core.ddl.indexed_types import check_indexed_types
 from paimon_core.errors import InvalidArgument, SchemaError, UnsupportedFeature
 from paimon_core.format.avro.schema import file_schema
@@ -42,7 +45,6 @@ from paimon_core.types.sql import type_to_sql
 _NESTED: Final = frozenset(
     {TypeRoot.MAP, TypeRoot.ARRAY, TypeRoot.ROW, TypeRoot.MULTISET, TypeRoot.VECTOR}
 )
-_VECTOR_FIELD: Final = "vector-field"
 _VECTOR_FORMAT: Final = "vector.file.format"
 _SYSTEM_FIELDS: Final = frozenset({SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID"})
 _BUCKET_FUNCTIONS: Final = ("default", "mod", "hive")
@@ -56,10 +58,7 @@ _SNAPSHOT_MAX: Final = Option("snapshot.num-retained.max", int, _MAX_INT)
 _BUCKET_APPEND_ORDERED: Final = Option("bucket-append-ordered", parse_bool, True)
 _READ_SEQUENCE_NUMBER: Final = Option("table-read.sequence-number.enabled", parse_bool, False)
 
-_ONLY_JAVA: Final = (
-    "chain-table.enabled",
-    "pk-clustering-override",
-)
+_ONLY_JAVA: Final = ("pk-clustering-override",)
 """Options of features whose tables this program neither writes nor maintains."""
 
 
@@ -255,7 +254,7 @@ def _check_columns(schema: TableSchema) -> None:
             f"the column {name!r} starts with the prefix of Paimon's key columns",
         )
     _check_vectors(schema)
-    _check_blobs(schema)
+    check_blobs(schema)
     file_format = schema.options.value(FILE_FORMAT)
     if file_format not in _FORMATS:
         raise UnsupportedFeature(f"file.format={file_format}")
@@ -269,11 +268,11 @@ def _check_columns(schema: TableSchema) -> None:
 def _check_vectors(schema: TableSchema) -> None:
     options = schema.options
     types = {f.name: f.type for f in schema.fields}
-    for name in filter(None, map(str.strip, options.get(_VECTOR_FIELD, "").split(","))):
-        _require(name in types, f"{_VECTOR_FIELD}: {name!r} is not a column")
+    for name in filter(None, map(str.strip, options.get(VECTOR_FIELD, "").split(","))):
+        _require(name in types, f"{VECTOR_FIELD}: {name!r} is not a column")
         _require(
             types[name].root is TypeRoot.VECTOR,
-            f"{_VECTOR_FIELD}: {name!r} has the type {type_to_sql(types[name])}, not VECTOR",
+            f"{VECTOR_FIELD}: {name!r} has the type {type_to_sql(types[name])}, not VECTOR",
         )
     if TypeRoot.VECTOR not in type_roots(schema.row_type):
         return
@@ -281,24 +280,6 @@ def _check_vectors(schema: TableSchema) -> None:
         raise UnsupportedFeature(f"VECTOR columns in {options.value(FILE_FORMAT)} files")
     if _VECTOR_FORMAT in options:
         raise UnsupportedFeature(f"{_VECTOR_FORMAT}={options[_VECTOR_FORMAT]}")
-
-
-def _check_blobs(schema: TableSchema) -> None:
-    blobs = [f.name for f in schema.fields if f.type.root is TypeRoot.BLOB]
-    if not blobs:
-        return
-    _require(
-        schema.options.value(DATA_EVOLUTION_ENABLED),
-        "Data evolution config must enabled for table with BLOB type column.",
-    )
-    _require(
-        len(schema.fields) > len(blobs),
-        "Table with BLOB type column must have other normal columns.",
-    )
-    _require(
-        not set(blobs) & set(schema.partition_keys),
-        "The BLOB type column can not be part of partition keys.",
-    )
 
 
 def _check_expiration(schema: TableSchema) -> None:
@@ -404,6 +385,7 @@ _CHECKS: Final[tuple[Callable[[TableSchema], None], ...]] = (
     _check_deletion_vectors,
     _check_row_tracking,
     _check_clustering,
+    check_chain_table,
     check_indexed_types,
 )
 

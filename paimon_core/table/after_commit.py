@@ -27,7 +27,7 @@ from typing import Final
 
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
-from paimon_core.features import check_taggable
+from paimon_core.features import CHAIN_TABLE, check_taggable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import (
     CONSUMER_EXPIRATION_TIME,
@@ -156,8 +156,8 @@ class AfterCommit:
         self, table: FileStoreTable, user: str, identifier: int, done: Maintained
     ) -> None:
         rule = partition_rule(table.options) if table.schema.partition_keys else None
-        if rule is None:
-            return
+        if rule is None or table.options.flag(CHAIN_TABLE):
+            return  # partitions of a chain table expire together, by the job
         interval = table.options.value(PARTITION_EXPIRATION_CHECK_INTERVAL)
         at_end = (
             table.options.value(END_INPUT_CHECK_PARTITION_EXPIRE)

@@ -7,7 +7,7 @@ together are those of `read_batch`.  Java: `table/source/snapshot/SnapshotReader
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 
@@ -68,12 +68,16 @@ BatchTask = BucketTask | ScanTask
 
 
 def plan_batch(
-    scan: BatchScan, *, predicate: Predicate | None = None, zone: tzinfo = UTC
+    scan: BatchScan,
+    *,
+    predicate: Predicate | None = None,
+    zone: tzinfo = UTC,
+    columns: Collection[str] | None = None,
 ) -> list[BatchTask]:
     """The tasks of a scan, in the order of the plan; none if it reads nothing.
 
     `predicate` prunes by partition, bucket and statistics; `read_task` still has to be given it.
-    Errors as in `read_batch`.
+    `columns` are those that it may be asked for; None: all.  Errors as in `read_batch`.
     """
     if scan.diff is not None:
         return [ScanTask(scan=scan)]
@@ -88,7 +92,9 @@ def plan_batch(
             tasks.append(ScanTask(scan=BatchScan(table=at.table, chain=chain)))
         elif at.whole is not None:
             keep = kept_files(at, frozenset(seen), zone)
-            tasks += plan_snapshot(at.table, at.whole, predicate=predicate, keep=keep)
+            tasks += plan_snapshot(
+                at.table, at.whole, predicate=predicate, keep=keep, columns=columns
+            )
             if at.then is not None:
                 seen |= {e.partition for e in scan_files(at.table, at.whole)}
         at = at.then
@@ -109,9 +115,11 @@ def plan_snapshot(
     predicate: Predicate | None = None,
     keep: Callable[[ManifestEntry], bool] | None = None,
     min_level: int | None = None,
+    columns: Collection[str] | None = None,
 ) -> list[BucketTask]:
     """The tasks of a whole snapshot; `keep` and `min_level` as in `read_table`."""
-    check_rows_readable(table, snapshot)
+    needed = None if columns is None else {*columns, *(fields_of(predicate) if predicate else ())}
+    check_rows_readable(table, snapshot, needed)
     check_whole(table, keep)
     lowest = least_level(table) if min_level is None else min_level
     pruned = pruning(table, predicate)

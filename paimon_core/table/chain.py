@@ -10,7 +10,7 @@ These two branches by themselves, and tables without the two options, are ordina
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -40,13 +40,19 @@ _NOT_INHERITED: Final = frozenset({"branch", "bucket"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """The two branches of a chain table at one time; `skip` holds the partitions left out."""
+    """The two branches of a chain table at one time.
+
+    `skip` holds partitions that are left out, `only` says which others are read.  Those of `again`
+    are merged from deltas, even though the snapshot branch has them.
+    """
 
     snapshot: FileStoreTable
     delta: FileStoreTable
     snapshot_at: Snapshot | None
     delta_at: Snapshot | None
     skip: frozenset[bytes] = frozenset()
+    only: Callable[[bytes], bool] | None = None
+    again: frozenset[bytes] = frozenset()
 
 
 def chain_of(table: FileStoreTable) -> Chain | None:
@@ -57,7 +63,7 @@ def chain_of(table: FileStoreTable) -> Chain | None:
     names = chain_branches(table)
     if names is None:
         return None
-    snapshot, delta = (_branch(table, name) for name in names)
+    snapshot, delta = (alone(branch_of_chain(table, name)) for name in names)
     for branch in (snapshot, delta):
         _check_alike(table, branch)
         for feature in _differences(branch):
@@ -75,10 +81,11 @@ def alone(table: FileStoreTable) -> FileStoreTable:
     return replace(table, schema=table.schema.with_options({CHAIN_TABLE: None}))
 
 
-def _branch(table: FileStoreTable, branch: str) -> FileStoreTable:
+def branch_of_chain(table: FileStoreTable, branch: str) -> FileStoreTable:
+    """Return a branch of a chain table; NotFound if it does not exist."""
     options = {k: v for k, v in table.dynamic_options.items() if k not in _NOT_INHERITED}
     try:
-        found = open_table_at(
+        return open_table_at(
             table.io,
             table.root,
             table.name,
@@ -90,7 +97,6 @@ def _branch(table: FileStoreTable, branch: str) -> FileStoreTable:
     except NotFound as e:
         e.next_step = f"create the branch {branch} of the chain table, or read another branch"
         raise
-    return alone(found)
 
 
 def _check_alike(table: FileStoreTable, branch: FileStoreTable) -> None:
@@ -146,7 +152,9 @@ def _rows(
 ) -> Iterator[pa.RecordBatch]:
     (snapshot, whole), (delta, changes) = parts
     keys = ChainKeys.of(delta)
-    for link in links(keys, sorted(whole), sorted(changes), chain.skip):
+    for link in links(keys, sorted(whole), sorted(changes), chain.skip, again=chain.again):
+        if chain.only is not None and not chain.only(link.partition):
+            continue
         buckets: dict[int, list[_Placed]] = defaultdict(list)
         for entry in whole.get(link.anchor, ()) if link.anchor is not None else ():
             buckets[entry.bucket].append(_Placed(snapshot, entry))

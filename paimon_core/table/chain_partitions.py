@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_core.features import CHAIN_PARTITION_KEYS
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import PARTITION_TIMESTAMP_FORMATTER, PARTITION_TIMESTAMP_PATTERN
 from paimon_core.retention.date_time_format import DateTimeFormat
@@ -25,7 +26,6 @@ from paimon_core.retention.partition_time import put_together
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.data_types import CHARACTER_TYPES
 
-CHAIN_PARTITION_KEYS: Final = "chain-table.chain-partition-keys"
 _LETTERS: Final = {
     "yyyy": "%Y",
     "uuuu": "%Y",
@@ -136,15 +136,21 @@ class Link:
 
 
 def links(
-    keys: ChainKeys, snapshots: Iterable[bytes], deltas: Iterable[bytes], skip: frozenset[bytes]
+    keys: ChainKeys,
+    snapshots: Iterable[bytes],
+    deltas: Iterable[bytes],
+    skip: frozenset[bytes],
+    *,
+    again: frozenset[bytes] = frozenset(),
 ) -> list[Link]:
     """Return what each partition of either branch consists of, except those in `skip`.
 
-    A partition of the snapshot branch is complete by itself.
+    A partition of the snapshot branch is complete by itself, unless it is in `again`.
     """
     whole = list(snapshots)
-    found = [Link(p, p) for p in whole if p not in skip]
-    ends = [p for p in deltas if p not in skip and p not in set(whole)]
+    complete = set(whole) - again
+    found = [Link(p, p) for p in whole if p not in skip and p in complete]
+    ends = [p for p in deltas if p not in skip and p not in complete]
     chains = _by_group(keys, whole), _by_group(keys, deltas)
     for partition in ends:
         group, values = keys.divided(partition)

@@ -22,7 +22,7 @@ import pyarrow as pa
 from paimon_core.commit.message import CommitMessage
 from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict, UnsupportedFeature
-from paimon_core.features import check_writable
+from paimon_core.features import check_rows_changeable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions
 from paimon_core.lsm.engines.traits import removes_deleted_keys, traits_of
@@ -82,7 +82,7 @@ def count_rows(table: FileStoreTable, predicate: Predicate) -> int:
 
 def check_deletable(table: FileStoreTable) -> None:
     """Raise UnsupportedFeature for tables whose rows cannot be deleted one by one."""
-    check_writable(table)
+    check_rows_changeable(table)
     for option in ("row-tracking.enabled", "data-evolution.enabled"):
         if table.options.flag(option):
             raise UnsupportedFeature(f"deleting rows of tables with {option}", table=table.name)

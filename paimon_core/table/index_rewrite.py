@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from paimon_core.commit.message import CommitMessage
 from paimon_core.environment import Environment
-from paimon_core.features import check_writable
+from paimon_core.features import check_not_chain, check_writable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.file_index.container import decode_indexes, encode_indexes
 from paimon_core.index.file_index.writer import (
@@ -52,6 +52,7 @@ def rewrite_file_indexes(
     CommitConflict if another commit replaced one of the files meanwhile.
     """
     check_writable(table)
+    check_not_chain(table, "given new file indexes")
     snapshot = table.snapshots.latest()
     if snapshot is None:
         return RewrittenIndexes(0, 0)

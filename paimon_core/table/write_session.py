@@ -31,6 +31,7 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from paimon_core.table.after_commit import AfterCommit
+from paimon_core.table.chain_overwrite import ChainOverwrite
 from paimon_core.table.compact_table import buckets_of, compact_buckets
 from paimon_core.table.index_bootstrap import load_global_index
 from paimon_core.write.incoming_rows import Kinds
@@ -105,17 +106,28 @@ def commit_overwrite(
     watermark: int | None = None,
     after: AfterCommit | None = None,
 ) -> tuple[Snapshot, ...]:
-    """Commit an overwrite (`commit.overwrite.overwrite`), then do what follows a commit."""
+    """Commit an overwrite (`commit.overwrite.overwrite`), then do what follows a commit.
+
+    InvalidArgument if its rows or partitions are refused: then the files of the messages are deleted.
+    """
     after = after or AfterCommit(table, env=env)
-    made = overwrite(
-        table,
-        messages,
-        user=user,
-        env=env,
-        partition=partition,
-        identifier=identifier,
-        watermark=watermark,
-    )
+    chain = ChainOverwrite.of(table)
+    try:
+        made = overwrite(
+            table,
+            messages,
+            user=user,
+            env=env,
+            partition=partition,
+            identifier=identifier,
+            watermark=watermark,
+            check=None if chain is None else chain.check,
+        )
+    except InvalidArgument:
+        delete_messages(table, messages)
+        raise
+    if chain is not None and made is not None:
+        chain.follow(env)
     after.run(user=user, identifier=identifier)
     return () if made is None else (made,)
 

@@ -2,6 +2,7 @@
 
 Each BLOB column goes to files of its own, next to a data file with the other columns.  The BLOB files
 of a data file hold exactly its rows and follow it in the message: the commit gives them its row ids.
+Columns of descriptors (`blob-descriptor-field`) stay in the data file.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_core.errors import InvalidArgument
-from paimon_core.format.blob.descriptor import is_descriptor, parse_descriptor, read_descriptor
+from paimon_core.format.blob.descriptor import (
+    descriptor_columns,
+    is_descriptor,
+    parse_descriptor,
+    read_descriptor,
+)
+from paimon_core.format.blob.elements import encoder_of
 from paimon_core.format.blob.reader import OVERHEAD
 from paimon_core.format.blob.writer import BlobFileWriter
 from paimon_core.format.data_format import FormatWriter
@@ -34,7 +41,7 @@ from paimon_core.options import (
 )
 from paimon_core.paths import TablePaths
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.types.data_types import TypeRoot
+from paimon_core.types.data_types import DataType, TypeRoot, type_roots
 from paimon_core.write.data_file_writer import RollingAppendWriter
 
 _TARGET: Final[Option[int | None]] = Option("blob.target-file-size", parse_memory_size, None)
@@ -63,7 +70,9 @@ class RollingBlobWriter(RollingAppendWriter):
         creation_time: Callable[[], int],
         first_sequence_number: int = 0,
     ) -> None:
-        plain = tuple(f for f in schema.fields if f.type.root is not TypeRoot.BLOB)
+        described = descriptor_columns(schema.options)
+        dedicated = {f.name for f in schema.fields if _is_blob(f.type)} - set(described)
+        plain = tuple(f for f in schema.fields if f.name not in dedicated)
         super().__init__(
             io,
             paths,
@@ -75,7 +84,8 @@ class RollingBlobWriter(RollingAppendWriter):
             creation_time=creation_time,
             first_sequence_number=first_sequence_number,
         )
-        blobs = [f.name for f in schema.fields if f.type.root is TypeRoot.BLOB]
+        self._described = [f.name for f in plain if _is_blob(f.type)]
+        blobs = [name for name in schema.names if name in dedicated]
         target = schema.options.value(_TARGET) or self._target
 
         def open_blobs() -> dict[str, _BlobColumnWriter]:
@@ -108,6 +118,8 @@ class RollingBlobWriter(RollingAppendWriter):
         self._blobs = self._open_blobs()
 
     def _collect(self, batch: pa.RecordBatch, arrays: list[pa.Array]) -> None:
+        for name in self._described:
+            _check_described(batch.column(name), name)
         super()._collect(batch, arrays)
         for name, writer in self._blobs.items():
             writer.write(batch.select([name]))
@@ -139,7 +151,8 @@ class _BlobColumnWriter(RollingAppendWriter):
         creation_time: Callable[[], int],
         target_file_size: int,
     ) -> None:
-        self._content = partial(_content, io, root)
+        (column,) = schema.fields
+        self._encode = encoder_of(column.type, partial(_content, io, root))
         super().__init__(
             io,
             paths,
@@ -153,17 +166,42 @@ class _BlobColumnWriter(RollingAppendWriter):
         )
 
     def _format_writer(self, path: str, row_group_bytes: int) -> FormatWriter:  # noqa: ARG002 - has none
-        return BlobFileWriter(self._io.open_output(path), self._content)
+        return BlobFileWriter(self._io.open_output(path), self._encode)
 
     def _rows_to_target(self, batch: pa.RecordBatch, writer: FormatWriter, start: int) -> int:
         """Return the rows up to the one that reaches the target: Java checks after every BLOB."""
-        sizes = pc.add(pc.binary_length(batch.column(0)[start:]), OVERHEAD)
+        sizes = pc.add(_sizes(batch.column(0)[start:]), OVERHEAD)
         ends = np.cumsum(pc.fill_null(sizes, 0).to_numpy(zero_copy_only=False))
         left = self._target - writer.bytes_written()
         return min(int(np.searchsorted(ends, left)) + 1, len(ends))
 
     def _describe(self, file_name: str, file_size: int) -> DataFileMeta:
         return replace(super()._describe(file_name, file_size), write_cols=self._schema.names)
+
+
+def _is_blob(data_type: DataType) -> bool:
+    return TypeRoot.BLOB in type_roots(data_type)
+
+
+def _check_described(column: pa.Array, name: str) -> None:
+    """Raise InvalidArgument unless all values are descriptors."""
+    for value in column:
+        if value.is_valid and not is_descriptor(value.as_py()):
+            raise InvalidArgument(
+                f"column {name} stores descriptors of BLOBs (blob-descriptor-field), and a value "
+                "is none",
+                next_step="pass sys.path_to_descriptor(path), or declare the column by __BLOB_FIELD",
+            )
+
+
+def _sizes(column: pa.Array) -> pa.Array:
+    """Return the bytes of each value, of arrays and maps without their lengths and keys."""
+    if pa.types.is_map(column.type) or pa.types.is_list(column.type):
+        values = column.items if pa.types.is_map(column.type) else column.values
+        ends = np.concatenate([[0], np.cumsum(pc.fill_null(_sizes(values), 0).to_numpy())])
+        offsets = column.offsets.to_numpy()
+        return pa.array(ends[offsets[1:]] - ends[offsets[:-1]])
+    return pc.cast(pc.binary_length(column), pa.int64())
 
 
 def _schema_of(schema: TableSchema, name: str) -> TableSchema:

@@ -34,7 +34,7 @@ from paimon_core.options import (
 )
 from paimon_core.scan.engine import merge_engine_for
 from paimon_core.schema.tracked import tracked_schema
-from paimon_core.types.data_types import TypeRoot
+from paimon_core.types.data_types import TypeRoot, type_roots
 from paimon_core.write.blob_writer import RollingBlobWriter
 from paimon_core.write.bucket_sink import BucketSink, MergingSink, RollingWriter, StreamingSink
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
@@ -306,7 +306,7 @@ class RowWriter:
         make: Callable[..., RollingAppendWriter] = RollingAppendWriter
         if self._tracked:
             make = RollingTrackedWriter
-        elif any(f.type.root is TypeRoot.BLOB for f in self._file_schema.fields):
+        elif TypeRoot.BLOB in type_roots(self._file_schema.row_type):
             make = partial(RollingBlobWriter, root=self._table.root)
         return make(
             self._table.io,

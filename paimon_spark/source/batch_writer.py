@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -26,6 +27,10 @@ from paimon_spark.source.task_writer import (
     delete_written,
     merged_messages,
 )
+from paimon_spark.source.write_jobs import written_by_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
 
@@ -47,10 +52,25 @@ def table_to_write(options: SourceOptions, schema: StructType) -> FileStoreTable
             table,
             schema,
             explicit=options.flag("write.merge-schema.explicit-cast"),
+            widen=options.flag("write.merge-schema.type-widening", default=True),
             now_millis=options.environment.now_millis(),
         )
     check_columns(table, schema)
     return table
+
+
+def write_and_commit(rows: DataFrame, options: SourceOptions, *, overwrite: bool) -> None:
+    """Write the rows as Spark does with a `PaimonBatchWriter`, in fewer processes (`write_jobs`).
+
+    For classic Spark, whose driver is this process.
+    """
+    writer = PaimonBatchWriter(options, rows.schema, overwrite=overwrite)
+    messages = written_by_tasks(rows, writer.write, writer.table)
+    try:
+        writer.commit(messages)
+    except BaseException:
+        writer.abort(messages)
+        raise
 
 
 class PaimonBatchWriter(DataSourceArrowWriter):
@@ -78,6 +98,11 @@ class PaimonBatchWriter(DataSourceArrowWriter):
             )
         self._marker = CommitMarker(self._env.new_uuid(), BATCH_COMMIT_IDENTIFIER)
         self._before = table.snapshots.latest_id() or 0
+
+    @property
+    def table(self) -> FileStoreTable:
+        """The table that is written to."""
+        return self._table
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """The files of one task."""

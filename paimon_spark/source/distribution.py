@@ -25,12 +25,14 @@ from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.options import BUCKET, BUCKET_FUNCTION
 from paimon_core.types.arrow import arrow_type
 from paimon_core.types.row_hash import assign_buckets
+from paimon_spark.source.batch_writer import write_and_commit
 from paimon_spark.source.options import SourceOptions
 from paimon_spark.source.rows import converted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+_MODES: Final = ("append", "overwrite")
 _BUCKET_COLUMN: Final = "__paimon_bucket"
 _ARROW: Final = "spark.sql.execution.arrow."
 _BATCHES: Final = {
@@ -44,9 +46,13 @@ def write(df: DataFrame, *, mode: str = "append", **options: str) -> None:
 
     `options` are those of the source; `**{"overwrite-partition": ...}` for names with a dash.
     """
-    writer = shuffled(df, options).write.format("paimon").mode(mode).options(**options)
+    rows = shuffled(df, options)
+    given = {**options, "write.shuffled": "true"}
     with counted_batches(df.sparkSession):
-        writer.option("write.shuffled", "true").save()
+        if mode in _MODES and hasattr(df, "_jdf"):
+            write_and_commit(rows, SourceOptions.of(given), overwrite=mode == "overwrite")
+        else:
+            rows.write.format("paimon").mode(mode).options(**given).save()
 
 
 @contextmanager

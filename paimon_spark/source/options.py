@@ -11,6 +11,7 @@ partitionOverwriteMode           static (default: all partitions are replaced) o
 overwrite-partition              "dt=2024-01-31,hr=8": what a static overwrite replaces
 write.merge-schema               add columns, and widen types, that the rows have
 write.merge-schema.explicit-cast allow casts that may lose data, too
+write.merge-schema.type-widening false: types stay (default: true, as in 1.4)
 write.shuffled                   the rows of a bucket are all in one task (`distribution`)
 commit-user                      the commit user; a stream keeps it across restarts
 read.changelog                   read the audit log: `rowkind`, and all columns
@@ -59,6 +60,7 @@ _OWN: Final = frozenset(
         "overwrite-partition",
         "write.merge-schema",
         "write.merge-schema.explicit-cast",
+        "write.merge-schema.type-widening",
         "write.shuffled",
         "commit-user",
         "read.changelog",
@@ -80,10 +82,10 @@ class SourceOptions:
         """The options; their names are case-insensitive."""
         return SourceOptions({k.lower(): v for k, v in options.items()})
 
-    def flag(self, key: str) -> bool:
-        """A boolean option, False if it is not given."""
+    def flag(self, key: str, *, default: bool = False) -> bool:
+        """A boolean option, the default if it is not given."""
         try:
-            return parse_bool(self.given.get(key.lower(), "false"))
+            return parse_bool(self.given.get(key.lower(), str(default)))
         except ValueError as e:
             raise InvalidArgument(f"option {key}: {e}") from e
 

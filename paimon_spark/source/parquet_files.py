@@ -7,6 +7,7 @@ column is in the file with its current type, or was added after it.  Everything 
 Not left to Spark:
 
 - TIME, and timestamps of more than 6 digits (INT96), whose types Spark does not have;
+- VARIANT, whose values Java may have shredded in a way of its own, and VECTOR;
 - timestamps of files without a source, that is, older than Paimon 0.9: up to 0.5 those without a
   zone are marked as UTC, and Spark refuses them;
 - partition columns that the file may lack (tables migrated from Hive): its statistics must show the
@@ -57,6 +58,7 @@ _MICROS: Final = 6
 _HIDDEN: Final = ("_", ".")
 _PATTERN: Final = frozenset("{}[]*?\\")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+_NOT_SPARKS: Final = (TypeRoot.TIME, TypeRoot.BLOB, TypeRoot.VARIANT, TypeRoot.VECTOR)
 _FILE_METADATA: Final = "_metadata"
 MOST_ROWS: Final = 1 << 28
 """Rows of files with hidden rows that one read hands to Spark: it is sent a bit for each."""
@@ -248,7 +250,7 @@ def _is_spark_s(data_type: DataType, *, is_old: bool) -> bool:
             return _is_spark_s(data_type.element, is_old=is_old)
     if data_type.root in TIMESTAMP_TYPES:
         return not is_old and (getattr(data_type, "precision", None) or 0) <= _MICROS
-    return data_type.root not in (TypeRoot.TIME, TypeRoot.BLOB)
+    return data_type.root not in _NOT_SPARKS
 
 
 def _holds_partition(

@@ -10,7 +10,7 @@ does not show (`skipped_rows`).  Python tasks read the rest, merged, and both ar
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from functools import reduce
@@ -34,7 +34,12 @@ from paimon_core.types.data_types import RowType
 from paimon_spark.source.options import SourceOptions
 from paimon_spark.source.parquet_files import Columns, MergedFiles, ParquetFile, readers_of
 from paimon_spark.source.rows import arrow_schema_of, to_spark
-from paimon_spark.source.skipped_rows import SkippedRows, hidden_rows_of, without_hidden
+from paimon_spark.source.skipped_rows import (
+    SkippedRows,
+    hidden_key,
+    hidden_rows_of,
+    without_hidden,
+)
 from paimon_spark.source.spark_types import spark_schema
 
 if TYPE_CHECKING:
@@ -100,6 +105,13 @@ class ScanPlan:
     rest: tuple[BatchTask, ...]
 
     @property
+    def identity(self) -> Hashable:
+        """Equal for plans without `rest` whose DataFrames have the same rows and columns."""
+        merged = tuple((hidden_key(m.task), m.files) for m in self.merged)
+        table = self.scan.table
+        return table.root, table.schema.id, self.columns, self.plain, merged
+
+    @property
     def rest_size(self) -> int:
         """Bytes of the files that Python reads; the size of a split for changes, whose size is
         unknown.
@@ -119,7 +131,7 @@ def plan_scan(
     """Which files Spark and Python read for these columns, without files that the predicate
     excludes.
     """
-    tasks = plan_batch(scan, predicate=predicate, zone=zone)
+    tasks = plan_batch(scan, predicate=predicate, zone=zone, columns=columns)
     readers = readers_of(tasks, columns, predicate)
     return ScanPlan(
         scan=scan,
@@ -169,17 +181,23 @@ def _by_spark(spark: SparkSession, plan: ScanPlan, schema: StructType) -> list[D
     frames = []
     if plan.merged:
         hidden = hidden_rows_of(spark, plan.merged)
-        partly: dict[Columns, list[SkippedRows]] = defaultdict(list)
-        for merged in plan.merged:
-            for entry, file in zip(merged.task.entries, merged.files, strict=True):
+        merged: dict[Columns, list[SkippedRows]] = defaultdict(list)
+        for part in plan.merged:
+            for entry, file in zip(part.task.entries, part.files, strict=True):
                 skipped = SkippedRows(file, entry.file, hidden[entry.file.file_name])
-                if skipped.hidden.count == 0:
-                    groups[file.columns].append(file)
-                elif skipped.hidden.count < entry.file.row_count:
-                    partly[file.columns].append(skipped)
-        for columns, files in partly.items():
-            scan = _parquet(spark, columns, [f.file for f in files])
-            frames.append(_shown(without_hidden(spark, scan, files), columns, schema))
+                if skipped.hidden.count < entry.file.row_count:
+                    merged[file.columns].append(skipped)
+        for columns, files in merged.items():
+            partly = [f for f in files if f.hidden.count]
+            whole = [f.file for f in files if not f.hidden.count]
+            if sum(f.size for f in whole) > sum(f.file.size for f in partly):
+                groups[columns] += whole
+            else:
+                partly = files  # one scan costs less than to look up rows of some files in vain
+            if not partly:
+                continue
+            scan = _parquet(spark, columns, [f.file for f in partly])
+            frames.append(_shown(without_hidden(spark, scan, partly), columns, schema))
     for columns, plain in groups.items():
         frames.append(_shown(_parquet(spark, columns, plain), columns, schema))
     return frames

@@ -34,6 +34,7 @@ from paimon_spark.source.distribution import counted_batches, shuffled_for
 from paimon_spark.source.rows import arrow_schema_of, converted
 from paimon_spark.source.spark_types import spark_schema
 from paimon_spark.source.task_writer import TaskMessage, TaskWriter
+from paimon_spark.source.write_jobs import written_by_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -168,21 +169,13 @@ def positions_of(bitmap: BitMap) -> Positions:
 
 
 @dataclass(frozen=True, slots=True)
-class _Writer:
-    writer: TaskWriter
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield _packed(self.writer.write(b for b in batches if b.num_rows))
-
-
-@dataclass(frozen=True, slots=True)
 class _Keeper:
     """Rewrites pairs of a file and the positions that go."""
 
     writer: TaskWriter
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield _packed(self.writer.write(self._kept(batches)))
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> TaskMessage:
+        return self.writer.write(self._kept(batches))
 
     def _kept(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = self.writer.table
@@ -194,19 +187,13 @@ class _Keeper:
                     yield kept
 
 
-def _packed(message: TaskMessage) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(
-        [pa.array([pickle.dumps(message)], pa.binary())], names=["message"]
-    )
-
-
 def write_changes(
     rows: DataFrame, table: FileStoreTable, *, env: Environment, user: str
 ) -> list[TaskMessage]:
     """Write the rows; the files of each task.  `rows` may have a column `ROW_KIND`."""
     writer = TaskWriter(table=table, env=env, user=user, overwrite=False, shuffled=True)
     with counted_batches(rows.sparkSession):
-        return _messages(shuffled_for(rows, table).mapInArrow(_Writer(writer), "message BINARY"))
+        return written_by_tasks(shuffled_for(rows, table), writer.write, table)
 
 
 def write_kept(
@@ -223,13 +210,4 @@ def write_kept(
         table=table, env=env, user=user, overwrite=False, shuffled=False, first_task=_SECOND_JOB
     )
     touched = [(f, gone[f.number].serialize()) for f in files if f.number in gone]
-    return _messages(_frame_of(spark, touched).mapInArrow(_Keeper(writer), "message BINARY"))
-
-
-def _messages(frame: DataFrame) -> list[TaskMessage]:
-    """The files that the tasks wrote.
-
-    If one of them fails in all attempts, the files of the others stay until `remove_orphan_files`
-    finds them: no snapshot knows them.
-    """
-    return [pickle.loads(bytes(row[0])) for row in frame.collect()]  # noqa: S301 - our own tasks
+    return written_by_tasks(_frame_of(spark, touched), _Keeper(writer), table)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import is_variant, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from paimon_core.errors import InvalidArgument
@@ -110,6 +110,9 @@ def _struct(column: pa.Array, target: pa.DataType) -> pa.Array:
     have = {field.name: i for i, field in enumerate(column.type)}
     fields = list(target)
     flat = column.flatten()
+    if is_variant(target):
+        # Spark demands both parts even of a null.
+        flat = [pc.fill_null(part, b"") for part in flat]
     children = [
         pa.nulls(len(column), f.type)
         if f.name not in have

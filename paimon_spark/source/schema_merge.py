@@ -1,7 +1,7 @@
 """`write.merge-schema`: the table's schema takes in that of the rows (Java: `SchemaMergingUtils`).
 
 Columns that are new are added at the end, nullable; a type becomes the rows' type if the cast
-loses nothing.  `explicit` allows casts that SQL makes only when asked.
+loses nothing.  `explicit` allows casts that SQL makes only when asked; without `widen`, types stay.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from paimon_core.types.data_types import (
     MultisetType,
     RowType,
     TypeRoot,
+    VectorType,
 )
 from paimon_core.types.sql import type_to_sql
 from paimon_spark.source.spark_types import paimon_type
@@ -33,7 +34,7 @@ _ATTEMPTS: Final = 10
 
 
 def merge_schema(
-    table: FileStoreTable, schema: StructType, *, explicit: bool, now_millis: int
+    table: FileStoreTable, schema: StructType, *, explicit: bool, widen: bool, now_millis: int
 ) -> FileStoreTable:
     """The table under a schema that holds the rows' columns; SchemaError if types do not merge."""
     rows = StructType([f for f in schema.fields if f.name != ROW_KIND])
@@ -43,7 +44,7 @@ def merge_schema(
         latest = table.schemas.latest()
         if latest is None:
             raise NotFound(f"table {table.name} no longer has a schema", table=table.name)
-        changes = list(schema_changes(latest.row_type, data, explicit=explicit))
+        changes = list(schema_changes(latest.row_type, data, explicit=explicit, widen=widen))
         if not changes:
             return table.refreshed()
         changed = apply_changes(
@@ -61,9 +62,16 @@ def merge_schema(
 
 
 def schema_changes(
-    own: RowType, data: RowType, *, explicit: bool, path: tuple[str, ...] = ()
+    own: RowType, data: RowType, *, explicit: bool, widen: bool
 ) -> Iterator[SchemaChange]:
-    """The schema changes after which the columns can hold the data."""
+    """The schema changes after which the columns can hold the data, which is cast unless `widen`."""
+    changes = _changes(own, data, explicit=explicit, path=())
+    return (c for c in changes if widen or isinstance(c, AddColumn))
+
+
+def _changes(
+    own: RowType, data: RowType, *, explicit: bool, path: tuple[str, ...]
+) -> Iterator[SchemaChange]:
     for field in data.fields:
         at = (*path, field.name)
         mine = own.get(field.name)
@@ -79,7 +87,7 @@ def _type_changes(
     """The schema changes for the column at this path; each field of a row has its own change."""
     match own, data:
         case RowType(), RowType():
-            yield from schema_changes(own, data, explicit=explicit, path=path)
+            yield from _changes(own, data, explicit=explicit, path=path)
         case ArrayType(element=RowType() | ArrayType() | MapType()), ArrayType():
             at = (*path, "element")
             yield from _type_changes(own.element, data.element, explicit=explicit, path=at)
@@ -106,6 +114,8 @@ def merged_type(own: DataType, data: DataType, *, explicit: bool) -> DataType:
                 key=merged_type(own.key, data.key, explicit=explicit),
                 value=merged_type(own.value, data.value, explicit=explicit),
             )
+        case VectorType(), ArrayType():
+            return own  # that is how Spark holds one
         case MultisetType(), MapType():
             # Spark has no multisets: rows bring them as maps to counts.
             element = merged_type(own.element, data.key, explicit=explicit)

@@ -16,6 +16,7 @@ import pickle
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -60,7 +61,7 @@ def hidden_rows_of(spark: SparkSession, merged: Sequence[MergedFiles]) -> OfFile
 
     For classic Spark, whose driver is this process.
     """
-    keys = [_key(m.task) for m in merged]
+    keys = [hidden_key(m.task) for m in merged]
     found = {key: known for key in keys if (known := _kept.get(key)) is not None}
     missing = {key: m.task for key, m in zip(keys, merged, strict=True) if key not in found}
     if missing:
@@ -93,21 +94,32 @@ def without_hidden(
     """The rows of a Parquet scan of these files without those to skip."""
     from pyspark.sql.functions import broadcast, col, expr  # noqa: PLC0415 - with a session
 
+    of_file, ids = _ids(files)
     skipped = pa.table(
-        {
-            _OF_FILE: pa.array([f.meta.file_name for f in files], pa.string()),
-            _BITS: pa.array([f.bits for f in files], pa.list_(pa.int64())),
-        }
+        {_OF_FILE: ids, _BITS: pa.array([f.bits for f in files], pa.list_(pa.int64()))}
     )
-    numbered = frame.select(
-        "*", col("_metadata.file_name").alias(_FILE), col("_metadata.row_index").alias(_ROW)
-    )
+    numbered = frame.select("*", col(of_file).alias(_FILE), col("_metadata.row_index").alias(_ROW))
     is_skipped = expr(
         f"{_FILE} = {_OF_FILE} AND "
         f"shiftright(get({_BITS}, CAST(shiftright({_ROW}, 6) AS INT)), CAST({_ROW} & 63 AS INT)) & 1 "
         "= 1"
     )
     return numbered.join(broadcast(spark.createDataFrame(skipped)), is_skipped, "left_anti")
+
+
+def _ids(files: Sequence[SkippedRows]) -> tuple[str, pa.Array]:
+    """The column of a scan that tells the files apart, and its value for each of them.
+
+    Their sizes on disk, unless two are equal: Spark looks up a number for each row much faster
+    than a text.
+    """
+    try:
+        sizes = [Path(f.file.path).stat().st_size for f in files]
+    except OSError:
+        sizes = []  # Spark reports the missing file
+    if len(set(sizes)) == len(files):
+        return "_metadata.file_size", pa.array(sizes, pa.int64())
+    return "_metadata.file_name", pa.array([f.meta.file_name for f in files], pa.string())
 
 
 def forget_hidden_rows() -> None:
@@ -135,7 +147,7 @@ def _of_pack(pack: bytes) -> Iterator[tuple[str, HiddenRows]]:
 # --- kept by the driver -------------------------------------------------------------------------
 
 
-def _key(task: BucketTask) -> bytes:
+def hidden_key(task: BucketTask) -> bytes:
     """What the hidden rows of the files depend on, as a digest."""
     table = task.table
     what = (

@@ -2,7 +2,7 @@
 
 TIME is an INT (milliseconds of the day), as in Java; CHAR(n) and VARCHAR(n) are strings, whose
 length Spark does not check here.  TIMESTAMP becomes `timestamp_ntz`, with the local time zone
-`timestamp`; both have microseconds in Spark, so finer digits are cut off.  The parts of nested
+`timestamp`; both have microseconds in Spark, so finer digits are cut off.  A VECTOR is an array.  The parts of nested
 types are nullable in Spark, whatever the table says.
 """
 
@@ -35,6 +35,7 @@ _SIMPLE: Final[dict[TypeRoot, s.DataType]] = {
     TypeRoot.TIME: s.IntegerType(),
     TypeRoot.TIMESTAMP: s.TimestampNTZType(),
     TypeRoot.TIMESTAMP_LTZ: s.TimestampType(),
+    TypeRoot.VARIANT: s.VariantType(),
 }
 _ATOMIC: Final[dict[type[s.DataType], DataType]] = {
     s.BooleanType: p.AtomicType(kind=TypeRoot.BOOLEAN),
@@ -49,11 +50,12 @@ _ATOMIC: Final[dict[type[s.DataType], DataType]] = {
     s.StringType: p.AtomicType(kind=TypeRoot.VARCHAR, length=p.MAX_LENGTH),
     s.TimestampNTZType: p.AtomicType(kind=TypeRoot.TIMESTAMP, precision=6),
     s.TimestampType: p.AtomicType(kind=TypeRoot.TIMESTAMP_LTZ, precision=6),
+    s.VariantType: p.AtomicType(kind=TypeRoot.VARIANT),
 }
 
 
 def spark_schema(row_type: RowType) -> s.StructType:
-    """The Spark schema of these columns; UnsupportedFeature for VARIANT and the like."""
+    """The Spark schema of these columns; UnsupportedFeature for types that Spark does not have."""
     return s.StructType(
         [
             s.StructField(
@@ -75,7 +77,7 @@ def spark_type(data_type: DataType) -> s.DataType:
     match data_type:
         case p.AtomicType(kind=TypeRoot.DECIMAL):
             return s.DecimalType(data_type.precision or 0, data_type.scale or 0)
-        case p.ArrayType():
+        case p.ArrayType() | p.VectorType():
             return s.ArrayType(spark_type(data_type.element))
         case p.MapType():
             return s.MapType(spark_type(data_type.key), spark_type(data_type.value))

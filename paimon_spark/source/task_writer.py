@@ -204,7 +204,7 @@ _FAMILIES: Final = {
     TypeRoot.CHAR: CHARACTER_TYPES,
     TypeRoot.VARBINARY: (*BINARY_TYPES, TypeRoot.BLOB),
     TypeRoot.MAP: _MAPS,
-    TypeRoot.ARRAY: (TypeRoot.ARRAY,),
+    TypeRoot.ARRAY: (TypeRoot.ARRAY, TypeRoot.VECTOR),
     TypeRoot.ROW: (TypeRoot.ROW,),
     TypeRoot.TIMESTAMP: (TypeRoot.TIMESTAMP,),
     TypeRoot.TIMESTAMP_LTZ: (TypeRoot.TIMESTAMP_LTZ,),

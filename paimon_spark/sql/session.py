@@ -28,6 +28,7 @@ from paimon_spark.sql.catalogs import (
     find_catalog,
 )
 from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.kept_frames import KeptFrames
 from paimon_spark.sql.procedures import Procedures
 
 if TYPE_CHECKING:
@@ -98,6 +99,8 @@ class SqlSession:
     registered: int = 0
     has_source: bool = False
     """Whether Spark knows the DataFrame source."""
+    frames: KeptFrames = field(default_factory=KeptFrames)
+    """DataFrames of tables, for the next queries."""
     _spark: SparkSession | None = None
     _opened: dict[str, tuple[CatalogRef, Catalog]] = field(default_factory=dict)
 

@@ -6,14 +6,19 @@ import re
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 from blob_files import PLACEHOLDER, commit_blob_file
 from command_line import caretaker
 from lakes import age_all
 from sql_sessions import Sql
 
 from oracle import FlinkSql
+from paimon_core.environment import system_environment
+from paimon_core.format.blob.descriptor import BlobDescriptor, parse_descriptor
 from paimon_core.read.table_read import read_table
 from paimon_core.table.open import open_table
+from paimon_core.table.write_session import write_rows
+from paimon_core.types.arrow import arrow_schema
 from paimon_maintenance.job.exit_codes import ExitCode
 
 KINDS = Path(__file__).parents[1] / "golden" / "newer" / "kinds"
@@ -22,6 +27,14 @@ USE db;
 CREATE TABLE o (k INT, b BINARY, s STRING) TBLPROPERTIES ('row-tracking.enabled' = 'true',
   'data-evolution.enabled' = 'true', 'blob-field' = 'b');
 INSERT INTO o VALUES (1, X'01FF', 'one'), (2, NULL, 'old'), (3, X'', '3');
+CREATE TABLE many (k INT, a ARRAY<BINARY> COMMENT '__BLOB_FIELD; pictures') TBLPROPERTIES (
+  'row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true');
+ALTER TABLE many ADD COLUMN m MAP<STRING, BINARY> COMMENT '__BLOB_FIELD';
+ALTER TABLE many ADD COLUMN n MAP<BIGINT, BINARY> COMMENT '__BLOB_FIELD';
+CREATE TABLE descs (k INT, d BINARY COMMENT '__BLOB_DESCRIPTOR_FIELD', b BINARY COMMENT '__BLOB_FIELD')
+TBLPROPERTIES ('row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true');
+CREATE TABLE vec (k INT, e ARRAY<FLOAT>) TBLPROPERTIES (
+  'vector-field' = 'e', 'field.e.vector-dim' = '2');
 UPDATE o SET s = 'two' WHERE k = 2;
 """
 PACKS = """
@@ -33,12 +46,24 @@ INSERT INTO p SELECT k, b, ARRAY[b, c], MAP['x', b] FROM
 INSERT INTO p (k, b) VALUES (2, X'22'), (3, CAST(NULL AS BYTES));
 SELECT * FROM p;
 """
+MANY = (
+    [{"k": 1, "a": [b"\1", None, b""]}, {"k": 2}, {"k": 3, "a": []}],
+    [{"k": 4, "a": [b"\2\3"], "m": [("a", b"\4"), ("b", None)], "n": [(-7, b"\5")]}],
+)
+VECTORS = [{"k": 1, "e": [1.5, 2.0]}, {"k": 2}]
 
 
 def test_blobs_of_either_are_read_by_the_other(flink_sql: FlinkSql, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     shutil.copytree(KINDS / "blob_values" / "warehouse", lake)
     Sql(lake)(OURS)
+    photo = tmp_path / "photo"
+    photo.write_bytes(b"\7\7")
+    described = [{"k": 1, "d": BlobDescriptor(f"file:{photo}").to_bytes(), "b": b"\1"}, {"k": 2}]
+    for name, rows in (*(("many", m) for m in MANY), ("vec", VECTORS), ("descs", described)):
+        written = open_table(str(lake), f"db.{name}")
+        batch = pa.Table.from_pylist(rows, arrow_schema(written.schema.row_type))
+        write_rows(written, batch, env=system_environment())
     table = open_table(str(lake), "db.t")
     commit_blob_file(table, "b", 0, [PLACEHOLDER, b"new", PLACEHOLDER, None])
     commit_blob_file(table, "b", 1, [PLACEHOLDER, b"newer", PLACEHOLDER])
@@ -48,6 +73,10 @@ def test_blobs_of_either_are_read_by_the_other(flink_sql: FlinkSql, tmp_path: Pa
         "SET 'parallelism.default' = '1';\n" + PACKS + "SELECT k, b FROM t;\n"
         "INSERT INTO o VALUES (9, X'09', 'flink');\n"
         "SELECT 'ours', k, b, s FROM o;\n"
+        "SELECT 'many', k, a, m, n FROM many;\n"
+        "SELECT 'vec', k, e FROM vec;\n"
+        f"INSERT INTO descs SELECT 3, sys.path_to_descriptor('file:{photo}'), X'03';\n"
+        "SELECT 'descs', k, d, b FROM descs;\n"
     )
     both = [line for line in lines if line.startswith("+I[ours")]
     assert sorted(both) == [
@@ -56,6 +85,26 @@ def test_blobs_of_either_are_read_by_the_other(flink_sql: FlinkSql, tmp_path: Pa
         "+I[ours, 3, [], 3]",
         "+I[ours, 9, [9], flink]",
     ]
+    assert sorted(line for line in lines if line.startswith("+I[many")) == [
+        "+I[many, 1, [[1], null, []], null, null]",
+        "+I[many, 2, null, null, null]",
+        "+I[many, 3, [], null, null]",
+        "+I[many, 4, [[2, 3]], {a=[4], b=null}, {-7=[5]}]",
+    ]
+    assert sorted(line for line in lines if line.startswith("+I[descs")) == [
+        "+I[descs, 1, [7, 7], [1]]",
+        "+I[descs, 2, null, null]",
+        "+I[descs, 3, [7, 7], [3]]",
+    ]
+    descs = open_table(str(lake), "db.descs", dynamic_options={"blob-as-descriptor": "true"})
+    found = {
+        row["k"]: row["d"] and parse_descriptor(row["d"]).uri.removeprefix("file:")
+        for batch in read_table(descs, descs.latest_or_not_found(), columns=["k", "d"])
+        for row in batch.to_pylist()
+    }
+    assert found == {1: str(photo), 2: None, 3: str(photo)}
+    vectors = sorted(line for line in lines if line.startswith("+I[vec"))
+    assert vectors == ["+I[vec, 1, [1.5, 2.0]]", "+I[vec, 2, null]"]
     ours = open_table(str(lake), "db.o")
     written = read_table(ours, ours.latest_or_not_found())
     assert sorted((r["k"], r["b"]) for b in written for r in b.to_pylist()) == [

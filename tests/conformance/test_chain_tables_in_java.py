@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import random
 import shutil
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,14 @@ from typing import Any
 import pytest
 from command_line import Ran, caretaker, in_order
 from lakes import age_all
+from sql_sessions import Sql
 
 from oracle import Oracle
+from paimon_core.errors import CommitConflict, InvalidArgument, UnsupportedFeature
+from paimon_core.table import chain_compact
 from paimon_core.table.batch_scan import batch_scan_of
 from paimon_core.table.batch_tasks import plan_batch, read_task
+from paimon_core.table.chain import read_chain
 from paimon_core.table.open import open_table
 from paimon_maintenance.job.exit_codes import ExitCode
 
@@ -180,6 +185,165 @@ def test_other_times_are_refused(daily: Chain, option: str, value: str) -> None:
     ran = daily.read(*options)
     assert ran.code == ExitCode.REFUSED, ran.out
     assert "only read as it is now" in ran.err
+
+
+# --- writes -------------------------------------------------------------------------------------
+
+
+class Twins:
+    """A chain table in SQL, and its copy that Java changes; both take the same overwrites."""
+
+    def __init__(self, java: Oracle, lake: Path) -> None:
+        self.java = java.defaults(database="default", table="t")
+        self.ours, self.theirs = str(lake / "ours"), str(lake / "theirs")
+        self.sql = Sql(lake / "ours")
+        self.sql(
+            "CREATE TABLE t (k INT, v INT, w STRING) PARTITIONED BY (region STRING, dt STRING) "
+            "TBLPROPERTIES ('chain-table.enabled' = 'true', 'primary-key' = 'region,dt,k', "
+            "'sequence.field' = 'v', 'bucket-key' = 'k', 'bucket' = '2', "
+            "'partition.timestamp-pattern' = '$dt', 'partition.timestamp-formatter' = 'yyyyMMdd', "
+            "'chain-table.chain-partition-keys' = 'dt')"
+        )
+        for branch in BRANCHES[1:]:
+            self.sql(f"CALL sys.create_branch('default.t', '{branch}')")
+        for suffix in ("", "$branch_snapshot", "$branch_delta"):
+            self.sql(
+                f"ALTER TABLE `t{suffix}` SET TBLPROPERTIES ("
+                "'scan.fallback-snapshot-branch' = 'snapshot', "
+                "'scan.fallback-delta-branch' = 'delta')"
+            )
+        shutil.copytree(self.ours, self.theirs)
+
+    def overwrite(self, branch: str, partition: str, rows: list[list[Any]]) -> None:
+        """Replace `region/dt` in both; without rows, drop it.  Both refuse it, or none."""
+        region, dt = partition.split("/")
+        spec = f"PARTITION (region = '{region}', dt = '{dt}')"
+        values = ", ".join(f"({k}, {v}, '{w}')" for k, v, w in rows)
+        statement = f"INSERT OVERWRITE `t$branch_{branch}` {spec} VALUES {values}"
+        self.both(
+            statement if rows else f"ALTER TABLE `t$branch_{branch}` DROP PARTITION {spec[9:]}",
+            "overwrite" if rows else "drop_partition",
+            branch=branch,
+            **(
+                {
+                    "partition": {"region": region, "dt": dt},
+                    "rows": [[*row, region, dt] for row in rows],
+                }
+                if rows
+                else {"partitions": [{"region": region, "dt": dt}]}
+            ),
+        )
+
+    def both(self, statement: str, step: str, **fields: Any) -> None:
+        try:
+            self.sql(statement)
+            refused = None
+        except InvalidArgument as e:
+            refused = e.message
+        (answer,) = self.java([{"op": step, "warehouse": self.theirs, **fields}], check=False)
+        if refused is None:
+            assert "error" not in answer, answer
+        else:
+            assert "Snapshot partition cannot be dropped" in f"{answer}", refused
+
+    def check(self) -> None:
+        """Rows and snapshots are the same in both, whoever reads them."""
+        for branch in BRANCHES:
+            named = {"branch": branch} if branch else {}
+            kinds = []
+            for lake in (self.ours, self.theirs):
+                made = self.java.one("snapshots", warehouse=lake, **named)["snapshots"]
+                kinds.append([(s["commitKind"], s["totalRecordCount"]) for s in made])
+            assert kinds[0] == kinds[1], branch
+            rows = self.java.rows(warehouse=self.theirs, **named)
+            assert self.java.rows(warehouse=self.ours, **named) == rows
+            words = ("--branch", branch) if branch else ()
+            ran = caretaker("read", "default.t", "-w", self.ours, *words)
+            assert in_order(ran.rows) == rows, ran.err
+
+
+def test_sql_writes_chain_tables_as_java_does(oracle_2_0_0: Oracle, tmp_path: Path) -> None:
+    twins = Twins(oracle_2_0_0, tmp_path)
+    twins.overwrite("snapshot", "CN/20250810", [[1, 1, "a"], [2, 1, "b"]])
+    twins.overwrite("delta", "CN/20250811", [[2, 2, "c"], [3, 1, "d"]])
+    twins.overwrite("snapshot", "US/20250810", [[1, 1, "u"]])
+    twins.overwrite("snapshot", "CN/20250812", [[9, 1, "whole"]])
+    twins.overwrite("delta", "CN/20250813", [[9, 2, "later"]])
+    twins.check()
+    # A partition of the delta branch that is replaced is dropped from the snapshot branch.
+    twins.overwrite("delta", "CN/20250812", [[9, 5, "again"]])
+    twins.overwrite("delta", "US/20250811", [[1, 2, "next"]])
+    twins.overwrite("snapshot", "US/20250811", [[1, 3, "merged"]])
+    twins.overwrite("snapshot", "US/20250810", [])  # refused nowhere: no delta needs it
+    twins.check()
+    twins.overwrite("snapshot", "CN/20250810", [])  # refused: deltas need it
+    twins.check()
+    # Java commits this overwrite, and then cannot drop the complete partition that it outdates.
+    twins.overwrite("delta", "US/20250812", [[1, 4, "needs it"]])
+    before = sorted(Path(twins.ours).rglob("*"))
+    with pytest.raises(InvalidArgument, match="20250812 of branch delta needs 20250811"):
+        twins.sql(
+            "INSERT OVERWRITE `t$branch_delta` PARTITION (region = 'US', dt = '20250811') "
+            "VALUES (1, 9, 'late')"
+        )
+    assert sorted(Path(twins.ours).rglob("*")) == before
+    twins.check()
+    twins.sql("ALTER TABLE `t$branch_delta` UNSET TBLPROPERTIES ('scan.fallback-snapshot-branch')")
+    with pytest.raises(InvalidArgument, match="lacks the option scan"):
+        twins.sql("TRUNCATE TABLE `t$branch_delta`")
+
+
+def _read_and_overwrite(twins: Twins) -> Callable[..., Iterator[Any]]:
+    """`read_chain` during which another writer replaces what it reads, by the same rows."""
+
+    def read(*given: Any, **named: Any) -> Iterator[Any]:
+        yield from read_chain(*given, **named)
+        twins.sql(
+            "INSERT OVERWRITE `t$branch_delta` PARTITION (region = 'CN', dt = '20250811') "
+            "VALUES (2, 2, 'c'), (3, 1, 'd')"
+        )
+
+    return read
+
+
+def test_chains_are_compacted_into_the_snapshot_branch(
+    oracle_2_0_0: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twins = Twins(oracle_2_0_0, tmp_path)
+    twins.overwrite("snapshot", "CN/20250810", [[1, 1, "a"], [2, 1, "b"]])
+    twins.overwrite("delta", "CN/20250811", [[2, 2, "c"], [3, 1, "d"]])
+    twins.overwrite("delta", "US/20250811", [[5, 2, "e"]])
+    before = twins.java.rows(warehouse=twins.ours)
+    call = "CALL sys.compact_chain_table(table => 'default.t', partition => '{}'{})"
+    cn = 'region="CN",dt="20250811"'
+    with monkeypatch.context() as patched:
+        patched.setattr(chain_compact, "read_chain", _read_and_overwrite(twins))
+        with pytest.raises(CommitConflict, match="changed while the partition was merged"):
+            twins.sql(call.format(cn, ""))
+    assert "20250811" not in str(twins.java.rows(warehouse=twins.ours, branch="snapshot"))
+    assert twins.sql(call.format(cn, "")) == [[True]]
+    assert twins.sql(call.format(cn, "")) == [[False]]
+    rows = twins.java.rows(warehouse=twins.ours, branch="snapshot")
+    assert [r[1:] for r in rows if r[5] == "20250811"] == [
+        [1, 1, "a", "CN", "20250811"],
+        [2, 2, "c", "CN", "20250811"],
+        [3, 1, "d", "CN", "20250811"],
+    ]
+    assert twins.java.rows(warehouse=twins.ours) == before
+    # What follows no longer reads the earlier partition, and an overwrite merges it once more.
+    twins.sql("INSERT INTO `t$branch_delta` VALUES (3, 9, 'new', 'CN', '20250811')")
+    assert twins.sql(call.format(cn, ", overwrite => true")) == [[True]]
+    assert twins.sql(call.format('dt="20250811"', ", overwrite => true")) == [[True]]
+    rows = twins.java.rows(warehouse=twins.ours, branch="snapshot")
+    assert [r[1:4] for r in rows if r[5] == "20250811"] == [
+        [1, 1, "a"],
+        [2, 2, "c"],
+        [3, 9, "new"],
+        [5, 2, "e"],
+    ]
+    assert twins.sql(call.format('dt="20250901"', "")) == [[False]]
+    with pytest.raises(UnsupportedFeature, match=r"t\$branch_delta"):
+        twins.sql("DELETE FROM t WHERE k = 1")
 
 
 # --- jobs ---------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from metastore_process import HiveMetastore
 
 from oracle import Oracle, OracleError
 from paimon_core.catalog.catalog import OtherObject
+from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.catalog.hive.hive_catalog import HiveCatalog
 from paimon_core.catalog.hive.lock import HiveLock
 from paimon_core.ddl.create import Column, create_schema
@@ -32,10 +33,12 @@ from paimon_core.errors import (
 from paimon_core.remote.hive_client import HiveClient
 from paimon_core.remote.thrift_calls import FieldSchema, SerDeInfo, StorageDescriptor, Table
 from paimon_core.types.data_types import AtomicType, TypeRoot
+from paimon_maintenance.cli.sql.call import JobProcedures
 from paimon_maintenance.job.report import Report
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import run_table
+from paimon_spark.sql.procedures import CallSite
 
 COMMITS = 25
 PARTITIONED = {"metastore.partitioned-table": "true"}
@@ -198,6 +201,64 @@ def test_the_metastore_holds_our_tables_as_it_holds_javas(
     )
     assert _told(java, "mine") == _told(java, "t")
     assert [f.name for f in ours.get_table(f"{database}.t").schema.fields][-1] == "added"
+
+
+def _repair(name: str) -> None:
+    site = CallSite(warehouse="catalog:hive", database="default")
+    assert JobProcedures().call("repair", [("database_or_table", name)], site).rows == [[True]]
+
+
+def test_repair_registers_what_the_metastore_lost(
+    java: Oracle, ours: HiveCatalog, options: dict[str, str], database: str
+) -> None:
+    tables = {"t": ("dt",), "flat": ()}
+    for table, keys in tables.items():
+        java.one(
+            "create_table",
+            table=table,
+            columns=DATED,
+            partition_keys=list(keys),
+            options={**PARTITIONED, "bucket": "-1"},
+            comment="a table",
+        )
+        java.one("write", table=table, rows=[[1, "a", "x"], [2, "b", "y"]])
+    before = {table: _told(java, table) for table in tables}
+    partitions, client = _specs(java), HiveClient(options)
+    assert partitions == [["x"], ["y"]]
+    for table in tables:
+        client.call("drop_table", database, table, False)
+    assert ours.list_tables(database) == []
+    _repair(f" {database}.t , {database}.flat")
+    assert {table: _told(java, table) for table in tables} == before
+    assert _specs(java) == partitions
+    assert java.rows() == [["+I", 1, "a", "x"], ["+I", 2, "b", "y"]]
+    java.one("write", rows=[[3, "c", "z"]])
+    append_rows = java.rows()
+
+    # Files that change without the metastore, and a partition that is lost.
+    location = ours.get_table(f"{database}.t").root
+    files = FileSystemCatalog(str(Path(location).parents[1]))
+    files.alter_table(
+        f"{database}.t",
+        [AddColumn(("n",), AtomicType(kind=TypeRoot.INT)), SetOption("tag.num-retained-max", "5")],
+        now_millis=1,
+    )
+    client.call("drop_partition", database, "t", ("y",), False)
+    stale = _told(java, "t")
+    _repair(database)
+    repaired = _told(java, "t")
+    assert repaired != stale
+    assert _specs(java) == [["x"], ["y"], ["z"]]
+    java.one("alter_table", changes=[{"change": "set_option", "key": "a", "value": "b"}])
+    altered = _told(java, "t")
+    assert altered["parameters"].pop("a") == "b"
+    assert altered == repaired
+    assert [r[:4] for r in java.rows()] == append_rows
+    _repair(f"{database}.t")
+    with pytest.raises(NotFound, match="no schema"):
+        _repair(f"{database}.never")
+    with pytest.raises(InvalidArgument, match="Cannot get splits"):
+        _repair("a.b.c")
 
 
 def test_views_and_other_tables_are_passed_over(

@@ -15,6 +15,7 @@ import pytest
 from catalog_rows import COLUMNS, RETRIES, append, append_one_by_one, schema
 
 from oracle import Oracle, OracleError
+from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.catalog.jdbc.database import JdbcDatabase
 from paimon_core.catalog.jdbc.jdbc_catalog import JdbcCatalog
 from paimon_core.catalog.jdbc.lock import JdbcLock
@@ -69,6 +70,36 @@ def fresh_java(java: Oracle, options: dict[str, str], monkeypatch: pytest.Monkey
 @pytest.fixture
 def ours(options: dict[str, str]) -> JdbcCatalog:
     return JdbcCatalog(options)
+
+
+def test_repair_registers_tables_that_have_files(fresh_java: Oracle, ours: JdbcCatalog) -> None:
+    fresh_java.one("create_database")
+    fresh_java.one("create_table", columns=COLUMNS, options=RETRIES)
+    fresh_java.one("write", rows=[[1, "java"]])
+    lake = FileSystemCatalog(ours.options["warehouse"])
+    lake.create_table("db.files", schema(bucket="-1"))
+    lake.alter_table("db.t", [SetOption("tag.num-retained-max", "5")], now_millis=1)
+    lake.create_database("other")
+    lake.create_table("other.x", schema())
+    rows = JdbcDatabase(ours.options).rows
+    query = (
+        "SELECT property_key, property_value FROM paimon_table_properties "
+        "WHERE catalog_key = :key AND table_name = 't'"
+    )
+    key = ours.options.get("catalog-key", "jdbc")
+    before = dict(rows(query, key=key))
+    ours.repair("db")
+    assert fresh_java.one("list_tables")["tables"] == ["files", "t"]
+    added = {"tag.num-retained-max": "5"} if before else {}
+    assert dict(rows(query, key=key)) == before | added
+    assert ours.list_databases() == ["db"]
+    ours.repair()
+    assert fresh_java.one("list_tables", database="other")["tables"] == ["x"]
+    fresh_java.one("write", table="files", rows=[[2, "java"]])
+    assert fresh_java.rows(table="files") == [["+I", 2, "java"]]
+    for name in ("db.never", "never"):
+        with pytest.raises(NotFound):
+            ours.repair(name)
 
 
 def test_databases_and_tables_of_either_are_the_others(

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from lakes import ENV, Lake
 from spark_rows import frame_values, spark_values
 
 from oracle import Oracle
+from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
+from paimon_core.ddl.create import Column, create_schema
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
-from paimon_spark.source import shuffled, write
+from paimon_spark.source import read, shuffled, write
 
 pytestmark = pytest.mark.spark
 
@@ -334,6 +339,43 @@ def test_a_failing_task_leaves_no_files(session: Any, tmp_path: Path) -> None:
     assert lake.on_disk() == set()
 
 
+def test_a_failing_job_of_write_leaves_no_files(session: Any, tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.log()
+    go = tmp_path / "go"
+
+    def second_fails(batches: Any) -> Any:
+        for batch in batches:
+            number = batch.column(0)[0].as_py()
+            while number == 1 and not go.exists():
+                time.sleep(0.05)
+            if number == 1:
+                raise RuntimeError("too late")
+            yield pa.RecordBatch.from_pydict({"k": pa.array([1], pa.int32()), "v": ["v"]})
+
+    def once_the_first_has_ended() -> None:
+        tracker = session.sparkContext.statusTracker()
+        end = time.monotonic() + 120
+        while time.monotonic() < end and not go.exists():
+            stages = [tracker.getStageInfo(s) for s in tracker.getActiveStageIds()]
+            if any(s is not None and s.numCompletedTasks for s in stages):
+                found.update(lake.on_disk())
+                go.touch()
+            time.sleep(0.05)
+        go.touch()
+
+    found: set[str] = set()
+    rows = session.range(0, 2, numPartitions=2).mapInArrow(second_fails, "k INT, v STRING")
+    watch = threading.Thread(target=once_the_first_has_ended)
+    watch.start()
+    with pytest.raises(Exception, match="too late"):
+        write(rows, path=str(tmp_path / "db.db" / "t"))
+    watch.join()
+    assert len(found) == 1
+    assert lake.table().snapshots.latest() is None
+    assert lake.on_disk() == set()
+
+
 def test_shuffled_rows_of_a_bucket_are_in_one_partition(session: Any, tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     lake.primary_key(buckets=4, partitioned=True)
@@ -350,3 +392,44 @@ def test_shuffled_rows_of_a_bucket_are_in_one_partition(session: Any, tmp_path: 
     assert max(e.file.max_sequence_number for e in entries) < 200
     assert shuffled(rows, {"path": root}).columns == ["k", "v", "dt"]
     assert commit(table, [], user="nobody", env=ENV) == ()
+
+
+def test_variants_and_vectors_go_both_ways(
+    session: Any, golden: Any, tmp_path: Path, oracle_2_0_0: Oracle
+) -> None:
+    kinds = golden("types_pk_parquet").warehouse.parents[2] / "newer" / "kinds"
+    shredded = load(session, kinds / "variant_shredded" / "warehouse" / "db.db" / "t")
+    (variant,) = [f.name for f in shredded.schema if f.dataType.simpleString() == "variant"]
+    assert shredded.selectExpr(f"to_json({variant}) AS j").where("j IS NOT NULL").count() > 0
+
+    catalog = FileSystemCatalog(str(tmp_path))
+    catalog.create_database("db")
+    types = ("INT", "VARIANT", "ARRAY<VARIANT>", "ROW<x VARIANT, y INT>", "VECTOR<FLOAT, 2>")
+    columns = [Column(n, t) for n, t in zip(("id", "v", "a", "r", "e"), types, strict=True)]
+    catalog.create_table("db.t", create_schema(columns, now_millis=1))
+    table = catalog.get_table("db.t")
+    rows = session.sql("""
+        SELECT 1 AS id, parse_json('{"a":[1,2.5]}') AS v, array(parse_json('1'), NULL) AS a,
+          named_struct('x', parse_json('"s"'), 'y', 3) AS r, array(1.5F, 2F) AS e
+        UNION ALL SELECT 2, NULL, NULL, NULL, NULL""")
+    write(rows, path=table.root)
+    rows.selectExpr("id + 2 AS id", "v", "a", "r", "e").write.format("paimon").mode("append").save(
+        table.root
+    )
+    expected = [(1, '{"a":[1,2.5]}', ["1", None], '"s"', 3, [1.5, 2.0]), (2, *[None] * 5)]
+    text = ["id", "to_json(v)", "transform(a, p -> to_json(p))", "to_json(r.x)", "r.y", "e"]
+    for frame in (load(session, table.root), read(session, path=table.root)):
+        found = [tuple(r) for r in frame.selectExpr(*text).orderBy("id").collect()]
+        assert found == expected + [(i + 2, *others) for i, *others in expected]
+        assert [r.id for r in frame.where("v IS NULL").orderBy("id").collect()] == [2, 4]
+    java = oracle_2_0_0.rows(
+        warehouse=str(tmp_path), database="db", table="t", projection=["id", "v"]
+    )
+    assert [r[1:] for r in java] == [
+        [1, '{"a":[1,2.5]}'],
+        [2, None],
+        [3, '{"a":[1,2.5]}'],
+        [4, None],
+    ]
+    with pytest.raises(Exception, match="VECTOR of 1 elements instead of 2"):
+        write(session.sql("SELECT 9 AS id, array(1F) AS e"), path=table.root)

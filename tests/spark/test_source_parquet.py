@@ -196,6 +196,31 @@ def test_hidden_rows(session: Any, tmp_path: Path) -> None:
     assert first.groupBy("v").count().where("v = 'a'").first()["count"] == 50
 
 
+@pytest.mark.parametrize("last", [10, 1000])
+def test_hidden_rows_of_files_of_equal_size(session: Any, tmp_path: Path, last: int) -> None:
+    lake = Lake(tmp_path)
+    lake.primary_key("db.keyed", partitioned=True)
+    for v in ("a", "b"):
+        for day in ("day1", "day2"):
+            keys = list(range(5)) if v == "b" and day == "day1" else list(range(10))
+            lake.append({"k": keys, "v": [v] * len(keys), "dt": [day] * len(keys)}, "db.keyed")
+    # A run without hidden rows, in the same scan as the others or, if it is large, in its own.
+    lake.append(
+        {"k": list(range(9, last)), "v": ["c"] * (last - 9), "dt": ["day1"] * (last - 9)},
+        "db.keyed",
+    )
+    table = lake.table("db.keyed")
+    sizes = [f.size for m in plan(table).merged for f in m.files]
+    assert len(set(sizes)) < len(sizes)
+    counts = read(session, path=table.root).groupBy("v", "dt").count().collect()
+    assert {(r["v"], r["dt"]): r["count"] for r in counts} == {
+        ("a", "day1"): 4,
+        ("b", "day1"): 5,
+        ("c", "day1"): last - 9,
+        ("b", "day2"): 10,
+    }
+
+
 def test_deleted_rows_of_an_append_table(session: Any, tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     lake.log("db.t", deletion__vectors_enabled="true")

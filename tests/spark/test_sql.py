@@ -255,6 +255,33 @@ def test_executors_read_and_write_the_same_rows(
     assert sql("SELECT count(*) FROM n") == [[0]]
 
 
+@pytest.mark.parametrize("small", [True, False])
+def test_a_query_sees_what_changed_since_it_last_ran(
+    sql: Sql, monkeypatch: pytest.MonkeyPatch, *, small: bool
+) -> None:
+    if not small:
+        monkeypatch.setattr(distributed, "LARGE_READ", 0)
+        monkeypatch.setattr(distributed, "PARQUET_READ", 0)
+    keys = "'primary-key' = 'id', 'bucket' = '1', 'write-only' = 'true'"
+    sql(f"CREATE TABLE t (id INT, s STRING) TBLPROPERTIES ({keys})")
+    query = "SELECT a.id, a.s FROM t AS a JOIN t AS b ON a.id = b.id AND b.id > 0 ORDER BY a.id"
+    sql("INSERT INTO t VALUES (1, 'one'), (2, 'two')")
+    assert sql(query) == [[1, "one"], [2, "two"]]
+    assert sql("SELECT id FROM t WHERE s = 'two'") == [[2]]
+    sql("INSERT INTO t VALUES (2, 'zwei')")
+    assert sql(query) == [[1, "one"], [2, "zwei"]]
+    sql("CALL sys.rollback(table => 'default.t', version => '1')")
+    assert sql(query) == [[1, "one"], [2, "two"]]
+    sql("INSERT INTO t VALUES (1, 'eins')")
+    assert sql(query) == [[1, "eins"], [2, "two"]]
+    assert sql(query.replace("FROM t", "FROM t VERSION AS OF 1")) == [[1, "one"], [2, "two"]]
+    sql("ALTER TABLE t RENAME COLUMN s TO name")
+    assert sql("SELECT name FROM t ORDER BY id") == [["eins"], ["two"]]
+    sql("DROP TABLE t")
+    sql(f"CREATE TABLE t (id INT, s STRING) TBLPROPERTIES ({keys})")
+    assert sql("SELECT * FROM t") == []
+
+
 def test_conditions_go_to_the_table_that_they_are_about(sql: Sql) -> None:
     sql("CREATE TABLE a (k INT, x INT, f DOUBLE); CREATE TABLE b (k INT, x INT, y STRING)")
     sql("INSERT INTO a VALUES (1, 5, 0.0), (2, 6, -0.0), (3, NULL, 1.0)")

@@ -13,6 +13,7 @@ from oracle import Oracle
 from paimon_core.errors import UnsupportedFeature
 from paimon_spark.sql.dml import large_changes
 from paimon_spark.sql.errors import WriteRefused
+from paimon_spark.sql.frames import distributed
 
 pytestmark = pytest.mark.spark
 
@@ -77,6 +78,36 @@ def test_java_reads_what_executors_changed(
     java = [[i, v, s and [s["x"]], p] for _, i, v, s, p in oracle_1_4_2.rows()]
     assert sorted(java) == found
     assert len(sql("SELECT * FROM `t$snapshots`")) == 3
+
+
+@pytest.mark.parametrize("kind", ["append", "keys"])
+def test_variants_and_vectors_stay_on_executors(
+    kind: str, oracle_2_0_0: Oracle, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LARGE_READ", "PARQUET_READ", "LARGE_WRITE"):
+        monkeypatch.setattr(distributed, name, 0)
+    oracle_2_0_0.defaults(warehouse=tmp_path, database="default", table="t")
+    sql(f"""
+        CREATE TABLE t (id INT NOT NULL, v VARIANT, e ARRAY<FLOAT> COMMENT '__VECTOR_FIELD;2', p STRING)
+        {KINDS[kind]};
+        INSERT INTO t SELECT CAST(id AS INT), parse_json(concat('{{"n":', id, '}}')),
+          array(CAST(id AS FLOAT), 0F), 'a' FROM range(4) UNION ALL SELECT 4, NULL, NULL, 'a';
+        UPDATE t SET v = parse_json('"new"') WHERE variant_get(v, '$.n', 'int') = 1;
+        DELETE FROM t WHERE variant_get(v, '$.n', 'int') = 2;
+        MERGE INTO t USING (SELECT 3 AS k UNION ALL SELECT 9) s ON t.id = s.k
+        WHEN MATCHED THEN UPDATE SET e = array(7F, 8F)
+        WHEN NOT MATCHED THEN INSERT (id, v, p) VALUES (s.k, parse_json('[9]'), 'a')
+    """)
+    expected = [
+        [0, '{"n":0}', [0.0, 0.0]],
+        [1, '"new"', [1.0, 0.0]],
+        [3, '{"n":3}', [7.0, 8.0]],
+        [4, None, None],
+        [9, "[9]", None],
+    ]
+    assert sql("SELECT id, v, e FROM t ORDER BY id") == expected
+    java = oracle_2_0_0.rows(projection=["id", "v"])
+    assert sorted(row[1:] for row in java) == [row[:2] for row in expected]
 
 
 def test_char_and_varchar(oracle_1_4_2: Oracle, sql: Sql, tmp_path: Path) -> None:

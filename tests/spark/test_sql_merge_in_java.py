@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import ArithmeticException
 from sql_sessions import Sql
 
 from oracle import Oracle
@@ -82,6 +83,24 @@ def test_java_reads_variants_of_spark(oracle_1_4_2: Oracle, sql: Sql, tmp_path: 
         [2, None, None],
     ]
     assert sql("SELECT variant_get(v, '$.a[1]', 'double') FROM t WHERE id = 1") == [[2.5]]
+
+
+def test_types_stay_without_type_widening(sql: Sql) -> None:
+    sql("""
+        CREATE TABLE t (id INT, v ARRAY<FLOAT> COMMENT '__VECTOR_FIELD;2');
+        SET spark.paimon.write.merge-schema=true;
+        SET spark.paimon.write.merge-schema.type-widening=false;
+        INSERT INTO t BY NAME SELECT 1L AS id, array(1F, 2F) AS v, 'new' AS extra;
+    """)
+    assert sql("DESCRIBE t")[0][:2] == ["id", "int"]
+    assert sql("SELECT * FROM t") == [[1, [1.0, 2.0], "new"]]
+    with pytest.raises(ArithmeticException, match="CAST_OVERFLOW"):
+        sql("INSERT INTO t BY NAME SELECT 5000000000 AS id")
+    sql("""
+        SET spark.paimon.write.merge-schema.type-widening=true;
+        INSERT INTO t BY NAME SELECT 5000000000 AS id;
+    """)
+    assert sql("DESCRIBE t")[0][:2] == ["id", "bigint"]
 
 
 def test_structs_are_merged_by_name(sql: Sql) -> None:

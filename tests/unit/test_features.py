@@ -21,7 +21,6 @@ from paimon_core.features import (
 from paimon_core.table.open import open_table
 
 READ = {
-    "chain-table.enabled": "true",
     "pk-clustering-override": "true",
     "deletion-vectors.merge-on-read": "true",
     "sequence.snapshot-ordering": "true",
@@ -51,6 +50,19 @@ def test_what_cannot_be_read_cannot_be_touched_at_all(key: str, golden: Callable
             check(table)
         assert key in caught.value.feature
         assert caught.value.table == "db.t"
+
+
+def test_chain_tables_are_written_and_not_compacted(golden: Callable[..., Any]) -> None:
+    options: dict[str, str | None] = {"chain-table.enabled": "true"}
+    table = open_table(str(golden("dedup").warehouse), "db.t", dynamic_options=options)
+    check_writable(table)
+    for check in (check_readable, check_compactable):
+        with pytest.raises(UnsupportedFeature, match="chain-table"):
+            check(table)
+    options["deletion-vectors.enabled"] = "true"
+    with_vectors = open_table(str(golden("dedup").warehouse), "db.t", dynamic_options=options)
+    with pytest.raises(UnsupportedFeature, match=r"chain-table.enabled with deletion-vectors"):
+        check_writable(with_vectors)
 
 
 def test_a_refusal_says_that_the_table_uses_what_is_not_supported(

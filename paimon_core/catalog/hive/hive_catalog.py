@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
 from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
-from paimon_core.catalog.filesystem import database_path
+from paimon_core.catalog.filesystem import database_path, databases_in, tables_in
 from paimon_core.catalog.hive import tables as hive_tables
 from paimon_core.catalog.hive.lock import HiveLock
 from paimon_core.catalog.hive.partitions import HivePartitions
@@ -302,7 +303,6 @@ class HiveCatalog:
         external = path is not None or hive_tables.is_created_external(schema, self.options)
         parent = hive_tables.database_location(database, self.options)
         location = path or f"{parent or database_path(self._warehouse, name[0])}/{name[1]}"
-        now = int(datetime.now(UTC).timestamp() * 1000)
         files = self._files_at(location, identifier)
         with held(self._lock(name)):
             first = files.create_first(schema, external=external)
@@ -311,21 +311,10 @@ class HiveCatalog:
                 f"the folder {location} holds a schema, although the Hive metastore has no table "
                 f"{identifier}",
                 table=identifier,
-                next_step="move the folder away, or register the table with Java's repairTable",
+                next_step="move the folder away, or register the table with CALL sys.repair",
             )
         try:
-            self._client.call(
-                "create_table",
-                hive_tables.new_table(
-                    name,
-                    first,
-                    location,
-                    self.options,
-                    external=external,
-                    owner=getpass.getuser(),
-                    now_millis=now,
-                ),
-            )
+            self._register(name, first, location, external=external)
         except StorageError:
             raise  # the table may have been created
         except PaimonError as e:
@@ -375,7 +364,7 @@ class HiveCatalog:
                 table=identifier,
                 next_step="Paimon uses the new schema; for Hive, set "
                 "hive.metastore.disallow.incompatible.col.type.changes=false in the metastore if it "
-                "refused a column, then run Java's repairTable",
+                "refused a column, then CALL sys.repair",
             ) from e
         return changed
 
@@ -433,6 +422,72 @@ class HiveCatalog:
         self._client.call("drop_table", *_name(identifier), False)
         if not external:
             files.io.delete_dir(files.path)
+
+    # --- repair ---
+
+    def repair(self, name: str = "") -> None:
+        """Bring the metastore in line with the files: of `db.t`, of a database, or of all.
+
+        Tables that it lacks are registered, others get the columns and options of their newest
+        schema, and partitions are added.  Nothing is removed from the metastore.  NotFound for a
+        table without files.  Java: `HiveCatalog.repairTable`, `repairDatabase`, `repairCatalog`.
+        """
+        if not name:
+            for database in databases_in(*open_file_io(self._warehouse, self._file_options)):
+                self.repair(database)
+        elif "." in name:
+            self._repair_table(name)
+        else:
+            self.create_database(name, if_not_exists=True)
+            for table in tables_in(*open_file_io(self._folder(name), self._file_options)):
+                with suppress(NotFound):
+                    self._repair_table(f"{name}.{table}")
+
+    def _folder(self, database: str) -> str:
+        found = hive_tables.database_location(self._hive_database(database), self.options)
+        return found or database_path(self._warehouse, database)
+
+    def _repair_table(self, identifier: str) -> None:
+        name = _name(identifier)
+        registered = self._hive_table(identifier) if self._exists(name) else None
+        location = (
+            f"{self._folder(name[0])}/{name[1]}"
+            if registered is None
+            else self._location(registered)
+        )
+        schema = self._files_at(location, identifier).schemas().latest()
+        if schema is None:
+            raise NotFound(
+                f"table {identifier} does not exist: no schema under {location}", table=identifier
+            )
+        if registered is None:
+            external = hive_tables.is_created_external(schema, self.options)
+            self._register(name, schema, location, external=external)
+        else:
+            wanted = hive_tables.altered_table(registered, schema, location, self.options, ())
+            if wanted != registered:
+                self._alter(identifier, wanted)
+        table = self.get_table(identifier)
+        keeps_partitions: bool = table.options.value(PARTITIONED_TABLE)
+        if schema.partition_keys and keeps_partitions:
+            found = [dict(p.statistics.spec) for p in partitions_of_files(table)]
+            HivePartitions(self._client, *name).add(found)
+
+    def _register(
+        self, name: tuple[str, str], schema: TableSchema, location: str, *, external: bool
+    ) -> None:
+        table = hive_tables.new_table(
+            name,
+            schema,
+            location,
+            self.options,
+            external=external,
+            owner=getpass.getuser(),
+            now_millis=int(datetime.now(UTC).timestamp() * 1000),
+        )
+        self._client.call("create_table", table)
+
+    # --- partitions ---
 
     def list_partitions(self, identifier: str) -> list[Partition]:
         """The partitions of the newest snapshot; for `metastore.tag-to-partition`, the metastore's."""

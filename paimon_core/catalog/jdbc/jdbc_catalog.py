@@ -7,6 +7,7 @@ rows say which of them exist.  With the catalog's lock, changes of schemas and c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -275,19 +276,54 @@ class JdbcCatalog:
                 f"the folder of table {identifier} holds a schema, although the JDBC catalog "
                 f"{self._key} has no such table",
                 table=identifier,
-                next_step="move the folder away, or register the table with Java's repairTable",
+                next_step="move the folder away, or register the table with CALL sys.repair",
             )
         try:
             with self._database.transaction() as connection:
-                _execute(
-                    connection,
-                    "INSERT INTO paimon_tables (catalog_key, database_name, table_name) "
-                    "VALUES (:key, :database, :table)",
-                    **self._table_values(identifier),
-                )
+                self._insert_table(connection, identifier)
                 self._write_properties(connection, identifier, first)
         except IntegrityError as e:
             raise AlreadyExists(f"table {identifier} already exists", table=identifier) from e
+
+    def _insert_table(self, connection: Connection, identifier: str) -> None:
+        _execute(
+            connection,
+            "INSERT INTO paimon_tables (catalog_key, database_name, table_name) "
+            "VALUES (:key, :database, :table)",
+            **self._table_values(identifier),
+        )
+
+    def repair(self, name: str = "") -> None:
+        """Bring the catalog in line with the files: of `db.t`, of a database, or of all.
+
+        Databases and tables that it lacks are registered, and the properties of tables are those
+        of their newest schema.  Nothing is removed.  NotFound for what has no files.  Java:
+        `JdbcCatalog.repairTable`, `repairDatabase`, `repairCatalog`.
+        """
+        if not name:
+            for database in self._files.list_databases():
+                self.repair(database)
+        elif "." in name:
+            self._repair_table(name)
+        else:
+            tables = self._files.list_tables(name)
+            self.create_database(name, if_not_exists=True)
+            for table in tables:
+                with suppress(NotFound):
+                    self._repair_table(f"{name}.{table}")
+
+    def _repair_table(self, identifier: str) -> None:
+        schema = self._files.table_files(identifier).schemas().latest()
+        if schema is None:
+            raise NotFound(f"table {identifier} does not exist: no schema", table=identifier)
+        database, table = split_identifier(identifier)
+        _check_lengths([database, table], schema.options if self._syncs_properties else {})
+        self.create_database(database, if_not_exists=True)
+        is_there = self._exists(identifier)
+        with self._database.transaction() as connection:
+            if not is_there:
+                self._insert_table(connection, identifier)
+            self._write_properties(connection, identifier, schema)
 
     def _create_first(self, identifier: str, schema: TableSchema) -> TableSchema | None:
         with held(self._lock(identifier)):

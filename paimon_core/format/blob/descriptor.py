@@ -15,6 +15,7 @@ from typing import Final
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.local import local_path
+from paimon_core.options import Options
 
 _VERSION: Final = 2
 _MAGIC: Final = struct.pack("<q", 0x424C4F4244455343)
@@ -22,6 +23,8 @@ _MAGIC: Final = struct.pack("<q", 0x424C4F4244455343)
 _RANGE: Final = struct.Struct("<qq")
 _SIZE: Final = struct.Struct("<i")
 _LOCAL: Final = "file"
+_COLUMNS: Final = ("blob-descriptor-field", "blob.stored-descriptor-fields")
+"""The option, and its older name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,11 @@ class BlobDescriptor:
             f"BlobDescriptor{{version={self.version}, uri='{self.uri}', offset={self.offset}, "
             f"length={self.length}}}"
         )
+
+
+def descriptor_columns(options: Options) -> tuple[str, ...]:
+    """Return the BLOB columns whose descriptors are in the data files, instead of their bytes."""
+    return tuple(n for key in _COLUMNS for n in options.names(key))
 
 
 def is_descriptor(data: bytes) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
-from paimon_core.format.blob.delta_varints import decode_delta_varints
+from paimon_core.format.blob.delta_varints import decode_delta_varints, encode_delta_varints
 from paimon_core.types.data_types import (
     BINARY_TYPES,
     CHARACTER_TYPES,
@@ -26,6 +26,7 @@ from paimon_core.types.data_types import (
 )
 
 Decode = Callable[[bytes], Any]
+Encode = Callable[[Any], bytes]
 
 _ARRAY_MAGIC: Final = 1_094_861_634
 _MAP_MAGIC: Final = 0x4D424342
@@ -56,6 +57,43 @@ def decoder_of(data_type: DataType) -> Decode | None:
             return None if decode_key is None else lambda data: _map(data, decode_key)
         case _:
             return bytes if data_type.root is TypeRoot.BLOB else None
+
+
+def encoder_of(data_type: DataType, content: Callable[[bytes], bytes]) -> Encode:
+    """Return the function that encodes a value as `decoder_of` reads it.
+
+    `content` returns the bytes to store for a BLOB.  Call this for types that have a decoder only.
+    """
+
+    def blobs(values: Sequence[bytes | None]) -> list[bytes | None]:
+        return [None if v is None else content(v) for v in values]
+
+    match data_type:
+        case ArrayType():
+            return lambda values: _encoded_array(blobs(values))
+        case MapType(key=key):
+            encode_key = _key_encoder(key)
+            return lambda pairs: _encoded_map(
+                [encode_key(k) for k, _ in pairs], blobs([v for _, v in pairs])
+            )
+    return content
+
+
+def _encoded_array(values: Sequence[bytes | None]) -> bytes:
+    lengths = _encoded_lengths(values)
+    header = _HEADER.pack(_ARRAY_MAGIC, _VERSION, len(values))
+    return b"".join((header, *filter(None, values), lengths, _SIZE.pack(len(lengths))))
+
+
+def _encoded_map(keys: Sequence[bytes], values: Sequence[bytes | None]) -> bytes:
+    lengths = _encoded_lengths(keys), _encoded_lengths(values)
+    header = _HEADER.pack(_MAP_MAGIC, _VERSION, len(keys))
+    sizes = _TWO_SIZES.pack(*map(len, lengths))
+    return b"".join((header, *keys, *filter(None, values), *lengths, sizes))
+
+
+def _encoded_lengths(values: Sequence[bytes | None]) -> bytes:
+    return encode_delta_varints([_NULL if v is None else len(v) for v in values])
 
 
 def _array(data: bytes) -> list[bytes | None]:
@@ -129,6 +167,15 @@ def _parts(
         values.append(data[at : at + length])
         at += length
     return values, at
+
+
+def _key_encoder(data_type: DataType) -> Encode:
+    if data_type.root in CHARACTER_TYPES:
+        return str.encode
+    width = _INTEGER_BYTES.get(data_type.root)
+    if width is None:
+        return bytes
+    return lambda number: int(number).to_bytes(width, "little", signed=True)
 
 
 def _key_decoder(data_type: DataType) -> Decode | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -16,11 +16,11 @@ _CHECKSUM: Final = struct.Struct("<I")
 
 
 class BlobFileWriter:
-    """`FormatWriter` of one column of BLOBs; `content` returns the bytes to store for a value."""
+    """`FormatWriter` of one column of BLOBs; `encode` returns the bytes to store for a value."""
 
-    def __init__(self, sink: pa.NativeFile, content: Callable[[bytes], bytes]) -> None:
+    def __init__(self, sink: pa.NativeFile, encode: Callable[[Any], bytes]) -> None:
         self._sink = sink
-        self._content = content
+        self._encode = encode
         self._lengths: list[int] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -28,7 +28,7 @@ class BlobFileWriter:
             if not value.is_valid:
                 self._lengths.append(NULL)
                 continue
-            data = self._content(value.as_py())
+            data = self._encode(value.as_py())
             length = len(data) + OVERHEAD
             size = TAIL.pack(length, 0)[: -_CHECKSUM.size]
             checksum = zlib.crc32(size, zlib.crc32(data, zlib.crc32(MAGIC)))

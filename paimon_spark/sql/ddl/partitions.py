@@ -7,13 +7,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from paimon_core.commit.overwrite import replace_partitions, static_partition_test
+from paimon_core.commit.overwrite import static_partition_test
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import parse_bool
 from paimon_core.paths import escape_path_name
 from paimon_core.retention.registered_partitions import unregister_partitions
 from paimon_core.scan.scan import scan_files
+from paimon_core.table.chain_overwrite import replace_partitions
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.casts.text import java_to_string, parse_text
 from paimon_core.types.data_types import (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from paimon_core.commit.overwrite import replace_partitions
 from paimon_core.ddl.create import Column, create_schema, normalized
 from paimon_core.ddl.validation import validate_schema
 from paimon_core.errors import (
@@ -16,7 +15,8 @@ from paimon_core.errors import (
     UnsupportedFeature,
 )
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
+from paimon_core.table.chain_overwrite import replace_partitions
+from paimon_spark.sql.ddl.special_columns import with_special_types
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import (
@@ -32,9 +32,6 @@ COMMENT_PROPERTY = "comment"
 _PROVIDER = "paimon"
 _FORMATS = ("csv", "json", "orc", "parquet", "text", "avro")
 _NOT_COPIED = ("path", "provider", "location", "owner", "external", "is-managed-location")
-_BLOB_FIELD = "blob-field"
-_BLOB = AtomicType(kind=TypeRoot.BLOB)
-_BYTES = (TypeRoot.VARBINARY, TypeRoot.BLOB)
 _RESERVED = ("provider", "location", "owner", "external", "is_managed_location")
 
 
@@ -245,7 +242,7 @@ def _schema(
     comment = options.pop(COMMENT_PROPERTY, None)
     if clauses.location is not None:
         options["path"] = clauses.location
-    columns = _with_blobs(columns, options.get(_BLOB_FIELD, ""))
+    columns = with_special_types(columns, options)
     if options.get("upsert-key") and options.get("primary-key"):
         raise InvalidArgument(
             f"Cannot define 'upsert-key' [{options['upsert-key']}] with 'primary-key' "
@@ -258,16 +255,6 @@ def _schema(
         options=options,
         comment=clauses.comment if clauses.comment is not None else comment,
     )
-
-
-def _with_blobs(columns: Sequence[Column], names: str) -> list[Column]:
-    """The columns, with the type BLOB for those of these names, as Java's Spark connector does."""
-    wanted = {n.strip() for n in names.split(",")}
-    for column in columns:
-        of_bytes = isinstance(column.type, DataType) and column.type.root in _BYTES
-        if column.name in wanted and not of_bytes:
-            raise InvalidArgument("The type of blob field must be binary")
-    return [replace(c, type=_BLOB) if c.name in wanted else c for c in columns]
 
 
 def drop_table(session: SqlSession, words: Words) -> Result:

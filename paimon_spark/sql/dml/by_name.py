@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MERGE_SCHEMA: Final = "write.merge-schema"
 _EXPLICIT: Final = "write.merge-schema.explicit-cast"
+_WIDEN: Final = "write.merge-schema.type-widening"
+"""An option of 2.0, whose default is false; 1.4 always widens, as we do without it."""
 
 
 def merges_schema(session: SqlSession, name: TableName) -> bool:
@@ -40,11 +42,13 @@ def merged_schema(
     from paimon_spark.source.schema_merge import schema_changes  # noqa: PLC0415 - imports PySpark
     from paimon_spark.source.spark_types import paimon_type  # noqa: PLC0415 - imports PySpark
 
-    explicit = parse_bool(session.table_options(name).get(_EXPLICIT, "false"))
+    options = session.table_options(name)
+    explicit = parse_bool(options.get(_EXPLICIT, "false"))
+    widen = parse_bool(options.get(_WIDEN, "true"))
     data = paimon_type(frame.schema)
     assert isinstance(data, RowType)
     data = _named_as(table.schema.row_type, data)
-    changes = list(schema_changes(table.schema.row_type, data, explicit=explicit))
+    changes = list(schema_changes(table.schema.row_type, data, explicit=explicit, widen=widen))
     if not changes:
         return table
     session.catalog_for(name).alter_table(

@@ -180,7 +180,7 @@ def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
             fields = list(_in_order_of(frame, fields, parsed.spec))
         if len(frame.columns) == len(fields) and not upsert_keys(table):
             given = {k: v for k, v in parsed.spec.items() if v is not None}
-            if writes_distributed(session, parsed.name, frame, fields):
+            if writes_distributed(session, parsed.name, frame):
                 write_distributed(
                     session, parsed.name, frame, fields, given, overwrite=parsed.overwrite
                 )

@@ -3,7 +3,7 @@
 The driver does small ones itself (`targets`), in a fraction of the time.  What it holds here are the
 places of changed rows, compressed, and the metadata of files.  Tables that need more than that are
 changed on the driver whatever their size: row tracking (apart from deletes by deletion vectors),
-data evolution, rewrites of primary-key files, VARIANT.
+data evolution, rewrites of primary-key files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.batch_scan import batch_scan_of
 from paimon_core.table.row_deletions import file_deletion, vector_deletion
 from paimon_core.table.write_session import commit_files, commit_write
-from paimon_core.types.sql import type_to_sql
 from paimon_spark.sql.dml.targets import ROW_NUMBER, check_target, deletes_by_changes
 from paimon_spark.sql.errors import WriteRefused
 from paimon_spark.sql.frames.characters import stored_text, with_characters
@@ -204,8 +203,7 @@ def _needs_driver(table: FileStoreTable, what: str) -> bool:
     # Deletion vectors leave the ids of the other rows as they are.
     only_vectors = what == "DELETE" and table.options.value(DELETION_VECTORS_ENABLED)
     return (
-        "VARIANT" in type_to_sql(table.schema.row_type)
-        or (table.options.value(ROW_TRACKING_ENABLED) and not only_vectors)
+        (table.options.value(ROW_TRACKING_ENABLED) and not only_vectors)
         or has_data_evolution(table)
         or table.bucket_mode not in (BucketMode.FIXED, BucketMode.DYNAMIC, BucketMode.UNAWARE)
         or (what == "DELETE" and not deletes_by_changes(table))

@@ -20,7 +20,7 @@ import pyarrow as pa
 from paimon_core.commit.message import CommitMessage
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
-from paimon_core.features import check_writable
+from paimon_core.features import check_rows_changeable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions
 from paimon_core.lsm.engines.traits import MERGE_ENGINES, removes_deleted_keys, traits_of
@@ -317,7 +317,7 @@ def _placed_target(
 
 def check_target(table: FileStoreTable, what: str) -> None:
     """UnsupportedFeature for tables that do not allow it."""
-    check_writable(table)
+    check_rows_changeable(table)
     if what != "DELETE":
         _check_engine(table, what)
 

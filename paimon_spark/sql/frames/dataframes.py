@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
 from paimon_core.predicate import Predicate
 from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.schema.table_schema import VALUE_KIND
-from paimon_core.table.batch_scan import batch_scan_of, read_batch
+from paimon_core.table.batch_scan import BatchScan, batch_scan_of, read_batch
 from paimon_core.table.system.read import VIEWS, read_system_table, read_view
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import (
@@ -41,6 +41,9 @@ from paimon_spark.sql.text.types import read_schema_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_SPARK_S_ROWS: Final = 4
+"""How much more memory rows take in Spark than in Arrow, at most."""
 
 
 def table_dataframe(
@@ -75,8 +78,36 @@ def table_dataframe(
         distributed = distributed_dataframe(session, name, scan, names, predicate)
         if distributed is not None:
             return distributed
-        rows, row_type = table_rows(session, table, columns=names, predicate=predicate)
+        key = _small_key(session, scan, names, predicate)
+        if key is not None:
+            return session.frames.frame(key, lambda: _small(session, scan, names, predicate))
+        rows, row_type = _scanned(session, scan, names, predicate)
     return arrow_dataframe(session, rows, row_type)
+
+
+def _small_key(
+    session: SqlSession, scan: BatchScan, columns: Sequence[str], predicate: Predicate | None
+) -> Hashable:
+    """Equal for reads of the same rows; None if the scan is not of one snapshot."""
+    whole = scan.whole
+    if whole is None or scan.since is not None or scan.then is not None:
+        return None
+    # The lists of manifests have unique names.  Options say how rows are merged.
+    return (
+        scan.table.root,
+        (whole.base_manifest_list, whole.delta_manifest_list),
+        repr(scan.table.schema),
+        tuple(columns),
+        repr(predicate),
+        tuple(sorted(session.conf.items())),
+    )
+
+
+def _small(
+    session: SqlSession, scan: BatchScan, columns: Sequence[str], predicate: Predicate | None
+) -> tuple[DataFrame, int]:
+    rows, row_type = _scanned(session, scan, columns, predicate)
+    return arrow_dataframe(session, rows, row_type), _SPARK_S_ROWS * rows.nbytes
 
 
 def _needed(table: FileStoreTable, wanted: Collection[str] | None) -> list[str]:
@@ -95,11 +126,20 @@ def table_rows(
     predicate: Predicate | None = None,
 ) -> tuple[pa.Table, RowType]:
     """The rows that a batch reads; for changes, without deletes, as in Spark."""
-    batch = batch_scan_of(table, zone=session.zone)
-    row_type = batch.table.schema.row_type
+    scan = batch_scan_of(table, zone=session.zone)
+    return _scanned(session, scan, columns, predicate)
+
+
+def _scanned(
+    session: SqlSession,
+    scan: BatchScan,
+    columns: Sequence[str] | None,
+    predicate: Predicate | None,
+) -> tuple[pa.Table, RowType]:
+    row_type = scan.table.schema.row_type
     if columns is not None:
         row_type = row_type.project(columns)
-    rows = read_batch(batch, columns=row_type.names, predicate=predicate, zone=session.zone)
+    rows = read_batch(scan, columns=row_type.names, predicate=predicate, zone=session.zone)
     return _collected(rows, row_type), row_type
 
 

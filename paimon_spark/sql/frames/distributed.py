@@ -10,14 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import BucketMode
 from paimon_core.predicate import Predicate
 from paimon_core.table.batch_scan import BatchScan
 from paimon_core.types.data_types import (
     DataField,
-    RowType,
 )
-from paimon_core.types.sql import type_to_sql
 from paimon_spark.sql.frames.characters import stored_text, with_characters
 from paimon_spark.sql.session import OVERWRITE_MODE, ZONE_KEY, SqlSession, TableName
 from paimon_spark.sql.text.names import quoted
@@ -25,12 +24,16 @@ from paimon_spark.sql.text.names import quoted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from paimon_spark.source.reading import ScanPlan
+
 LARGE_READ: Final = 8 * 1024**2
 """Bytes of data files, compressed, some of which have to be merged."""
 PARQUET_READ: Final = 1024**2
 """Bytes of data files that Spark reads itself."""
 LARGE_WRITE: Final = 64 * 1024**2
 """Bytes of rows, as Spark estimates them."""
+_WIDE: Final = 200
+"""Columns, all of which are planned for queries of some."""
 _STORE: Final = ("s3.", "s3a.", "fs.", "fsspec.")
 _QUOTES: Final = "'\""
 
@@ -42,14 +45,13 @@ def distributed_dataframe(
     columns: Sequence[str],
     predicate: Predicate | None,
 ) -> DataFrame | None:
-    """These columns of the table from the executors, as `arrow_dataframe` gives them.
+    """These columns of the table, possibly with others, from the executors, as `arrow_dataframe`
+    gives them.
 
     None if the driver should read them: few rows can match, or the read is not a whole snapshot.
     """
     if not isinstance(session.catalog_for(name), FileSystemCatalog) or scan.whole is None:
         return None
-    if "VARIANT" in type_to_sql(scan.table.schema.row_type.project(columns)):
-        return None  # the source does not know the type
     frame = _read(session, name, scan, columns, predicate)
     if frame is None:
         return None
@@ -63,20 +65,52 @@ def _read(
     columns: Sequence[str],
     predicate: Predicate | None,
 ) -> DataFrame | None:
-    from paimon_spark.source.reading import (  # noqa: PLC0415 - imports PySpark
-        plan_dataframe,
-        plan_scan,
-    )
+    from paimon_spark.source.reading import plan_dataframe  # noqa: PLC0415 - imports PySpark
 
-    plan = plan_scan(scan, columns=columns, predicate=predicate, zone=session.zone)
+    plan = _plan(session, scan, columns, predicate)
     if plan.size <= (LARGE_READ if plan.rest or plan.merged else PARQUET_READ):
         return None
     if hasattr(session.spark, "_jsparkSession"):
-        return plan_dataframe(session.spark, plan)
+        if plan.rest:
+            return plan_dataframe(session.spark, plan)
+        bits = sum(e.file.row_count for m in plan.merged for e in m.task.entries) // 8
+        key = (plan.identity, tuple(sorted(session.conf.items())))
+        return session.frames.frame(key, lambda: (plan_dataframe(session.spark, plan), bits))
     dynamic = {k: v for k, v in scan.table.dynamic_options.items() if v is not None}
     options = {**_options(session, name), **dynamic, "columns": ",".join(columns)}
     _register(session)
     return session.spark.read.format("paimon").options(**options).load()
+
+
+def _plan(
+    session: SqlSession,
+    scan: BatchScan,
+    columns: Sequence[str],
+    predicate: Predicate | None,
+) -> ScanPlan:
+    """The plan for all columns if Spark itself reads them, so that other queries have the same.
+
+    Spark decodes those that a query needs; Python tasks decode all columns of their plan.
+    """
+    from paimon_spark.source.reading import plan_scan  # noqa: PLC0415 - imports PySpark
+
+    everything = scan.table.schema.names
+    if len(columns) < len(everything) <= _WIDE and _are_spark_s(scan.table.schema.row_type):
+        plan = plan_scan(scan, columns=everything, predicate=predicate, zone=session.zone)
+        if not plan.rest:
+            return plan
+    return plan_scan(scan, columns=columns, predicate=predicate, zone=session.zone)
+
+
+def _are_spark_s(row_type: RowType) -> bool:
+    """Whether Spark has the types of all columns."""
+    from paimon_spark.source.spark_types import spark_schema  # noqa: PLC0415 - imports PySpark
+
+    try:
+        spark_schema(row_type)
+    except UnsupportedFeature:
+        return False
+    return True
 
 
 def _register(session: SqlSession) -> None:
@@ -103,13 +137,10 @@ def _options(session: SqlSession, name: TableName) -> dict[str, str]:
 # --- writes -------------------------------------------------------------------------------------
 
 
-def writes_distributed(
-    session: SqlSession, name: TableName, frame: DataFrame, fields: Sequence[DataField]
-) -> bool:
+def writes_distributed(session: SqlSession, name: TableName, frame: DataFrame) -> bool:
     """Whether the executors should write the rows of a query."""
     postponed = session.open(name, to_write=True).bucket_mode is BucketMode.POSTPONE
-    documents = "VARIANT" in type_to_sql(RowType(fields=tuple(fields)))
-    if postponed or documents or not isinstance(session.catalog_for(name), FileSystemCatalog):
+    if postponed or not isinstance(session.catalog_for(name), FileSystemCatalog):
         return False
     if not hasattr(frame, "_jdf"):
         return False  # Spark Connect reports no size

@@ -108,9 +108,30 @@ def test_blobs_need_data_evolution_and_bytes(sql: Sql) -> None:
         sql(f"CREATE TABLE t (id INT, b STRING) TBLPROPERTIES ({OPTIONS}, 'blob-field' = 'b')")
 
 
-def test_blobs_that_are_elsewhere_are_refused(sql: Sql) -> None:
+def test_descriptors_are_stored_and_returned_as_they_are(sql: Sql, tmp_path: Path) -> None:
     sql(PICTURES.replace("'blob-field'", "'blob-descriptor-field' = 'thumb', 'blob-field'"))
-    with pytest.raises(UnsupportedFeature, match="blob-descriptor-field=thumb"):
+    with pytest.raises(InvalidArgument, match="stores descriptors of BLOBs"):
+        sql("INSERT INTO t VALUES (1, X'01', 'a', X'01')")
+    sql(
+        f"INSERT INTO t VALUES (1, X'01', 'a', sys.path_to_descriptor('{tmp_path}/no')), "
+        "(2, X'02', 'b', NULL)"
+    )
+    table = _table(sql)
+    files = [e.file for e in scan_files(table, table.latest_or_not_found())]
+    assert sorted(f.write_cols or () for f in files) == [("id", "name", "thumb"), ("picture",)]
+    with pytest.raises(UnsupportedFeature, match="thumb without blob-as-descriptor=true"):
+        _rows(sql)
+    others = read_table(table, table.latest_or_not_found(), columns=["id", "picture"])
+    assert [b.num_rows for b in others] == [2]
+    sql("ALTER TABLE t SET TBLPROPERTIES ('blob-as-descriptor' = 'true')")
+    first, second = _rows(sql)
+    assert parse_descriptor(first["thumb"]).uri == f"{tmp_path}/no"
+    assert second["thumb"] is None
+
+
+def test_blobs_of_other_tables_are_refused(sql: Sql) -> None:
+    sql(PICTURES.replace("'blob-field'", "'blob-view-field' = 'thumb', 'blob-field'"))
+    with pytest.raises(UnsupportedFeature, match="blob-view-field=thumb"):
         sql("INSERT INTO t VALUES (1, X'01', 'a', X'01')")
 
 

@@ -95,7 +95,6 @@ columns.
 OURS = {"analyze", "drop_partition", "expire_changelogs"}
 REFUSED = {
     "alter_function": "'f', 'c'",
-    "compact_chain_table": "'t', 'dt=1'",
     "create_function": "'f', '[]', '[]'",
     "create_global_index": "'t', 'id', 'btree'",
     "drop_function": "`function` => 'f'",
@@ -104,8 +103,8 @@ REFUSED = {
     "migrate_table": "'hive', 'd.t', delete_origin => false",
     "repair": "'default.t'",
 }
-REST = {"alter_function", "create_function", "drop_function"}
-"""Done in REST catalogs."""
+ELSEWHERE = {"alter_function", "create_function", "drop_function", "repair"}
+"""Done in ELSEWHERE catalogs, and in Hive catalogs."""
 WRONG = {
     "compact()": "Required parameters [table] is missed",
     "compact('t', table => 't')": "table is duplicated",
@@ -135,12 +134,12 @@ def test_every_procedure_has_its_name_arguments_and_columns() -> None:
         if name not in OURS
     }
     assert ours == JAVA
-    assert {n for n, p in PROCEDURES.items() if p.refused is not None} == set(REFUSED) - REST
+    assert {n for n, p in PROCEDURES.items() if p.refused is not None} == set(REFUSED) - ELSEWHERE
 
 
 def test_some_are_refused_by_name(sql: Sql) -> None:
     listed = {row[3] for row in sql("SHOW PROCEDURES")}
-    assert listed == set(PROCEDURES) - (set(REFUSED) - REST)
+    assert listed == set(PROCEDURES) - (set(REFUSED) - ELSEWHERE)
     for name, arguments in REFUSED.items():
         with pytest.raises(PaimonError, match=f"sys.{name} is not supported: ") as caught:
             sql(f"CALL sys.{name}({arguments})")

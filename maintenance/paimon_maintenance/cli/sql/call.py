@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from paimon_core.catalog.catalog import Catalog
 from paimon_core.commit.overwrite import replace_partitions
@@ -23,7 +23,9 @@ from paimon_maintenance.cli.sql.copy_table import copy_table
 from paimon_maintenance.cli.sql.direct import (
     alter_view_dialect,
     change_function,
+    compact_chain_table,
     merge,
+    repair,
     repair_earliest_snapshot,
     rewrite_file_index,
 )
@@ -43,6 +45,14 @@ from paimon_maintenance.storage.catalogs import catalog_of, open_table_of
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.procedures import CallSite, Given
 from paimon_spark.sql.result import Result
+
+_OF_ONE_TABLE: Final[
+    Mapping[str, Callable[[FileStoreTable, Mapping[str, object], Environment], list[Any]]]
+] = {
+    "compact_chain_table": compact_chain_table,
+    "repair_earliest_snapshot": repair_earliest_snapshot,
+    "rewrite_file_index": rewrite_file_index,
+}
 
 
 def _opener(site: CallSite) -> Callable[[], Catalog]:
@@ -82,6 +92,9 @@ class JobProcedures:
         if name in ("create_function", "alter_function", "drop_function"):
             change_function(name, _opener(site)(), values, site.database)
             return Result(procedure.columns, [[True]])
+        if name == "repair":
+            repair(_opener(site)(), values)
+            return Result(procedure.columns, [[True]])
         if name == "alter_view_dialect":
             alter_view_dialect(_opener(site)(), values, site.database)
             return Result(procedure.columns, [[True]])
@@ -95,16 +108,12 @@ class JobProcedures:
                 env=self._env,
             )
             return Result(procedure.columns, [[True]])
-        if name in ("rewrite_file_index", "repair_earliest_snapshot"):
+        if name in _OF_ONE_TABLE:
             identifier, branch = _table(str(values["table"]), site)
             opened = open_table_of(
                 site.warehouse, identifier, branch=branch, file_io_options=site.storage
             )
-            if name == "rewrite_file_index":
-                row = rewrite_file_index(opened, values, env=self._env)
-            else:
-                row = repair_earliest_snapshot(opened, values)
-            return Result(procedure.columns, [row])
+            return Result(procedure.columns, [_OF_ONE_TABLE[name](opened, values, self._env)])
         if name == "copy":
             where = values.get("where")
             copy_table(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 from paimon_core.catalog.catalog import Catalog
+from paimon_core.catalog.hive.hive_catalog import HiveCatalog
+from paimon_core.catalog.jdbc.jdbc_catalog import JdbcCatalog
 from paimon_core.catalog.rest.functions import Function, RestFunctions
 from paimon_core.catalog.rest.rest_catalog import RestCatalog
 from paimon_core.catalog.rest.views import SPARK, RestViews
@@ -14,14 +16,16 @@ from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument, NotFound, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import MAIN_BRANCH
+from paimon_core.table.chain_compact import compact_chain
 from paimon_core.table.index_rewrite import rewrite_file_indexes
 from paimon_core.table.merge_branch import merge_branch
 from paimon_core.types.sql import field_from_json
+from paimon_maintenance.job.common_arguments import PARTITIONS
 from paimon_maintenance.rules.partition_choice import partition_predicate
 
 
 def rewrite_file_index(
-    table: FileStoreTable, values: Mapping[str, object], *, env: Environment
+    table: FileStoreTable, values: Mapping[str, object], env: Environment
 ) -> list[Any]:
     """`sys.rewrite_file_index`: the numbers of partitions and of files with new indexes."""
     where = values.get("where")
@@ -30,7 +34,9 @@ def rewrite_file_index(
     return [found.partitions, found.files]
 
 
-def repair_earliest_snapshot(table: FileStoreTable, values: Mapping[str, object]) -> list[Any]:
+def repair_earliest_snapshot(
+    table: FileStoreTable, values: Mapping[str, object], _: Environment
+) -> list[Any]:
     """`sys.repair_earliest_snapshot`: the first snapshot before and after.
 
     The hint then names a snapshot behind a gap, from which on none is missing; InvalidArgument for
@@ -67,6 +73,50 @@ def merge(
     """`sys.merge_branch`: the files of one branch in another; errors as in `merge_branch`."""
     source = open_branch(str(values["source_branch"]))
     merge_branch(source, open_branch(str(values.get("target_branch") or MAIN_BRANCH)), env=env)
+
+
+def compact_chain_table(
+    table: FileStoreTable, values: Mapping[str, object], env: Environment
+) -> list[Any]:
+    """`sys.compact_chain_table`: whether rows were written (`compact_chain`).
+
+    InvalidArgument for several partitions, or none.
+    """
+    text = str(values["partitions"]).strip()
+    if not text:
+        raise InvalidArgument("Partition string cannot be empty")
+    specs = cast("Sequence[Mapping[str, str]]", PARTITIONS.read(text))
+    if len(specs) > 1:
+        raise InvalidArgument(
+            "compact_chain_table only supports a single partition, but multiple partitions were "
+            f"provided: {text}"
+        )
+    partition = partition_predicate(table, specs, None)
+    assert partition is not None  # there is a spec
+    overwrite = str(values.get("overwrite")).lower() == "true"
+    return [compact_chain(table, partition, overwrite=overwrite, env=env)]
+
+
+def repair(catalog: Catalog, values: Mapping[str, object]) -> None:
+    """`sys.repair`: a Hive or JDBC catalog in line with the files (`HiveCatalog.repair`).
+
+    Names are separated by commas, each of a table or a database; without one, all are repaired.
+    UnsupportedFeature for other catalogs.
+    """
+    if not isinstance(catalog, HiveCatalog | JdbcCatalog):
+        raise UnsupportedFeature(
+            "the procedure sys.repair",
+            f"the procedure sys.repair is not supported: a {catalog.metastore} catalog has no "
+            "list of tables beside the files",
+            next_step="no action is needed in a filesystem or REST catalog",
+        )
+    names = str(values["database_or_table"])
+    parts = [n.strip().replace("`", "") for n in names.split(",") if n.strip()] or [""]
+    for name in parts:
+        if name.count(".") > 1:
+            raise InvalidArgument(f"Cannot get splits from '{name}' to get database and table")
+    for name in parts:
+        catalog.repair(name)
 
 
 def change_function(

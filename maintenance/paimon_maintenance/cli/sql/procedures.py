@@ -283,9 +283,7 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
     ),
     "compact_chain_table": Procedure(
         job=None,
-        parameters=(_TABLE, _needed("partition"), *_same("overwrite")),
-        refused="chain tables are only read",
-        instead="compact the table with Java Paimon",
+        parameters=(_TABLE, _needed("partition", "partitions"), *_same("overwrite")),
     ),
     "merge_branch": Procedure(
         job=None,
@@ -314,8 +312,6 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
     "repair": Procedure(
         job=None,
         parameters=(_needed("database_or_table"),),
-        refused="no metastore is brought in line with the files",
-        instead="use Java Paimon for a table of a Hive metastore; other catalogs need no repair",
     ),
     "analyze": Procedure(
         job="analyze", parameters=(_TABLE, *_same("columns", "all_columns", "options"))

@@ -11,7 +11,7 @@ from typing import Final, cast
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.request import CommitRequest
-from paimon_core.ddl.create import is_blob
+from paimon_core.ddl.column_directives import is_blob_column
 from paimon_core.errors import CommitConflict, CorruptTable, InvalidArgument
 from paimon_core.features import check_committable, check_readable, check_rows_readable
 from paimon_core.file_store_table import FileStoreTable
@@ -198,7 +198,7 @@ def gather(
     fields = {f.name: f for f in table.schema.fields}
     gatherer = StatisticsCollector([fields[c] for c in columns])
     # Without columns, read one to count rows.
-    read = columns or [f.name for f in table.schema.fields if not is_blob(f.type)][:1]
+    read = columns or [f.name for f in table.schema.fields if not is_blob_column(f.type)][:1]
     keep = None if has_data_evolution(table) else lambda e: e.file.file_name in files
     for batch in read_table(table, snapshot, columns=read, keep=keep):
         gatherer.add(batch)
