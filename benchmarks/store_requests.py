@@ -41,6 +41,8 @@ from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import plan_table, run_table
 
 ENV = system_environment()
+ORPHANS = 50
+WITH_ORPHANS = f"plan remove_orphan_files, {ORPHANS} orphans"
 KINDS = ("get", "head", "list", "put", "conditional put", "delete", "delete many", "copy")
 
 
@@ -69,6 +71,7 @@ SHORT = Size(
         "plan compact": 24,
         "plan expire_snapshots": 168,
         "plan remove_orphan_files": 192,
+        WITH_ORPHANS: 192,
         "compact": 138,
         "create_tag": 34,
         "expire_partitions": 46,
@@ -89,6 +92,7 @@ LARGE = Size(
         "plan compact": 40,
         "plan expire_snapshots": 363,
         "plan remove_orphan_files": 665,
+        WITH_ORPHANS: 835,
     },
 )
 
@@ -161,6 +165,15 @@ def written(table: FileStoreTable, size: Size, i: int) -> list[CommitMessage]:
     return writer.prepare_commit()
 
 
+def litter(root: str, options: dict[str, str]) -> None:
+    """Files of a failed writer, put there past the proxy, and old enough to be orphans."""
+    table = FileSystemCatalog(root, options).get_table("db.t")
+    for _ in range(ORPHANS):
+        path = f"{table.root}/dt=2030-01-01/bucket-0/data-{ENV.new_uuid()}-0.parquet"
+        table.io.write_bytes(path, b"lost")
+    time.sleep(2)
+
+
 def jobs(root: str, store: SlowStore, size: Size) -> dict[str, Callable[[], object]]:
     """What is counted, in order: each finds what those before it left."""
     catalog = FileSystemCatalog(root, store.options)
@@ -189,6 +202,11 @@ def jobs(root: str, store: SlowStore, size: Size) -> dict[str, Callable[[], obje
 
     opened = catalog.get_table("db.t")
     prepared = written(opened, size, 2000)
+
+    def plan_with_orphans() -> None:
+        litter(root, store.server.options)
+        plan_table(request("remove_orphan_files", **young))
+
     return {
         "open": lambda: catalog.get_table("db.t"),
         "commit": lambda: commit(opened, prepared, user=ENV.new_uuid(), env=ENV),
@@ -197,6 +215,7 @@ def jobs(root: str, store: SlowStore, size: Size) -> dict[str, Callable[[], obje
         "plan compact": lambda: plan_table(request("compact")),
         "plan expire_snapshots": lambda: plan_table(request("expire_snapshots", **few)),
         "plan remove_orphan_files": lambda: plan_table(request("remove_orphan_files", **young)),
+        WITH_ORPHANS: plan_with_orphans,
         "compact": ran("compact", strategy="full"),
         "create_tag": ran("create_tag", tag="t"),
         "expire_partitions": ran("expire_partitions", expiration_time="365 d"),

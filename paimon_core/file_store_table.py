@@ -20,6 +20,7 @@ from paimon_core.paths import POSTPONE_BUCKET, TablePaths
 from paimon_core.refs.branches import BranchStore
 from paimon_core.refs.consumers import ConsumerStore
 from paimon_core.refs.tags import TagStore
+from paimon_core.schema.schema_commit import SchemaCommit
 from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.changelog import ChangelogStore
@@ -45,8 +46,8 @@ class FileStoreTable:
 
     `name` is "db.t", `root` the table's folder, `schema` the newest schema with `dynamic_options`
     merged in, `partition_registry` the catalog's partitions for other engines if it keeps them,
-    `versions` how the catalog changes the history if it does that itself, `location` the root as the
-    catalog spells it ("file:/w/db.db/t"), for paths that other programs read.
+    `versions` how the catalog changes the history if it does that itself, `schema_commit` its part in
+    changes of the schema if it takes one, `location` the root as the catalog spells it ("file:/w/db.db/t"), for paths that other programs read.
     """
 
     io: FileIO
@@ -63,6 +64,7 @@ class FileStoreTable:
     consumers: ConsumerStore
     partition_registry: PartitionRegistry | None = field(default=None, compare=False, repr=False)
     versions: VersionManagement | None = field(default=None, compare=False, repr=False)
+    schema_commit: SchemaCommit | None = field(default=None, compare=False, repr=False)
     location: str | None = field(default=None, compare=False, repr=False)
     dynamic_options: Mapping[str, str | None] = field(default_factory=dict)
     manifests: ManifestCache = field(default_factory=ManifestCache, compare=False, repr=False)

@@ -161,6 +161,10 @@ class Oracle:
         }
         return self
 
+    def copy(self, **fields: Any) -> Oracle:
+        """Another view of the same process, with these defaults on top of this one's."""
+        return Oracle(self._process).defaults(**self._defaults).defaults(**fields)
+
     def __call__(self, steps: Sequence[Step], *, check: bool = True) -> list[Answer]:
         """Runs the steps and gives an answer for each; OracleError at the first failed one.
 

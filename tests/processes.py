@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 PATIENCE = 90.0
@@ -42,3 +44,28 @@ def wait_until(ready: Callable[[], bool], why_not: Callable[[], str]) -> None:
     while not ready():
         assert time.monotonic() < deadline, why_not()
         time.sleep(0.02)
+
+
+@contextmanager
+def watched_arguments() -> Iterator[list[str]]:
+    """The commands of all processes that run in the meantime."""
+    seen: dict[str, None] = {}
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.02):
+            for file in Path("/proc").glob("[0-9]*/cmdline"):
+                try:
+                    seen[file.read_bytes().replace(b"\0", b" ").decode(errors="replace")] = None
+                except OSError:
+                    continue
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    commands: list[str] = []
+    try:
+        yield commands
+    finally:
+        over.set()
+        watcher.join()
+        commands += seen

@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from paimon_core.io.store_retries import ContextPool
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -154,7 +155,7 @@ def map_parallel(io: FileIO, function: Callable[[S], T], items: Iterable[S]) -> 
     workers = min(io.parallelism, len(todo))
     if workers <= 1:
         return [function(item) for item in todo]
-    with ThreadPoolExecutor(workers, thread_name_prefix="file-io") as pool:
+    with ContextPool(workers, thread_name_prefix="file-io") as pool:
         return list(pool.map(function, todo))
 
 
@@ -164,7 +165,7 @@ def read_parallel(io: FileIO, read: Callable[[S], T], items: Iterable[S]) -> lis
     if io.parallelism > 1 or len(todo) < _MANY_FILES:
         return map_parallel(io, read, todo)
     parts = [todo[i : i + _FILES_A_CALL] for i in range(0, len(todo), _FILES_A_CALL)]
-    with ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="file-io") as pool:
+    with ContextPool(DISK_THREADS, thread_name_prefix="file-io") as pool:
         return [
             found for part in pool.map(lambda part: list(map(read, part)), parts) for found in part
         ]

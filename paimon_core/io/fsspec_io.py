@@ -42,6 +42,7 @@ from paimon_core.errors import (
 from paimon_core.io.conditional_put import COMMIT_BY_RENAME, is_proven, prove_once, refused
 from paimon_core.io.file_io import FileStat, join, parent
 from paimon_core.io.s3_many import MOST_DELETED, delete_objects, list_folder, list_objects
+from paimon_core.io.store_retries import counting_in, current_count
 
 CONDITIONAL_CREATE: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "memory"})
 _OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "oss", "cos", "obs"})
@@ -420,6 +421,7 @@ class _NamedFile:
     def __init__(self, opened: Any, path: str) -> None:
         self._opened = opened
         self._path = path
+        self._retries = current_count()
 
     @property
     def closed(self) -> bool:
@@ -435,7 +437,8 @@ class _NamedFile:
         return bool(self._opened.seekable())
 
     def read(self, size: int = -1) -> bytes:
-        with _os_errors(self._path):
+        # Readers of Parquet call this from threads of their own.
+        with _os_errors(self._path), counting_in(self._retries):
             return bytes(self._opened.read(size))
 
     def write(self, data: bytes) -> int:

@@ -40,6 +40,7 @@ from botocore.parsers import ResponseParserError
 from s3fs import S3FileSystem
 
 from paimon_core.errors import StorageAccessDenied, StorageError
+from paimon_core.io.store_retries import RetryReason, note_retry
 from paimon_core.retry import backoff_millis
 
 DEADLINE_SECONDS: Final = 60.0
@@ -105,6 +106,10 @@ _PASSING_CODES: Final = frozenset(
     }
 )
 _PASSING_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
+_THROTTLED_CODES: Final = frozenset(
+    {"ServiceUnavailable", "SlowDown", "Throttling", "ThrottlingException", "TooManyRequests"}
+)
+_THROTTLED_STATUSES: Final = frozenset({429, 503})
 _WITHOUT_EFFECT: Final = frozenset({"ConditionalRequestConflict", "RequestTimeout", "SlowDown"})
 _EXISTS_CODES: Final = frozenset({"PreconditionFailed", "412"})
 
@@ -188,6 +193,7 @@ class _Bounded:
                 tries = "1 attempt" if attempt == 1 else f"{attempt} attempts"
                 how_long = f"{tries} in {clock() - started:.0f} s"
                 raise _failed(target, parameters, failure, how_long) from failure
+            note_retry(_reason(failure), wait)
             await asyncio.sleep(wait)
 
     async def _once(self, operation: str, parameters: dict[str, Any], end: float) -> Any:
@@ -254,6 +260,13 @@ def _failed(
     return StorageError(
         f"{target} failed ({details}): {_reply(error)}{outcome}", file=_location(parameters)
     )
+
+
+def _reason(error: Exception) -> RetryReason:
+    if not isinstance(error, ClientError):
+        return RetryReason.CONNECTION
+    throttled = _code(error) in _THROTTLED_CODES or _status(error) in _THROTTLED_STATUSES
+    return RetryReason.THROTTLED if throttled else RetryReason.SERVER_ERROR
 
 
 def _location(parameters: Mapping[str, Any]) -> str:

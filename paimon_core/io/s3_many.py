@@ -8,10 +8,10 @@ other, so the folders below the prefix are shared among several listings that ru
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from paimon_core.io.file_io import FileStat
+from paimon_core.io.store_retries import ContextPool
 
 MOST_DELETED: Final = 1_000
 """The number of objects that one request may delete, as S3 defines it."""
@@ -77,7 +77,7 @@ def list_objects(call: Call, bucket: str, prefix: str, path: str) -> list[FileSt
         return _in_folders(call, bucket, prefix, part, after, stats)
 
     if ranges:
-        with ThreadPoolExecutor(len(ranges), thread_name_prefix="list") as pool:
+        with ContextPool(len(ranges), thread_name_prefix="list") as pool:
             for more in pool.map(listed, ranges):
                 if more is None:  # the store returns the keys in another order
                     pages = _pages(call, Bucket=bucket, Prefix=prefix)

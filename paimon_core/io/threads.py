@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
+
+from paimon_core.io.store_retries import ContextPool
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,5 +24,5 @@ def threads_of(count: int) -> Iterator[Threads | None]:
     if count <= 1:
         yield None
         return
-    with ThreadPoolExecutor(count, thread_name_prefix="task") as pool:
+    with ContextPool(count, thread_name_prefix="task") as pool:
         yield Threads(pool, count)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Generic, TypeVar
@@ -16,6 +16,7 @@ from typing import Final, Generic, TypeVar
 import pyarrow as pa
 
 from paimon_core.io.file_io import FileIO, map_parallel
+from paimon_core.io.store_retries import ContextPool
 from paimon_core.types.buffers import RecordBatches
 
 SMALL_BYTES: Final = 8 * 1024**2
@@ -47,7 +48,7 @@ def one_after_the_other(io: FileIO, sources: Sequence[Source[Item]]) -> Iterator
     waiting: deque[tuple[Source[Item], Future[list[Item]] | None]] = deque()
     left = deque(sources)
     ahead = 0
-    with ThreadPoolExecutor(io.parallelism, thread_name_prefix="read-ahead") as pool:
+    with ContextPool(io.parallelism, thread_name_prefix="read-ahead") as pool:
         try:
             while waiting or left:
                 while left and (not waiting or ahead + left[0].size <= AHEAD_BYTES):

@@ -29,6 +29,7 @@ from paimon_core.errors import (
     UnsupportedFeature,
 )
 from paimon_core.io.store_options import REQUEST_DEADLINE
+from paimon_core.io.store_retries import RetryReason, note_retry
 from paimon_core.options import parse_duration_millis
 from paimon_core.remote.rest_auth import Auth, Request, auth_of, utc_now
 
@@ -142,6 +143,7 @@ class RestClient:
                 wait = _wait_seconds(attempt, None)
                 last = attempt == _MAX_RETRIES or time.monotonic() + wait > deadline
                 final = isinstance(e, (httpx.TimeoutException, httpx.ConnectError))
+                reason = RetryReason.CONNECTION
                 if last or final or method not in _IDEMPOTENT:
                     raise StorageError(
                         f"the REST catalog did not answer {method} {path}: {type(e).__name__} {e}",
@@ -152,8 +154,10 @@ class RestClient:
                 if answer.status_code not in retried:
                     return _answered(request, answer)
                 wait = _wait_seconds(attempt, answer.headers.get("Retry-After"))
+                reason = RetryReason.THROTTLED
                 if attempt == _MAX_RETRIES or time.monotonic() + wait > deadline:
                     return _answered(request, answer)
+            note_retry(reason, wait)
             log.info("request=%s %s tried again in %.1f s", method, path, wait)
             self.sleep(wait)
         raise AssertionError("unreachable")

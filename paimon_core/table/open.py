@@ -22,6 +22,7 @@ from paimon_core.refs.branches import BranchStore
 from paimon_core.refs.consumers import ConsumerStore
 from paimon_core.refs.tags import TagStore
 from paimon_core.scan.engine import rules_of
+from paimon_core.schema.schema_commit import SchemaCommit
 from paimon_core.schema.store import SchemaStore
 from paimon_core.snapshot.changelog import ChangelogStore
 from paimon_core.snapshot.partition_registry import PartitionRegistry
@@ -78,13 +79,15 @@ def open_table_at(
     snapshot_commit: SnapshotCommit | None = None,
     partition_registry: PartitionRegistry | None = None,
     versions: VersionManagement | None = None,
+    schema_commit: SchemaCommit | None = None,
     location: str | None = None,
 ) -> FileStoreTable:
     """The table whose folder is `root`; errors as in `open_table`.
 
     `snapshot_commit` is the part that the table's catalog takes in commits, if it takes one;
     `partition_registry` its partitions for other engines, if it keeps them; `versions` its part in
-    changes of the history; `location` the root as the catalog spells it.
+    changes of the history, `schema_commit` in changes of the schema; `location` the root as the
+    catalog spells it.
     """
     chosen = branch or MAIN_BRANCH
     bare = TablePaths(root=root, branch=chosen)
@@ -120,6 +123,7 @@ def open_table_at(
         consumers=ConsumerStore(io, paths, name),
         partition_registry=partition_registry,
         versions=versions,
+        schema_commit=schema_commit,
         location=location,
         dynamic_options=dict(dynamic_options or {}),
     )

@@ -2,7 +2,8 @@
 
 A DAG runs on a real Spark and a real S3 server with credentials from a connection, and everything
 that others can read is searched for them: the processes' arguments, the DAG, logs, the history,
-XCom and everything else that Airflow stores, and what is left on disk.
+XCom and everything else that Airflow stores, Spark's event log (its UI shows the same), and what is
+left on disk.
 """
 
 from __future__ import annotations
@@ -10,13 +11,12 @@ from __future__ import annotations
 import json
 import logging
 import re
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import watched_arguments
 from s3_store import s3_server
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
@@ -85,45 +85,23 @@ def fill(warehouse: str, options: dict[str, str]) -> None:
         commit(table, into.prepare_commit(), user="test", identifier=number, env=env)
 
 
-@contextmanager
-def watched_arguments() -> Iterator[list[str]]:
-    """The commands of all processes that run in the meantime."""
-    seen: dict[str, None] = {}
-    over = threading.Event()
-
-    def watch() -> None:
-        while not over.wait(0.02):
-            for file in Path("/proc").glob("[0-9]*/cmdline"):
-                try:
-                    seen[file.read_bytes().replace(b"\0", b" ").decode(errors="replace")] = None
-                except OSError:
-                    continue
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    commands: list[str] = []
-    try:
-        yield commands
-    finally:
-        over.set()
-        watcher.join()
-        commands += seen
-
-
 @pytest.mark.spark
 @pytest.mark.slow
 def test_nothing_that_others_can_read_holds_a_secret(
     lake: str, run_dag: Any, monkeypatch, tmp_path: Path, capfd, caplog
 ):
     history = SqlHistory(f"sqlite:///{tmp_path}/history.db")
-    scratch = tmp_path / "scratch"
+    scratch, events = tmp_path / "scratch", tmp_path / "events"
     scratch.mkdir()
+    events.mkdir()
     monkeypatch.setenv("CARETAKER_HISTORY_URL", history.url)
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
     caplog.set_level(logging.INFO)
     with watched_arguments() as commands:
         conf = {"warehouse": lake, "tables": ["db.t"], "strategy": "full", "engine": "spark"}
-        ran = run_dag(conf, storage_connection="lake")
+        event_log = {"spark.eventLog.enabled": "true", "spark.eventLog.compress": "false"}
+        event_log["spark.eventLog.dir"] = events.as_uri()
+        ran = run_dag(conf, storage_connection="lake", spark_conf=event_log)
     assert ran.state == "success", ran.report
     assert ran.tasks["on_spark[0]"] == "success"
 
@@ -141,7 +119,9 @@ def test_nothing_that_others_can_read_holds_a_secret(
         "the history": json.dumps([e.to_json() for e in entries]),
         "the report": json.dumps(dict(ran.report)) + ran.shown,
         "what Airflow stores": stored_by_airflow(),
+        "Spark's event log": text_of_files(events),
     }
+    assert "SparkListenerEnvironmentUpdate" in places["Spark's event log"]
     assert "caretaker_compact" in places["what Airflow stores"]
     assert {name for name, text in places.items() if NEEDLE in text} == set()
     # Also nothing of it stays on disk: neither a batch nor a folder of ours.
@@ -149,6 +129,11 @@ def test_nothing_that_others_can_read_holds_a_secret(
         p for p in scratch.rglob("*") if p.is_file() and NEEDLE.encode() in p.read_bytes()
     ] == []
     assert list(scratch.glob("caretaker-*")) == []
+
+
+def text_of_files(folder: Path) -> str:
+    files = sorted(p for p in folder.rglob("*") if p.is_file())
+    return "\n".join(p.read_bytes().decode(errors="replace") for p in files)
 
 
 def stored_by_airflow() -> str:

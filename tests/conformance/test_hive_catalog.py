@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from catalog_jobs import run_case
 from catalog_rows import COLUMNS, RETRIES, append, append_one_by_one, schema
 from iceberg_reader import iceberg_rows
 from metastore_process import HiveMetastore
@@ -432,6 +433,17 @@ def test_jobs_keep_the_metastores_partitions_true(
     java.one("write", rows=[[9, "java", days[0]]])
     assert _specs(java) == [[days[0]], [days[2]]]
     assert len(java.rows()) == 4
+
+
+@pytest.mark.parametrize(("case", "version"), [("rescale", "1.4.2"), ("drop_partition", "2.0.0")])
+def test_a_job_and_java_work_on_one_table(
+    case: str, version: str, hive_oracles: _Oracles, options: dict[str, str]
+) -> None:
+    java = hive_oracles.of(version)
+    outcome = run_case(case, "hive", java, options)
+    assert outcome.problems == []
+    if case == "rescale":
+        assert java.one("get_table")["hive"]["parameters"]["bucket"] == "2"
 
 
 def test_a_partition_of_another_branch_stays_in_the_metastore(

@@ -30,6 +30,7 @@ SIZE = store_requests.Size(
         "plan compact": 23,
         "plan expire_snapshots": 80,
         "plan remove_orphan_files": 76,
+        store_requests.WITH_ORPHANS: 76,
         "compact": 80,
         "create_tag": 34,
         "expire_partitions": 46,

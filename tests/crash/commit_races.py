@@ -1,7 +1,7 @@
 """Races of writers, longer than the tests run them: every commit is there once, and no other.
 
     python tests/crash/commit_races.py s3 [--commits 1000] [--writers 8] [--faults 0 1 5]
-    python tests/crash/commit_races.py java [--commits 1000] [--kinds local jdbc-postgresql ...]
+    python tests/crash/commit_races.py java [--commits 1000] [--kinds filesystem jdbc-postgresql ...]
 
 `s3`: processes commit to one table on an S3 store (moto behind the proxy of the tests) that refuses
 one share of the requests and loses as many replies.  `java`: one of our writers and one of Java's
@@ -21,21 +21,19 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[n]) for n in (0, 1, 2)]
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "conformance")]
 
+from catalog_kinds import KINDS, catalog_of_kind
 from catalog_rows import COLUMNS, RETRIES, append, schema
-from postgres import postgres_server
 from s3_store import s3_server
 from slow_store import Fault, SlowStore, slow_store
 
 import paimon_core
-from oracle import Oracle, OracleProcess, RestServer
+from oracle import Oracle, OracleProcess
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.catalog.open import open_catalog
 from paimon_core.errors import PaimonError
@@ -46,7 +44,6 @@ WAITS = {
     "commit.min-retry-wait": "100 ms",
     "commit.max-retry-wait": "1 s",
 }
-KINDS = ("local", "jdbc-sqlite", "jdbc-postgresql", "rest")
 
 
 @dataclass
@@ -123,8 +120,8 @@ def _commit_all(warehouse: str, storage: dict[str, str], keys: range) -> dict[in
 
 def beside_java(kind: str, commits: int) -> Outcome:
     """`commits` of ours and of Java's on one table of a catalog of this kind."""
-    with tempfile.TemporaryDirectory() as place, _catalog(kind, Path(place)) as options:
-        process = OracleProcess("2.0.0" if kind == "local" else "1.4.2")
+    with tempfile.TemporaryDirectory() as place, catalog_of_kind(kind, Path(place)) as options:
+        process = OracleProcess("2.0.0" if kind == "filesystem" else "1.4.2", hive=kind == "hive")
         try:
             java = Oracle(process).defaults(catalog=options, database="db", table="t")
             java.one("create_database")
@@ -157,31 +154,6 @@ def _ours(options: dict[str, str], keys: range, told: dict[int, str]) -> None:
             told[key] = ""
         except (PaimonError, OSError) as e:
             told[key] = f"{type(e).__name__}: {e}"
-
-
-@contextmanager
-def _catalog(kind: str, place: Path) -> Iterator[dict[str, str]]:
-    """The options of an empty catalog for both clients."""
-    warehouse = str(place / "lake")
-    jdbc = {"metastore": "jdbc", "warehouse": warehouse, "lock.enabled": "true"}
-    jdbc["lock-check-max-sleep"] = "100 ms"
-    match kind:
-        case "local":
-            yield {"metastore": "filesystem", "warehouse": warehouse}
-        case "jdbc-sqlite":
-            yield {**jdbc, "uri": f"jdbc:sqlite:{place}/catalog.db?journal_mode=WAL"}
-        case "jdbc-postgresql":
-            servers = postgres_server()
-            url = urlsplit(next(servers))
-            uri = f"jdbc:postgresql://{url.hostname}:{url.port}{url.path}"
-            yield {**jdbc, "uri": uri, "jdbc.user": "care", "jdbc.password": "not-asked-for"}
-            next(servers, None)
-        case _:
-            server = RestServer(place / "rest")
-            try:
-                yield server.options
-            finally:
-                server.end()
 
 
 def _rows(options: dict[str, str]) -> list[int]:

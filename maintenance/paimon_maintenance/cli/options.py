@@ -95,7 +95,7 @@ def output_options(parser: Parser, *, json: str = "print one JSON object") -> No
         "--verbose",
         action="count",
         default=0,
-        help="log to standard error, with all messages of Spark; -vv logs every file",
+        help="log to standard error, with all messages of Spark; -vv logs more",
     )
 
 

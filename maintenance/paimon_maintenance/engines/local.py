@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from paimon_core.io.store_retries import ContextPool
 from paimon_maintenance.engines.gate import Gate
 from paimon_maintenance.job.engine import UnitResult, WorkUnit, run_unit
 
@@ -57,7 +58,7 @@ class LocalEngine:
                 if on_done is not None:
                     on_done(result)
             return results
-        with ThreadPoolExecutor(self.threads, thread_name_prefix="unit") as pool:
+        with ContextPool(self.threads, thread_name_prefix="unit") as pool:
             # Largest first, so that no thread is left alone with a big one at the end.
             order = sorted(range(len(units)), key=lambda i: -units[i].expected_bytes)
             futures = [pool.submit(self._run_unit, i, units[i], run) for i in order]

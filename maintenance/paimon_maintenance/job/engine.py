@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, Self, runtime_checkable
+
+from paimon_core.io.store_retries import counted_retries
 
 logger = logging.getLogger(__name__)
 
@@ -31,12 +33,16 @@ class WorkUnit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitResult:
-    """The result of the unit at `index`: a payload or an error, and the duration in seconds."""
+    """The result of the unit at `index`: a payload or an error, and the duration in seconds.
+
+    `retries` are the retries of store requests (`StoreRetries.to_json`).
+    """
 
     index: int
     payload: bytes | None = None
     error: Exception | None = None
     seconds: float = 0.0
+    retries: Mapping[str, float] = field(default_factory=dict)
 
 
 class Engine(Protocol):
@@ -127,9 +133,17 @@ def run_unit(
     """
     _TASK_CPUS.set(cpus)
     started = time.perf_counter()
-    try:
-        result = run(payload)
-    except Exception as e:
-        logger.debug("unit %d failed", index, exc_info=True)
-        return UnitResult(index=index, error=e, seconds=time.perf_counter() - started)
-    return UnitResult(index=index, payload=result, seconds=time.perf_counter() - started)
+    result, error = None, None
+    with counted_retries() as retries:
+        try:
+            result = run(payload)
+        except Exception as e:
+            logger.debug("unit %d failed", index, exc_info=True)
+            error = e
+    return UnitResult(
+        index=index,
+        payload=result,
+        error=error,
+        seconds=time.perf_counter() - started,
+        retries=retries.to_json(),
+    )

@@ -14,6 +14,25 @@ from paimon_core.errors import InvalidArgument
 VARIABLE: Final = "CARETAKER_LOG_FORMAT"
 FIELDS: Final = ("table", "job", "run_id", "phase", "snapshots", "status")
 """What a record may hold beside its message (`extra` of a call of a logger)."""
+LOG_CREDENTIALS: Final = (
+    "adlfs",
+    "aiobotocore",
+    "aiohttp",
+    "azure",
+    "boto3",
+    "botocore",
+    "fsspec",
+    "gcsfs",
+    "google",
+    "httpcore",
+    "httpx",
+    "ossfs",
+    "oss2",
+    "s3fs",
+    "thrift",
+    "urllib3",
+)
+"""Clients of stores and catalogs: at DEBUG they log headers with keys and tokens."""
 _TEXT: Final = "text"
 _JSON: Final = "json"
 
@@ -38,7 +57,8 @@ class JsonFormatter(logging.Formatter):
 def set_up_logging(level: int, *, text_format: str) -> None:
     """Log to standard error from `level` on; `text_format` is that of lines that are not JSON.
 
-    Does nothing if the process has a log already.  InvalidArgument for an unknown format.
+    Clients of stores log from INFO on, whatever the level.  Does nothing if the process has a log
+    already.  InvalidArgument for an unknown format.
     """
     wanted = os.environ.get(VARIABLE) or _TEXT
     if wanted not in (_TEXT, _JSON):
@@ -47,4 +67,8 @@ def set_up_logging(level: int, *, text_format: str) -> None:
         )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if wanted == _JSON else logging.Formatter(text_format))
+    if logging.getLogger().handlers:
+        return
     logging.basicConfig(level=level, handlers=[handler])
+    for name in LOG_CREDENTIALS:
+        logging.getLogger(name).setLevel(max(level, logging.INFO))

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
+from paimon_core.io.store_retries import BACKOFF_SECONDS
 from paimon_maintenance.job.report import Report, Status
 
 
@@ -56,11 +57,22 @@ COMMIT_RETRIES: Final = Metric(
     "paimon_maintenance_commit_retries_total",
     "New plans after a conflict with a concurrent commit.",
 )
+RETRIES: Final = Metric(
+    "paimon_maintenance_store_retries_total", "Store requests that were sent again, by reason."
+)
+BACKOFF: Final = Metric(
+    "paimon_maintenance_store_backoff_seconds_total",
+    "Seconds waited before requests were sent again, summed over all threads.",
+)
 LAST_SUCCESS: Final = Metric(
     "paimon_maintenance_last_success_timestamp_seconds",
     "Time of the last successful run, including runs with nothing to do.",
     "gauge",
 )
+
+
+STORE_RETRIES: Final = "store_retries"
+"""The detail of a report with `StoreRetries.to_json`."""
 
 
 def _escaped(value: str) -> str:
@@ -105,10 +117,20 @@ class Metrics:
             self.add(BYTES_WRITTEN, report.after.bytes, job=job, table=table)
             shrunk = report.before.bytes - report.after.bytes
             self.add(BYTES_RECLAIMED, max(0, shrunk), job=job, table=table)
+        self._retried(job, table, report.details.get(STORE_RETRIES))
         self._stored(job, table, report.details)
         for part in report.parts:
             # A step of a composite job counts as its own job.
             self._stored(str(part.get("job")), table, part.get("details"))
+
+    def _retried(self, job: str, table: str, retries: object) -> None:
+        if not isinstance(retries, Mapping):
+            return
+        for reason, value in retries.items():
+            if reason == BACKOFF_SECONDS:
+                self.add(BACKOFF, value, job=job, table=table)
+            else:
+                self.add(RETRIES, value, job=job, table=table, reason=reason)
 
     def _stored(self, job: str, table: str, details: object) -> None:
         """Count the files deleted from storage, including those of a finished interrupted run."""

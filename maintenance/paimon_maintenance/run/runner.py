@@ -14,6 +14,7 @@ from typing import Any, cast
 from paimon_core.environment import Environment, system_environment
 from paimon_core.errors import CorruptTable, InvalidArgument, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.store_retries import StoreRetries, counted_retries
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.history.entry import (
     Actor,
@@ -38,7 +39,7 @@ from paimon_maintenance.job.made import plain
 from paimon_maintenance.job.plan import Plan
 from paimon_maintenance.job.report import BucketChange, FailedUnit, Report, Size, Status, total
 from paimon_maintenance.run.loop import Outcome, run_job
-from paimon_maintenance.run.metrics import Metrics
+from paimon_maintenance.run.metrics import STORE_RETRIES, Metrics
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.storage.ledger import Ledger
 from paimon_maintenance.verify.check import Scope, check_table
@@ -150,22 +151,24 @@ class _Run:
         self.run_id = request.run_id or services.env.new_uuid()
         self.lost_runs_closed = False
         self.ledger = Ledger()
+        self.retries = StoreRetries()
         self.findings: list[Finding] = []
         self.choice: EngineChoice | None = None
 
     def go(self, *, dry_run: bool) -> Outcome:
         """Run the loop and return the outcome."""
-        return run_job(
-            self.request.table,
-            self.open,
-            self.request.job,
-            self.request.arguments,
-            self.context(),
-            dry_run=dry_run,
-            before_changes=self.record_start,
-            choose_engine=self.choose_engine,
-            check_commits=self.check_commits,
-        )
+        with counted_retries() as self.retries:
+            return run_job(
+                self.request.table,
+                self.open,
+                self.request.job,
+                self.request.arguments,
+                self.context(),
+                dry_run=dry_run,
+                before_changes=self.record_start,
+                choose_engine=self.choose_engine,
+                check_commits=self.check_commits,
+            )
 
     def choose_engine(self, plan: Plan) -> Engine:
         """The engine for the plan; a run that worked on Spark stays there."""
@@ -291,6 +294,8 @@ class _Run:
         details: dict[str, object] = {}
         for part in committed:
             details = _joined(details, part.details)
+        if retried := self.retries.to_json():
+            details[STORE_RETRIES] = retried
         failed: list[FailedUnit] = [f for c in committed for f in c.failed_units]
         done = self.changes(outcome)
         return Report(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from paimon_core.file_store_table import FileStoreTable
+    from paimon_core.schema.schema_commit import SchemaCommit
+    from paimon_core.schema.store import SchemaStore
+    from paimon_core.schema.table_schema import TableSchema
     from paimon_core.snapshot.snapshot import Snapshot
     from paimon_core.snapshot.store import SnapshotStore
 
@@ -67,12 +70,15 @@ class Ledger:
         return LedgerFileIO(io, self)
 
     def watch_commits(self, table: FileStoreTable) -> FileStoreTable:
-        """The table, with the commits that its catalog makes kept here too."""
+        """The table, with the commits and schemas that its catalog makes kept here too."""
         snapshot_commit = table.snapshots.snapshot_commit
         if snapshot_commit is None or snapshot_commit.owner is None:
-            return table  # its snapshot files are seen by the storage
+            return table  # its snapshot and schema files are seen by the storage
         watched = LedgerSnapshotCommit(snapshot_commit, table.snapshots, self)
-        return replace(table, snapshots=replace(table.snapshots, snapshot_commit=watched))
+        table = replace(table, snapshots=replace(table.snapshots, snapshot_commit=watched))
+        if table.schema_commit is None:
+            return table
+        return replace(table, schema_commit=LedgerSchemaCommit(table.schema_commit, self))
 
     def changes(self) -> Changes:
         """The changes so far."""
@@ -231,6 +237,27 @@ class LedgerSnapshotCommit:
             stored = self._snapshots.read(attempt.snapshot.id)
             if stored is not None:
                 self._ledger.written(path, stored[0])
+        return made
+
+
+class LedgerSchemaCommit:
+    """The schemas that a catalog makes, kept in a ledger.  Pickled, it is the catalog's part alone."""
+
+    def __init__(self, inner: SchemaCommit, ledger: Ledger) -> None:
+        self._inner = inner
+        self._ledger = ledger
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_itself, (self._inner,))
+
+    def set_options(
+        self, schemas: SchemaStore, changed: TableSchema, options: Mapping[str, str]
+    ) -> bool:
+        path = schemas.paths.schema(changed.id)
+        with self._ledger.attempt(path):
+            made = self._inner.set_options(schemas, changed, options)
+        if made:
+            self._ledger.written(path)
         return made
 
 

@@ -43,10 +43,12 @@ from paimon_core.options import (
     PATH,
     TAG_TO_PARTITION,
 )
+from paimon_core.paths import MAIN_BRANCH
 from paimon_core.remote.hive_client import WAREHOUSE_DIR, HiveClient, with_site
 from paimon_core.remote.thrift_calls import Database as HiveDatabase
 from paimon_core.remote.thrift_calls import EnvironmentContext, Table
 from paimon_core.remote.thrift_calls import Partition as HivePartition
+from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.snapshot_commit import PartitionStatistics
 from paimon_core.table.open import open_table_at, split_identifier
@@ -281,6 +283,7 @@ class HiveCatalog:
             branch=branch,
             dynamic_options=dynamic_options,
             partition_registry=HivePartitions(self._client, *name),
+            schema_commit=HiveSchemaCommit(self, identifier),
             location=self._location(found),
         )
 
@@ -343,20 +346,21 @@ class HiveCatalog:
         table = self._hive_table(identifier)
         with held(self._lock(_name(identifier))):
             changed = self._files(table).alter(wanted, now_millis=now_millis, branch=branch)
-        if branch not in (None, "main"):
-            return changed
-        removed = [c.key for c in wanted if isinstance(c, RemoveOption)]
+        if branch in (None, MAIN_BRANCH):
+            removed = [c.key for c in wanted if isinstance(c, RemoveOption)]
+            self.show_schema(identifier, changed, removed)
+        return changed
+
+    def show_schema(
+        self, identifier: str, changed: TableSchema, removed: Sequence[str] = ()
+    ) -> None:
+        """Give the metastore's table the columns and options of the schema; `removed` options go."""
+        table = self._hive_table(identifier)
+        shown = hive_tables.altered_table(
+            table, changed, self._location(table), self.options, removed
+        )
         try:
-            self._alter(
-                identifier,
-                hive_tables.altered_table(
-                    self._hive_table(identifier),
-                    changed,
-                    self._location(table),
-                    self.options,
-                    removed,
-                ),
-            )
+            self._alter(identifier, shown)
         except PaimonError as e:
             raise SchemaError(
                 f"table {identifier} has its new schema {changed.id}, but the Hive metastore did "
@@ -366,7 +370,6 @@ class HiveCatalog:
                 "hive.metastore.disallow.incompatible.col.type.changes=false in the metastore if it "
                 "refused a column, then CALL sys.repair",
             ) from e
-        return changed
 
     def _alter(self, identifier: str, table: Table) -> None:
         context = EnvironmentContext(properties={"CASCADE": "true", "DO_NOT_UPDATE_STATS": "false"})
@@ -527,3 +530,23 @@ def _check_lower_case(name: str) -> None:
             f"a Hive metastore keeps names in lower case, {name} is not",
             next_step=f"use {name.lower()}",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class HiveSchemaCommit:
+    """Keeps the metastore's table like the newest schema."""
+
+    catalog: HiveCatalog
+    identifier: str
+
+    def set_options(
+        self,
+        schemas: SchemaStore,
+        changed: TableSchema,
+        options: Mapping[str, str],  # noqa: ARG002 - they are among those of the schema
+    ) -> bool:
+        """Commit the schema's file, whose creation holds the lock; then the metastore follows it."""
+        made = schemas.commit_new(changed)
+        if made and schemas.paths.branch == MAIN_BRANCH:
+            self.catalog.show_schema(self.identifier, changed)
+        return made

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
@@ -24,6 +24,8 @@ from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.open import open_file_io
 from paimon_core.options import parse_bool, parse_int
+from paimon_core.paths import MAIN_BRANCH
+from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.open import split_identifier
 
@@ -250,12 +252,13 @@ class JdbcCatalog:
     ) -> FileStoreTable:
         """The table under its newest schema; with the lock enabled, its commits hold it."""
         self._check_exists(identifier)
-        return self._files.get_table(
+        table = self._files.get_table(
             identifier,
             branch=branch,
             dynamic_options=dynamic_options,
             watch=under_lock(self._lock(identifier), watch),
         )
+        return replace(table, schema_commit=JdbcSchemaCommit(self, identifier))
 
     def create_table(
         self, identifier: str, schema: TableSchema, *, if_not_exists: bool = False
@@ -343,10 +346,14 @@ class JdbcCatalog:
             changed = self._files.alter_table(
                 identifier, changes, now_millis=now_millis, branch=branch
             )
-        if branch in (None, "main"):
-            with self._database.transaction() as connection:
-                self._write_properties(connection, identifier, changed)
+        if branch in (None, MAIN_BRANCH):
+            self.show_properties(identifier, changed)
         return changed
+
+    def show_properties(self, identifier: str, schema: TableSchema) -> None:
+        """Make the table's properties those of the schema, if the catalog keeps them."""
+        with self._database.transaction() as connection:
+            self._write_properties(connection, identifier, schema)
 
     def rename_table(self, identifier: str, new_identifier: str) -> None:
         """Rename the table's row and properties, then its folder."""
@@ -434,6 +441,26 @@ class JdbcCatalog:
                 property=key,
                 value=value,
             )
+
+
+@dataclass(frozen=True, slots=True)
+class JdbcSchemaCommit:
+    """Keeps the properties of a table like its newest schema."""
+
+    catalog: JdbcCatalog
+    identifier: str
+
+    def set_options(
+        self,
+        schemas: SchemaStore,
+        changed: TableSchema,
+        options: Mapping[str, str],  # noqa: ARG002 - the properties are replaced as a whole
+    ) -> bool:
+        """Commit the schema's file, whose creation holds the lock; then the properties follow it."""
+        made = schemas.commit_new(changed)
+        if made and schemas.paths.branch == MAIN_BRANCH:
+            self.catalog.show_properties(self.identifier, changed)
+        return made
 
 
 def _check_lengths(names: Sequence[str], properties: Mapping[str, str]) -> None:

@@ -26,7 +26,7 @@ from paimon_core.catalog.rest.token_io import DATA_TOKEN_ENABLED, TokenFileIO
 from paimon_core.catalog.rest.version_management import RestVersions
 from paimon_core.catalog.table_files import TABLE_DEFAULT, TableFiles
 from paimon_core.ddl.create import normalized
-from paimon_core.ddl.schema_change import SchemaChange, change_from_object
+from paimon_core.ddl.schema_change import SchemaChange, SetOption, change_from_object
 from paimon_core.ddl.validation import validate_schema
 from paimon_core.errors import (
     AlreadyExists,
@@ -43,6 +43,7 @@ from paimon_core.io.file_io import FileIO
 from paimon_core.io.open import open_file_io
 from paimon_core.options import PATH, Options, parse_bool
 from paimon_core.remote.rest_client import ResourceNotFound, RestClient
+from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.open import open_table_at, split_identifier
 
@@ -226,6 +227,7 @@ class RestCatalog:
             dynamic_options=dynamic_options,
             snapshot_commit=None if external else commit,
             versions=None if external else RestVersions(self.client, identifier, branch),
+            schema_commit=RestSchemaCommit(self, identifier, branch),
             location=path,
         )
 
@@ -322,6 +324,26 @@ class RestCatalog:
         except UnsupportedFeature:
             return partitions_of_files(self.get_table(identifier))
         return [partition_of(parts) for parts in found]
+
+
+@dataclass(frozen=True, slots=True)
+class RestSchemaCommit:
+    """The server makes the schemas of one table or branch."""
+
+    catalog: RestCatalog
+    identifier: str
+    branch: str | None
+
+    def set_options(
+        self, schemas: SchemaStore, changed: TableSchema, options: Mapping[str, str]
+    ) -> bool:
+        """Ask the server for the change, unless there is a newer schema."""
+        latest = schemas.latest()
+        if latest is None or latest.id >= changed.id:
+            return False
+        changes = [SetOption(key, value) for key, value in options.items()]
+        self.catalog.alter_table(self.identifier, changes, now_millis=0, branch=self.branch)
+        return True
 
 
 def _type(response: Mapping[str, Any]) -> str:

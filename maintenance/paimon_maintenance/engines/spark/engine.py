@@ -9,6 +9,7 @@ own Spark job, so that only the tasks that die again are lost.
 
 from __future__ import annotations
 
+import json
 import logging
 import pickle
 import threading
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Final, Self
 from uuid import uuid4
 
 from paimon_core.errors import PaimonError
+from paimon_core.io.store_retries import add_retries
 from paimon_maintenance.engines.combine import Combiner
 from paimon_maintenance.engines.packing import pack, task_count
 from paimon_maintenance.engines.spark.loss import (
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DEFAULT_SLOTS: Final = 8
-_RESULT_SCHEMA: Final = "index int, payload binary, error binary, seconds double"
+_RESULT_SCHEMA: Final = "index int, payload binary, error binary, seconds double, retries string"
 _WATCH_SECONDS: Final = 0.5
 _ARROW_BATCH: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _CHUNKS_AT_ONCE: Final = 16
@@ -111,8 +113,9 @@ class SparkEngine:
                 results = self.combiner.run(units, run, self._run_combined)
             if results is None:
                 results = self._run_alone(session, units, run, on_share)
-        if on_done is not None:
-            for result in results:
+        for result in results:
+            add_retries(result.retries)
+            if on_done is not None:
                 on_done(result)
         return results
 
@@ -158,7 +161,10 @@ class SparkEngine:
         """One result per range (see `paimon_maintenance.job.engine.ShuffleEngine`)."""
         session = self.session()
         with self._dropped_if_lost(session):
-            return self._run_shuffle(session, units, split, join, ranges)
+            results = self._run_shuffle(session, units, split, join, ranges)
+        for result in results:
+            add_retries(result.retries)
+        return results
 
     def _run_shuffle(
         self,
@@ -258,6 +264,7 @@ def _results(rows: pa.Table) -> list[UnitResult]:
             payload=row["payload"],
             error=None if row["error"] is None else _error_from(row["error"]),
             seconds=row["seconds"],
+            retries=json.loads(row["retries"]),
         )
         for row in rows.to_pylist()
     ]
@@ -494,8 +501,9 @@ def _result_batch(result: UnitResult) -> pa.RecordBatch:
             pa.array([result.payload], pa.binary()),
             pa.array([error], pa.binary()),
             pa.array([result.seconds], pa.float64()),
+            pa.array([json.dumps(result.retries)], pa.string()),
         ],
-        names=["index", "payload", "error", "seconds"],
+        names=["index", "payload", "error", "seconds", "retries"],
     )
 
 

@@ -36,7 +36,12 @@ def set_buckets(table: FileStoreTable, *, before: int, after: int, env: Environm
                 f"the option bucket of table {table.name} is {now}, not {before} any more",
                 table=table.name,
             )
-        if table.schemas.commit_new(with_buckets(latest, after, env)):
+        changed, by_catalog = with_buckets(latest, after, env), table.schema_commit
+        if by_catalog is None:
+            committed = table.schemas.commit_new(changed)
+        else:
+            committed = by_catalog.set_options(table.schemas, changed, {BUCKET.key: str(after)})
+        if committed:
             return
     raise StalePlan(
         f"other changes of the schema of table {table.name} were always faster", table=table.name
