@@ -16,7 +16,6 @@ from paimon_core.external_paths import ExternalPaths
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.format.blob.descriptor import descriptor_columns
 from paimon_core.format.blob.elements import decoder_of
-from paimon_core.iceberg.register import has_outer_catalog, unregistrable
 from paimon_core.iceberg.schema import unpublishable
 from paimon_core.iceberg.settings import (
     CATALOG_LOCATION,
@@ -28,6 +27,7 @@ from paimon_core.iceberg.settings import (
     MANIFEST_COMPRESSION,
     STORAGES,
     TABLE_LOCATION,
+    has_outer_catalog,
     iceberg_folder,
 )
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
@@ -294,7 +294,9 @@ def _unpublishable(table: FileStoreTable) -> Iterator[str]:
         yield f"{ICEBERG_STORAGE.key}={storage}"
     elif iceberg_folder(table.root, options) is None:
         yield f"{ICEBERG_STORAGE.key}={storage} outside of a folder DATABASE.db"
-    elif has_outer_catalog(table):
+    elif has_outer_catalog(options):
+        from paimon_core.iceberg.register import unregistrable  # noqa: PLC0415 - fast start
+
         yield from unregistrable(table)
     if options.value(ICEBERG_STORAGE_LOCATION) not in (None, TABLE_LOCATION, CATALOG_LOCATION):
         yield f"{ICEBERG_STORAGE_LOCATION.key}={options.value(ICEBERG_STORAGE_LOCATION)}"

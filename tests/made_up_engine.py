@@ -11,7 +11,8 @@ import numpy as np
 
 from paimon_core.errors import SchemaError
 from paimon_core.lsm.engines.traits import EngineTraits, ExistingKey
-from paimon_core.lsm.merge_engine import JavaRules, MergedRows, MergeSlice
+from paimon_core.lsm.java_rules import JavaRules
+from paimon_core.lsm.merge_engine import MergedRows, MergeSlice
 from paimon_core.schema.table_schema import TableSchema
 
 

@@ -32,7 +32,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.key_order import Key, stored_key
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import FILE_FORMAT
-from paimon_core.read.section import SectionReader
+from paimon_core.read.data_file import read_data_file
 from paimon_core.types.binary_rows import encode_rows
 from paimon_core.types.buffers import index_array
 
@@ -94,21 +94,25 @@ def sample_requests(units: Sequence[CompactUnit]) -> list[SampleRequest]:
 def sample_keys(table: FileStoreTable, request: SampleRequest) -> KeySample:
     """Read the key columns of a file; return at least one key."""
     file, stride = request.file, request.stride
-    reader = SectionReader(
-        table=table,
-        partition=request.partition,
-        bucket=request.bucket,
-        read_type=table.schema.key_type,
+    key = table.schema.key_type
+    batches = read_data_file(
+        table.io,
+        table.paths.data_file(request.partition, request.bucket, file),
+        file,
+        file_schema=table.schema_of(file.schema_id),
+        read_type=key,
+        key_value=False,
+        batch_rows=_BATCH_ROWS,
     )
     stored: list[bytes] = []
     first = skip = min(stride // 2, max(0, file.row_count - 1))
-    for batch in reader.file(file, _BATCH_ROWS):
+    for batch in batches:
         rows = np.arange(skip, batch.num_rows, stride)
         skip = int(rows[-1]) + stride - batch.num_rows if len(rows) else skip - batch.num_rows
         if len(rows):
             taken = batch.take(index_array(rows))
-            columns = [taken.column(f.name) for f in reader.read_type]
-            stored += encode_rows(columns, reader.read_type.types)
+            columns = [taken.column(f.name) for f in key]
+            stored += encode_rows(columns, key.types)
     return KeySample(file, stride, first, tuple(stored))
 
 

@@ -112,10 +112,10 @@ def read_batches(
                     use_threads=use_threads,
                     legacy_ltz=options.value(ORC_LEGACY_LTZ),
                 )
-                yield from orc if rows is None else rows_in(orc, rows, batch_rows)
+                yield from orc if rows is None else rows_in(orc, rows)
             case _:
                 avro = read_avro(source, fields, batch_rows=batch_rows)
-                yield from avro if rows is None else rows_in(avro, rows, batch_rows)
+                yield from avro if rows is None else rows_in(avro, rows)
 
 
 def _kept(footers: dict[str, PagedFile], path: str, source: pa.NativeFile) -> PagedFile:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from paimon_core.errors import CorruptTable
 from paimon_core.format.data_format import BATCH_ROWS, decoding, open_data_file
-from paimon_core.format.parquet.chunks import StoredGroup, stored_groups
+from paimon_core.format.parquet.chunks import WINDOW, StoredGroup, stored_groups
 from paimon_core.format.parquet.footer import checked_footer
 from paimon_core.format.parquet.reader import read_parquet
 from paimon_core.format.parquet.row_window import PagedFile, paged_file
@@ -39,10 +39,18 @@ class StoredFile:
     bounds: Bounds
     source: pa.NativeFile
 
-    def read(self, start: int, size: int) -> pa.Buffer:
-        """Return `size` bytes from `start` on; fewer at the file's end."""
+    def read(self, start: int, size: int) -> pa.Buffer | memoryview:
+        """Return `size` bytes from `start` on, fewer at the file's end; valid until the next call."""
         self.source.seek(start)
-        return self.source.read_buffer(size)
+        if isinstance(self.source, pa.BufferReader) or size > WINDOW:
+            return self.source.read_buffer(size)
+        part = memoryview(self._window)[:size]
+        return part[: self.source.readinto(part)]
+
+    @cached_property
+    def _window(self) -> bytearray:
+        # The system would clear new memory for each read, a tenth of the time of a copy.
+        return bytearray(WINDOW)
 
     def rows(self, group: StoredGroup, columns: RowType) -> Iterator[pa.RecordBatch]:
         """Yield the decoded rows of one row group with these columns."""

@@ -25,7 +25,6 @@ from paimon_core.iceberg.settings import (
     ICEBERG_TABLE,
     ICEBERG_URI,
     PREVIOUS_VERSIONS_MAX,
-    REST_CATALOG,
     SKIP_ARCHIVE,
     SKIP_STATS,
 )
@@ -47,11 +46,6 @@ _HIVE_PREFIX: Final = "hive."
 _HIVE_DEFAULTS: Final = {"hive.metastore.client.socket.timeout": "60 s"}
 """The commit is made: it must not wait for the metastore for as long as catalogs do."""
 _REST_FORMAT_VERSION: Final = 2
-
-
-def has_outer_catalog(table: FileStoreTable) -> bool:
-    """Return whether the table is registered in another catalog."""
-    return table.options.value(ICEBERG_STORAGE) in (HIVE_CATALOG, REST_CATALOG)
 
 
 def register(table: FileStoreTable, store: IcebergStore, metadata: IcebergMetadata) -> Shown:

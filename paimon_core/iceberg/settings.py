@@ -108,3 +108,8 @@ def iceberg_settings(root: str, options: Options) -> IcebergSettings | None:
         compact_max_files=options.value(COMPACT_MAX_FILES),
         previous_versions=None if keep_all else options.value(PREVIOUS_VERSIONS_MAX),
     )
+
+
+def has_outer_catalog(options: Options) -> bool:
+    """Return whether the table is registered in another catalog."""
+    return options.value(ICEBERG_STORAGE) in (HIVE_CATALOG, REST_CATALOG)

@@ -20,6 +20,7 @@
                            partial_update; traits has one row per engine
     aggregates/            the functions that merge one field
     merge_engine           the slice, and the interface of all engines
+    java_rules             what Java's versions merge differently
     key_versions           the keys of a slice that have several versions
     key_order, key_column  Java's order of keys, as integers that numpy sorts
 

@@ -30,6 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_core.lsm.java_rules import JavaRules
 from paimon_core.lsm.key_column import BoolArray, Rows, kind_values
 from paimon_core.lsm.key_versions import NO_PLACE, fixed_array
 from paimon_core.lsm.merge_engine import (
@@ -37,7 +38,6 @@ from paimon_core.lsm.merge_engine import (
     INSERT,
     UPDATE_AFTER,
     UPDATE_BEFORE,
-    JavaRules,
     MergedRows,
     MergeEngine,
     MergeSlice,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paimon_core.lsm.engines.traits import newest_file_wins, traits_of
-from paimon_core.lsm.merge_engine import JavaRules, MergeEngine
+from paimon_core.lsm.java_rules import JavaRules
+from paimon_core.lsm.merge_engine import MergeEngine
 from paimon_core.lsm.tree.lookup_merge import LookupMerge
 from paimon_core.lsm.tree.universal_compaction import needs_lookup
 from paimon_core.schema.table_schema import TableSchema

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
 from typing import Protocol
 
@@ -27,20 +26,6 @@ import pyarrow.compute as pc
 from paimon_core.lsm.key_column import BoolArray, Rows, int_values, kind_values
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_core.types.buffers import index_array
-
-
-class JavaRules(Enum):
-    """The rules to use where Java versions merge the same rows differently.
-
-    They differ in `listagg` (2.0 skips blank strings), in nested tables (2.0 also cleans a first
-    value, and counts its limit in keys), and when a sum or product of integers overflows (1.4 wraps
-    around, 2.0 fails).  In keys and sequences of FLOAT and DOUBLE, -0.0 is below 0.0 in 2.0 and
-    equal to it in 1.4.
-    """
-
-    JAVA_1_4 = "1.4"
-    JAVA_2_0 = "2.0"
-
 
 INSERT = 0
 UPDATE_BEFORE = 1

@@ -13,7 +13,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_core.errors import CorruptTable
 from paimon_core.manifest.data_file import FileIdentity, FileKind
@@ -107,7 +106,7 @@ def changed_partitions(before: EntryColumns, after: EntryColumns) -> set[int]:
         same &= mine[first] == theirs[second]
     if len(first):
         names = take_values(before.names, first), take_values(after.names, second)
-        same &= as_flags(pc.equal(*names))
+        same &= _equal(*names)
     if before.rare or after.rare:
         pairs = zip(first.tolist(), second.tolist(), strict=True)
         same &= np.array(
@@ -159,12 +158,19 @@ def _is_deletion_of(columns: EntryColumns, first: Column, second: Column) -> npt
     for column in (columns.partition, columns.bucket, columns.level):
         result &= column[first] == column[second]
     if len(first):
-        names = pc.equal(take_values(columns.names, first), take_values(columns.names, second))
-        result &= as_flags(names)
+        result &= _equal(take_values(columns.names, first), take_values(columns.names, second))
     if columns.rare:
         rare = np.fromiter(columns.rare, np.int64, len(columns.rare))
         result &= ~(np.isin(first, rare) | np.isin(second, rare))
     return result
+
+
+def _equal(first: Any, second: Any) -> npt.NDArray[Any]:
+    """Return for each pair of two Arrow arrays whether its values are equal."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - fast start
+
+    flags: Column = as_flags(pc.equal(first, second))
+    return flags
 
 
 def identity_hashes(columns: EntryColumns) -> _Hashes:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.engines.traits import traits_of
-from paimon_core.lsm.merge_engine import JavaRules
+from paimon_core.lsm.java_rules import JavaRules
 
 if TYPE_CHECKING:
     from paimon_core.lsm.chosen_engine import ChosenEngine

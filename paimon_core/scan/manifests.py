@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
@@ -11,9 +11,11 @@ from paimon_core.io.file_io import map_parallel
 from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta
 from paimon_core.manifest.manifest_file import read_manifest
 from paimon_core.manifest.manifest_list import read_manifest_list
-from paimon_core.predicate import Predicate, may_match
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.binary_row import decode_row
+
+if TYPE_CHECKING:
+    from paimon_core.predicate import Predicate
 
 _TOGETHER_BYTES: Final = 8 * 1024**2
 """Bytes of manifests that are read and decoded at the same time, which limits the memory."""
@@ -102,6 +104,8 @@ def _may_hold(value: object, low: object, high: object, nulls: int | None) -> bo
 def _manifest_may_match(
     table: FileStoreTable, meta: ManifestFileMeta, condition: Predicate
 ) -> bool:
+    from paimon_core.predicate import may_match  # noqa: PLC0415 - fast start
+
     stats, types = meta.partition_stats, table.schema.partition_type.types
     low, high = decode_row(stats.min_values, types), decode_row(stats.max_values, types)
     nulls = stats.null_counts or (None,) * len(types)

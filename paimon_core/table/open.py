@@ -14,7 +14,7 @@ from paimon_core.iceberg.settings import iceberg_folder
 from paimon_core.io.confined import ConfinedFileIO
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.open import open_file_io
-from paimon_core.lsm.merge_engine import JavaRules
+from paimon_core.lsm.java_rules import JavaRules
 from paimon_core.names import Boundary, declared_roots, is_file_name
 from paimon_core.options import SEQUENCE_FIELD
 from paimon_core.paths import MAIN_BRANCH, TablePaths, table_paths

@@ -15,7 +15,7 @@ from paimon_airflow.spark.submission import SubmitError, Target
 from paimon_airflow.tasks.job_request import request_from
 from paimon_maintenance.engines.shipping import write_packages
 from paimon_maintenance.engines.spark.loss import SparkLost
-from paimon_maintenance.job.report import error_json
+from paimon_maintenance.job.error_json import error_json
 
 LOCAL = Target("local[2]", "client")
 STANDALONE = Target("spark://master:7077", "client")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from paimon_core.lsm.chosen_engine import merge_engine_of
-from paimon_core.lsm.merge_engine import JavaRules
+from paimon_core.lsm.java_rules import JavaRules
 from paimon_core.lsm.tree.interval_partition import interval_partition
 from paimon_core.read.section import SectionReader
 from paimon_core.scan.scan import scan_files

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from paimon_core.errors import CorruptTable
 from paimon_core.lsm.chosen_engine import merge_engine_of
-from paimon_core.lsm.merge_engine import JavaRules
+from paimon_core.lsm.java_rules import JavaRules
 from paimon_core.lsm.tree.sort_merge import merge_sorted
 from paimon_core.options import Options
 from paimon_core.schema.table_schema import TableSchema

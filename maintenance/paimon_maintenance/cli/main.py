@@ -14,10 +14,9 @@ from typing import Final, Protocol, cast
 
 from paimon_core.errors import InvalidArgument, PaimonError
 from paimon_maintenance.cli.output import Output, error_line
-from paimon_maintenance.cli.parsers.commands import GUIDED, build_parser
+from paimon_maintenance.cli.parsers.commands import COMMANDS, GUIDED, build_parser
 from paimon_maintenance.job.arguments import with_underscores
 from paimon_maintenance.job.exit_codes import ExitCode, exit_code_of
-from paimon_maintenance.registry import JOBS, job_named, jobs_with
 from paimon_maintenance.rules.tables import is_pattern
 from paimon_maintenance.run.logs import set_up_logging
 
@@ -116,8 +115,12 @@ def _dispatch(words: Sequence[str], output: Output) -> int:
         # The demo parses its own options.
         demo = importlib.import_module("paimon_maintenance.demo.main")
         return int(demo.run(list(words[1:])))
-    args, unknown = build_parser().parse_known_args(_as_spelled_here(words))
+    spelled = _as_spelled_here(words)
+    command_name = spelled[0] if spelled and spelled[0] in COMMANDS else None
+    args, unknown = build_parser(command_name).parse_known_args(spelled)
     if unknown:
+        from paimon_maintenance.registry import jobs_with  # noqa: PLC0415 - fast start
+
         # The top-level parser reports them, but the help of the subcommand lists the options.
         typed = [args.command] if args.command else []
         typed += [args.job] if args.command in _OF_JOBS else []
@@ -139,7 +142,7 @@ def _dispatch(words: Sequence[str], output: Output) -> int:
         )
     _set_up_logging(args.verbose)
     output.json = bool(args.json)
-    if args.command in _OF_METADATA or (args.command == "run" and not job_named(args.job).rewrites):
+    if args.command in _OF_METADATA or (args.command == "run" and not _rewrites(args.job)):
         allocator = importlib.import_module("paimon_maintenance.cli.allocator")  # imports ctypes
         allocator.return_large_blocks()
     command = cast("Command", importlib.import_module(_MODULES[args.command]))
@@ -161,6 +164,10 @@ def _as_spelled_here(words: Sequence[str]) -> list[str]:
     """
     spelled = [_OPTION.sub(_dashed, word) for word in words]
     command = next((word for word in spelled[:1] if not word.startswith("-")), "")
+    if not command or (command in COMMANDS and command not in _OF_JOBS):
+        return spelled
+    from paimon_maintenance.registry import JOBS, job_named  # noqa: PLC0415 - fast start
+
     if command.replace("-", "_") in JOBS:
         name = job_named(command).name
         raise InvalidArgument(
@@ -169,6 +176,12 @@ def _as_spelled_here(words: Sequence[str]) -> list[str]:
     if command in _OF_JOBS and spelled[1:] and not spelled[1].startswith("-"):
         spelled[1] = job_named(spelled[1]).name
     return spelled
+
+
+def _rewrites(job: str) -> bool:
+    from paimon_maintenance.registry import job_named  # noqa: PLC0415 - fast start
+
+    return job_named(job).rewrites
 
 
 def _dashed(option: re.Match[str]) -> str:

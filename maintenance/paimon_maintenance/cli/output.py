@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from paimon_core.errors import PaimonError
+from paimon_maintenance.job.error_json import STORAGE_NEXT_STEP, error_json
 from paimon_maintenance.job.exit_codes import ExitCode, exit_code_of
 from paimon_maintenance.job.made import json_parts
-from paimon_maintenance.job.report import STORAGE_NEXT_STEP, error_json
 
 
 def to_json_text(value: object, *, indent: int | None = None) -> str:

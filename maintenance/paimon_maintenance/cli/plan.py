@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from paimon_maintenance.cli.output import Output, error_line
 from paimon_maintenance.cli.request import ended, environment_of, requests_of
+from paimon_maintenance.job.error_json import error_json
 from paimon_maintenance.job.exit_codes import ExitCode, combined, exit_code_of
 from paimon_maintenance.job.job import Job
 from paimon_maintenance.job.plan import Plan
-from paimon_maintenance.job.report import error_json
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.rules.tables import is_pattern
 

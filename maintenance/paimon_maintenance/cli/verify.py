@@ -10,8 +10,8 @@ from paimon_core.errors import InvalidArgument
 from paimon_maintenance.cli.output import Output, error_line
 from paimon_maintenance.cli.progress import progress_for
 from paimon_maintenance.cli.target import storage_of, tables_of, warehouse_of
+from paimon_maintenance.job.error_json import error_json
 from paimon_maintenance.job.exit_codes import ExitCode, combined, exit_code_of
-from paimon_maintenance.job.report import error_json
 from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.rules.tables import is_pattern
 from paimon_maintenance.storage.catalogs import open_table_of

@@ -18,9 +18,10 @@ from typing import Final, Literal, Protocol, cast
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_maintenance.job.commit_user import pattern_of_run
+from paimon_maintenance.job.error_json import error_json
 from paimon_maintenance.job.exit_codes import exit_code_of
 from paimon_maintenance.job.plan import Plan
-from paimon_maintenance.job.report import Status, error_json
+from paimon_maintenance.job.report import Status
 from paimon_maintenance.storage.process_identity import this_process
 
 Event = Literal["plan", "start", "run", "skip"]

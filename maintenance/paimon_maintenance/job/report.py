@@ -10,20 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
-from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_maintenance.job.changes import Changes, text_of
 from paimon_maintenance.job.engine import SparkApplication
+from paimon_maintenance.job.error_json import error_json
 from paimon_maintenance.job.exit_codes import ExitCode, exit_code_of, is_refusal
 from paimon_maintenance.job.plan import SnapshotPin
 from paimon_maintenance.job.text import counted, human_bytes
 
 MAX_PRINTED_BUCKETS = 20
 MAX_PRINTED_NAMES = 10
-STORAGE_NEXT_STEP = (
-    "check that the storage is reachable and that this user can read and write, then run "
-    "again: the next run continues the work"
-)
-"""The next step after a failed file operation with an unknown cause."""
 
 
 class Status(StrEnum):
@@ -294,29 +289,3 @@ def _part_lines(part: Mapping[str, object]) -> Iterator[str]:
         yield f"    changed before the failure: {text}"
     if isinstance(details, Mapping):
         yield from (f"    {text}" for text in detail_texts(details))
-
-
-def error_json(error: BaseException) -> dict[str, object]:
-    """An error as JSON for the CLI, reports and Airflow; unknown locations are None."""
-    if not isinstance(error, PaimonError):
-        storage = error if isinstance(error, OSError) else None
-        return {
-            "type": type(error).__name__,
-            "message": str(error) or type(error).__name__,
-            "next_step": STORAGE_NEXT_STEP if storage is not None else None,
-            "table": None,
-            "snapshot": None,
-            "file": None if storage is None or storage.filename is None else str(storage.filename),
-        }
-    found: dict[str, object] = {
-        "type": type(error).__name__,
-        "message": error.message,
-        "next_step": error.next_step or None,
-        "table": error.table,
-        "snapshot": error.snapshot,
-        "file": error.file,
-    }
-    if isinstance(error, UnsupportedFeature):
-        found["feature"] = error.feature
-        found["known"] = error.known
-    return found

@@ -31,13 +31,14 @@ from paimon_core.errors import CorruptTable, NotFound, PaimonError, UnsupportedF
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.iceberg.metadata import IcebergMetadata, IcebergSnapshot
 from paimon_core.iceberg.outer import Shown
-from paimon_core.iceberg.register import has_outer_catalog, register
+from paimon_core.iceberg.register import register
 from paimon_core.iceberg.schema import (
     highest_field_id,
     iceberg_schema,
     last_partition_id,
     partition_spec,
 )
+from paimon_core.iceberg.settings import has_outer_catalog
 from paimon_core.iceberg.store import IcebergStore, NewManifests, iceberg_store
 from paimon_core.names import location
 from paimon_core.options import (
@@ -82,7 +83,7 @@ def republish(table: FileStoreTable, env: Environment) -> None:
         return
     try:
         latest = table.snapshots.latest()
-        if latest is None and has_outer_catalog(table):
+        if latest is None and has_outer_catalog(table.options):
             log.warning(
                 "table=%s has no snapshot, its outer catalog shows the last one", table.name
             )
@@ -115,7 +116,7 @@ class _Draft:
 
 def _publish(work: _Work, changes: ManifestChanges | None) -> None:
     table, store, snapshot = work.table, work.store, work.snapshot
-    if snapshot.id == _FIRST_SNAPSHOT and not has_outer_catalog(table):
+    if snapshot.id == _FIRST_SNAPSHOT and not has_outer_catalog(table.options):
         store.delete_all()  # metadata outside of the table outlives a dropped table
     versions = store.versions()
     base = _base(work) if changes is not None and snapshot.id - 1 in versions else None
@@ -138,7 +139,7 @@ def _publish(work: _Work, changes: ManifestChanges | None) -> None:
     store.write_metadata(draft.metadata)
     if later == stale:
         store.write_hint(snapshot.id)
-    shown = _register(work, draft) if has_outer_catalog(table) else None
+    shown = _register(work, draft) if has_outer_catalog(table.options) else None
     if shown is Shown.LATER:
         return
     if shown is None or store.settings.previous_versions is None:

@@ -15,20 +15,25 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_core.errors import CorruptTable
-from paimon_core.format.parquet.page_index import DATA_PAGES
+from paimon_core.format.parquet.index_bytes import (
+    DATA_PAGES,
+    DICTIONARY_PAGE,
+    PageFields,
+    page_fields,
+)
 from paimon_core.format.parquet.stored_page import Raw, StoredPage, value_of_bound
 from paimon_core.format.parquet.thrift_compact import Struct, decode_at, field_value
 from paimon_core.types.arrow import arrow_type
 from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
 
-Read = Callable[[int, int], pa.Buffer]
-"""Reads a number of bytes of a file from an offset."""
+Read = Callable[[int, int], pa.Buffer | memoryview]
+"""Reads a number of bytes of a file from an offset; they may be valid until the next call only."""
 
 WINDOW: Final = 8 * 1024 * 1024
 """The bytes of a chunk held in memory at once; more if a page is larger."""
@@ -50,7 +55,6 @@ ENCODINGS: Final = {
 _KNOWN_WRITERS: Final = ("parquet-mr", "parquet-cpp-arrow", CREATED_BY)
 # Arrow ignores NaN in minimum and maximum; other writers then omit both.
 _ARROW: Final = "parquet-cpp-arrow"
-_DICTIONARY_PAGE: Final = 2
 # Field numbers of parquet.thrift: of a page's header, and of its part for each kind of page.
 _KIND, _UNPACKED, _SIZE, _CHECKSUM = 1, 2, 3, 4
 _VALUES: Final = 1
@@ -66,6 +70,15 @@ _PHYSICAL: Final = {
 }
 """Numbers of the physical types in parquet.thrift, by the names that Arrow gives them."""
 _FLOATS: Final = (4, 5)
+
+
+class PageStatistics(NamedTuple):
+    """What is known of the values of a page; None for what is not."""
+
+    values: int | None
+    nulls: int | None
+    minimum: Raw | None
+    maximum: Raw | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +129,13 @@ class StoredColumn:
         nulls, low, high = joined([self._page(p, flat=flat) for p in pages], data_type)
         return replace(part, nulls=nulls, minimum=low, maximum=high)
 
-    def _page(self, page: StoredPage, *, flat: bool) -> StoredColumn:
+    def _page(self, page: StoredPage, *, flat: bool) -> PageStatistics:
         low, high = (
             None if bound is None else value_of_bound(self.physical_type, bound)
             for bound in (page.minimum, page.maximum)
         )
         values = page.nulls if page.all_null else page.rows if flat else None
-        return replace(self, values=values, nulls=page.nulls, minimum=low, maximum=high)
+        return PageStatistics(values, page.nulls, low, high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +244,9 @@ def _known(
 
 
 def joined(
-    columns: Sequence[StoredColumn], data_type: DataType | None
+    columns: Sequence[StoredColumn | PageStatistics], data_type: DataType | None
 ) -> tuple[int | None, Raw | None, Raw | None]:
-    """Return null count, minimum and maximum over all chunks; None if one of them is unknown.
+    """Return null count, minimum and maximum over all chunks or pages; None if one of them is unknown.
 
     `data_type` is the column's type, None inside a nested column.
     """
@@ -289,6 +302,8 @@ def checked_pages(
 ) -> Iterator[memoryview]:
     """Yield the bytes of a chunk, a few checked pages at a time; add their headers to `headers`.
 
+    The bytes may be valid until the next ones only.
+
     Raises CorruptTable if the pages do not fill the chunk, hold another number of values than the
     footer or the page index says, or have a wrong checksum.
     """
@@ -300,11 +315,11 @@ def checked_pages(
             raise CorruptTable(f"a data file ends within column {name}")
         used = 0
         while used < len(data):
-            page = decode_at(data, used)
-            end = None if page is None else page[1] + _page_size(page[0], name)
+            page = page_fields(data, used) or _unusual_page(data, used, name)
+            end = None if page is None else page.end + page.size
             if page is None or end is None or end > len(data):
                 break
-            headers.append(_checked(page[0], data[page[1] : end], end - used, name))
+            headers.append(_checked(page, data[page.end : end], used, name))
             used = end
         if used == 0:
             if at + len(data) == column.size:
@@ -328,29 +343,30 @@ def checked_pages(
             raise CorruptTable(f"the pages of column {name} are not those of its index")
 
 
-def _page_size(header: Struct, name: str) -> int:
-    size = field_value(header, _SIZE)
+def _unusual_page(data: memoryview, at: int, name: str) -> PageFields | None:
+    """Return the header of any page at this position; None if the bytes end first."""
+    decoded = decode_at(data, at)
+    if decoded is None:
+        return None
+    header, end = decoded
+    size, unpacked = field_value(header, _SIZE), field_value(header, _UNPACKED)
     if not isinstance(size, int) or size < 0:
         raise CorruptTable(f"a page of column {name} has no size")
-    return size
-
-
-def _checked(header: Struct, body: memoryview, size: int, name: str) -> PageHeader:
-    """Check a page of `size` bytes with its header, and return what the header says."""
-    checksum = field_value(header, _CHECKSUM)
-    if isinstance(checksum, int) and zlib.crc32(body) != checksum & 0xFFFFFFFF:
-        raise CorruptTable(f"a page of column {name} does not have its checksum")
-    unpacked = field_value(header, _UNPACKED)
     if not isinstance(unpacked, int) or unpacked < 0:
         raise CorruptTable(f"a page of column {name} has no uncompressed size")
-    uncompressed = size - len(body) + unpacked
-    kind = field_value(header, _KIND)
-    if kind == _DICTIONARY_PAGE:
-        return PageHeader(size, uncompressed, None)
-    values = values_of(header)
-    if values is None:
+    checksum, kind = field_value(header, _CHECKSUM), field_value(header, _KIND)
+    values = None if kind == DICTIONARY_PAGE else values_of(header)
+    if values is None and kind != DICTIONARY_PAGE:
         raise CorruptTable(f"column {name} has a page of the unknown kind {kind!r}")
-    return PageHeader(size, uncompressed, values)
+    return PageFields(end, size, unpacked, checksum if isinstance(checksum, int) else None, values)
+
+
+def _checked(page: PageFields, body: memoryview, begin: int, name: str) -> PageHeader:
+    """Check a page that begins there, and return what its header says."""
+    if page.checksum is not None and zlib.crc32(body) != page.checksum & 0xFFFFFFFF:
+        raise CorruptTable(f"a page of column {name} does not have its checksum")
+    header = page.end - begin
+    return PageHeader(header + page.size, header + page.uncompressed, page.values)
 
 
 def values_of(header: Struct) -> int | None:

@@ -14,27 +14,14 @@ from typing import Any, Final
 
 from paimon_core.errors import CorruptTable
 from paimon_core.format.parquet.footer import CHUNK_META
-from paimon_core.format.parquet.thrift_compact import (
-    I32,
-    I64,
-    LIST,
-    STRUCT,
-    Struct,
-    field_value,
-)
+from paimon_core.format.parquet.index_bytes import page_locations
+from paimon_core.format.parquet.thrift_compact import Struct, field_value
 
 # Field numbers of parquet.thrift.
 _INDEX_OFFSET, _INDEX_LENGTH = 4, 5
 _PACKED, _DATA_PAGE, _DICTIONARY_PAGE = 7, 9, 11
-# The bytes before the fields of an offset index and of a page location: number and type.
-_LIST_FIELD: Final = 1 << 4 | LIST
-_OFFSET_FIELD, _SIZE_FIELD, _ROW_FIELD = 1 << 4 | I64, 1 << 4 | I32, 1 << 4 | I64
-_LONG_LIST: Final = 15
-DATA_PAGES: Final = {0: 5, 3: 8}
-"""The field of a page header with the number of values, by the kind of the data page (v1, v2)."""
-_FIRST_DATA_FIELD: Final = 5
-_KEPT_INDEXES: Final = 512
-"""Decoded indexes that a process keeps: the slices of a bucket read the same files."""
+_KEPT_CHUNKS: Final = 512
+"""Column chunks whose pages a process keeps: the slices of a bucket read the same files."""
 _KEPT_BYTES: Final = 4 * 1024
 """Larger indexes, of more than about 400 pages, are not kept."""
 _LONGEST_INDEX: Final = 16 * 1024 * 1024
@@ -92,7 +79,9 @@ def chunk_pages(source: Any, chunks: Sequence[Struct], rows: int) -> list[ChunkP
         return None
     data = bytes(source.read_at(end - begin, begin))  # writers put them side by side
     found = [
-        _pages(chunk, data[o - begin : o - begin + n], rows)
+        (_recent_pages if n <= _KEPT_BYTES else _pages)(
+            *stored_chunk(chunk), data[o - begin : o - begin + n], rows
+        )
         for chunk, (o, n) in zip(chunks, known, strict=True)
     ]
     complete = [pages for pages in found if pages is not None]
@@ -105,11 +94,11 @@ def _index_place(chunk: Struct) -> tuple[int, int] | None:
     return (offset, length) if known else None  # type: ignore[return-value]
 
 
-def _pages(chunk: Struct, index: bytes, rows: int) -> ChunkPages | None:
-    dictionary, data, end = stored_chunk(chunk)
+def _pages(
+    dictionary: int | None, data: int, end: int, index: bytes, rows: int
+) -> ChunkPages | None:
     pages, at = [], data
-    locations = (_recent_locations if len(index) <= _KEPT_BYTES else _locations)(index)
-    for offset, size, row in locations or ():
+    for offset, size, row in page_locations(index) or ():
         if offset != at or size <= 0:
             return None
         pages.append(PageLocation(at, row))
@@ -121,75 +110,4 @@ def _pages(chunk: Struct, index: bytes, rows: int) -> ChunkPages | None:
     return ChunkPages(dictionary, tuple(pages))
 
 
-def _locations(index: bytes) -> list[tuple[int, int, int]] | None:
-    """Return the (offset, size, first row) of all pages; None for other bytes than an index.
-
-    A file has thousands of them, so they are decoded here, ten times as fast as any structure is:
-    each has the same three fields, in Thrift's compact protocol.
-    """
-    try:
-        if index[0] != _LIST_FIELD or index[1] & 15 != STRUCT:
-            return None
-        count, at = index[1] >> 4, 2
-        if count == _LONG_LIST:
-            count, at = _varint(index, at)
-        found = []
-        for _ in range(min(count, len(index))):
-            if index[at] != _OFFSET_FIELD:
-                return None
-            offset, at = _varint(index, at + 1)
-            if index[at] != _SIZE_FIELD:
-                return None
-            size, at = _varint(index, at + 1)
-            if index[at] != _ROW_FIELD:
-                return None
-            row, at = _varint(index, at + 1)
-            if index[at] != 0:
-                return None
-            at += 1
-            # Zigzag numbers; negative ones are odd, and halves of them are never in order.
-            found.append((offset >> 1, size >> 1, row >> 1))
-    except IndexError:
-        return None  # the bytes end in the middle
-    return found
-
-
-_recent_locations = lru_cache(maxsize=_KEPT_INDEXES)(_locations)
-
-
-def page_values(data: bytes, at: int) -> int | None:
-    """Return the number of values that the header of the data page at this position states.
-
-    None for a header that does not begin as all writers write it: `values_of` understands any.
-    Decoded here for the same reason as page locations.
-    """
-    number = counts = 0
-    try:
-        while True:
-            head = data[at]
-            number += head >> 4
-            if head == 1 << 4 | I32 and number < _FIRST_DATA_FIELD:
-                value, at = _varint(data, at + 1)
-                if number == 1:
-                    counts = DATA_PAGES.get(value >> 1, 0)
-            elif head & 15 == STRUCT and head >> 4 and number == counts:
-                value, _ = _varint(data, at + 2)
-                return None if data[at + 1] != 1 << 4 | I32 or value & 1 else value >> 1
-            else:
-                return None
-    except IndexError:
-        return None
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    byte = data[at]
-    if byte < 128:
-        return byte, at + 1
-    value = byte & 127
-    for shift in range(7, 70, 7):
-        at += 1
-        byte = data[at]
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at + 1
-    raise IndexError  # longer than any 64-bit number
+_recent_pages = lru_cache(maxsize=_KEPT_CHUNKS)(_pages)

@@ -96,7 +96,7 @@ def read_parquet(
         batches = file.iter_batches(
             batch_rows, row_groups=groups, columns=names, use_threads=use_threads
         )
-        for batch in batches if wanted is None else rows_in(batches, wanted, batch_rows):
+        for batch in batches if wanted is None else rows_in(batches, wanted):
             yield in_order(batch, schema)
 
 

@@ -39,12 +39,12 @@ from paimon_core.format.parquet.footer import (
     open_parquet,
     structs_of,
 )
+from paimon_core.format.parquet.index_bytes import page_values
 from paimon_core.format.parquet.int96 import with_raw_int96
 from paimon_core.format.parquet.page_index import (
     ChunkPages,
     PageLocation,
     chunk_pages,
-    page_values,
     stored_chunk,
 )
 from paimon_core.format.parquet.thrift_compact import (
@@ -189,10 +189,12 @@ def read_pages(
         rows_in(
             _decoded(source, file, pages, window, columns, how),
             range(rows.start - window.begin, rows.stop - window.begin),
-            how.batch_rows,
         )
         for window, columns in windows.items()
     ]
+    if len({window.begin for window in windows}) > 1:
+        # Otherwise batches begin and end at the same rows.
+        parts = [_of_one_size(part, how.batch_rows) for part in parts]
     return parts[0] if len(parts) == 1 else _side_by_side(parts)
 
 
@@ -412,10 +414,33 @@ class _Pages:
         return True
 
 
+def _of_one_size(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of batches of up to `size` rows in batches of `size` but for the last."""
+    waiting: list[pa.RecordBatch] = []
+    held = 0
+    for batch in batches:
+        waiting.append(batch)
+        held += batch.num_rows
+        if held >= size:
+            rest = batch.slice(batch.num_rows - (held - size))
+            waiting[-1] = batch.slice(0, batch.num_rows - rest.num_rows)
+            yield pa.concat_batches(waiting)
+            waiting, held = ([rest], rest.num_rows) if rest.num_rows else ([], 0)
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
 def _side_by_side(parts: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-    """Yield the columns of batches of equal sizes as one batch."""
-    for batches in zip(*parts, strict=True):
+    """Yield the columns of the parts, which have the same number of rows, together."""
+    heads: list[Any] = [next(part, None) for part in parts]
+    while all(head is not None for head in heads):
+        size = min(head.num_rows for head in heads)
+        pieces = [head.slice(0, size) for head in heads]
         yield pa.RecordBatch.from_arrays(
-            [array for batch in batches for array in batch.columns],
-            names=[name for batch in batches for name in batch.schema.names],
+            [array for piece in pieces for array in piece.columns],
+            names=[name for piece in pieces for name in piece.schema.names],
         )
+        heads = [
+            head.slice(size) if head.num_rows > size else next(part, None)
+            for head, part in zip(heads, parts, strict=True)
+        ]

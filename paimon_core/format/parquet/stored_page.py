@@ -14,20 +14,17 @@ from itertools import pairwise
 from typing import Any, Final, cast
 
 from paimon_core.errors import CorruptTable
+from paimon_core.format.parquet.index_bytes import (
+    PageBounds,
+    encode_bounds,
+    encode_locations,
+    page_bounds,
+)
 from paimon_core.format.parquet.page_index import ChunkPages, PageLocation, chunk_pages
 from paimon_core.format.parquet.thrift_compact import (
-    BINARY,
-    I32,
-    I64,
-    LIST,
-    STRUCT,
-    TRUE,
-    Field,
     Struct,
     ThriftList,
-    Value,
     decode_at,
-    encode_struct,
     field_value,
 )
 
@@ -36,7 +33,7 @@ Raw = bool | int | float | bytes
 
 # Field numbers of parquet.thrift: places in a column chunk, a column index, an offset index.
 _PLACES: Final = ((4, 5), (6, 7))
-_NULL_PAGES, _MINIMA, _MAXIMA, _ORDER, _NULL_COUNTS = 1, 2, 3, 4, 5
+_NULL_PAGES, _MINIMA, _MAXIMA, _NULL_COUNTS = 1, 2, 3, 5
 _LONGEST_INDEXES: Final = 64 * 1024 * 1024
 _UNORDERED, _ASCENDING = 0, 1
 _VALUES: Final[dict[int, Callable[[bytes], Raw]]] = {
@@ -183,8 +180,11 @@ def _rows(page: PageLocation, after: PageLocation) -> int:
     return after.first_row - page.first_row
 
 
-def _column_index(data: bytes, pages: int) -> list[tuple[bool, bytes, bytes, int]] | None:
+def _column_index(data: bytes, pages: int) -> list[PageBounds] | None:
     """Return (all null, minimum, maximum, nulls) of each page; None if the index is unusable."""
+    usual = page_bounds(data, pages)
+    if usual is not None:
+        return usual
     try:
         decoded = decode_at(data, 0)
     except CorruptTable:
@@ -198,7 +198,8 @@ def _column_index(data: bytes, pages: int) -> list[tuple[bool, bytes, bytes, int
     kinds = (bool, bytes, bytes, int)
     if not all(isinstance(v, kind) for row in rows for v, kind in zip(row, kinds, strict=True)):
         return None
-    return cast("list[tuple[bool, bytes, bytes, int]]", rows)
+    bounds = cast("list[PageBounds]", rows)
+    return bounds if all(nulls >= 0 for *_, nulls in bounds) else None
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -206,10 +207,7 @@ def _column_index(data: bytes, pages: int) -> list[tuple[bool, bytes, bytes, int
 
 def offset_index(pages: Sequence[StoredPage]) -> bytes:
     """Return the offset index of a chunk with these pages."""
-    places: list[Value] = [
-        [Field(1, I64, p.offset), Field(2, I32, p.size), Field(3, I64, p.first_row)] for p in pages
-    ]
-    return encode_struct([Field(1, LIST, ThriftList(STRUCT, places))])
+    return encode_locations([(p.offset, p.size, p.first_row) for p in pages])
 
 
 def column_index(pages: Sequence[StoredPage], physical_type: int) -> bytes | None:
@@ -219,15 +217,9 @@ def column_index(pages: Sequence[StoredPage], physical_type: int) -> bytes | Non
         for p in pages
     ):
         return None
-    ascending = _ascending(pages, physical_type)
-    return encode_struct(
-        [
-            Field(_NULL_PAGES, LIST, ThriftList(TRUE, [p.all_null for p in pages])),
-            Field(_MINIMA, LIST, ThriftList(BINARY, [p.minimum or b"" for p in pages])),
-            Field(_MAXIMA, LIST, ThriftList(BINARY, [p.maximum or b"" for p in pages])),
-            Field(_ORDER, I32, _ASCENDING if ascending else _UNORDERED),
-            Field(_NULL_COUNTS, LIST, ThriftList(I64, [cast("int", p.nulls) for p in pages])),
-        ]
+    return encode_bounds(
+        [(p.all_null, p.minimum or b"", p.maximum or b"", p.nulls or 0) for p in pages],
+        _ASCENDING if _ascending(pages, physical_type) else _UNORDERED,
     )
 
 

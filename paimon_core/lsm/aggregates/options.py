@@ -37,9 +37,9 @@ from paimon_core.lsm.aggregates.scalar import (
     RoaringBitmap32,
 )
 from paimon_core.lsm.aggregates.sketches import HllSketch, ThetaSketch
+from paimon_core.lsm.java_rules import JavaRules
 from paimon_core.lsm.key_order import comparable
 from paimon_core.lsm.key_versions import Column
-from paimon_core.lsm.merge_engine import JavaRules
 from paimon_core.options import Options
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.types.data_types import (

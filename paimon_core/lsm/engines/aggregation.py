@@ -11,11 +11,11 @@ from paimon_core.errors import InvalidArgument
 from paimon_core.lsm.aggregates.functions import ColumnFunction
 from paimon_core.lsm.aggregates.operations import ADD, RETRACT, SET, Operations
 from paimon_core.lsm.aggregates.options import PREFIX, column_function, function_name
+from paimon_core.lsm.java_rules import JavaRules
 from paimon_core.lsm.key_versions import Versions, assembled
 from paimon_core.lsm.merge_engine import (
     DELETE,
     INSERT,
-    JavaRules,
     MergedRows,
     MergeSlice,
     is_retract,

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from paimon_core.lsm.java_rules import JavaRules
 from paimon_core.lsm.key_column import BoolArray
-from paimon_core.lsm.merge_engine import JavaRules, MergedRows, MergeSlice, is_retract
+from paimon_core.lsm.merge_engine import MergedRows, MergeSlice, is_retract
 from paimon_core.options import IGNORE_DELETE
 from paimon_core.schema.table_schema import TableSchema
 

@@ -36,12 +36,12 @@ from paimon_core.lsm.aggregates.operations import (
 )
 from paimon_core.lsm.aggregates.options import PREFIX, column_function, function_name
 from paimon_core.lsm.engines.sequence_groups import GROUP_SUFFIX
+from paimon_core.lsm.java_rules import JavaRules
 from paimon_core.lsm.key_column import BoolArray, BytesColumn, Rows, key_column
 from paimon_core.lsm.key_versions import NO_PLACE, Column, Versions, assembled
 from paimon_core.lsm.merge_engine import (
     DELETE,
     INSERT,
-    JavaRules,
     MergedRows,
     MergeSlice,
     is_retract,

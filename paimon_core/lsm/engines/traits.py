@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from paimon_core.errors import UnsupportedFeature
-from paimon_core.lsm.merge_engine import JavaRules, MergeEngine
+from paimon_core.lsm.java_rules import JavaRules
 from paimon_core.options import MERGE_ENGINE, SEQUENCE_FIELD, Options
 from paimon_core.schema.table_schema import TableSchema
+
+if TYPE_CHECKING:
+    from paimon_core.lsm.merge_engine import MergeEngine
 
 
 class ExistingKey(Enum):

@@ -33,14 +33,6 @@ _CHANGES: Final = (
 )
 
 
-def data_commands(commands: Commands[Parser]) -> None:
-    """Add the commands."""
-    _table(commands)
-    _database(commands)
-    _write(commands)
-    _delete(commands)
-
-
 class _Change(argparse.Action):
     """Collects the changes of `table alter` in the order in which they are typed."""
 
@@ -74,7 +66,7 @@ def _group(commands: Commands[Parser], name: str, summary: str) -> Any:
 # --- tables -------------------------------------------------------------------------------------
 
 
-def _table(commands: Commands[Parser]) -> None:
+def table_commands(commands: Commands[Parser]) -> None:
     inner = _group(commands, "table", "create, alter, rename, truncate and drop tables")
     create = add_command(
         inner,
@@ -189,7 +181,7 @@ def _partition_option(parser: Parser, text: str) -> None:
 # --- databases ----------------------------------------------------------------------------------
 
 
-def _database(commands: Commands[Parser]) -> None:
+def database_commands(commands: Commands[Parser]) -> None:
     inner = _group(commands, "database", "create, list and drop databases")
     create = _database_command(
         inner,
@@ -257,7 +249,7 @@ def _catalog_options(parser: Parser) -> None:
 # --- rows ---------------------------------------------------------------------------------------
 
 
-def _write(commands: Commands[Parser]) -> None:
+def write_command(commands: Commands[Parser]) -> None:
     parser = add_command(
         commands,
         "write",
@@ -301,7 +293,7 @@ def _write(commands: Commands[Parser]) -> None:
     timezone_option(parser)
 
 
-def _delete(commands: Commands[Parser]) -> None:
+def delete_command(commands: Commands[Parser]) -> None:
     parser = add_command(
         commands,
         "delete",

@@ -11,10 +11,10 @@ from paimon_core.errors import CommitStateUnknown, InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import CONSUMER_EXPIRATION_TIME, PARTITION_EXPIRATION_TIME
 from paimon_maintenance.job.arguments import shown_arguments
+from paimon_maintenance.job.error_json import error_json
 from paimon_maintenance.job.exit_codes import is_refusal
 from paimon_maintenance.job.job import Job
 from paimon_maintenance.job.plan import Effect, Plan, Retained, SingleUse, SnapshotPin, source_text
-from paimon_maintenance.job.report import error_json
 from paimon_maintenance.jobs.maintain.step_names import ON_DEMAND, USUAL
 
 _TAGS: Final = "trigger_tag_automatic_creation"

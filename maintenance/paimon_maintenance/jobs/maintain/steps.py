@@ -18,10 +18,11 @@ from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.options import CLUSTERING_INCREMENTAL
 from paimon_maintenance.job.arguments import shown_arguments
 from paimon_maintenance.job.changes import Changes
+from paimon_maintenance.job.error_json import error_json
 from paimon_maintenance.job.job import Committed, Job, NoProgress, Progress, RunContext, Steps
 from paimon_maintenance.job.metadata_job import latest_pin
 from paimon_maintenance.job.plan import Plan
-from paimon_maintenance.job.report import FailedUnit, error_json
+from paimon_maintenance.job.report import FailedUnit
 from paimon_maintenance.jobs.maintain.step_plans import (
     MaintainPlan,
     StepPlan,

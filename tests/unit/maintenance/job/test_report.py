@@ -3,8 +3,9 @@ from __future__ import annotations
 import json
 
 from paimon_core.errors import CommitConflict, UnsupportedFeature
+from paimon_maintenance.job.error_json import error_json
 from paimon_maintenance.job.exit_codes import ExitCode
-from paimon_maintenance.job.report import BucketChange, Report, Size, Status, error_json, total
+from paimon_maintenance.job.report import BucketChange, Report, Size, Status, total
 from paimon_maintenance.job.text import human_bytes
 from paimon_maintenance.run.metrics import Metrics
 
