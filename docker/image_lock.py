@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 ROOTS = (
+    "alembic",
     "apache-airflow",
     "apache-airflow-providers-apache-spark",
     "apache-airflow-providers-common-compat",
