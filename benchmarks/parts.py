@@ -103,7 +103,10 @@ PARTS: Final = (
         script="cluster",
         minutes=30,
         large_minutes=30,
-        normal=("--rows", "100000000", "--executors", "1", "4"),
+        normal=(
+            *("--rows", "100000000", "--executors", "1", "4"),
+            *("--made", f"{_MADE}/bucket-100m"),
+        ),
         short=("--rows", "4000000", "--executors", "1", "2"),
         only_large=True,
     ),
@@ -172,7 +175,7 @@ PARTS: Final = (
         minutes=3,
         normal=("--scale", "0.2", "--times", "1"),
         short=("--scale", "0.01", "--times", "1", "--queries", "1,6"),
-        large=("--scale", "1", "--times", "2"),
+        large=("--scale", "1", "--times", "2", "--folder", f"{_MADE}/tpch-1"),
         large_minutes=15,
     ),
 )
