@@ -19,7 +19,7 @@ from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
 from paimon_core.catalog.filesystem import database_path, databases_in, tables_in
 from paimon_core.catalog.hive import tables as hive_tables
 from paimon_core.catalog.hive.lock import HiveLock
-from paimon_core.catalog.hive.partitions import HivePartitions
+from paimon_core.catalog.hive.partitions import HivePartitions, statistics_of
 from paimon_core.catalog.lock import file_options, held, lock_enabled, under_lock
 from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files
@@ -47,10 +47,8 @@ from paimon_core.paths import MAIN_BRANCH
 from paimon_core.remote.hive_client import WAREHOUSE_DIR, HiveClient, with_site
 from paimon_core.remote.thrift_calls import Database as HiveDatabase
 from paimon_core.remote.thrift_calls import EnvironmentContext, Table
-from paimon_core.remote.thrift_calls import Partition as HivePartition
 from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.snapshot.snapshot_commit import PartitionStatistics
 from paimon_core.table.open import open_table_at, split_identifier
 
 _LOCATION: Final = "location"
@@ -497,25 +495,12 @@ class HiveCatalog:
         table = self.get_table(identifier)
         registry = HivePartitions(self._client, *_name(identifier))
         if table.options.value(TAG_TO_PARTITION) is not None:
-            return [Partition(_statistics(spec, found)) for spec, found in registry.found()]
+            return [Partition(statistics_of(spec, found)) for spec, found in registry.found()]
         partitions = partitions_of_files(table)
         marks = "mark-event" in table.options.value(PARTITION_MARK_DONE_ACTION)
         if not marks or not table.options.value(PARTITIONED_TABLE):
             return partitions
         return [replace(p, done=registry.is_done(p.statistics.spec)) for p in partitions]
-
-
-def _statistics(spec: Mapping[str, str], found: HivePartition) -> PartitionStatistics:
-    """What the metastore says about a partition, with Java's defaults."""
-    known = found.parameters or {}
-    return PartitionStatistics(
-        spec=spec,
-        record_count=int(known.get("numRows", 1)),
-        file_size=int(known.get("totalSize", 1)),
-        file_count=int(known.get("numFiles", 1)),
-        last_file_creation_millis=int(known.get("lastUpdateTime", 0)),
-        total_buckets=int(known.get("totalBuckets", 0)),
-    )
 
 
 def _name(identifier: str) -> tuple[str, str]:

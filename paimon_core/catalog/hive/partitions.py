@@ -18,6 +18,7 @@ from paimon_core.remote.thrift_calls import (
     StorageDescriptor,
     Table,
 )
+from paimon_core.snapshot.snapshot_commit import PartitionStatistics
 
 _DATA_DIRECTORY: Final = "data-file.path-directory"
 _ALL: Final = -1
@@ -115,3 +116,16 @@ class HivePartitions:
         """Whether the catalog keeps this table under this name on one of these Hive metastores."""
         same = (self.database, self.table) == (database, table)
         return same and not set(servers).isdisjoint(self.client.servers())
+
+
+def statistics_of(spec: Mapping[str, str], found: Partition) -> PartitionStatistics:
+    """What the metastore says about a partition, with Java's defaults."""
+    known = found.parameters or {}
+    return PartitionStatistics(
+        spec=spec,
+        record_count=int(known.get("numRows", 1)),
+        file_size=int(known.get("totalSize", 1)),
+        file_count=int(known.get("numFiles", 1)),
+        last_file_creation_millis=int(known.get("lastUpdateTime", 0)),
+        total_buckets=int(known.get("totalBuckets", 0)),
+    )
