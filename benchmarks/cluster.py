@@ -19,6 +19,10 @@ executors by the number of executors, for the whole phase and for the slices.  C
 all Python workers, their start included.  To reach: an efficiency of 0.85 with four, and 1 GiB for a
 task.  Driver, master and workers need a processor of their own to show what the executors can do: on a
 machine with as many processors as executors, the whole phase shows mostly how these start.
+
+With `--ceiling`, the same bucket is also compacted by one process, and by as many at once as there were
+executors.  These share nothing but the machine, so the seconds of one by the mean seconds of many are
+the efficiency that no way of distributing can exceed here.
 """
 
 from __future__ import annotations
@@ -32,15 +36,17 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Final
 
 from cases import Case
-from compaction import copy_table, make_table
+from compaction import STEPS, copy_table, make_table
 from figures import Figure, exit_code, record
-from processes import machine
+from processes import machine, run_step
 from spark_events import LOGGED, Application, Job, read_application
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -56,6 +62,9 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="folder of the table (deleted at the end)")
     parser.add_argument(
         "--made", type=Path, help="take, or make and keep, the table in this folder"
+    )
+    parser.add_argument(
+        "--ceiling", action="store_true", help="also what independent processes reach"
     )
     wanted = parser.parse_args()
     sys.path[:0] = [str(ROOT / "tests")]
@@ -74,9 +83,10 @@ def main() -> int:
                 n: _run(made, folder, on.master, n, wanted.slice_mb)
                 for n in (max(wanted.executors), *wanted.executors)
             }
+        alone = {n: _independent(made, n) for n in wanted.executors if wanted.ceiling}
     finally:
         shutil.rmtree(folder)
-    return _print(runs, wanted.rows)
+    return _print(runs, alone, wanted.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +165,13 @@ def _run(made: Path, folder: Path, master: str, executors: int, slice_mb: int | 
     return run
 
 
+def _independent(made: Path, number: int) -> float:
+    """The mean seconds of so many processes that compact the whole bucket at the same time."""
+    with ThreadPoolExecutor(number) as pool:
+        done = pool.map(lambda _: run_step(STEPS, "slices", warehouse=str(made)), range(number))
+        return fmean(each.answer["seconds"] for each in done)
+
+
 @dataclass(slots=True)
 class Workers:
     """The largest resident memory of a Python worker below `folder`, and the CPU seconds of all."""
@@ -201,7 +218,7 @@ def _watched_workers(folder: Path) -> Iterator[Workers]:
         watcher.join()
 
 
-def _print(runs: dict[int, Run], rows: int) -> int:
+def _print(runs: dict[int, Run], alone: dict[int, float], rows: int) -> int:
     print(
         "| executors | execute s | before s | keys s | slices s | tasks s | Python CPU s |", end=""
     )
@@ -230,6 +247,12 @@ def _print(runs: dict[int, Run], rows: int) -> int:
                     ("efficiency of the slices", slices),
                 )
             ]
+    for number, seconds in sorted(alone.items()):
+        reached = alone[min(alone)] / seconds
+        print(f"{number} independent processes: {seconds:.1f} s each, efficiency {reached:.2f}")
+        if number > min(alone):
+            name = f"{rows / 1e6:g} M rows, {number} independent processes: efficiency"
+            figures.append(Figure(name=name, value=round(reached, 2)))
     peak = max(run.workers.peak_mb for run in runs.values())
     figures.append(Figure(name="peak memory of a task", value=round(peak), unit="MB", target=1024))
     record(figures)

@@ -18,6 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from paimon_maintenance.engines.native import SETTINGS
+
+_FLOORS = ("floor", "copy")
 _MEGABYTE_IN_KB = 1024 if sys.platform != "darwin" else 1024 * 1024
 
 
@@ -94,9 +97,14 @@ def run(
 def run_step(
     script: str, step: str, *, sample_seconds: float | None = None, **arguments: object
 ) -> Measured:
-    """A step of a benchmark script, in a Python of its own."""
+    """A step of a benchmark script, in a Python of its own.
+
+    Floors run with the defaults of their libraries, all others with the settings of the command line.
+    """
     request = json.dumps({"step": step, **arguments})
-    return run([sys.executable, script, request], sample_seconds=sample_seconds)
+    settings = {} if step in _FLOORS else SETTINGS
+    command = [sys.executable, script, request]
+    return run(command, environment=settings, sample_seconds=sample_seconds)
 
 
 def _sample(

@@ -29,6 +29,8 @@ def work(payload: bytes) -> bytes:
 
             context = TaskContext.get()
             return str(context.partitionId() if context else -1).encode()
+        case b"allocator":
+            return os.environ.get("MIMALLOC_PURGE_DELAY", "default").encode()
         case _:
             return payload.upper()
 

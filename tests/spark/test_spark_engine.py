@@ -23,6 +23,7 @@ from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_core.read.table_read import deletion_vectors
 from paimon_core.scan.scan import scan_changelog
 from paimon_maintenance.engines.combine import Combiner
+from paimon_maintenance.engines.native import SETTINGS
 from paimon_maintenance.engines.spark import engine as engine_module
 from paimon_maintenance.engines.spark.engine import SparkEngine, UnitLost
 from paimon_maintenance.engines.spark.loss import SparkLost
@@ -71,6 +72,11 @@ def test_large_payloads_travel_as_rows(spark, monkeypatch):
     results = spark.run_units(units(b"a", b"b", b"refused"), work)
     assert [r.payload for r in results] == [b"A", b"B", None]
     assert isinstance(results[2].error, UnsupportedFeature)
+
+
+def test_workers_keep_freed_memory(spark):
+    (result,) = spark.run_units(units(b"allocator"), work)
+    assert result.payload == SETTINGS["MIMALLOC_PURGE_DELAY"].encode()
 
 
 def test_small_units_share_a_task(spark):

@@ -2,15 +2,15 @@
 
 import atexit
 import gc
-import os
 import sys
+
+from paimon_maintenance.engines.native import prepare_process
 
 # Imports make many objects that all stay: looking for garbage among them takes a tenth of the start.
 gc.set_threshold(150_000, 20, 50)
 # Python looks for garbage again when it ends, which takes as long as a fifth of the imports.
 atexit.register(gc.freeze)
-# numpy would start a thread for each core at its import; nothing here does linear algebra.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+prepare_process()
 
 from paimon_maintenance.cli.main import main  # noqa: E402 - see above
 
