@@ -19,6 +19,7 @@ def main(folder: Path) -> int:
 
     import paimon_spark
     from paimon_spark.source import lookup, read, shuffled, write
+    from paimon_spark.sql.run import sql
 
     try:
         builder = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false")
@@ -45,8 +46,13 @@ def main(folder: Path) -> int:
     frame = spark.read.format("paimon").load(keyed)
     found = lookup(on={"k": "k"}, columns=["v"], path=keyed)
     asked = spark.createDataFrame([(7,), (99,)], "k INT")
+    asked_first = sql(spark, "SELECT count(*) AS n FROM db.log WHERE k > 4", warehouse=str(folder))
+    asked_next = sql(
+        spark, "SELECT count(*) AS n FROM db.keyed WHERE k > 17", warehouse=str(folder)
+    )
     seen = {
         "client": client,
+        "counted": [frame.collect()[0].n for frame in (asked_first, asked_next)],
         "rows": sorted([r.k, r.v] for r in frame.collect()),
         "filtered": frame.where("k >= 10 AND v <> 'v12'").count(),
         "read": read(spark, columns=["k"], path=keyed).count(),

@@ -54,7 +54,7 @@ _SHOW: Final[tuple[tuple[tuple[str, ...], Run], ...]] = (
 
 def execute(session: SqlSession, statement: str) -> Result:
     """Run one statement.  Raises PaimonError, or Spark's errors."""
-    before = session.registered
+    before = len(session.registered)
     try:
         own = _own_result(session, statement)
         return run_query(session, statement) if own is None else own
@@ -257,6 +257,7 @@ def sql(
         )
     frame: DataFrame | None = None
     for statement in split_statements(text):
+        before = len(session.registered)
         own = _own_result(session, statement)
         if own is None:
             frame = query_dataframe(session, statement)
@@ -267,6 +268,10 @@ def sql(
         else:
             schema = ", ".join(f"`{c}` STRING" for c in own.columns or ("result",))
             frame = session.spark.createDataFrame([], schema=schema)
+        if own is not None or hasattr(spark, "_jsparkSession"):
+            drop_registered(
+                session, before
+            )  # a DataFrame of Spark Connect still finds them by name
     if frame is None:
         raise InvalidArgument("there is no statement in the text")
     return frame

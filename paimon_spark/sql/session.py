@@ -96,7 +96,8 @@ class SqlSession:
     database: str = DEFAULT_DATABASE
     conf: dict[str, str] = field(default_factory=dict)
     views: dict[str, TempView] = field(default_factory=dict)
-    registered: int = 0
+    registered: list[str] = field(default_factory=list)
+    """The temporary views of Spark that stand for tables."""
     has_source: bool = False
     """Whether Spark knows the DataFrame source."""
     frames: KeptFrames = field(default_factory=KeptFrames)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -315,6 +316,29 @@ def test_sys_tables_and_functions(sql: Sql) -> None:
     assert sql("SELECT table_name, partitioned FROM sys.tables") == [["t", False]]
     assert sql("SELECT current_database(), current_catalog()") == [["default", "paimon"]]
     assert sql.columns("SELECT current_database()") == ["current_database()"]
+
+
+def test_sessions_on_threads_share_spark(spark: Any, tmp_path: Path) -> None:
+    """Each sees its own tables, although the views that stand for them are those of one Spark."""
+
+    def counted(number: int) -> int:
+        mine = Sql(tmp_path / str(number), spark)
+        mine(f"CREATE TABLE t (a INT, n INT); INSERT INTO t VALUES (0, {number})")
+        for _ in range(5):
+            assert mine("UPDATE t SET a = a + 1") == []
+            assert mine("SELECT n FROM t") == [[number]]
+        (row,) = mine("SELECT a FROM t")
+        return int(row[0])
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(counted, range(4))) == [5] * 4
+
+
+def test_no_view_is_left(spark: Any, tmp_path: Path) -> None:
+    text = "CREATE TABLE t (a INT); INSERT INTO t VALUES (1); SELECT a FROM t"
+    frame = sql_function(spark, text, warehouse=str(tmp_path))
+    assert [v.name for v in spark.catalog.listTables() if v.isTemporary] == []
+    assert frame.collect()[0].a == 1
 
 
 def test_from_python(spark: Any, tmp_path: Path) -> None:

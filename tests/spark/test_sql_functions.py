@@ -20,12 +20,12 @@ def sql(tmp_path: Path, session: Any, rest_server: RestServer) -> Sql:
     made = Sql(tmp_path, session)
     for key, value in rest_server.options.items():
         made(f"SET spark.sql.catalog.rest.{key}={value}")
-    made("CREATE DATABASE rest.fns; USE rest.fns")
-    made("CREATE TABLE t (id INT, name STRING); INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    made("CREATE DATABASE IF NOT EXISTS rest.fns; USE rest.fns")
     return made
 
 
 def test_functions_of_a_rest_catalog(sql: Sql) -> None:
+    sql("CREATE TABLE t (id INT, name STRING); INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
     sql("CREATE FUNCTION area(w DOUBLE, h DOUBLE COMMENT 'up') RETURNS DOUBLE RETURN w * h")
     sql("CREATE FUNCTION IF NOT EXISTS area(w INT) RETURNS INT RETURN w")
     with pytest.raises(AnalysisError, match="already exists"):
@@ -57,3 +57,11 @@ def test_functions_of_a_rest_catalog(sql: Sql) -> None:
     assert sql("SELECT f(2) AS six") == [[6]]
     sql("CALL sys.drop_function('f'); DROP FUNCTION area; DROP FUNCTION IF EXISTS area")
     assert sql("SHOW USER FUNCTIONS IN fns") == [["rest.fns.above"]]
+
+
+def test_functions_of_two_databases_may_have_one_name(sql: Sql) -> None:
+    sql("CREATE DATABASE rest.others; CREATE TABLE t2 (id INT); INSERT INTO t2 VALUES (3)")
+    for database, factor in (("fns", 2), ("others", 3)):
+        sql(f"CREATE FUNCTION rest.{database}.times(x INT) RETURNS INT RETURN x * {factor}")
+    assert sql("SELECT fns.times(1), others.times(1), rest.fns.times(id) FROM t2") == [[2, 3, 6]]
+    assert sql.columns("SELECT others.times(1)") == ["times(1)"]

@@ -6,6 +6,8 @@ A query that calls one gets a temporary function of the Spark session with the s
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -23,8 +25,10 @@ from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.tokens import START, Words
 from paimon_spark.sql.text.types import read_schema_text, read_type
 
-CALLED: Final = "__paimon_fn_"
-"""Before the names of temporary functions that stand for those of a catalog."""
+_CALLED: Final = "__paimon_fn_"
+"""Before the names of temporary functions that stand for those of a catalog, with what tells them apart."""
+_IN_COLUMN: Final = re.compile(rf"{_CALLED}[0-9a-f]+_")
+_DIGITS: Final = 16
 _IS_QUERY: Final = "spark.sql-function.is-query"
 _QUERIES: Final = ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
 
@@ -203,9 +207,15 @@ def _temporary(
         + ("" if f.default_value is None else f" DEFAULT {f.default_value}")
         for f in function.inputs
     )
-    shown = quoted(CALLED + name.table)
     kind = read_schema_text(function.returns[0].type)
-    session.spark.sql(
-        f"CREATE OR REPLACE TEMPORARY FUNCTION {shown}({parameters}) RETURNS {kind} RETURN {body}"
-    )
-    return shown
+    definition = f"({parameters}) RETURNS {kind} RETURN {body}"
+    # Functions of two databases may have one name, and sessions share the functions of Spark.
+    digest = hashlib.sha256(definition.encode()).hexdigest()[:_DIGITS]
+    called = quoted(f"{_CALLED}{digest}_{name.table}")
+    session.spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION {called}{definition}")
+    return called
+
+
+def plain_call(column: str) -> str:
+    """The name of a column as it is with the catalog's own functions."""
+    return _IN_COLUMN.sub("", column)

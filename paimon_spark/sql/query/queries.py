@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
@@ -22,7 +24,7 @@ from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.frames.dataframes import arrow_of, table_dataframe
 from paimon_spark.sql.frames.metadata_columns import FILE_PATH, metadata_columns_in
 from paimon_spark.sql.frames.pushdown import conditions_of
-from paimon_spark.sql.query.catalog_functions import CALLED, replace_catalog_functions
+from paimon_spark.sql.query.catalog_functions import plain_call, replace_catalog_functions
 from paimon_spark.sql.query.catalog_views import find_view, place_of
 from paimon_spark.sql.query.sys_functions import plain_name, replace_sys_functions
 from paimon_spark.sql.query.table_functions import blank_options, replace_functions
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _VIEW: Final = "__paimon_"
+_PROCESS: Final = uuid4().hex[:8]
+_NUMBERS: Final = count(1)
 _INPUT_FILE: Final = re.compile(r"\binput_file_name\s*\(\s*\)", re.IGNORECASE)
 _ALL_COLUMNS: Final = {"natural", "table", "pivot", "unpivot", "transform", "struct"}
 """Words of queries in which columns may be used without being named."""
@@ -79,7 +83,7 @@ def run_query(session: SqlSession, text: str) -> Result:
 
 def collected(frame: DataFrame) -> Result:
     """The columns and rows of a DataFrame."""
-    columns = [plain_name(c).replace(CALLED, "") for c in frame.columns]
+    columns = [plain_call(plain_name(c)) for c in frame.columns]
     plain = frame.toDF(*(f"c{i}" for i in range(len(columns)))) if columns else frame
     shown = plain.selectExpr(*(_shown(f) for f in plain.schema.fields))
     zone = zone_of(frame.sparkSession.conf.get(ZONE_KEY) or "UTC")
@@ -128,17 +132,22 @@ def _renames(data_type: Any) -> bool:
 
 
 def register(session: SqlSession, frame: DataFrame) -> str:
-    """The name of a new temporary view of the DataFrame."""
-    session.registered += 1
-    view = f"{_VIEW}{session.registered}"
+    """The name of a new temporary view of the DataFrame.
+
+    It is never used again: sessions on other threads share the views of Spark, and through Spark
+    Connect a query finds its views by their names each time that it runs.
+    """
+    view = f"{_VIEW}{_PROCESS}_{next(_NUMBERS)}"
     frame.createOrReplaceTempView(view)
+    session.registered.append(view)
     return view
 
 
-def drop_registered(session: SqlSession, since: int) -> None:
-    """Drop the views that were registered after this many: their answers were collected."""
-    for number in range(since + 1, session.registered + 1):
-        session.spark.catalog.dropTempView(f"{_VIEW}{number}")
+def drop_registered(session: SqlSession, since: int = 0) -> None:
+    """Drop the views that were registered after this many, which no query needs again."""
+    for view in session.registered[since:]:
+        session.spark.catalog.dropTempView(view)
+    del session.registered[since:]
 
 
 # --- names --------------------------------------------------------------------------------------
