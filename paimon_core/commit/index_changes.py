@@ -17,9 +17,10 @@ def combine_index_files(
     previous: Sequence[IndexManifestEntry],
     changes: Sequence[IndexManifestEntry],
     *,
+    table: str,
     bucket_unaware: bool,
 ) -> list[IndexManifestEntry]:
-    """Return the live index entries after `changes`.
+    """Return the live index entries of the table after `changes`.
 
     Bucketed tables hold one file per partition, bucket and type.  Java lets an ADD replace it
     silently, so lost updates go unnoticed.  Here the changes must name the files that they replace:
@@ -36,20 +37,20 @@ def combine_index_files(
     for entry in changes:
         name = entry.index_file.file_name
         if entry.kind is FileKind.DELETE and live.pop(name, None) is None:
-            raise CommitConflict(
-                f"index file {name}, which this commit replaces, is no longer there", file=name
-            )
+            raise _conflict(table, name, "which this commit replaces, is no longer there")
     for entry in changes:
         if entry.kind is FileKind.ADD:
             name = entry.index_file.file_name
             if name in live:
-                raise CommitConflict(f"index file {name} is added twice", file=name)
+                raise _conflict(table, name, "which this commit adds, is already there")
             live[name] = entry
-    _check_unique(list(live.values()), bucket_unaware=bucket_unaware)
+    _check_unique(table, list(live.values()), bucket_unaware=bucket_unaware)
     return list(live.values())
 
 
-def _check_unique(entries: Sequence[IndexManifestEntry], *, bucket_unaware: bool) -> None:
+def _check_unique(
+    table: str, entries: Sequence[IndexManifestEntry], *, bucket_unaware: bool
+) -> None:
     seen: set[object] = set()
     for entry in entries:
         file = entry.index_file
@@ -62,9 +63,15 @@ def _check_unique(entries: Sequence[IndexManifestEntry], *, bucket_unaware: bool
             keys = [(entry.partition, entry.bucket, file.index_type)]
         for key in keys:
             if key in seen:
-                raise CommitConflict(
-                    f"index file {file.file_name} duplicates another one for the same "
-                    f"{'data file' if bucket_unaware else 'bucket'}",
-                    file=file.file_name,
+                same = "data file" if bucket_unaware else "bucket"
+                raise _conflict(
+                    table,
+                    file.file_name,
+                    f"which this commit adds, is for the same {same} as another one",
                 )
             seen.add(key)
+
+
+def _conflict(table: str, name: str, what: str) -> CommitConflict:
+    message = f"cannot commit to table {table}: index file {name}, {what}"
+    return CommitConflict(message, table=table, file=name)

@@ -209,6 +209,7 @@ def _index_manifest(
     combined = combine_index_files(
         previous,
         changes.index_files,
+        table=table.name,
         bucket_unaware=table.bucket_mode is BucketMode.UNAWARE,
     )
     if not combined:

@@ -41,7 +41,9 @@ def check_vectors(
     """
     added = _files(changes.files, FileKind.ADD)
     gone = _files(changes.files, FileKind.DELETE) - added
-    after = combine_index_files(index_files, changes.index_files, bucket_unaware=bucket_unaware)
+    after = combine_index_files(
+        index_files, changes.index_files, table=table, bucket_unaware=bucket_unaware
+    )
     live: set[_File] | None = None
     known = {e.index_file.file_name for e in index_files}
     for entry in after:

@@ -94,7 +94,9 @@ def test_a_vector_that_changed_meanwhile_is_a_conflict(unaware: bool) -> None:  
 
 def test_the_index_file_of_a_bucket_is_never_replaced_unseen() -> None:
     """Java does: the last of two compactions wins, and the rows of the other come back."""
-    with pytest.raises(CommitConflict, match="duplicates another one for the same bucket"):
+    with pytest.raises(
+        CommitConflict, match="i2, which this commit adds, is for the same bucket as"
+    ):
         check([A, B], [vectors("i1", "a")], ManifestChanges((), (), (vectors("i2", "b"),)))
 
 
