@@ -15,6 +15,7 @@ the errors.  The errors of the first of these runs alone are printed beside them
 the other runs of the same compaction predicts it: no model does better.
 """
 
+# ruff: noqa: E402 - libraries read their settings when they are loaded
 from __future__ import annotations
 
 import argparse
@@ -31,7 +32,10 @@ from io import StringIO
 from pathlib import Path
 from statistics import mean, median, quantiles
 
+from paimon_maintenance.engines.native import prepare_process
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+prepare_process()
 import numpy as np
 import pyarrow as pa
 from lakes import ENV
