@@ -12,7 +12,7 @@ from paimon_core.manifest.data_file import (
     IndexFileMeta,
     IndexManifestEntry,
 )
-from paimon_core.manifest.entries.records import external_path_of, file_kind
+from paimon_core.manifest.entries.records import checked_int, external_path_of, file_kind
 from paimon_core.manifest.layouts import GLOBAL_INDEX, INDEX_ENTRY
 from paimon_core.manifest.metadata_file import RecordKind, read_metadata, write_metadata
 from paimon_core.manifest.unknown_fields import UnknownFields
@@ -53,7 +53,7 @@ def _from_record(r: Mapping[str, Any], unknown: UnknownFields) -> IndexManifestE
     return IndexManifestEntry(
         file_kind(r["_KIND"]),
         r["_PARTITION"],
-        r["_BUCKET"],
+        checked_int(r["_BUCKET"], "_BUCKET"),
         IndexFileMeta(
             index_type=r["_INDEX_TYPE"],
             file_name=checked_name(r["_FILE_NAME"], "_FILE_NAME"),

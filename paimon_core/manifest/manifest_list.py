@@ -9,7 +9,7 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.io.file_io import FileIO
 from paimon_core.manifest.avro_codec import SeenRecords
 from paimon_core.manifest.data_file import ManifestFileMeta
-from paimon_core.manifest.entries.records import stats_from_record, stats_to_record
+from paimon_core.manifest.entries.records import optional_int, stats_from_record, stats_to_record
 from paimon_core.manifest.layouts import MANIFEST
 from paimon_core.manifest.metadata_file import RecordKind, read_metadata, write_metadata
 from paimon_core.manifest.unknown_fields import UnknownFields
@@ -58,10 +58,10 @@ def _from_record(r: Mapping[str, Any], unknown: UnknownFields) -> ManifestFileMe
         num_deleted_files=r["_NUM_DELETED_FILES"],
         partition_stats=stats_from_record(r["_PARTITION_STATS"]),
         schema_id=r["_SCHEMA_ID"],
-        min_bucket=r.get("_MIN_BUCKET"),
-        max_bucket=r.get("_MAX_BUCKET"),
-        min_level=r.get("_MIN_LEVEL"),
-        max_level=r.get("_MAX_LEVEL"),
+        min_bucket=optional_int(r.get("_MIN_BUCKET"), "_MIN_BUCKET"),
+        max_bucket=optional_int(r.get("_MAX_BUCKET"), "_MAX_BUCKET"),
+        min_level=optional_int(r.get("_MIN_LEVEL"), "_MIN_LEVEL"),
+        max_level=optional_int(r.get("_MAX_LEVEL"), "_MAX_LEVEL"),
         min_row_id=r.get("_MIN_ROW_ID"),
         max_row_id=r.get("_MAX_ROW_ID"),
         unknown=unknown,

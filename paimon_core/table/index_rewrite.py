@@ -2,6 +2,9 @@
 
 Java: `index/FileIndexProcessor`, `RewriteFileIndexProcedure`.  The data files stay; their entries in
 the manifests get the index.
+
+Java counts the index files of a data file.  Two runs at once would choose the same name then, and one
+that fails would delete the index of the other.  So names hold a UUID here.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from paimon_core.commit.message import CommitMessage
 from paimon_core.environment import Environment
+from paimon_core.errors import CommitConflict
 from paimon_core.features import check_not_chain, check_writable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.file_index.container import decode_indexes, encode_indexes
@@ -61,7 +65,7 @@ def rewrite_file_indexes(
     written: list[str] = []
     try:
         for entry in scan_files(table, snapshot, predicate=predicate):
-            file = _indexed(table, entry, wanted, written)
+            file = _indexed(table, entry, wanted, written, env)
             if file != entry.file:
                 messages.append(
                     CommitMessage(
@@ -72,12 +76,15 @@ def rewrite_file_indexes(
                         compact_after=(file,),
                     )
                 )
-        if messages:
-            commit_files(table, messages, env=env, user=env.new_uuid())
     except BaseException:
-        for path in written:
-            delete_abandoned(table.io, path)
+        delete_abandoned(table.io, written)
         raise
+    if messages:
+        try:
+            commit_files(table, messages, env=env, user=env.new_uuid())
+        except CommitConflict:  # after any other error, the new entries may be part of the table
+            delete_abandoned(table.io, written)
+            raise
     return RewrittenIndexes(len({m.partition for m in messages}), len(messages))
 
 
@@ -86,6 +93,7 @@ def _indexed(
     entry: ManifestEntry,
     wanted: Sequence[IndexedColumn],
     written: list[str],
+    env: Environment,
 ) -> DataFileMeta:
     """The file with its new indexes; paths of index files are added to `written`."""
     file = entry.file
@@ -107,7 +115,7 @@ def _indexed(
     data = encode_indexes(indexes)
     if len(data) <= table.schema.options.value(FILE_INDEX_IN_MANIFEST_THRESHOLD):
         return replace(file, embedded_index=data)
-    name = _next_name(old[0]) if old else file.file_name + INDEX_SUFFIX
+    name = f"{file.file_name}-{env.new_uuid()}-0{INDEX_SUFFIX}"
     written.append(f"{folder}/{name}")
     table.io.write_bytes(written[-1], data)
     return replace(file, extra_files=(*others, name))
@@ -145,12 +153,3 @@ def _built(
     ):
         writer.update(batch.columns)
     return decode_indexes(writer.finish())
-
-
-def _next_name(name: str) -> str:
-    """The name of the index file that replaces this one (`createNewFileIndexFilePath`)."""
-    stem = name.removesuffix(INDEX_SUFFIX)
-    start, dash, number = stem.rpartition("-")
-    if dash and number.isdecimal():
-        return f"{start}-{int(number) + 1}{INDEX_SUFFIX}"
-    return f"{stem}-1{INDEX_SUFFIX}"

@@ -76,6 +76,7 @@ def run_job(
     arguments: Mapping[str, object],
     *,
     storage: Mapping[str, str] | None = None,
+    branch: str | None = None,
 ) -> Report:
     job = job_named(name)
     return run_table(
@@ -85,6 +86,7 @@ def run_job(
             table="db.t",
             arguments=job.read_arguments(arguments),
             file_io_options=storage,
+            branch=branch,
             force=True,
         )
     )

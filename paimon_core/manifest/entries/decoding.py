@@ -28,6 +28,7 @@ from paimon_core.manifest.data_file import (
 from paimon_core.manifest.entries.records import (
     ENTRY_VERSION,
     checked_extra_files,
+    checked_int,
     entry_from_record,
     external_path_of,
     file_kind,
@@ -157,8 +158,8 @@ def _decode_block(
             ManifestEntry(
                 file_kind(kind),
                 shared.setdefault(partition, partition),
-                bucket,
-                total_buckets,
+                checked_int(bucket, "_BUCKET"),
+                checked_int(total_buckets, "_TOTAL_BUCKETS"),
                 DataFileMeta(
                     file_name=checked_name(name.decode(), "_FILE_NAME"),
                     file_size=size,
@@ -170,7 +171,7 @@ def _decode_block(
                     min_sequence_number=min_sequence,
                     max_sequence_number=max_sequence,
                     schema_id=schema_id,
-                    level=level,
+                    level=checked_int(level, "_LEVEL"),
                     extra_files=checked_extra_files(extra_files),
                     creation_time=created,
                     delete_row_count=deleted_rows,

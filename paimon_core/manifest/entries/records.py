@@ -26,6 +26,8 @@ from paimon_core.names import checked_external_path, checked_name
 
 ENTRY_VERSION: Final = 2
 _KINDS: Final = {kind.value: kind for kind in FileKind}
+_LEAST_INT: Final = -(2**31)
+_LARGEST_INT: Final = 2**31 - 1
 _SOURCES: Final = {source.value: source for source in FileSource}
 
 
@@ -37,8 +39,8 @@ def entry_from_record(r: Mapping[str, Any], unknown: UnknownFields) -> ManifestE
     return ManifestEntry(
         file_kind(r["_KIND"]),
         r["_PARTITION"],
-        r["_BUCKET"],
-        r["_TOTAL_BUCKETS"],
+        checked_int(r["_BUCKET"], "_BUCKET"),
+        checked_int(r["_TOTAL_BUCKETS"], "_TOTAL_BUCKETS"),
         _file_from_record(r["_FILE"], of_file),
         of_entry,
     )
@@ -56,7 +58,7 @@ def _file_from_record(f: Mapping[str, Any], unknown: UnknownFields) -> DataFileM
         min_sequence_number=f["_MIN_SEQUENCE_NUMBER"],
         max_sequence_number=f["_MAX_SEQUENCE_NUMBER"],
         schema_id=f["_SCHEMA_ID"],
-        level=f["_LEVEL"],
+        level=checked_int(f["_LEVEL"], "_LEVEL"),
         extra_files=checked_extra_files(f["_EXTRA_FILES"]),
         creation_time=f.get("_CREATION_TIME"),
         delete_row_count=f.get("_DELETE_ROW_COUNT"),
@@ -152,6 +154,21 @@ def external_path_of(value: object) -> str | None:
 def checked_extra_files(names: Sequence[object]) -> tuple[str, ...]:
     """Return the names of extra files; ValueError for one that is not a plain file name."""
     return tuple(checked_name(name, "_EXTRA_FILES") for name in names)
+
+
+def checked_int(value: int, field: str) -> int:
+    """Return the value of an INT; ValueError if it has more bits, as in Java.
+
+    Avro encodes INT and BIGINT alike.
+    """
+    if not _LEAST_INT <= value <= _LARGEST_INT:
+        raise ValueError(f"{field} {value} does not fit into 32 bits")
+    return value
+
+
+def optional_int(value: int | None, field: str) -> int | None:
+    """Return the value of an INT that may be missing; errors as in `checked_int`."""
+    return None if value is None else checked_int(value, field)
 
 
 def _optional_tuple(values: Sequence[Any] | None) -> tuple[Any, ...] | None:

@@ -87,14 +87,14 @@ def test_a_second_merge_at_the_same_time_conflicts(
     sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _branched(sql)
-    first = merging.commit
+    first = merging.commit_changes
 
     def late(*args: object, **kwargs: object) -> object:
-        monkeypatch.setattr(merging, "commit", first)
+        monkeypatch.setattr(merging, "commit_changes", first)
         sql(MERGE)
         return first(*args, **kwargs)
 
-    monkeypatch.setattr(merging, "commit", late)
+    monkeypatch.setattr(merging, "commit_changes", late)
     with pytest.raises(CommitConflict):
         sql(MERGE)
     assert _ids(sql) == [1, 2]
