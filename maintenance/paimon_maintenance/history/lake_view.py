@@ -202,16 +202,20 @@ def tables_by_color(
 
 def _rows(query: LakeQuery, matching: sa.ColumnElement[bool]) -> sa.Select[Any]:
     c, e = STATUS.c, _ENTRIES.c
-    # The newest run of each table, found by a seek in the index by outcome.
+    # The newest run of each table, found by a walk back in the index by outcome; it ends at the first
+    # run of the branch.
     run = _ENTRIES.alias("run")
     newest = (
-        sa.select(sa.func.max(run.c.id))
+        sa.select(run.c.id)
         .where(
             run.c.event == "run",
             run.c.status == "success",
             run.c.warehouse == c.warehouse,
             run.c.table_name == c.table_name,
+            sa.func.coalesce(run.c.branch, "main") == c.branch,
         )
+        .order_by(run.c.id.desc())
+        .limit(1)
         .correlate(STATUS)
         .scalar_subquery()
     )

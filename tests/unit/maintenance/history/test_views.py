@@ -134,6 +134,7 @@ def test_the_last_maintenance_is_that_of_the_same_warehouse(history):
             run("db.a", 11, event="skip"),
             run("db.a", 12, status="failed"),
             run("db.a", 13, warehouse="/other"),
+            run("db.a", 14, branch="dev"),
             run("db.b", 14, job="expire_snapshots", part_of="maintain"),
         ]
     )
@@ -143,6 +144,15 @@ def test_the_last_maintenance_is_that_of_the_same_warehouse(history):
         ("db.a", 10, "compact"),
         (ODD, None, None),
     ]
+
+
+def test_the_last_maintenance_is_that_of_the_same_branch(history):
+    StatusStore(history, "/lake", "dev").put([status("db.a")])
+    history.add([run("db.a", 10), run("db.a", 11, branch="dev"), run("db.a", 12, branch="b")])
+    for branch, at in (("main", 10), ("dev", 11)):
+        row = lake_row(history, warehouse="/lake", table="db.a", branch=branch)
+        assert row is not None
+        assert row.last_at == at
 
 
 def test_a_status_is_replaced_and_forgotten(history):
