@@ -251,3 +251,15 @@ def test_a_session_that_ended_is_said(visit):
     page.key("2")
     page.until("document.querySelector('.problem')")
     assert "session has ended" in texts(page, ".problem")[0]
+
+
+def test_what_is_not_there_is_said_in_words_and_across_the_page(visit, lake):
+    page = visit("table", query={"warehouse": str(lake.warehouse), "table": "db.no"}, until=".next")
+    width = page.js("document.querySelector('.problem').getBoundingClientRect().width")
+    assert width > 1000
+    (text,) = texts(page, ".problem")
+    assert text.count("caretaker schedule") == 1
+    (text,) = texts(visit("table", until=".problem"), ".problem")
+    assert text == "warehouse: Field required; table: Field required"
+    (text,) = texts(visit(query={"warehouse": "/no"}, until=".empty"), ".empty")
+    assert text.startswith("No table of /no was measured.")
