@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from paimon_airflow.tasks.batches import parse_size
 from paimon_maintenance.storage.variables import WAREHOUSE_VARIABLE
+from paimon_maintenance.storage.warehouse import canonical_warehouse
 
 if TYPE_CHECKING:
     from paimon_maintenance.job.job import Job
@@ -208,7 +209,7 @@ def request_from(
         raise InvalidArgument(str(e)) from e
     return JobRequest(
         job=job,
-        warehouse=str(warehouse),
+        warehouse=canonical_warehouse(str(warehouse)),
         patterns=patterns,
         including=_texts(params.get("including")),
         excluding=_texts(params.get("excluding")),

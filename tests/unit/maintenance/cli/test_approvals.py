@@ -149,3 +149,25 @@ def test_a_request_of_airflow_is_answered_there(tmp_path, monkeypatch):
     assert (found[number].state, found[number].answered_by) == (ApprovalState.USED, "ann")
     assert not store.use(ASKED, "cli", 4)  # it holds for that run only
     assert [a.id for a in store.all()] != [number]
+
+
+@pytest.mark.parametrize("spelling", ["/", "/.", "//"])
+def test_an_approval_holds_for_every_spelling_of_the_warehouse(lake, place, spelling):
+    words = ("run", "rollback", "db.t", "--snapshot", "3", "--policy", place[3])
+    other = f"{lake.warehouse}{spelling}"
+    assert caretaker(*words, "-w", lake.warehouse).code == 9
+    assert caretaker("approvals", "approve", "1", "-w", other).code == 0
+    assert caretaker(*words, "-w", other).code == 0
+
+
+def test_numbers_that_no_database_holds_are_refused(place):
+    huge = str(10**30)
+    for words in (
+        ("approvals", "approve", huge, *place[:2]),
+        ("history", "--limit", huge),
+        ("policy", "explain", "db.t", *place[:2], "--limit", huge),
+    ):
+        found = caretaker(*words)
+        assert (found.code, f"'{huge}' is too large" in found.err) == (2, True), found.err
+    # There is nothing before 1970.
+    assert caretaker("report", "--since", "99999999999 d", *place[:2]).code == 3
