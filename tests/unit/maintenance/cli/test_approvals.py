@@ -118,6 +118,21 @@ def test_overriding_a_guard_waits_where_the_policy_wants_it(lake, place):
     assert lake.table().snapshots.earliest_id() == 4
 
 
+def test_raising_a_limit_of_the_policy_waits_like_overriding_it(lake, place):
+    file = Path(place[3])
+    file.write_text(
+        "version: 1\nrules: [{ tables: '*.*', approval: force, guards: { max_rewrite: 1 kb } }]\n"
+    )
+    words = ("run", "compact", "db.t", *place)
+    assert caretaker(*words).code == 6
+    assert caretaker(*words, "--max-rewrite", "1 b").code == 6
+    raised = caretaker(*words, "--max-rewrite", "1 gb")
+    assert (raised.code, "requires an approval (force)" in raised.err) == (9, True)
+    assert caretaker("approvals", "approve", "1", *place[:2]).code == 0
+    assert caretaker(*words).code == 6
+    assert caretaker(*words, "--max-rewrite", "1 gb").code == 0
+
+
 def test_a_command_in_a_task_of_airflow_is_answered_on_the_command_line(place, monkeypatch):
     monkeypatch.setenv("AIRFLOW_CTX_DAG_RUN_ID", "manual__1")
     assert caretaker("run", "rollback", "db.t", *place, "--snapshot", "3").code == 9
