@@ -212,9 +212,12 @@ def _duration(place: YamlNode) -> int:
 def _size(place: YamlNode) -> int:
     text = place.text()
     try:
-        return parse_memory_size(text)
+        size = parse_memory_size(text)
     except InvalidArgument as e:
         place.wrong(e.message)
+    if size == 0:
+        place.wrong("expected a size greater than 0")
+    return size
 
 
 def _number(place: YamlNode) -> float:

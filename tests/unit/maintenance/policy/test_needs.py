@@ -100,6 +100,7 @@ def test_a_caller_that_reads_no_table_is_stopped():
         ("health: { manifests: { weight: 2 } }", "between 0 and 1"),
         ("health: { manifests: { good: 5000 } }", "bad is not greater than good"),
         ("match: {}", "no condition given"),
+        ("consumer_lag: { bytes: 0 }", "greater than 0"),
         ("alerts: ops", "there is no alert target 'ops' (in `alert_targets`: none)"),
         ("guards: { max_deleted_files: " + "9" * 5000 + " }", "5000 digits is too large"),
         ("consumer_lag: { snapshots: " + "9" * 5000 + " }", "5000 digits is too large"),
@@ -131,6 +132,12 @@ def test_a_round_has_at_least_its_budget():
     for text in ("{ seconds: 60, most_seconds: 30 }", "{ most_seconds: 30 }"):
         with pytest.raises(InvalidArgument, match="must not be less than `seconds`"):
             read_policy(f"{RULES}budget: {text}\n", "p.yaml")
+
+
+def test_a_budget_of_nothing_is_refused():
+    for name in ("seconds", "bytes", "tables", "applications"):
+        with pytest.raises(InvalidArgument, match=rf"budget\.{name}: expected .* greater than 0"):
+            read_policy(f"{RULES}budget: {{ {name}: 0 }}\n", "p.yaml")
 
 
 def test_the_schema_accepts_what_the_reader_accepts():
