@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from paimon_maintenance.history.status import STATUS, TOTALS, table_of
+from paimon_maintenance.history.status import STATUS, TOTALS, summed, table_of, whole
 from paimon_maintenance.history.store import SqlHistory
 
 SORTS: Final[Mapping[str, str]] = {
@@ -276,17 +276,14 @@ def _totals_now(connection: sa.Connection, place: sa.ColumnElement[bool]) -> Tot
                 sa.func.coalesce(sa.func.max(c.at_millis), 0).label("at_millis"),
                 sa.func.count().label("tables"),
                 *(colored(name).label(name) for name in ("green", "yellow", "red")),
-                *(
-                    sa.func.coalesce(sa.func.sum(c[name]), 0).label(name)
-                    for name in ("files", "bytes", "held_bytes")
-                ),
-                sa.func.coalesce(sa.func.sum(c.amplification * c.bytes), 0.0).label("read"),
+                *(summed(c[name]).label(name) for name in ("files", "bytes", "held_bytes")),
+                summed(c.amplification * c.bytes).label("read"),
             ).where(place)
         )
         .mappings()
         .one()
     )
-    found = {name: int(value) for name, value in row.items() if name != "read"}
+    found = {name: whole(value) for name, value in row.items() if name != "read"}
     size = found["bytes"]
     return Totals(**found, amplification=float(row["read"]) / size if size else 1.0)
 

@@ -114,6 +114,16 @@ def test_the_totals_cover_all_tables_whatever_the_filter(history):
     ]
 
 
+def test_impossible_sizes_do_not_stop_the_totals(history):
+    store = StatusStore(history, "/huge")
+    store.put([status(f"db.t{n}", bytes=2**62, files=2**62, held_bytes=2**62) for n in range(5)])
+    store.add_totals(1)
+    page = lake_page(history, LakeQuery(warehouse="/huge"))
+    assert page.totals.bytes == 2**63 - 1
+    (stored,) = totals_since(history, warehouse="/huge", branch="main", since_millis=0)
+    assert (stored.bytes, stored.tables) == (2**63 - 1, 5)
+
+
 def test_totals_over_time_are_thinned_out_and_keep_the_newest(history):
     store = StatusStore(history, "/lake")
     for at in range(1, 1001):
