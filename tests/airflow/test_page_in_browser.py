@@ -206,10 +206,14 @@ def test_dark_mode_and_phone_width(visit, lake):
     for path, until, params in (
         ("", "td.name", {}),
         ("table", ".bucket", query),
-        ("runs", ".card", {}),
+        ("runs", ".failures", {}),
     ):
         page = visit(path=path, until=until, query=params, width=375, height=700)
         assert page.js("document.documentElement.scrollWidth") == 375, path
+    wide = visit(path="runs", until=".failures")
+    assert wide.js("document.documentElement.scrollWidth") == 1280
+    owners = "[...document.querySelectorAll('td.owner')].map(e => e.getBoundingClientRect().right)"
+    assert max(visit().js(owners)) <= 1280
 
 
 def test_the_form_of_the_dag_is_filled_in_and_sent_from_airflows_shell(visit, address, lake):

@@ -177,7 +177,7 @@ function line(row, answer) {
     h("td", { class: "when", "data-label": "Last", title: row.last_at ? moment(row.last_at) : "" },
       row.last_at ? [h("span", {}, relative(row.last_at, answer.now)), " ", h("small", {}, words(row.last_job))] : h("span", { class: "quiet" }, "never")),
     h("td", { class: "when next", "data-label": "Next", title: row.next_reason || "" }, next(row, answer.now)),
-    h("td", { class: "owner", "data-label": "Owner" }, row.owner || h("span", { class: "quiet" }, "–")),
+    h("td", { class: "owner", "data-label": "Owner", title: row.owner || "" }, row.owner || h("span", { class: "quiet" }, "–")),
   );
 }
 
