@@ -24,6 +24,8 @@ ODD_NAMES = (
     "db.../../../etc/passwd",
     "db.<script>window.hacked=1</script>",
     "db.ünï çödé %2e%2e%2f & javascript:alert(1)",
+    "db.\u202etxet fo redro",
+    f"db.{'long' * 50}",
 )
 USERS = {"admin": "ADMIN", "viewer": "VIEWER", "user": "USER"}
 

@@ -70,6 +70,7 @@ from paimon_maintenance.storage.variables import (
     POLICY_VARIABLE,
     WAREHOUSE_VARIABLE,
 )
+from paimon_maintenance.storage.warehouse import canonical_warehouse
 
 
 class SettingsError(ValueError):
@@ -184,6 +185,8 @@ def settings_from(
     _known(common, own, f"{where}: [caretaker]")
     _typed(common, Settings(), f"{where}: [caretaker]")
     common.setdefault("warehouse", environ.get(WAREHOUSE_VARIABLE) or None)
+    if common["warehouse"]:
+        common["warehouse"] = canonical_warehouse(str(common["warehouse"]))
     common.setdefault("policy", environ.get(POLICY_VARIABLE) or None)
     settings = Settings(
         **common,  # type: ignore[arg-type]  # checked by _typed

@@ -253,12 +253,32 @@ def test_wrong_parameters_are_refused(ask):
     for path in (
         "lake?sort=bytes;drop",
         "lake?limit=100000",
+        f"lake?offset={10**30}",
         "lake?color=pink",
         "table",
         "runs?days=0",
         f"table/plan?warehouse=x&table={quote(ODD_NAMES[0])}&job=rollback",
     ):
         assert ask(f"/caretaker/api/{path}", user="admin").status_code == 422, path
+
+
+def test_an_error_says_its_next_step_once(ask):
+    answer = ask("/caretaker/api/table", user="viewer", table="db.no", in_lake=True).json()
+    assert answer["detail"] == "no table db.no was measured in this warehouse and branch"
+    assert answer["next_step"].startswith("run `caretaker schedule`")
+
+
+def test_a_parameter_with_a_nul_is_refused(ask):
+    answer = ask("/caretaker/api/lake?search=a%00", user="viewer")
+    assert (answer.status_code, answer.json()["type"]) == (400, "InvalidArgument")
+
+
+def test_without_a_warehouse_the_branch_counts(ask, lake):
+    found = ask("/caretaker/api/lake?branch=main", user="viewer").json()
+    assert (found["warehouse"], found["branch"]) == (str(lake.warehouse), "main")
+    found = ask("/caretaker/api/lake?branch=no", user="viewer").json()
+    assert (found["warehouse"], found["branch"], found["tables"]) == (None, "no", [])
+    assert found["places"]
 
 
 def test_a_history_that_is_gone_is_said(ask, monkeypatch, tmp_path):

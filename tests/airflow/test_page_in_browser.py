@@ -206,10 +206,14 @@ def test_dark_mode_and_phone_width(visit, lake):
     for path, until, params in (
         ("", "td.name", {}),
         ("table", ".bucket", query),
-        ("runs", ".card", {}),
+        ("runs", ".failures", {}),
     ):
         page = visit(path=path, until=until, query=params, width=375, height=700)
         assert page.js("document.documentElement.scrollWidth") == 375, path
+    wide = visit(path="runs", until=".failures")
+    assert wide.js("document.documentElement.scrollWidth") == 1280
+    owners = "[...document.querySelectorAll('td.owner')].map(e => e.getBoundingClientRect().right)"
+    assert max(visit().js(owners)) <= 1280
 
 
 def test_the_form_of_the_dag_is_filled_in_and_sent_from_airflows_shell(visit, address, lake):
@@ -251,3 +255,15 @@ def test_a_session_that_ended_is_said(visit):
     page.key("2")
     page.until("document.querySelector('.problem')")
     assert "session has ended" in texts(page, ".problem")[0]
+
+
+def test_what_is_not_there_is_said_in_words_and_across_the_page(visit, lake):
+    page = visit("table", query={"warehouse": str(lake.warehouse), "table": "db.no"}, until=".next")
+    width = page.js("document.querySelector('.problem').getBoundingClientRect().width")
+    assert width > 1000
+    (text,) = texts(page, ".problem")
+    assert text.count("caretaker schedule") == 1
+    (text,) = texts(visit("table", until=".problem"), ".problem")
+    assert text == "warehouse: Field required; table: Field required"
+    (text,) = texts(visit(query={"warehouse": "/no"}, until=".empty"), ".empty")
+    assert text.startswith("No table of /no was measured.")

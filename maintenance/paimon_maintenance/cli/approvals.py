@@ -64,6 +64,7 @@ def approved(request: RunRequest, services: RunServices) -> RunRequest:
     from paimon_maintenance.history.entry import CLI, Actor  # noqa: PLC0415 - as above
     from paimon_maintenance.history.store import SqlHistory  # noqa: PLC0415 - as above
     from paimon_maintenance.job.arguments import shown_arguments  # noqa: PLC0415 - fast start
+    from paimon_maintenance.policy.needs import Approval  # noqa: PLC0415 - as above
     from paimon_maintenance.run.runner import plan_table  # noqa: PLC0415 - fast start
 
     if request.approval is None or request.dry_run:
@@ -82,7 +83,7 @@ def approved(request: RunRequest, services: RunServices) -> RunRequest:
         table=request.table,
         job=request.job.name,
         arguments=shown_arguments(request.arguments),
-        force=request.force,
+        force=request.force or request.approval == Approval.FORCE,
         reason=request.approval,
         plan=tuple(plan.lines()),
     )

@@ -12,6 +12,8 @@ from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.storage.variables import WAREHOUSE_VARIABLE
 
 MASTER_VARIABLE: Final = "CARETAKER_SPARK_MASTER"
+_MOST: Final = 2**63 - 1
+"""What databases and Paimon's longs hold."""
 
 EXIT_CODES = "exit codes:\n" + "\n".join(f"  {int(c)}  {c.meaning}" for c in ExitCode)
 
@@ -101,9 +103,12 @@ def output_options(parser: Parser, *, json: str = "print one JSON object") -> No
 
 def whole_number(text: str) -> int:
     try:
-        return int(text)
+        number = int(text)
     except ValueError as e:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from e
+    if abs(number) > _MOST:
+        raise argparse.ArgumentTypeError(f"{text!r} is too large")
+    return number
 
 
 def not_negative(text: str) -> int:

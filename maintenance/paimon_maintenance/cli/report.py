@@ -36,7 +36,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
             next_step="unset the variable, or set it to a database URL",
         )
     now = system_environment().now_millis()
-    since = now - parse_duration_millis(args.since)
+    since = max(0, now - parse_duration_millis(args.since))
     store = NeedStore(history, warehouse_of(args), args.branch or "main")
     found = report_of(store, since=since, until=now)
     lines = list(markdown(found))

@@ -67,15 +67,17 @@ def requests_of(
         if many and not table.job(job.name).enabled:
             output.note(f"{name}: skipped, the policy disables {job.name}")
             continue
-        approval = approval_wanted(table.needs, job.name, force=bool(how.get("force")))
-        yield resolve(
+        found = resolve(
             job,
             table,
             typed=typed,
             limits=limits,
             engine=engine,
             default_engine=default_engine,
-        ).request(
+        )
+        overrides = bool(how.get("force")) or found.raises_guards
+        approval = approval_wanted(table.needs, job.name, force=overrides)
+        yield found.request(
             warehouse=warehouse,
             table=name,
             branch=args.branch,

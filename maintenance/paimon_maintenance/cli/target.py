@@ -12,6 +12,7 @@ from paimon_core.errors import InvalidArgument
 from paimon_maintenance.storage.catalogs import PREFIX, catalog_of, open_table_of, options_of
 from paimon_maintenance.storage.options import options_of_environment, refuse_secrets
 from paimon_maintenance.storage.variables import WAREHOUSE_VARIABLE
+from paimon_maintenance.storage.warehouse import canonical_warehouse
 
 if TYPE_CHECKING:
     from paimon_core.file_store_table import FileStoreTable
@@ -34,7 +35,7 @@ def warehouse_of(args: argparse.Namespace) -> str:
             "no warehouse given",
             next_step=f"add -w PATH or --catalog NAME, or set {WAREHOUSE_VARIABLE}",
         )
-    return str(warehouse)
+    return canonical_warehouse(str(warehouse))
 
 
 def storage_of(args: argparse.Namespace) -> dict[str, str]:

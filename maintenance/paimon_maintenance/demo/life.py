@@ -21,6 +21,7 @@ from paimon_core.table.open import open_table
 from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.demo import lake
 from paimon_maintenance.engines.local import LocalEngine
+from paimon_maintenance.history.entry import History
 from paimon_maintenance.job.text import human_bytes
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.request import RunRequest
@@ -109,8 +110,13 @@ def chapters() -> tuple[Chapter, ...]:
     )
 
 
-def tell(chapter: Chapter, warehouse: str, in_airflow: InAirflow) -> list[tuple[str, str, str]]:
-    """Run the chapter; its figures before and after, or MaintenanceError if the job failed."""
+def tell(
+    chapter: Chapter, warehouse: str, in_airflow: InAirflow, history: History
+) -> list[tuple[str, str, str]]:
+    """Run the chapter; its figures before and after, or MaintenanceError if the job failed.
+
+    A job that does not run in Airflow is recorded in the history, where the page finds it.
+    """
     if chapter.before is not None:
         chapter.before(warehouse)
     before = figures(warehouse)
@@ -122,12 +128,12 @@ def tell(chapter: Chapter, warehouse: str, in_airflow: InAirflow) -> list[tuple[
         if failed:
             raise MaintenanceError(f"{chapter.job}: {failed}", next_step="check the run in Airflow")
     else:
-        _run_here(chapter, warehouse)
+        _run_here(chapter, warehouse, history)
     after = figures(warehouse)
     return [(name, before[name], after[name]) for name in chapter.shows]
 
 
-def _run_here(chapter: Chapter, warehouse: str) -> None:
+def _run_here(chapter: Chapter, warehouse: str, history: History) -> None:
     job = job_named(chapter.job)
     request = RunRequest(
         job=job,
@@ -137,7 +143,7 @@ def _run_here(chapter: Chapter, warehouse: str) -> None:
         force=chapter.force,
     )
     engine = LocalEngine(threads=max(1, min(4, os.cpu_count() or 1)))
-    report = run_table(request, RunServices(engine=engine))
+    report = run_table(request, RunServices(engine=engine, history=history))
     if report.error is not None:
         raise report.error
 

@@ -130,7 +130,7 @@ def _demo(args: argparse.Namespace, screen: Screen) -> ExitCode:
         code = _tell(screen, before, after, state, report_of(client, DAG_ID, run_id))
         if own and code is ExitCode.SUCCESS:
             _schedule(screen, warehouse, place, scores)
-            code = _live_on(screen, airflow, client, warehouse)
+            code = _live_on(screen, airflow, client, warehouse, place)
         if not args.exit:
             _stay(screen, airflow, place, run_id)
         with screen.step("Stopping Airflow") as step:
@@ -242,12 +242,16 @@ def _tell(
     return code
 
 
-def _live_on(screen: Screen, airflow: ChildProcess, client: Client, warehouse: str) -> ExitCode:
+def _live_on(
+    screen: Screen, airflow: ChildProcess, client: Client, warehouse: str, place: AirflowHome
+) -> ExitCode:
     """Run the remaining jobs; FAILURE if the final verification finds problems."""
     from paimon_core.table.open import open_table  # noqa: PLC0415
     from paimon_maintenance.demo import life  # noqa: PLC0415 - pyarrow, after the arguments are checked
+    from paimon_maintenance.history.store import SqlHistory  # noqa: PLC0415 - SQLAlchemy, as above
     from paimon_maintenance.verify.check import Scope, check_table  # noqa: PLC0415
 
+    history = SqlHistory(place.history_url)
     for chapter in life.chapters():
         dag_id = f"caretaker_{chapter.job}"
         where = f"DAG {dag_id}" if chapter.in_airflow else f"caretaker run {chapter.job}"
@@ -260,7 +264,7 @@ def _live_on(screen: Screen, airflow: ChildProcess, client: Client, warehouse: s
                 wait_for_run(airflow, client, f"caretaker_{job}", run_id, tell)
                 return report_of(client, f"caretaker_{job}", run_id)
 
-            rows = life.tell(chapter, warehouse, in_airflow)
+            rows = life.tell(chapter, warehouse, in_airflow, history)
         screen.table(life.TABLE, ["", "before", "after"], rows)
         if chapter.note:
             screen.say(chapter.note)

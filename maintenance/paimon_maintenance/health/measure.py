@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from paimon_core.environment import Environment
-from paimon_core.errors import NotFound, UnsupportedFeature
+from paimon_core.errors import CorruptTable, NotFound, UnsupportedFeature
 from paimon_core.features import uncompactable_features, unreadable_features
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.known_options import unknown_options, unreadable_options
@@ -42,6 +43,9 @@ from paimon_maintenance.health.measurement import (
 )
 from paimon_maintenance.storage.options import secret_keys
 
+_MOST: Final = 2**60
+"""No table has so many bytes or rows.  Larger numbers do not fit into the history, in sums above all."""
+
 
 def measure_table(
     table: FileStoreTable, env: Environment, *, orphans: Orphans | None = None
@@ -75,7 +79,7 @@ def measure_table(
     clustered = bool(options.value(CLUSTERING_COLUMNS))
     incremental = options.value(CLUSTERING_INCREMENTAL)
     due, stuck = _expired_partitions(table, latest, env)
-    return Measurement(
+    found = Measurement(
         table=table.name,
         branch=table.branch,
         at_millis=now,
@@ -117,6 +121,22 @@ def measure_table(
         comment=table.schema.comment,
         options=_open_options(table),
     )
+    _refuse_impossible(found)
+    return found
+
+
+def _refuse_impossible(found: Measurement) -> None:
+    """CorruptTable for sizes that nothing has: one forged table must not stop the round of a lake."""
+    claims = [found.beyond_bytes, found.blocked_bytes, found.manifest_bytes]
+    for partition in found.partitions:
+        claims += [partition.bytes, partition.rows, partition.delete_rows, partition.vector_rows]
+    claims += [found.bytes, found.rows, *(h.bytes for h in found.holders)]
+    wrong = next((claim for claim in claims if not 0 <= claim <= _MOST), None)
+    if wrong is not None:
+        raise CorruptTable(
+            f"the manifests claim sizes that no table has, for example {wrong:,}",
+            table=found.table,
+        )
 
 
 def _open_options(table: FileStoreTable) -> dict[str, str]:

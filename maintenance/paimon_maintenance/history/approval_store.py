@@ -150,29 +150,35 @@ class ApprovalStore(ScopedStore):
         that a DAG made: its task waits for an answer in Airflow.
         """
         c = _APPROVALS.c
+        found = sa.select(_APPROVALS).where(*self.is_here(_APPROVALS), c.id == number)
+        # Two people may answer at once: the condition is part of the update, and the first one wins.
+        waiting = sa.and_(
+            *self.is_here(_APPROVALS),
+            c.id == number,
+            c.state == ApprovalState.WAITING,
+            c.origin != AIRFLOW,
+        )
         with self.transaction() as connection:
-            found = sa.select(_APPROVALS).where(*self.is_here(_APPROVALS), c.id == number)
+            answered = connection.execute(_answered(waiting, state, by, now)).rowcount
             row = connection.execute(found).mappings().one_or_none()
-            if row is None:
-                raise NotFound(
-                    f"there is no request {number} in {self.warehouse}",
-                    next_step="see `caretaker approvals list`",
-                )
-            approval = _approval(row)
-            if approval.state is not ApprovalState.WAITING:
-                who = f" by {approval.answered_by}" if approval.answered_by else ""
-                raise InvalidArgument(
-                    f"request {number} does not wait: it is {approval.state}{who}",
-                    next_step="see `caretaker approvals list --all`",
-                )
-            if approval.origin == AIRFLOW:
-                raise InvalidArgument(
-                    f"request {number} belongs to the DAG run {approval.asked_by}",
-                    next_step="answer it in Airflow, under Required Actions of that run",
-                )
-            connection.execute(_answered(c.id == number, state, by, now))
-            row = connection.execute(found).mappings().one()
-        return _approval(row)
+        if row is None:
+            raise NotFound(
+                f"there is no request {number} in {self.warehouse}",
+                next_step="see `caretaker approvals list`",
+            )
+        approval = _approval(row)
+        if answered:
+            return approval
+        if approval.state is not ApprovalState.WAITING:
+            who = f" by {approval.answered_by}" if approval.answered_by else ""
+            raise InvalidArgument(
+                f"request {number} does not wait: it is {approval.state}{who}",
+                next_step="see `caretaker approvals list --all`",
+            )
+        raise InvalidArgument(
+            f"request {number} belongs to the DAG run {approval.asked_by}",
+            next_step="answer it in Airflow, under Required Actions of that run",
+        )
 
     def _same(self, asked: Asked) -> list[sa.ColumnElement[bool]]:
         c = _APPROVALS.c

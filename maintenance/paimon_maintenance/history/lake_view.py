@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from paimon_maintenance.history.status import STATUS, TOTALS, table_of
+from paimon_maintenance.history.status import STATUS, TOTALS, summed, table_of, whole
 from paimon_maintenance.history.store import SqlHistory
 
 SORTS: Final[Mapping[str, str]] = {
@@ -202,16 +202,20 @@ def tables_by_color(
 
 def _rows(query: LakeQuery, matching: sa.ColumnElement[bool]) -> sa.Select[Any]:
     c, e = STATUS.c, _ENTRIES.c
-    # The newest run of each table, found by a seek in the index by outcome.
+    # The newest run of each table, found by a walk back in the index by outcome; it ends at the first
+    # run of the branch.
     run = _ENTRIES.alias("run")
     newest = (
-        sa.select(sa.func.max(run.c.id))
+        sa.select(run.c.id)
         .where(
             run.c.event == "run",
             run.c.status == "success",
             run.c.warehouse == c.warehouse,
             run.c.table_name == c.table_name,
+            sa.func.coalesce(run.c.branch, "main") == c.branch,
         )
+        .order_by(run.c.id.desc())
+        .limit(1)
         .correlate(STATUS)
         .scalar_subquery()
     )
@@ -272,17 +276,14 @@ def _totals_now(connection: sa.Connection, place: sa.ColumnElement[bool]) -> Tot
                 sa.func.coalesce(sa.func.max(c.at_millis), 0).label("at_millis"),
                 sa.func.count().label("tables"),
                 *(colored(name).label(name) for name in ("green", "yellow", "red")),
-                *(
-                    sa.func.coalesce(sa.func.sum(c[name]), 0).label(name)
-                    for name in ("files", "bytes", "held_bytes")
-                ),
-                sa.func.coalesce(sa.func.sum(c.amplification * c.bytes), 0.0).label("read"),
+                *(summed(c[name]).label(name) for name in ("files", "bytes", "held_bytes")),
+                summed(c.amplification * c.bytes).label("read"),
             ).where(place)
         )
         .mappings()
         .one()
     )
-    found = {name: int(value) for name, value in row.items() if name != "read"}
+    found = {name: whole(value) for name, value in row.items() if name != "read"}
     size = found["bytes"]
     return Totals(**found, amplification=float(row["read"]) / size if size else 1.0)
 

@@ -20,6 +20,7 @@ from paimon_maintenance.history.store import URL_VARIABLE, SqlHistory
 
 MOST_PARTITIONS: Final = 200
 """The number of unhealthy partitions that a status keeps, the worst first."""
+_MOST: Final = 2**63 - 1
 
 
 def table_of(name: str, columns: str) -> sa.Table:
@@ -180,24 +181,21 @@ class StatusStore:
         def colored(name: str) -> sa.ColumnElement[int]:
             return sa.func.coalesce(sa.func.sum(sa.case((c.color == name, 1), else_=0)), 0)
 
-        def total(of: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-            return sa.func.coalesce(sa.func.sum(of), 0)
-
         query = sa.select(
             sa.func.count().label("tables"),
             *(colored(name).label(name) for name in ("green", "yellow", "red")),
-            *(total(c[name]).label(name) for name in ("files", "bytes", "held_bytes")),
-            total(c.amplification * c.bytes).label("read"),
+            *(summed(c[name]).label(name) for name in ("files", "bytes", "held_bytes")),
+            summed(c.amplification * c.bytes).label("read"),
         ).where(c.warehouse == self.warehouse, c.branch == self.branch)
         try:
             with self.history.engine().begin() as connection:
                 row = dict(connection.execute(query).mappings().one())
                 read = float(row.pop("read"))
-                size = int(row["bytes"])
+                size = whole(row["bytes"])
                 connection.execute(
                     sa.insert(TOTALS).values(
                         **self._place(),
-                        **{name: int(value) for name, value in row.items()},
+                        **{name: whole(value) for name, value in row.items()},
                         at_millis=at_millis,
                         amplification=read / size if size else 1.0,
                     )
@@ -216,6 +214,16 @@ class StatusStore:
 
     def _place(self) -> dict[str, str]:
         return {"warehouse": self.warehouse, "branch": self.branch}
+
+
+def summed(of: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    """The sum as a floating point number: sums of 64 bits fail where tables claim impossible sizes."""
+    return sa.func.coalesce(sa.func.sum(sa.cast(of, sa.Double)), 0.0)
+
+
+def whole(number: float) -> int:
+    """The number as the history keeps it."""
+    return min(int(number), _MOST)
 
 
 def _failed(error: Exception) -> MaintenanceError:

@@ -16,7 +16,7 @@ files that the newest snapshot needs.  See decision 0023.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, Final
 
 from paimon_core.errors import GuardTripped, InvalidArgument
@@ -81,6 +81,14 @@ class Guards:
             read["max_rewrite_bytes"] = read.pop("max_rewrite")
         return cls(**read)
 
+    def is_looser_than(self, other: Guards) -> bool:
+        """Whether this lets a run do something that the other guards stop."""
+        mine, theirs = astuple(self), astuple(other)
+        return any(
+            limit is not None and (own is None or own > limit)
+            for own, limit in zip(mine, theirs, strict=True)
+        )
+
     def check(self, plan: Plan, *, force: bool) -> None:
         """Raise GuardTripped if the plan exceeds a limit and `force` is not set."""
         _check_needed(plan)
@@ -132,11 +140,17 @@ class Guards:
 
 
 def _share(raw: object) -> float:
-    return float(str(raw))
+    share = float(str(raw))
+    if not 0 <= share <= 1:
+        raise InvalidArgument(f"{raw} is not between 0 and 1")
+    return share
 
 
 def _count(raw: object) -> int:
-    return int(str(raw))
+    number = int(str(raw))
+    if number < 0:
+        raise InvalidArgument(f"{raw} is negative")
+    return number
 
 
 def _size(raw: object) -> int:

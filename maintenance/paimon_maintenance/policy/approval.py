@@ -20,7 +20,7 @@ def approval_wanted(
 ) -> Approval | None:
     """Why a run of the job on the table waits for a person; None if it does not.
 
-    `force`: the run overrides guards.  `proposed`: the scheduler proposes it.
+    `force`: the run overrides guards, or somebody raised one of them for it.  `proposed`: the scheduler proposes it.
     """
     own = OF_JOB.get(job)
     if own is not None and (own in needs.approval or (proposed and own is Approval.RESCALE)):

@@ -44,6 +44,7 @@ from paimon_maintenance.job.engine_choice import engine_named
 from paimon_maintenance.job.exit_codes import OnRefused
 from paimon_maintenance.policy.load_needs import (
     NEEDS_KEYS,
+    check_targets,
     read_budget,
     read_match,
     read_needs,
@@ -125,6 +126,8 @@ def read_policy(text: str, file: str) -> Policy:
             place.wrong(f"duplicate rule name {rule.name!r}")
         names.add(rule.name)
     targets = read_targets(entries["alert_targets"]) if "alert_targets" in entries else {}
+    for place in entries["rules"].items():
+        check_targets(place.entries(_RULE), targets)
     return Policy(
         file=file,
         rules=tuple(rules),
@@ -208,11 +211,7 @@ def _guards(place: YamlNode) -> GuardPolicy:
 def _number(entries: Mapping[str, YamlNode], name: str) -> int | None:
     if name not in entries:
         return None
-    at = entries[name]
-    text = at.text()
-    if not (text.isascii() and text.isdigit()):
-        at.wrong(f"{text!r} is not a whole number")
-    return int(text)
+    return entries[name].whole()
 
 
 def _size(entries: Mapping[str, YamlNode], name: str) -> str | None:
@@ -220,19 +219,21 @@ def _size(entries: Mapping[str, YamlNode], name: str) -> str | None:
     if name not in entries:
         return None
     at = entries[name]
+    text = at.text()
     try:
-        parse_memory_size(at.text())
+        parse_memory_size(text)
     except InvalidArgument as e:
         at.wrong(e.message)
-    return at.text()
+    return text
 
 
 def _engine(entries: Mapping[str, YamlNode]) -> EnginePolicy:
     engine: str | None = None
     if "engine" in entries:
         at = entries["engine"]
+        text = at.text()
         try:
-            engine = str(engine_named(at.text()))
+            engine = str(engine_named(text))
         except InvalidArgument as e:
             at.wrong(e.message)
     return EnginePolicy(engine=engine, spark_threshold=_size(entries, "spark_threshold"))

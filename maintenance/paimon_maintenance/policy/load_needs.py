@@ -112,6 +112,16 @@ def read_targets(place: YamlNode) -> dict[str, AlertTarget]:
     return found
 
 
+def check_targets(rule: Mapping[str, YamlNode], targets: Mapping[str, AlertTarget]) -> None:
+    """Refuse a rule that names a target which the policy does not have: its alerts would reach nobody."""
+    if "alerts" not in rule:
+        return
+    for name in rule["alerts"].texts():
+        if name not in targets:
+            known = ", ".join(sorted(targets)) or "none"
+            rule["alerts"].wrong(f"there is no alert target {name!r} (in `alert_targets`: {known})")
+
+
 def _windows(place: YamlNode) -> tuple[Window, ...]:
     found = []
     for text in place.texts():
@@ -189,8 +199,9 @@ _READERS: Final[Mapping[str, Callable[[YamlNode], dict[str, Any]]]] = {
 
 
 def _duration(place: YamlNode) -> int:
+    text = place.text()
     try:
-        millis = parse_duration_millis(place.text())
+        millis = parse_duration_millis(text)
     except InvalidArgument as e:
         place.wrong(e.message)
     if millis <= 0:
@@ -199,10 +210,14 @@ def _duration(place: YamlNode) -> int:
 
 
 def _size(place: YamlNode) -> int:
+    text = place.text()
     try:
-        return parse_memory_size(place.text())
+        size = parse_memory_size(text)
     except InvalidArgument as e:
         place.wrong(e.message)
+    if size == 0:
+        place.wrong("expected a size greater than 0")
+    return size
 
 
 def _number(place: YamlNode) -> float:
@@ -224,7 +239,7 @@ def _positive(place: YamlNode) -> float:
 
 
 def _whole(place: YamlNode) -> int:
-    text = place.text()
-    if not (text.isascii() and text.isdigit() and int(text) > 0):
-        place.wrong(f"{text!r} is not a whole number greater than 0")
-    return int(text)
+    number = place.whole()
+    if number == 0:
+        place.wrong("expected a whole number greater than 0")
+    return number

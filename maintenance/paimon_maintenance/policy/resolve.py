@@ -41,7 +41,8 @@ class Resolved:
     """The resolved settings of a run.
 
     `raw` are the given arguments, as JSON values under the job's own names; `arguments`
-    are the typed values of all of them.
+    are the typed values of all of them.  `raises_guards`: a limit that somebody typed is looser than
+    the one that would apply.
     """
 
     job: Job
@@ -49,6 +50,7 @@ class Resolved:
     arguments: Mapping[str, object]
     default_options: Mapping[str, str]
     guards: Guards
+    raises_guards: bool
     engine: EngineRule
     on_refused: OnRefused | None
 
@@ -99,14 +101,16 @@ def resolve(
     raw = merged(job, defaults, policy.arguments_of(job.name), typed)
     if job.name == MAINTAIN:
         raw["without"] = _left_out(job, policy, raw, typed)
-    limits = default_limits.overridden_by(own.guards).overridden_by(limits)
+    ruled = default_limits.overridden_by(own.guards)
+    guards = Guards.from_json(ruled.overridden_by(limits).to_json())
     engine = default_engine.overridden_by(own.engine).overridden_by(engine)
     return Resolved(
         job=job,
         raw=raw,
         arguments=job.read_arguments(raw),
         default_options=policy.options,
-        guards=Guards.from_json(limits.to_json()),
+        guards=guards,
+        raises_guards=guards.is_looser_than(Guards.from_json(ruled.to_json())),
         engine=EngineRule.from_json(engine.to_json()),
         on_refused=own.on_refused,
     )

@@ -13,6 +13,8 @@ from paimon_core.errors import InvalidArgument
 _CORRECT: Final = "correct the file; `caretaker policy check FILE` checks it"
 _NULL: Final = "tag:yaml.org,2002:null"
 _BOOL: Final = "tag:yaml.org,2002:bool"
+_MOST_DIGITS: Final = 18
+"""So many digits fit into 64 bits."""
 _TRUE: Final = frozenset({"yes", "true", "on", "y"})
 
 
@@ -56,6 +58,15 @@ class YamlNode:
         if not isinstance(self.node, yaml.ScalarNode) or self.is_null:
             self.wrong("expected a single value")
         return str(self.node.value)
+
+    def whole(self) -> int:
+        """The scalar as a whole number, not negative."""
+        text = self.text()
+        if not (text.isascii() and text.isdigit()):
+            self.wrong(f"{text!r} is not a whole number")
+        if len(text) > _MOST_DIGITS:
+            self.wrong(f"a number of {len(text)} digits is too large")
+        return int(text)
 
     def items(self) -> list[YamlNode]:
         """The items of a list."""
@@ -132,6 +143,38 @@ def read_yaml(text: str, file: str) -> YamlNode:
         raise InvalidArgument(reason, file=file, next_step=_CORRECT) from e
     except yaml.YAMLError as e:
         raise InvalidArgument(f"{file}: not valid YAML: {e}", file=file, next_step=_CORRECT) from e
+    except RecursionError as e:
+        reason = f"{file}: the values are nested too deeply"
+        raise InvalidArgument(reason, file=file, next_step=_CORRECT) from e
     if node is None:
         raise InvalidArgument(f"{file}: the file is empty", file=file, next_step=_CORRECT)
-    return YamlNode(file, "", node)
+    root = YamlNode(file, "", node)
+    _refuse_circles(root)
+    return root
+
+
+def _refuse_circles(root: YamlNode) -> None:
+    """An anchor may stand inside its own value in YAML; whoever follows such an alias never ends."""
+    done: set[int] = set()
+    above: set[int] = set()
+    # A node is on the stack twice: to look below it, and (True) to leave it again.
+    stack: list[tuple[yaml.Node, bool]] = [(root.node, False)]
+    while stack:
+        node, leaves = stack.pop()
+        if leaves:
+            above.remove(id(node))
+            done.add(id(node))
+        elif id(node) in above:
+            YamlNode(root.file, "", node).wrong("an anchor contains itself")
+        elif id(node) not in done and isinstance(node, yaml.CollectionNode):
+            above.add(id(node))
+            stack.append((node, True))
+            stack += [(child, False) for child in _children(node)]
+
+
+def _children(node: yaml.CollectionNode) -> Iterator[yaml.Node]:
+    for item in node.value:
+        if isinstance(item, tuple):
+            yield from item
+        else:
+            yield item

@@ -17,6 +17,7 @@ from paimon_maintenance.storage.variables import (
     POLICY_VARIABLE,
     WAREHOUSE_VARIABLE,
 )
+from paimon_maintenance.storage.warehouse import canonical_warehouse
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -58,6 +59,7 @@ class SendAlerts(BaseOperator):
         if not warehouse or history is None:
             message = f"alerts need a warehouse ({WAREHOUSE_VARIABLE}) and a history"
             raise AirflowFailException(message)
+        warehouse = canonical_warehouse(warehouse)
         file = self.policy or os.environ.get(POLICY_VARIABLE)
         with without_retry():
             policy = load_policy(file) if file else None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from paimon_airflow.tasks.from_reports import from_error, from_report
 from paimon_airflow.tasks.results import TableResult
+from paimon_maintenance.storage.warehouse import canonical_warehouse
 
 if TYPE_CHECKING:
     from paimon_airflow.tasks.job_request import JobRequest
@@ -42,6 +43,7 @@ def watch_of(
     from paimon_maintenance.storage.catalogs import catalog_of, options_of  # noqa: PLC0415
     from paimon_maintenance.storage.options import options_of_environment  # noqa: PLC0415
 
+    warehouse = canonical_warehouse(warehouse)
     options = options_of(warehouse, {**options_of_environment(), **storage})
     _, positions = _stores(warehouse, branch)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import PlainTextResponse
 
 from paimon_airflow.page import reading
@@ -25,7 +25,7 @@ from paimon_airflow.page.models import (
     WorkAnswer,
 )
 from paimon_airflow.page.security import User, dag_of, triggerable
-from paimon_core.errors import MaintenanceError, NotFound
+from paimon_core.errors import InvalidArgument, MaintenanceError, NotFound
 from paimon_maintenance.health.picture import FilePicture
 from paimon_maintenance.health.schemas import SchemaHistory
 from paimon_maintenance.health.timeline import Timeline
@@ -46,7 +46,16 @@ from paimon_maintenance.run.metrics import Metrics
 
 _DAY: Final = 86_400_000
 _KEPT: Final = KeptSums()
-router = APIRouter()
+_MOST_ROWS: Final = 1_000_000_000
+
+
+def _no_nul(request: Request) -> None:
+    """No name holds this character, and PostgreSQL refuses it."""
+    if any("\0" in value for value in request.query_params.values()):
+        raise InvalidArgument("a parameter holds the character NUL")
+
+
+router = APIRouter(dependencies=[Depends(_no_nul)])
 
 Warehouse = Annotated[str, Query(max_length=512, description="as the scheduler knows it")]
 TableName = Annotated[str, Query(max_length=512, description="DATABASE.TABLE")]
@@ -79,25 +88,31 @@ def session(user: User) -> SessionAnswer:
 @router.get("/lake")
 def lake(
     warehouse: Annotated[str | None, Query(max_length=512)] = None,
-    branch: Branch = "main",
+    branch: Annotated[str | None, Query(max_length=512)] = None,
     search: Annotated[str, Query(max_length=200)] = "",
     color: Color = "",
     owner: Annotated[str, Query(max_length=512)] = "",
     criterion: Annotated[str, Query(max_length=64)] = "",
     sort: Sort = "score",
     descending: bool = False,  # noqa: FBT001, FBT002 - a query parameter
-    offset: Annotated[int, Query(ge=0)] = 0,
+    offset: Annotated[int, Query(ge=0, le=_MOST_ROWS)] = 0,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
 ) -> LakeAnswer:
-    """The tables of a warehouse (default: the most recently measured one), from the history alone."""
+    """The tables of a warehouse, from the history alone.
+
+    Without `warehouse`: the one that was measured last, and without `branch` that branch of it.
+    """
     history = _history()
     known = places(history)
-    if warehouse is None and known:
-        warehouse, branch = known[0].warehouse, known[0].branch
+    if warehouse is None:
+        newest = next((p for p in known if branch in (None, p.branch)), None)
+        if newest is not None:
+            warehouse, branch = newest.warehouse, newest.branch
+    branch = branch or "main"
     if warehouse is None:
         return LakeAnswer(
             now=_now(),
-            places=[],
+            places=known,
             warehouse=None,
             branch=branch,
             tables=[],

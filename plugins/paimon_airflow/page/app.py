@@ -45,6 +45,10 @@ def page_app() -> FastAPI:
         router,
         prefix="/api",
         responses={
+            400: {
+                "model": ErrorAnswer,
+                "description": "A parameter names something that cannot be",
+            },
             404: {"model": ErrorAnswer, "description": "Not found"},
             503: {"model": ErrorAnswer, "description": "The history or the lake is not reachable"},
         },
@@ -94,9 +98,11 @@ def _failed(_: Request, error: Exception) -> JSONResponse:
         # the request.
         status = 422
     logger.warning("%s: %s", type(error).__name__, error)
+    next_step = getattr(error, "next_step", None) or None
     answer = ErrorAnswer(
-        detail=str(error),
+        # The text of an error ends with its next step, which has a field of its own here.
+        detail=str(error).removesuffix(f" -> {next_step}"),
         type=type(error).__name__,
-        next_step=getattr(error, "next_step", None),
+        next_step=next_step,
     )
     return JSONResponse(answer.model_dump(), status_code=status)

@@ -67,6 +67,7 @@ def ask_history(request: JobRequest, table: str, reason: str, plan: Sequence[str
     from paimon_maintenance.history.entry import Actor  # noqa: PLC0415 - when a task runs
     from paimon_maintenance.history.store import open_history  # noqa: PLC0415
     from paimon_maintenance.job.arguments import shown_arguments  # noqa: PLC0415
+    from paimon_maintenance.policy.needs import Approval as WantedApproval  # noqa: PLC0415
 
     history = open_history()
     if history is None:
@@ -75,7 +76,7 @@ def ask_history(request: JobRequest, table: str, reason: str, plan: Sequence[str
         table=table,
         job=request.job,
         arguments=shown_arguments(request.for_table(table).arguments),
-        force=request.force,
+        force=request.force or reason == WantedApproval.FORCE,
         reason=str(reason),
         plan=plan,
     )

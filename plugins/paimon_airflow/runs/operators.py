@@ -37,6 +37,7 @@ from paimon_airflow.tasks.report_text import (
 )
 from paimon_airflow.tasks.results import TableResult, lost
 from paimon_maintenance.storage.variables import WAREHOUSE_VARIABLE
+from paimon_maintenance.storage.warehouse import canonical_warehouse
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -227,7 +228,7 @@ class ReportRun(BaseOperator):
             context,
             results,
             job=self.job,
-            warehouse=str(warehouse or os.environ.get(WAREHOUSE_VARIABLE, "")),
+            warehouse=canonical_warehouse(str(warehouse or os.environ.get(WAREHOUSE_VARIABLE, ""))),
         )
         failures = [result for result in results if result.is_red]
         if failures:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from paimon_airflow.tasks.batches import parse_size
 from paimon_maintenance.storage.variables import WAREHOUSE_VARIABLE
+from paimon_maintenance.storage.warehouse import canonical_warehouse
 
 if TYPE_CHECKING:
     from paimon_maintenance.job.job import Job
     from paimon_maintenance.policy.model import EnginePolicy, GuardPolicy, Policy, TablePolicy
     from paimon_maintenance.policy.needs import Approval, TableFacts
+    from paimon_maintenance.policy.resolve import Resolved
     from paimon_maintenance.run.request import RunRequest
     from paimon_maintenance.run.runner import RunServices
 
@@ -125,10 +127,10 @@ class JobRequest:
         if self.dry_run:
             return None
         needs = self.of_table(table).needs
-        return approval_wanted(needs, self.job, force=self.force, proposed=proposed)
+        overrides = self.force or self._resolved(table).raises_guards
+        return approval_wanted(needs, self.job, force=overrides, proposed=proposed)
 
-    def for_table(self, table: str, *, run_id: str | None = None) -> RunRequest:
-        """The request for one table."""
+    def _resolved(self, table: str) -> Resolved:
         from paimon_maintenance.policy.resolve import resolve  # noqa: PLC0415
         from paimon_maintenance.registry import job_named  # noqa: PLC0415 - only when a task runs
 
@@ -141,7 +143,11 @@ class JobRequest:
             default_limits=self.default_limits,
             engine=self.engine,
             default_engine=self.default_engine,
-        ).request(
+        )
+
+    def for_table(self, table: str, *, run_id: str | None = None) -> RunRequest:
+        """The request for one table."""
+        return self._resolved(table).request(
             warehouse=self.warehouse,
             table=table,
             branch=self.branch,
@@ -208,7 +214,7 @@ def request_from(
         raise InvalidArgument(str(e)) from e
     return JobRequest(
         job=job,
-        warehouse=str(warehouse),
+        warehouse=canonical_warehouse(str(warehouse)),
         patterns=patterns,
         including=_texts(params.get("including")),
         excluding=_texts(params.get("excluding")),

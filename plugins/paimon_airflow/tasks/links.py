@@ -9,6 +9,7 @@ from urllib.parse import urlencode, urlsplit
 from airflow.sdk import BaseOperatorLink
 
 from paimon_maintenance.storage.variables import WAREHOUSE_VARIABLE
+from paimon_maintenance.storage.warehouse import canonical_warehouse
 
 if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
@@ -49,7 +50,7 @@ class CaretakerPageLink(BaseOperatorLink):
             return ""
         warehouse = getattr(operator, "warehouse", None) or os.environ.get(WAREHOUSE_VARIABLE, "")
         named = {
-            "warehouse": warehouse,
+            "warehouse": canonical_warehouse(warehouse),
             "table": table,
             "branch": getattr(operator, "branch", None) or "main",
         }

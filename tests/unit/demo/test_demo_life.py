@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from paimon_core.table.open import open_table
 from paimon_maintenance.demo import lake, life
+from paimon_maintenance.history.store import SqlHistory
 from paimon_maintenance.verify.check import Scope, check_table
 
 
@@ -15,9 +16,12 @@ def test_every_chapter_changes_what_it_shows(tmp_path, capsys):
     for writer in range(3):
         lake.write(warehouse, writer, 8)
     capsys.readouterr()
+    history = SqlHistory(f"sqlite:///{tmp_path}/history.db")
     told = {}
     for chapter in life.chapters():
-        rows = life.tell(replace(chapter, in_airflow=False), warehouse, lambda job, conf: {})
+        rows = life.tell(
+            replace(chapter, in_airflow=False), warehouse, lambda job, conf: {}, history
+        )
         told[chapter.title] = {name: (before, after) for name, before, after in rows}
     tag, partition, held, consumer, rest, rescale, orphans = told.values()
     assert tag == {"tags": ("none", "end-of-week")}
@@ -30,3 +34,5 @@ def test_every_chapter_changes_what_it_shows(tmp_path, capsys):
     assert rescale["buckets of 2026-03-03"] == ("5", "10")
     assert orphans["files of no snapshot"] == ("10", "0")
     assert check_table(open_table(warehouse, life.TABLE), Scope()).findings == []
+    recorded = [e.job for e in history.newest() if e.event == "run" and e.part_of is None]
+    assert recorded[::-1] == [chapter.job for chapter in life.chapters()]

@@ -66,6 +66,11 @@ async function ask(method, url, body, signal) {
     throw new Failed(403, "You do not have the permission", "Ask an administrator of Airflow.");
   }
   const detail = found && found.detail;
-  const text = typeof detail === "string" ? detail : detail ? JSON.stringify(detail) : answer.statusText;
+  const text = Array.isArray(detail) ? detail.map(wrong).join("; ") : detail || answer.statusText;
   throw new Failed(answer.status, text || `status ${answer.status}`, found && found.next_step);
+}
+
+/** What FastAPI says of one wrong parameter, in words. */
+function wrong({ loc, msg }) {
+  return `${(loc || []).slice(1).join(".")}: ${msg}`;
 }

@@ -1,6 +1,6 @@
 // The list of all tables: sorted, filtered and searched by the server, drawn here.
 
-import { get, tablePage } from "./api.js";
+import { get, page, tablePage } from "./api.js";
 import { bar, colorBands, spark } from "./charts.js";
 import { append, fill, h } from "./dom.js";
 import { bytes, count, counted, decimal, moment, relative, words } from "./format.js";
@@ -142,7 +142,10 @@ function drawRows(answer) {
   }
   for (const row of answer.tables) body.append(line(row, answer));
   shown += answer.tables.length;
-  if (!answer.matches) {
+  if (!answer.totals.tables) {
+    fill(foot, h("p", { class: "empty" }, `No table of ${answer.warehouse} was measured${answer.branch === "main" ? "" : ` on the branch ${answer.branch}`}. `,
+      h("a", { href: page("") }, "Show the lake that was measured last")));
+  } else if (!answer.matches) {
     fill(foot, h("p", { class: "empty" }, "No table matches. ",
       h("button", { class: "link", type: "button", on: { click: clear } }, "Clear the filters")));
   } else if (shown < answer.matches) {
@@ -174,7 +177,7 @@ function line(row, answer) {
     h("td", { class: "when", "data-label": "Last", title: row.last_at ? moment(row.last_at) : "" },
       row.last_at ? [h("span", {}, relative(row.last_at, answer.now)), " ", h("small", {}, words(row.last_job))] : h("span", { class: "quiet" }, "never")),
     h("td", { class: "when next", "data-label": "Next", title: row.next_reason || "" }, next(row, answer.now)),
-    h("td", { class: "owner", "data-label": "Owner" }, row.owner || h("span", { class: "quiet" }, "–")),
+    h("td", { class: "owner", "data-label": "Owner", title: row.owner || "" }, row.owner || h("span", { class: "quiet" }, "–")),
   );
 }
 

@@ -44,7 +44,7 @@ function draw(found) {
     tile("Runs", count(t.runs), `${counted(found.tables_changed, "table")}, ${count(t.failed)} failed`),
     tile("Time", duration(t.seconds), t.runs ? `${duration(t.seconds / t.runs)} a run` : ""),
     tile("Read and written", bytes(t.bytes_rewritten), t.seconds ? `${bytes(t.bytes_rewritten / t.seconds)} a second` : ""),
-    tile("Files", t.files_fewer > 0 ? `−${count(t.files_fewer)}` : count(-t.files_fewer), `of ${count(t.files_before)} that the runs changed`),
+    tile("Files", t.files_fewer > 0 ? `−${count(t.files_fewer)}` : count(-t.files_fewer || 0), `of ${count(t.files_before)} that the runs changed`),
     tile("Freed", bytes(t.bytes_freed), "deleted from the store"),
     tile("Prediction error", percent(found.median_error), found.p90_error === null ? "no predicted run" : `median; 90th percentile ${percent(found.p90_error)}`));
   const open = found.failures.filter((f) => !f.solved_at);

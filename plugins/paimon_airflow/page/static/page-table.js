@@ -132,7 +132,7 @@ function drawScores() {
 }
 
 function drawFiles() {
-  const choice = h("select", { "aria-label": "Partition" });
+  const choice = h("select", { "aria-label": "Partition", hidden: true });
   const content = card("Files by bucket and level", "", "", choice);
   const detail = h("p", { class: "detail", "aria-live": "polite" });
   const tell = (text) => fill(detail, text);

@@ -118,6 +118,21 @@ def test_overriding_a_guard_waits_where_the_policy_wants_it(lake, place):
     assert lake.table().snapshots.earliest_id() == 4
 
 
+def test_raising_a_limit_of_the_policy_waits_like_overriding_it(lake, place):
+    file = Path(place[3])
+    file.write_text(
+        "version: 1\nrules: [{ tables: '*.*', approval: force, guards: { max_rewrite: 1 kb } }]\n"
+    )
+    words = ("run", "compact", "db.t", *place)
+    assert caretaker(*words).code == 6
+    assert caretaker(*words, "--max-rewrite", "1 b").code == 6
+    raised = caretaker(*words, "--max-rewrite", "1 gb")
+    assert (raised.code, "requires an approval (force)" in raised.err) == (9, True)
+    assert caretaker("approvals", "approve", "1", *place[:2]).code == 0
+    assert caretaker(*words).code == 6
+    assert caretaker(*words, "--max-rewrite", "1 gb").code == 0
+
+
 def test_a_command_in_a_task_of_airflow_is_answered_on_the_command_line(place, monkeypatch):
     monkeypatch.setenv("AIRFLOW_CTX_DAG_RUN_ID", "manual__1")
     assert caretaker("run", "rollback", "db.t", *place, "--snapshot", "3").code == 9
@@ -149,3 +164,25 @@ def test_a_request_of_airflow_is_answered_there(tmp_path, monkeypatch):
     assert (found[number].state, found[number].answered_by) == (ApprovalState.USED, "ann")
     assert not store.use(ASKED, "cli", 4)  # it holds for that run only
     assert [a.id for a in store.all()] != [number]
+
+
+@pytest.mark.parametrize("spelling", ["/", "/.", "//"])
+def test_an_approval_holds_for_every_spelling_of_the_warehouse(lake, place, spelling):
+    words = ("run", "rollback", "db.t", "--snapshot", "3", "--policy", place[3])
+    other = f"{lake.warehouse}{spelling}"
+    assert caretaker(*words, "-w", lake.warehouse).code == 9
+    assert caretaker("approvals", "approve", "1", "-w", other).code == 0
+    assert caretaker(*words, "-w", other).code == 0
+
+
+def test_numbers_that_no_database_holds_are_refused(place):
+    huge = str(10**30)
+    for words in (
+        ("approvals", "approve", huge, *place[:2]),
+        ("history", "--limit", huge),
+        ("policy", "explain", "db.t", *place[:2], "--limit", huge),
+    ):
+        found = caretaker(*words)
+        assert (found.code, f"'{huge}' is too large" in found.err) == (2, True), found.err
+    # There is nothing before 1970.
+    assert caretaker("report", "--since", "99999999999 d", *place[:2]).code == 3

@@ -114,6 +114,16 @@ def test_the_totals_cover_all_tables_whatever_the_filter(history):
     ]
 
 
+def test_impossible_sizes_do_not_stop_the_totals(history):
+    store = StatusStore(history, "/huge")
+    store.put([status(f"db.t{n}", bytes=2**62, files=2**62, held_bytes=2**62) for n in range(5)])
+    store.add_totals(1)
+    page = lake_page(history, LakeQuery(warehouse="/huge"))
+    assert page.totals.bytes == 2**63 - 1
+    (stored,) = totals_since(history, warehouse="/huge", branch="main", since_millis=0)
+    assert (stored.bytes, stored.tables) == (2**63 - 1, 5)
+
+
 def test_totals_over_time_are_thinned_out_and_keep_the_newest(history):
     store = StatusStore(history, "/lake")
     for at in range(1, 1001):
@@ -134,6 +144,7 @@ def test_the_last_maintenance_is_that_of_the_same_warehouse(history):
             run("db.a", 11, event="skip"),
             run("db.a", 12, status="failed"),
             run("db.a", 13, warehouse="/other"),
+            run("db.a", 14, branch="dev"),
             run("db.b", 14, job="expire_snapshots", part_of="maintain"),
         ]
     )
@@ -143,6 +154,15 @@ def test_the_last_maintenance_is_that_of_the_same_warehouse(history):
         ("db.a", 10, "compact"),
         (ODD, None, None),
     ]
+
+
+def test_the_last_maintenance_is_that_of_the_same_branch(history):
+    StatusStore(history, "/lake", "dev").put([status("db.a")])
+    history.add([run("db.a", 10), run("db.a", 11, branch="dev"), run("db.a", 12, branch="b")])
+    for branch, at in (("main", 10), ("dev", 11)):
+        row = lake_row(history, warehouse="/lake", table="db.a", branch=branch)
+        assert row is not None
+        assert row.last_at == at
 
 
 def test_a_status_is_replaced_and_forgotten(history):

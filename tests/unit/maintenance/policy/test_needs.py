@@ -21,6 +21,7 @@ DOCS = Path(__file__).parents[4] / "docs"
 POLICY = """
 version: 1
 budget: { seconds: 600, bytes: 1 tb, tables: 20, applications: 4, windows: "20:00-06:00" }
+alert_targets: { ops: { notifier: email, arguments: { to: ops@example.com } } }
 rules:
   - tables: "*.*"
     owner: platform
@@ -99,12 +100,27 @@ def test_a_caller_that_reads_no_table_is_stopped():
         ("health: { manifests: { weight: 2 } }", "between 0 and 1"),
         ("health: { manifests: { good: 5000 } }", "bad is not greater than good"),
         ("match: {}", "no condition given"),
+        ("consumer_lag: { bytes: 0 }", "greater than 0"),
+        ("alerts: ops", "there is no alert target 'ops' (in `alert_targets`: none)"),
+        ("guards: { max_deleted_files: " + "9" * 5000 + " }", "5000 digits is too large"),
+        ("consumer_lag: { snapshots: " + "9" * 5000 + " }", "5000 digits is too large"),
     ],
 )
 def test_mistakes_are_named_with_file_line_and_key(text, message):
     with pytest.raises(InvalidArgument, match=re.escape(message)) as e:
         read_policy(f"version: 1\nrules:\n  - tables: '*.*'\n    {text}\n", "p.yaml")
     assert e.value.message.startswith("p.yaml:4: rules[0]")
+
+
+@pytest.mark.parametrize(
+    "key", ["freshness", "engine", "spark_threshold", "consumer_lag.bytes", "guards.max_rewrite"]
+)
+def test_a_missing_value_is_named_once(key):
+    outer, _, inner = key.partition(".")
+    text = f"{outer}: {{ {inner}: }}" if inner else f"{outer}:"
+    with pytest.raises(InvalidArgument) as e:
+        read_policy(f"version: 1\nrules:\n  - tables: '*.*'\n    {text}\n", "p.yaml")
+    assert e.value.message == f"p.yaml:4: rules[0].{key}: expected a single value"
 
 
 RULES = "version: 1\nrules: [{ tables: '*.*' }]\n"
@@ -116,6 +132,12 @@ def test_a_round_has_at_least_its_budget():
     for text in ("{ seconds: 60, most_seconds: 30 }", "{ most_seconds: 30 }"):
         with pytest.raises(InvalidArgument, match="must not be less than `seconds`"):
             read_policy(f"{RULES}budget: {text}\n", "p.yaml")
+
+
+def test_a_budget_of_nothing_is_refused():
+    for name in ("seconds", "bytes", "tables", "applications"):
+        with pytest.raises(InvalidArgument, match=rf"budget\.{name}: expected .* greater than 0"):
+            read_policy(f"{RULES}budget: {{ {name}: 0 }}\n", "p.yaml")
 
 
 def test_the_schema_accepts_what_the_reader_accepts():

@@ -249,14 +249,40 @@ def test_a_missing_file_is_not_found(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["0 0 * * *", "*/5 1-3 1,15 jan-mar mon", "0 0 * * 7", "@daily", "5-55/10 * * * *"]
+    "text",
+    [
+        "0 0 * * *",
+        "*/5 1-3 1,15 jan-mar mon",
+        "0 0 * * 7",
+        "@daily",
+        "5-55/10 * * * *",
+        "0 0 29 feb *",
+        "0 0 31 2 mon",
+        "0 0 31 2,3 *",
+        "0 0 28-31 2 *",
+        "0 0 31 */2 *",
+        "0 0 */30 4 *",
+    ],
 )
 def test_cron_expressions(text):
     assert wrong_schedule(text) is None
 
 
 @pytest.mark.parametrize(
-    "text", ["", "* * * *", "60 * * * *", "*/0 * * * *", "@often", "a * * * *"]
+    "text",
+    [
+        "",
+        "* * * *",
+        "60 * * * *",
+        "*/0 * * * *",
+        "@often",
+        "a * * * *",
+        "0 0 31 2 *",
+        "0 0 30-31 FEB *",
+        "0 0 31 4,jun *",
+        "\u0660 * * * *",
+        "\u00b2 * * * *",
+    ],
 )
 def test_no_cron_expressions(text):
     assert wrong_schedule(text) is not None
@@ -294,6 +320,19 @@ def test_maintain_takes_the_arguments_of_its_steps_along():
     assert by_name["expire_snapshots"]["options"] == {"tag.a": "1"}
     assert by_name["compact"]["partitions"] == ({"a": "1", "b": "2"}, {"a": "2"})
     assert by_name["compact"]["slice_bytes"] == 1024**3
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("version: 1\nrules:\n  - &a { <<: *a, tables: '*.*' }\n", "p.yaml:3: an anchor contains"),
+        ("version: 1\nrules: &r [*r]\n", "p.yaml:2: an anchor contains itself"),
+        ("version: 1\nrules: " + "[" * 5000 + "]" * 5000, "nested too deeply"),
+    ],
+)
+def test_circles_and_depths_are_refused(text, reason):
+    with pytest.raises(InvalidArgument, match=reason):
+        read_policy(text, "p.yaml")
 
 
 def test_a_policy_holds_no_options_of_the_store_and_no_secrets():

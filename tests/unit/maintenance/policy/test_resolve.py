@@ -96,6 +96,45 @@ def test_limits_that_were_typed_come_before_the_policys_before_the_dags():
         resolve(job, ruled, typed={}, limits=GuardPolicy(max_rewrite="lots"))
 
 
+@pytest.mark.parametrize(
+    ("limits", "raises"),
+    [
+        ({}, False),
+        ({"max_rewrite": "5 gb"}, False),
+        ({"max_rewrite": "1 kb"}, False),
+        ({"max_rewrite": "6 gb"}, True),
+        ({"max_deleted_share": 0.1}, False),
+        ({"max_deleted_share": 0.3}, True),
+        ({"max_deleted_files": 10}, False),  # the policy has no limit
+    ],
+)
+def test_a_limit_that_was_raised_is_known(limits, raises):
+    ruled = policy("    guards: {max_deleted_share: 0.2, max_rewrite: 5 gb}\n")
+    found = resolve(job_named("compact"), ruled, typed={}, limits=GuardPolicy(**limits))
+    assert found.raises_guards is raises
+
+
+def test_the_default_share_is_a_limit_too():
+    for share, raises in ((0.5, False), (0.6, True)):
+        limits = GuardPolicy(max_deleted_share=share)
+        found = resolve(job_named("compact"), policy(), typed={}, limits=limits)
+        assert found.raises_guards is raises
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"max_deleted_share": float("nan")},
+        {"max_deleted_share": 50},
+        {"max_deleted_share": -1},
+        {"max_deleted_files": -1},
+    ],
+)
+def test_limits_that_would_stop_nothing_are_refused(limits):
+    with pytest.raises(InvalidArgument, match=r"not between 0 and 1|is negative"):
+        resolve(job_named("compact"), policy(), typed={}, limits=GuardPolicy(**limits))
+
+
 def test_an_unknown_argument_is_refused():
     with pytest.raises(InvalidArgument, match="unknown argument 'stratgy'"):
         resolve(job_named("compact"), policy(), typed={"stratgy": "full"})

@@ -5,10 +5,13 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 from command_line import caretaker
 from lakes import ENV
 
+from paimon_core.commit.committer import commit
+from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.history.lake_view import LakeQuery, lake_page, lake_row, totals_since
 from paimon_maintenance.history.need_store import NeedStore
 from paimon_maintenance.history.store import SqlHistory
@@ -48,6 +51,24 @@ def go(lake, history, *names, hours=0, **how):
 def rows(lake, history):
     page = lake_page(history, LakeQuery(warehouse=str(lake.warehouse)))
     return {row.table: row for row in page.rows}
+
+
+def test_a_table_of_impossible_sizes_does_not_stop_the_others(lake, history):
+    for name in ("db.forged", "db.t"):
+        lake.primary_key(name)
+        lake.fill(6, name=name)
+    forged = lake.table("db.forged")
+    writer = RowWriter(forged, env=ENV)
+    writer.write(pa.table({"k": pa.array([1, 2], pa.int32()), "v": ["a", "b"]}))
+    messages = [
+        replace(m, new_files=tuple(replace(f, file_size=2**62) for f in m.new_files))
+        for m in writer.prepare_commit()
+    ]
+    commit(forged, messages, user=ENV.new_uuid(), env=ENV)
+    go(lake, history, "db.forged", "db.t")
+    found = rows(lake, history)
+    assert "claim sizes that no table has" in str(found["db.forged"].error)
+    assert (found["db.t"].color, found["db.t"].files) == ("green", 1)
 
 
 def test_a_dry_run_shows_the_problem_and_the_next_round_solves_it(small, history):
