@@ -33,6 +33,9 @@ ANSWERS = {
     # what sqlglot does not parse
     "SELECT struct(t.id x), p FROM t WHERE t.id = 1": [[[1], "a"]],
     "WITH c AS (SELECT struct(id x) AS s FROM t) SELECT s.x FROM c ORDER BY 1": [[1], [2]],
+    "SELECT X'FF', upper('a') FROM t WHERE CAST(p AS BINARY) NOT IN (X'C3A4', X'62')": [
+        ["ff", "A"]
+    ],
     # functions
     "SELECT id FROM t WHERE p = paimon.sys.max_pt('default.t')": [[2]],
     "SELECT count(*) FROM k WHERE sys.bucket(3, id, v) = __paimon_bucket": [[4]],
