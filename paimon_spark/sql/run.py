@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from paimon_core.environment import Environment, system_environment
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
@@ -25,6 +26,7 @@ from paimon_spark.sql.query.queries import (
 )
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.splitter import split_statements
 from paimon_spark.sql.text.tokens import START, Words, with_quoted_names
 
@@ -255,23 +257,38 @@ def sql(
             env=env or system_environment(),
             procedures=procedures,
         )
+    session.spark  # noqa: B018 - Spark runs already: statements see its temporary views
     frame: DataFrame | None = None
     for statement in split_statements(text):
         before = len(session.registered)
         own = _own_result(session, statement)
-        if own is None:
-            frame = query_dataframe(session, statement)
-        elif own.rows:
-            rows = [[None if v is None else str(v) for v in row] for row in own.rows]
-            schema = ", ".join(f"`{c}` STRING" for c in own.columns)
-            frame = session.spark.createDataFrame(rows, schema=schema)
-        else:
-            schema = ", ".join(f"`{c}` STRING" for c in own.columns or ("result",))
-            frame = session.spark.createDataFrame([], schema=schema)
+        frame = query_dataframe(session, statement) if own is None else _frame_of(session, own)
         if own is not None or hasattr(spark, "_jsparkSession"):
-            drop_registered(
-                session, before
-            )  # a DataFrame of Spark Connect still finds them by name
+            # A DataFrame of Spark Connect finds its views by their names when it runs.
+            drop_registered(session, before)
     if frame is None:
         raise InvalidArgument("there is no statement in the text")
     return frame
+
+
+def _frame_of(session: SqlSession, result: Result) -> DataFrame:
+    """The answer of a statement that is not a query: booleans and whole numbers, the rest as text."""
+    columns = result.columns or ("result",)
+    types = [_type_of([row[i] for row in result.rows]) for i in range(len(columns))]
+    rows = [
+        [v if v is None or t != "STRING" else _text_of(v) for v, t in zip(row, types, strict=True)]
+        for row in result.rows
+    ]
+    schema = ", ".join(f"{quoted(c)} {t}" for c, t in zip(columns, types, strict=True))
+    return session.spark.createDataFrame(rows, schema=schema)
+
+
+def _type_of(values: Sequence[Any]) -> str:
+    kinds = {type(v) for v in values if v is not None}
+    return (
+        {bool: "BOOLEAN", int: "BIGINT"}.get(kinds.pop(), "STRING") if len(kinds) == 1 else "STRING"
+    )
+
+
+def _text_of(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -293,6 +293,13 @@ class SqlSession:
 
 def not_found(name: TableName) -> AnalysisError:
     """The error for a table that does not exist."""
+    if name.branch is not None:
+        return AnalysisError(
+            f"[TABLE_OR_VIEW_NOT_FOUND] The branch {name.branch} of the table {name.shown} cannot "
+            "be found",
+            table=name.identifier,
+            next_step=f"check the name; `{name.table}$branches` lists the branches",
+        )
     return AnalysisError(
         f"[TABLE_OR_VIEW_NOT_FOUND] The table or view {name.shown} cannot be found",
         table=name.identifier,

@@ -175,6 +175,7 @@ def analyze(session: SqlSession, words: Words) -> Result:
             "ANALYZE TABLE ... PARTITION",
             "Analyze table partition is not supported",
             table=name.identifier,
+            next_step="analyze the whole table",
         )
     words.need("COMPUTE", "STATISTICS")
     given: list[tuple[str | None, object]] = [("table", name.identifier)]
@@ -212,4 +213,5 @@ def _check_columns(table: FileStoreTable, columns: list[str]) -> None:
                 f"column {field.name} of type {simple_text(field.type)}: the statistics of this "
                 "type are not supported",
                 table=table.name,
+                next_step="name other columns, or use FOR ALL COLUMNS",
             )

@@ -345,3 +345,22 @@ def test_from_python(spark: Any, tmp_path: Path) -> None:
     text = "CREATE TABLE t (a INT); INSERT INTO t VALUES (1); SELECT a + 1 AS b FROM t"
     frame = sql_function(spark, text, warehouse=str(tmp_path))
     assert frame.collect()[0].b == 2
+
+
+def test_answers_from_python_have_types(spark: Any, tmp_path: Path) -> None:
+    where = str(tmp_path)
+    sql_function(spark, "CREATE TABLE t (a INT); INSERT INTO t VALUES (1)", warehouse=where)
+    tables = sql_function(spark, "SHOW TABLES", warehouse=where)
+    assert [tuple(row) for row in tables.collect()] == [("default", "t", False)]
+    assert tables.where("NOT isTemporary").count() == 1
+
+
+def test_temporary_views_of_spark_from_python(spark: Any, tmp_path: Path) -> None:
+    spark.range(2).selectExpr("CAST(id AS INT) AS a").createOrReplaceTempView("made_in_spark")
+    text = "CREATE TABLE t (a INT); INSERT INTO t SELECT a + 1 FROM made_in_spark"
+    try:
+        sql_function(spark, text, warehouse=str(tmp_path))
+    finally:
+        spark.catalog.dropTempView("made_in_spark")
+    frame = sql_function(spark, "SELECT sum(a) AS n FROM t", warehouse=str(tmp_path))
+    assert frame.collect()[0].n == 3

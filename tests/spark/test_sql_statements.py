@@ -33,6 +33,9 @@ ANSWERS = {
     # what sqlglot does not parse
     "SELECT struct(t.id x), p FROM t WHERE t.id = 1": [[[1], "a"]],
     "WITH c AS (SELECT struct(id x) AS s FROM t) SELECT s.x FROM c ORDER BY 1": [[1], [2]],
+    "SELECT X'FF', upper('a') FROM t WHERE CAST(p AS BINARY) NOT IN (X'C3A4', X'62')": [
+        ["ff", "A"]
+    ],
     # functions
     "SELECT id FROM t WHERE p = paimon.sys.max_pt('default.t')": [[2]],
     "SELECT count(*) FROM k WHERE sys.bucket(3, id, v) = __paimon_bucket": [[4]],
@@ -45,6 +48,13 @@ ANSWERS = {
     "FROM t INSERT INTO o SELECT id, p INSERT INTO o SELECT id + 10, p WHERE id = 2": [],
     "INSERT INTO o REPLACE WHERE p = 'b' SELECT 5, 'b'": [],
     "SELECT * FROM o ORDER BY id": [[1, "a"], [5, "b"]],
+    # odd names
+    "CREATE TABLE `my table` (`a``b` INT, `x y` STRUCT<`it's`: INT, `c`: INT>)": [],
+    "INSERT INTO `my table` VALUES (1, struct(2, 3))": [],
+    "UPDATE `my table` SET `a``b` = abs(`a``b` + 1), `x y`.c = 5 WHERE `my table`.`a``b` = 1": [],
+    "SELECT * FROM `my table`": [[2, [2, 5]]],
+    "DELETE FROM `my table` AS `q``r` WHERE abs(`q``r`.`a``b`) = 2": [],
+    "SELECT count(*) FROM `my table`": [[0]],
     # temporary views
     "CREATE TEMPORARY VIEW w AS SELECT 1 AS x": [],
     "ALTER VIEW w AS SELECT 2 AS y": [],
@@ -62,6 +72,10 @@ ANSWERS = {
     "SELECT double_of(id) FROM t ORDER BY 1": [[2], [4]],
 }
 REFUSED = {
+    "SELECT nope FROM t": ("AnalysisException", "[`p`, `id`]"),
+    "CREATE TABLE x (id INT, ID STRING)": ("AnalysisException", "COLUMN_ALREADY_EXISTS"),
+    "CREATE TABLE x AS SELECT 1 AS a, 2 AS A": ("AnalysisException", "COLUMN_ALREADY_EXISTS"),
+    "SELECT * FROM `t$branch_b`": ("AnalysisException", "branch b of the table"),
     "SELECT 1 +": ("ParseException", "PARSE_SYNTAX_ERROR"),
     "SELECT sys.max_pt('k')": ("UnsupportedOperationException", "not a partitioned table"),
     "SELECT sys.max_pt('t', 1)": ("UnsupportedOperationException", "expected 1 but got 2"),

@@ -121,7 +121,10 @@ def _changes(session: SqlSession, name: TableName, words: Words) -> list[SchemaC
         ]
     if words.looks_at("SET", "LOCATION"):
         raise UnsupportedFeature(
-            "SET LOCATION", "ALTER TABLE ... SET LOCATION is not supported for Paimon tables."
+            "SET LOCATION",
+            "ALTER TABLE ... SET LOCATION is not supported for Paimon tables.",
+            table=name.identifier,
+            next_step="create another table, and copy the rows",
         )
     if words.looks_at("RECOVER", "PARTITIONS"):
         raise AnalysisError(
@@ -135,6 +138,7 @@ def _changes(session: SqlSession, name: TableName, words: Words) -> list[SchemaC
             "ALTER TABLE ... PARTITION",
             "Partition renaming is not supported",
             table=name.identifier,
+            next_step="insert the rows into the other partition, and drop this one",
         )
     if words.eat_any("ADD") and words.eat_any("COLUMN", "COLUMNS"):
         return _add(words, columns)
@@ -165,6 +169,7 @@ def _changes(session: SqlSession, name: TableName, words: Words) -> list[SchemaC
             "ALTER TABLE ... REPLACE COLUMNS is not supported for Paimon tables. Please use RENAME "
             "COLUMN, ALTER COLUMN TYPE, DROP COLUMN, and ADD COLUMN instead.",
             table=name.identifier,
+            next_step="change the columns one after the other",
         )
     return words.fail("a change of the table")
 
@@ -173,7 +178,9 @@ def _set_option(key: str, value: str) -> SchemaChange:
     if key == COMMENT_PROPERTY:
         return UpdateTableComment(value)
     if key in _IMMUTABLE:
-        raise UnsupportedFeature(key, _IMMUTABLE[key])
+        raise UnsupportedFeature(
+            key, _IMMUTABLE[key], next_step="create another table, and copy the rows"
+        )
     return SetOption(key, value)
 
 

@@ -14,6 +14,7 @@ from paimon_core.errors import (
     SchemaError,
     UnsupportedFeature,
 )
+from paimon_core.options import parse_bool
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.chain_overwrite import replace_partitions
 from paimon_spark.sql.ddl.special_columns import with_special_types
@@ -29,6 +30,7 @@ from paimon_spark.sql.text.tokens import Words
 from paimon_spark.sql.text.types import read_type
 
 COMMENT_PROPERTY = "comment"
+_CASE_SENSITIVE = "spark.sql.caseSensitive"
 _PROVIDER = "paimon"
 _FORMATS = ("csv", "json", "orc", "parquet", "text", "avro")
 _NOT_COPIED = ("path", "provider", "location", "owner", "external", "is-managed-location")
@@ -213,6 +215,7 @@ def replace_with(
             f"(old=[{', '.join(table.schema.partition_keys)}], "
             f"new=[{', '.join(new.partition_keys)}]). Drop and re-create the table instead.",
             table=name.identifier,
+            next_step="drop the table, and create it again",
         )
     if table.snapshots.latest() is not None:
         replace_partitions(table, None, user=session.env.new_uuid(), env=session.env)
@@ -238,6 +241,7 @@ def _schema(
             keys.append(names.get(part.lower(), part))
     if not columns:
         raise UnsupportedFeature("tables without columns", table=name.identifier)
+    _check_names(session, name, [c.name for c in columns])
     options = {k: v for k, v in clauses.properties.items() if k.lower() not in _RESERVED}
     comment = options.pop(COMMENT_PROPERTY, None)
     if clauses.location is not None:
@@ -255,6 +259,21 @@ def _schema(
         options=options,
         comment=clauses.comment if clauses.comment is not None else comment,
     )
+
+
+def _check_names(session: SqlSession, name: TableName, columns: Sequence[str]) -> None:
+    """AnalysisError if two columns share a name, whatever their case unless Spark distinguishes it."""
+    sensitive = parse_bool(session.conf.get(_CASE_SENSITIVE, "false"))
+    known = set()
+    for column in columns:
+        key = column if sensitive else column.lower()
+        if key in known:
+            raise AnalysisError(
+                f"[COLUMN_ALREADY_EXISTS] The column `{key}` already exists",
+                table=name.identifier,
+                next_step="choose another name for the column",
+            )
+        known.add(key)
 
 
 def drop_table(session: SqlSession, words: Words) -> Result:
@@ -317,7 +336,9 @@ def _partition(words: Words) -> Column | str:
     name = words.identifier()
     if words.looks_at("("):
         raise UnsupportedFeature(
-            "partition transforms", f"Unsupported partition transform: {name}(...)"
+            "partition transforms",
+            f"Unsupported partition transform: {name}(...)",
+            next_step="add a column for the value, and partition by it",
         )
     if words.looks_at(",") or words.looks_at(")"):
         return name
@@ -337,7 +358,9 @@ def _clauses(words: Words) -> TableClauses:
                 )
             if provider.lower() != _PROVIDER:
                 raise UnsupportedFeature(
-                    f"provider {provider}", f"Provider is not supported: {provider}"
+                    f"provider {provider}",
+                    f"Provider is not supported: {provider}",
+                    next_step="use USING paimon",
                 )
         elif words.eat("PARTITIONED", "BY"):
             found.partitioned_by = words.items(lambda: _partition(words))

@@ -260,4 +260,5 @@ def check_keys(rows: DataFrame, table: FileStoreTable) -> None:
             "updates of primary keys",
             "Can't update the primary key column in update clause.",
             table=table.name,
+            next_step="delete the rows, and insert them with their new keys",
         )

@@ -354,4 +354,5 @@ def _check_keys(target: Target, numbers: Numbers, rows: pa.Table) -> None:
                 "updates of primary keys",
                 f"Can't update the primary key column {key} in update clause.",
                 table=target.table.name,
+                next_step="delete the rows, and insert them with their new keys",
             )

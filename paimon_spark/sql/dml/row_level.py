@@ -34,7 +34,7 @@ from paimon_spark.sql.query.queries import query_dataframe_of, register
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession
 from paimon_spark.sql.text.literals import literal_rows
-from paimon_spark.sql.text.names import quoted
+from paimon_spark.sql.text.names import quoted, quoted_text
 from paimon_spark.sql.text.tokens import Words
 from paimon_spark.sql.text.types import read_schema_text
 
@@ -106,6 +106,7 @@ def _checked(target: ChangedTable, given: Assignments, alias: str) -> Assignment
             "updates of primary keys",
             "Can't update the primary key column.",
             table=target.table.name,
+            next_step="delete the rows, and insert them with their new keys",
         )
     return assignments
 
@@ -168,7 +169,7 @@ def _chosen(target: Target, alias: str, condition: str) -> Numbers:
     if plain is not None:
         return plain
     view = register(target.session, target.dataframe(condition))
-    query = f"SELECT {ROW_NUMBER} FROM {view} AS `{alias}` WHERE {condition}"
+    query = f"SELECT {ROW_NUMBER} FROM {view} AS {quoted(alias)} WHERE {condition}"
     frame = query_dataframe_of(target.session, query, target.name)
     return np.asarray(frame.toArrow().column(0)).astype(np.int64)
 
@@ -201,9 +202,9 @@ def _updated_by_spark(
     text = " ".join([condition, *(value for _, value in assignments)])
     view = register(target.session, target.dataframe(text))
     values = ", ".join(
-        f"{text} AS `{name}`" for name, text in aligned(target, assignments, alias).items()
+        f"{text} AS {quoted(name)}" for name, text in aligned(target, assignments, alias).items()
     )
-    query = f"SELECT {ROW_NUMBER}, {values} FROM {view} AS `{alias}` WHERE {condition}"
+    query = f"SELECT {ROW_NUMBER}, {values} FROM {view} AS {quoted(alias)} WHERE {condition}"
     frame = query_dataframe_of(target.session, query, target.name)
     rows = fetched(target.table, frame, (NUMBER_FIELD, *target.table.schema.fields))
     return np.asarray(rows.column(0)).astype(np.int64), rows.drop_columns([ROW_NUMBER])
@@ -253,13 +254,14 @@ def check_assignments(target: ChangedTable, assignments: Assignments) -> None:
                     f"{'Multiple' if one == other else 'Conflicting'} assignments for "
                     f"'{'.'.join(one[:shorter])}'",
                     table=target.table.name,
+                    next_step="assign each column once",
                 )
 
 
 def aligned(target: ChangedTable, assignments: Assignments, alias: str) -> Mapping[str, str]:
     """The SQL of each column's new value: the assigned one, else the column itself."""
     return {
-        field.name: _aligned(field, f"`{alias}`.{quoted(field.name)}", assignments)
+        field.name: _aligned(field, f"{quoted(alias)}.{quoted(field.name)}", assignments)
         for field in target.table.schema.fields
     }
 
@@ -273,7 +275,7 @@ def _aligned(field: DataField, reference: str, assignments: Assignments) -> str:
     if not isinstance(field.type, RowType):
         raise AnalysisError(f"column {field.name} has no fields: {'.'.join(mine[0][0])}")
     parts = ", ".join(
-        f"'{inner.name}', {_aligned(inner, f'{reference}.{quoted(inner.name)}', mine)}"
+        f"{quoted_text(inner.name)}, {_aligned(inner, f'{reference}.{quoted(inner.name)}', mine)}"
         for inner in field.type.fields
     )
     return f"named_struct({parts})"

@@ -368,6 +368,7 @@ def _check_engine(table: FileStoreTable, what: str) -> None:
             f"merge engine {traits.name} can not support {what.title()}, currently only "
             f"{updatable} can support {what.title()}.",
             table=table.name,
+            next_step="write the changes with INSERT, as the merge engine takes them",
         )
 
 

@@ -166,8 +166,7 @@ def replace_catalog_functions(
 def _function_at(session: SqlSession, words: Words) -> TableName | None:
     """The function that is called at the cursor, which then stands at its `(`."""
     token = words.tokens[words.at]
-    bare = token.text[:1].isalpha() and not words.is_string()
-    if not bare or words.tokens[words.at - 1].text == ".":
+    if not token.text[:1].isalpha() or words.is_literal() or words.tokens[words.at - 1].text == ".":
         return None
     parts = [words.identifier()]
     while words.word() == "." and words.word(1) not in ("*", ""):

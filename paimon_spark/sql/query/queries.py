@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 _VIEW: Final = "__paimon_"
 _PROCESS: Final = uuid4().hex[:8]
 _NUMBERS: Final = count(1)
+_UNRESOLVED: Final = "[UNRESOLVED_COLUMN"
 _INPUT_FILE: Final = re.compile(r"\binput_file_name\s*\(\s*\)", re.IGNORECASE)
 _ALL_COLUMNS: Final = {"natural", "table", "pivot", "unpivot", "transform", "struct"}
 """Words of queries in which columns may be used without being named."""
@@ -67,7 +68,13 @@ _TRAVEL: Final = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
 def query_dataframe(session: SqlSession, text: str) -> DataFrame:
     """The query as a DataFrame, not yet run."""
     plain = rewritten(session, text)  # first: what it refuses needs no Spark
-    return session.spark.sql(plain)
+    try:
+        return session.spark.sql(plain)
+    except Exception as e:
+        if _UNRESOLVED not in str(e):
+            raise
+        # Spark suggests columns that the tables have.
+        return session.spark.sql(rewritten(session, text, all_columns=True))
 
 
 def query_dataframe_of(session: SqlSession, text: str, target: TableName) -> DataFrame:
@@ -177,11 +184,13 @@ def rewritten(
     options: Mapping[str, str] | None = None,
     *,
     known_names: Collection[tuple[str, str]] = (),
+    all_columns: bool = False,
 ) -> str:
     """The query with views in place of Paimon tables; Spark's own names stay.
 
     `options` hold for all tables of the query; `known_names` are databases and tables in lower case
-    that qualify columns although the query does not name them.
+    that qualify columns although the query does not name them; `all_columns` reads also those that
+    it does not need.
     """
     text = with_quoted_names(text)
     text, for_all, for_one = blank_options(text)
@@ -195,7 +204,7 @@ def rewritten(
     views: dict[object, str] = {}
     known: set[tuple[str, str]] = set(known_names)
     hidden = metadata_columns_in(text)
-    wanted = _columns_in(text)
+    wanted = None if all_columns else _columns_in(text)
     metadata = hidden | ({FILE_PATH} if _INPUT_FILE.search(text) else set())
     lenient = FILE_PATH not in hidden
     for one in _named(session, text, tree):

@@ -18,7 +18,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pyarrow as pa
-from sqlglot.tokenizer_core import TokenType
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.format.blob.descriptor import BlobDescriptor
@@ -96,7 +95,7 @@ def sys_function_at(session: SqlSession, words: Words) -> str | None:
 
 def _name_at(words: Words) -> list[str]:
     token = words.tokens[words.at]
-    if words.is_string() or token.token_type is TokenType.HEX_STRING:
+    if words.is_literal():
         return []
     if not (token.text[:1].isalpha() or words.text[token.start] == "`"):
         return []

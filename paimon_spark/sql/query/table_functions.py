@@ -107,18 +107,29 @@ def _max_pt(session: SqlSession, given: list[str]) -> str:
     Java: `MaxPtFunction`, `ReplacePaimonFunctions`.
     """
     if len(given) != 1:
-        raise UnsupportedFeature(MAX_PT, f"Wrong number of inputs, expected 1 but got {len(given)}")
+        raise UnsupportedFeature(
+            MAX_PT,
+            f"Wrong number of inputs, expected 1 but got {len(given)}",
+            next_step="pass the name of one table",
+        )
     try:
         text = literal(given[0])
     except AnalysisError as e:
-        raise UnsupportedFeature(MAX_PT, "Table name must be a literal") from e
+        raise UnsupportedFeature(
+            MAX_PT, "Table name must be a literal", next_step="write the name in quotes"
+        ) from e
     if not isinstance(text, str):
-        raise UnsupportedFeature(MAX_PT, "Table name cannot be null")
+        raise UnsupportedFeature(
+            MAX_PT, "Table name cannot be null", next_step="write the name in quotes"
+        )
     table = session.open(_table(session, text))
     keys = table.schema.partition_keys
     if not keys:
         raise UnsupportedFeature(
-            MAX_PT, f"{table.name} is not a partitioned table", table=table.name
+            MAX_PT,
+            f"{table.name} is not a partitioned table",
+            table=table.name,
+            next_step="name a partitioned table",
         )
     values = [p[keys[0]] for p in live_partitions(table) if p[keys[0]] is not None]
     if not values:
@@ -126,6 +137,7 @@ def _max_pt(session: SqlSession, given: list[str]) -> str:
             MAX_PT,
             f"{table.name} has no partitions or none of the partitions have any data",
             table=table.name,
+            next_step="write rows first",
         )
     greatest = max(values)  # type: ignore[type-var]
     shown = java_to_string(greatest, table.schema.partition_type.types[0], session.zone)

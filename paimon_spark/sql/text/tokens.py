@@ -184,6 +184,11 @@ class Words:
             TokenType.RAW_STRING,
         )
 
+    def is_literal(self) -> bool:
+        """Whether a quoted text or X'..' comes next, and not a quoted name."""
+        kind = None if self.done else self.tokens[self.at].token_type
+        return kind in _TEXTS and kind is not TokenType.IDENTIFIER
+
     def integer(self) -> int:
         if self.done or not self.tokens[self.at].text.isdecimal():
             self.fail("a whole number")
