@@ -166,6 +166,20 @@ def all_references(table: FileStoreTable) -> list[Reference]:
     return [r for branch in branches_of(table) for r in references_of(branch)]
 
 
+def reference_names(table: FileStoreTable) -> frozenset[tuple[str, RefKind, str]]:
+    """Return branch, kind and name of all references, from listings alone."""
+    found: set[tuple[str, RefKind, str]] = set()
+    for branch in table.branches.all_with_main():
+        paths = table.paths.of_branch(branch)
+        names = {
+            RefKind.SNAPSHOT: map(str, replace(table.snapshots, paths=paths).ids()),
+            RefKind.TAG: replace(table.tags, paths=paths).names(),
+            RefKind.CHANGELOG: map(str, replace(table.changelogs, paths=paths).ids()),
+        }
+        found |= {(branch, kind, name) for kind, all_of in names.items() for name in all_of}
+    return frozenset(found)
+
+
 def tag_reference(table: FileStoreTable, tag: Tag) -> Reference:
     return Reference(table=table, kind=RefKind.TAG, name=tag.name, snapshot=tag.snapshot)
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from paimon_core.errors import CommitConflict, CommitRemoved, CorruptTable, StalePlan
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.reachability.references import reference_names
 from paimon_core.retry import backoff_millis
 from paimon_core.snapshot.line import unbroken_ids
 from paimon_maintenance.job.commit_user import commit_user
@@ -148,6 +149,9 @@ class _Loop:
         self.given = given
         self.choose_engine = choose_engine
         self.fence: Callable[[], None] = unfenced
+        self.is_dry_run = False
+        self.references: frozenset[object] = frozenset()
+        """What held files when the last plan was made; empty if that does not matter."""
         self.first_plan: Plan | None = None
         self.plan: Plan | None = None
         self.attempts = 1
@@ -164,6 +168,7 @@ class _Loop:
     ) -> Status:
         """Do all of it and return how it ended; raises what went wrong."""
         steps: Steps[Any, Any, Any, Any] = self.job.load()
+        self.is_dry_run = dry_run
         rounds = 1
         has_started = False
         while True:
@@ -173,8 +178,8 @@ class _Loop:
             if status is not None:
                 break
             with self.lease(table) as waited:
-                if waited:
-                    table, plan = self.next_plan(steps)  # the other job changed the table
+                if waited or self.has_lost_references(table):
+                    table, plan = self.next_plan(steps)  # another job changed the table
                     status = self.ends_with(plan, dry_run=dry_run)
                     if status is not None:
                         break
@@ -223,6 +228,8 @@ class _Loop:
             context = self.fresh_context()
             with self.phase("inspect"):
                 table = self.open_table()
+                if self.job.exclusive and not self.is_dry_run:
+                    self.references = reference_names(table)
                 if self.job.needs_line:
                     unbroken_ids(table.snapshots)
                 state = steps.inspect(table, self.arguments, context)
@@ -231,6 +238,14 @@ class _Loop:
         self.first_plan = self.first_plan or plan
         self.plan = plan
         return table, plan
+
+    def has_lost_references(self, table: FileStoreTable) -> bool:
+        """Whether history was removed since the plan was made.
+
+        Files that this job and the removed references held are now its garbage alone: by the old plan,
+        each of two jobs would leave them to the other.
+        """
+        return bool(self.references) and not self.references <= reference_names(table)
 
     def ends_with(self, plan: Plan, *, dry_run: bool) -> Status | None:
         """How the run ends with this plan, None if the plan must be executed.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from paimon_maintenance.jobs.maintain.step_plans import MaintainPlan
 from paimon_maintenance.jobs.rescale.plan import RescalePlan
 from paimon_maintenance.jobs.sort_compact.plan import SortPlan
 from paimon_maintenance.registry import job_named
+from paimon_maintenance.run import loop
 from paimon_maintenance.run.loop import MAX_ROUNDS
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import RunServices, run_table
@@ -176,6 +178,27 @@ def test_a_step_with_work_waits_for_the_lease_and_the_others_need_none(lake: Lak
     }
     assert run(lake, "maintain", arguments).error is None
     assert lake.table().snapshots.ids() == [4]
+
+
+def test_what_two_jobs_let_go_one_after_the_other_is_left_by_neither(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan knew a tag that is gone when the job gets the lease, without having to wait for it."""
+    for tag in ("a", "b"):
+        assert run(lake, "create_tag", {"tag": tag}).error is None
+    assert run(lake, "compact", {"strategy": "full"}).error is None
+    assert run(lake, "expire_snapshots", {"retain_max": "1", "retain_min": "1"}).error is None
+
+    @contextmanager
+    def late(*args: Any, **rest: Any) -> Iterator[Any]:
+        monkeypatch.undo()
+        assert run(lake, "delete_tag", {"tag": "b"}).error is None
+        with hold_lease(*args, **rest) as held:
+            yield held
+
+    monkeypatch.setattr(loop, "hold_lease", late)
+    assert run(lake, "delete_tag", {"tag": "a"}).error is None
+    assert lake.on_disk() == lake.referenced()
 
 
 @both
