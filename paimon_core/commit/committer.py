@@ -77,8 +77,8 @@ def commit(
     only advances identifier and watermark).  An append that deletes files or carries deletion
     vectors becomes an OVERWRITE and is checked for conflicts; so are new columns for `row_groups`, the
     files that were read for them.  Raises CommitConflict (nothing was
-    committed; the caller may delete the files of the messages), CommitStateUnknown (delete nothing)
-    or UnsupportedFeature.
+    committed; the caller may delete the files of the messages), CommitStateUnknown (delete nothing;
+    also if only the APPEND was made) or UnsupportedFeature.
     """
     check_committable(table)
     made: list[Snapshot] = []
@@ -104,20 +104,25 @@ def commit(
         )
     compacted = compact_changes(messages)
     if not compacted.is_empty:
-        made.append(
-            commit_changes(
-                table,
-                lambda _: compacted,
-                CommitRequest(
-                    user=user,
-                    kind=CommitKind.COMPACT,
-                    identifier=identifier,
-                    watermark=watermark,
-                    properties=properties,
-                ),
-                env=env,
-            )
+        request = CommitRequest(
+            user=user,
+            kind=CommitKind.COMPACT,
+            identifier=identifier,
+            watermark=watermark,
+            properties=properties,
         )
+        try:
+            made.append(commit_changes(table, lambda _: compacted, request, env=env))
+        except CommitConflict as e:
+            if not made:
+                raise
+            raise CommitStateUnknown(
+                f"the new rows of user {user} are snapshot {made[-1].id} of table {table.name}, but "
+                f"their compaction was refused: {e.message}",
+                table=table.name,
+                snapshot=made[-1].id,
+                next_step="do not commit the rows again; a later compaction does the rest",
+            ) from e
     return tuple(made)
 
 

@@ -82,13 +82,28 @@ def may_hold(
     def test(meta: ManifestFileMeta) -> bool:
         stats = meta.partition_stats
         low, high = decode_row(stats.min_values, types), decode_row(stats.max_values, types)
-        nulls = stats.null_counts or (None,) * len(types)
+        nulls = _null_counts(table, meta)
         return any(
             all(_may_hold(*column) for column in zip(row, low, high, nulls, strict=True))
             for row in rows
         )
 
     return test
+
+
+def _null_counts(table: FileStoreTable, meta: ManifestFileMeta) -> tuple[int | None, ...]:
+    """Return how many nulls each partition column has; CorruptTable for other columns."""
+    count = len(table.schema.partition_type.types)
+    found = meta.partition_stats.null_counts or (None,) * count
+    if len(found) != count:
+        path = table.paths.manifest(meta.file_name)
+        raise CorruptTable(
+            f"the list of manifest {path} counts nulls of {len(found)} partition columns instead of "
+            f"{count}",
+            table=table.name,
+            file=path,
+        )
+    return found
 
 
 def _may_hold(value: object, low: object, high: object, nulls: int | None) -> bool:
@@ -108,7 +123,7 @@ def _manifest_may_match(
 
     stats, types = meta.partition_stats, table.schema.partition_type.types
     low, high = decode_row(stats.min_values, types), decode_row(stats.max_values, types)
-    nulls = stats.null_counts or (None,) * len(types)
+    nulls = _null_counts(table, meta)
     columns = dict(
         zip(table.schema.partition_keys, zip(low, high, nulls, strict=True), strict=True)
     )

@@ -27,7 +27,8 @@ def compact_chain(
 
     Nothing happens if the branch has one of them, unless `overwrite` replaces it by the merge of
     an earlier one with the deltas.  InvalidArgument for a table that is no chain table,
-    CommitConflict if the deltas of such a partition changed meanwhile; errors as in `read_chain`.
+    CommitConflict if such a partition changed meanwhile in one of the branches; errors as in
+    `read_chain`.
     """
     chain = chain_of(table)
     if chain is None:
@@ -76,20 +77,22 @@ def compact_chain(
 
 
 def _check_unchanged(chain: Chain, matches: Callable[[bytes], bool]) -> None:
-    """Raise CommitConflict if the delta branch has other files in these partitions by now.
+    """Raise CommitConflict if one of the branches has other files in these partitions by now.
 
-    A complete partition hides later deltas, so Java's result would be outdated without a sign.
+    A complete partition hides later deltas, so Java's result would be outdated without a sign.  And
+    rows that somebody else wrote to the snapshot branch would get lost, or mixed with older ones.
     """
 
-    def files(at: Snapshot | None) -> set[Hashable]:
-        entries = scan_files(chain.delta, at) if at is not None else ()
+    def files(branch: FileStoreTable, at: Snapshot | None) -> set[Hashable]:
+        entries = scan_files(branch, at) if at is not None else ()
         return {e.identity for e in entries if matches(e.partition)}
 
-    latest = chain.delta.snapshots.latest()
-    if latest != chain.delta_at and files(latest) != files(chain.delta_at):
-        raise CommitConflict(
-            f"branch {chain.delta.branch} of table {chain.delta.name} changed while the partition "
-            "was merged",
-            table=chain.delta.name,
-            next_step="run compact_chain_table again",
-        )
+    for branch, at in ((chain.delta, chain.delta_at), (chain.snapshot, chain.snapshot_at)):
+        latest = branch.snapshots.latest()
+        if latest != at and files(branch, latest) != files(branch, at):
+            raise CommitConflict(
+                f"branch {branch.branch} of table {branch.name} changed while the partition was "
+                "merged",
+                table=branch.name,
+                next_step="run compact_chain_table again",
+            )

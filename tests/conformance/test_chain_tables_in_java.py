@@ -293,14 +293,16 @@ def test_sql_writes_chain_tables_as_java_does(oracle_2_0_0: Oracle, tmp_path: Pa
         twins.sql("TRUNCATE TABLE `t$branch_delta`")
 
 
-def _read_and_overwrite(twins: Twins) -> Callable[..., Iterator[Any]]:
-    """`read_chain` during which another writer replaces what it reads, by the same rows."""
+def _read_and_overwrite(
+    twins: Twins, branch: str = "delta", rows: str = "(2, 2, 'c'), (3, 1, 'd')"
+) -> Callable[..., Iterator[Any]]:
+    """`read_chain` during which another writer replaces what it reads, by the same rows, or others."""
 
     def read(*given: Any, **named: Any) -> Iterator[Any]:
         yield from read_chain(*given, **named)
         twins.sql(
-            "INSERT OVERWRITE `t$branch_delta` PARTITION (region = 'CN', dt = '20250811') "
-            "VALUES (2, 2, 'c'), (3, 1, 'd')"
+            f"INSERT OVERWRITE `t$branch_{branch}` PARTITION (region = 'CN', dt = '20250811') "
+            f"VALUES {rows}"
         )
 
     return read
@@ -344,6 +346,24 @@ def test_chains_are_compacted_into_the_snapshot_branch(
     assert twins.sql(call.format('dt="20250901"', "")) == [[False]]
     with pytest.raises(UnsupportedFeature, match=r"t\$branch_delta"):
         twins.sql("DELETE FROM t WHERE k = 1")
+
+
+@pytest.mark.parametrize("more", ["", ", overwrite => true"])
+def test_a_partition_that_others_complete_meanwhile_stays(
+    oracle_2_0_0: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str
+) -> None:
+    twins = Twins(oracle_2_0_0, tmp_path)
+    twins.overwrite("snapshot", "CN/20250810", [[1, 1, "a"], [2, 1, "b"]])
+    twins.overwrite("delta", "CN/20250811", [[2, 2, "c"]])
+    if more:
+        twins.overwrite("snapshot", "CN/20250811", [[1, 1, "a"], [2, 2, "c"]])
+    others = _read_and_overwrite(twins, "snapshot", "(9, 9, 'theirs')")
+    monkeypatch.setattr(chain_compact, "read_chain", others)
+    call = "CALL sys.compact_chain_table('default.t', 'region=\"CN\",dt=\"20250811\"'{})"
+    with pytest.raises(CommitConflict, match=r"branch snapshot .* changed while the partition"):
+        twins.sql(call.format(more))
+    rows = twins.java.rows(warehouse=twins.ours, branch="snapshot")
+    assert [r[1:4] for r in rows if r[5] == "20250811"] == [[9, 9, "theirs"]]
 
 
 # --- jobs ---------------------------------------------------------------------------------------
