@@ -107,6 +107,10 @@ class CatalogError(PaimonError):
     """A database, table or reference is missing or already exists."""
 
 
+SEE_INSPECT: Final = "check the name; `caretaker inspect` lists what the table has"
+"""The next step where a tag, a branch or a consumer is missing."""
+
+
 class NotFound(CatalogError, LookupError):
     """The named database, table, snapshot, tag, branch or consumer does not exist."""
 

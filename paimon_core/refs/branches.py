@@ -13,7 +13,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from paimon_core.errors import AlreadyExists, CorruptTable, InvalidArgument, NotFound, StalePlan
+from paimon_core.errors import (
+    SEE_INSPECT,
+    AlreadyExists,
+    CorruptTable,
+    InvalidArgument,
+    NotFound,
+    StalePlan,
+)
 from paimon_core.io.file_io import FileIO, map_parallel
 from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.manifest_list import read_manifest_list
@@ -322,7 +329,11 @@ class BranchStore:
             self.io.delete(source.snapshot(following))
 
     def _not_found(self, name: str) -> NotFound:
-        return NotFound(f"branch {name!r} of table {self.table} does not exist", table=self.table)
+        return NotFound(
+            f"branch {name!r} of table {self.table} does not exist",
+            table=self.table,
+            next_step=SEE_INSPECT,
+        )
 
 
 def check_branch_name(name: str) -> None:

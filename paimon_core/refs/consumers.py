@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.errors import SEE_INSPECT, InvalidArgument, NotFound
 from paimon_core.io.file_io import FileIO, FileStat, map_parallel
 from paimon_core.io.json_text import parse_json_object, to_pretty_json
 from paimon_core.io.read_retry import read_with_retries
@@ -67,7 +67,9 @@ class ConsumerStore:
             found = None
         if found is None:
             raise NotFound(
-                f"consumer {consumer_id!r} of table {self.table} does not exist", table=self.table
+                f"consumer {consumer_id!r} of table {self.table} does not exist",
+                table=self.table,
+                next_step=SEE_INSPECT,
             )
         return found
 

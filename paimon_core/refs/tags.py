@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final, cast
 
-from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
+from paimon_core.errors import SEE_INSPECT, AlreadyExists, InvalidArgument, NotFound
 from paimon_core.io.file_io import FileIO, map_parallel
 from paimon_core.io.json_text import to_pretty_json
 from paimon_core.io.read_retry import read_with_retries
@@ -81,7 +81,11 @@ class TagStore:
         """Return the tag; NotFound if it does not exist, CorruptTable if it is unreadable."""
         tag = self.get_or_none(name)
         if tag is None:
-            raise NotFound(f"tag {name!r} of table {self.table} does not exist", table=self.table)
+            raise NotFound(
+                f"tag {name!r} of table {self.table} does not exist",
+                table=self.table,
+                next_step=SEE_INSPECT,
+            )
         return tag
 
     def get_or_none(self, name: str) -> Tag | None:
@@ -103,7 +107,9 @@ class TagStore:
             return self.io.stat(self.paths.tag(_checked(name))).modified_millis
         except FileNotFoundError as e:
             raise NotFound(
-                f"tag {name!r} of table {self.table} does not exist", table=self.table
+                f"tag {name!r} of table {self.table} does not exist",
+                table=self.table,
+                next_step=SEE_INSPECT,
             ) from e
 
     def create(self, tag: Tag) -> None:
@@ -119,7 +125,9 @@ class TagStore:
         path = self.paths.tag(_checked(tag.name))
         if not self.io.exists(path):
             raise NotFound(
-                f"tag {tag.name!r} of table {self.table} does not exist", table=self.table
+                f"tag {tag.name!r} of table {self.table} does not exist",
+                table=self.table,
+                next_step=SEE_INSPECT,
             )
         self.io.overwrite(path, tag_to_json(tag).encode())
 
@@ -130,7 +138,9 @@ class TagStore:
             renamed = self.io.rename(source, target)
         except FileNotFoundError as e:
             raise NotFound(
-                f"tag {name!r} of table {self.table} does not exist", table=self.table
+                f"tag {name!r} of table {self.table} does not exist",
+                table=self.table,
+                next_step=SEE_INSPECT,
             ) from e
         if not renamed:
             raise AlreadyExists(

@@ -6,6 +6,7 @@ import email
 import json
 import socketserver
 import threading
+import time
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any, ClassVar
@@ -182,6 +183,36 @@ def test_every_target_gets_the_alert_once_and_the_all_clear(
     assert task.execute(context) == {"open": [], "sent": 3}
     assert Posts.got[-1][0]["word"] == "all clear"
     assert Own.got == ["db.t: open", "db.t: all clear"]
+
+
+def test_a_target_that_does_not_answer_is_asked_once(airflow_database, servers, task, tmp_path):
+    """In an outage of a target, its timeouts must not keep the alerts from the others."""
+    asked: list[None] = []
+
+    class Silent(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            asked.append(None)  # and hangs up
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Silent) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/"
+        hook = "hook: { notifier: webhook, arguments: { connection: hook } }"
+        silent = f"hook: {{ notifier: webhook, arguments: {{ url: '{url}' }} }}"
+        text = (tmp_path / "policy.yaml").read_text()
+        assert hook in text
+        (tmp_path / "policy.yaml").write_text(text.replace(hook, silent))
+        history = SqlHistory(f"sqlite:///{tmp_path}/history.db")
+        tables = ("db.a", "db.b", "db.c")
+        failed = replace(FAILED, at_millis=int(time.time() * 1000))
+        history.add([replace(failed, table=table) for table in tables for _ in range(2)])
+        with pytest.raises(Exception, match="2 more to hook, which does not answer"):
+            task.execute({"dag": task.dag, "task": task})
+        server.shutdown()
+    assert len(asked) == 1
+    assert len(Smtp.got) == 3
+    (tmp_path / "policy.yaml").write_text(text)
+    assert task.execute({"dag": task.dag, "task": task})["sent"] == 3
+    assert {alert["table"] for alert, _ in Posts.got} == set(tables)
 
 
 def test_wrong_targets_are_named():

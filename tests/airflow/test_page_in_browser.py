@@ -15,6 +15,8 @@ from airflow_page import ODD_NAMES, environment, fill_history, make_app, token_o
 from chromium import Chromium, find_chromium
 from lakes import Lake
 
+from paimon_maintenance.registry import job_named
+
 pytestmark = [
     pytest.mark.airflow,
     pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine"),
@@ -267,3 +269,19 @@ def test_what_is_not_there_is_said_in_words_and_across_the_page(visit, lake):
     assert text == "warehouse: Field required; table: Field required"
     (text,) = texts(visit(query={"warehouse": "/no"}, until=".empty"), ".empty")
     assert text.startswith("No table of /no was measured.")
+
+
+def test_the_form_gets_the_values_of_a_partition_and_not_its_folder(visit):
+    """The argument is what `caretaker run compact --partition` and the DAG's form read."""
+    page = visit()
+    page.js("import('/caretaker/static/format.js').then(m => { window.argument = m })")
+    page.until("window.argument")
+    for folder, values in (
+        ("dt=2024-01-01/hr=1", {"dt": "2024-01-01", "hr": "1"}),
+        ("dt=a%2Fb%25%3D%27/hr=c d", {"dt": "a/b%='", "hr": "c d"}),
+        ("dt=a,b;c", {"dt": "a,b;c"}),
+        ("dt=__DEFAULT_PARTITION__", {"dt": "__DEFAULT_PARTITION__"}),
+    ):
+        argument = page.js(f"window.argument.partitionArgument({json.dumps(folder)})")
+        read = job_named("compact").read_arguments({"partitions": [argument]})
+        assert read["partitions"] == (values,)

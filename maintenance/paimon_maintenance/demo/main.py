@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Creates a lake with hundreds of small files, starts Airflow, triggers the DAG "
         f"{DAG_ID} to compact the lake on Spark, and shows the difference. Then the scheduler makes "
         "tables with other problems healthy, and tag, expiry, rescale and orphan file jobs run. The "
-        "page in Airflow shows all of it. Airflow keeps running until Ctrl-C. Takes four to five "
+        "page in Airflow shows all of it. Airflow keeps running until Ctrl-C. Takes two to six "
         "minutes and about 2 GB of memory.",
     )
     parser.add_argument("--exit", action="store_true", help="exit when the demo is done")

@@ -17,7 +17,7 @@ FOLDER: Final = Path(__file__).with_name("migrations")
 VERSION_TABLE: Final = "caretaker_history_revision"
 _VERSION: Final = sa.table(VERSION_TABLE, sa.column("version_num", sa.String))
 _BEFORE_ALEMBIC: Final = sa.table("caretaker_history_version", sa.column("version", sa.Integer))
-"""Where releases before version 8 of the database kept its version; only read."""
+"""Where releases before Alembic kept the version; only read."""
 _POSTGRES_LOCK: Final = 7_241_906_183
 
 

@@ -34,6 +34,8 @@ _ROUNDS: Final = columns_of(
     "round_id at_millis warehouse branch budget_seconds seconds overspent price",
 )
 _CLAIMS: Final = columns_of("caretaker_claims", "warehouse table_name branch holder until_millis")
+_LONGEST_CLAIM_MILLIS: Final = 600_000
+"""A claim that ends later than this was made by a clock that was wrong, and holds nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,6 +287,7 @@ class NeedStore(ScopedStore):
         """
         c = _CLAIMS.c
         free = c.until_millis < now if since is None else c.until_millis <= min(since, now - 1)
+        free = sa.or_(free, c.until_millis > now + _LONGEST_CLAIM_MILLIS)
         with self.transaction() as connection:
             connection.execute(
                 sa.delete(_CLAIMS)
@@ -324,7 +327,9 @@ class NeedStore(ScopedStore):
         """The tables that are claimed."""
         c = _CLAIMS.c
         query = sa.select(c.table_name).where(
-            c.warehouse == self.warehouse, c.branch == self.branch, c.until_millis >= now
+            c.warehouse == self.warehouse,
+            c.branch == self.branch,
+            c.until_millis.between(now, now + _LONGEST_CLAIM_MILLIS),
         )
         with self.transaction() as connection:
             return frozenset(connection.execute(query).scalars())

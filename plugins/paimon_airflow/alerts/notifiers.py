@@ -11,6 +11,7 @@ import json
 import logging
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -33,6 +34,8 @@ _PATHS: Final = {
 }
 _EMAIL: Final = {"subject": "{{ alert.subject }}", "html_content": "{{ alert.html }}"}
 _TIMEOUT_SECONDS: Final = 15.0
+_NO_ANSWER: Final = (urllib.error.URLError, ConnectionError, TimeoutError)
+"""Errors of the way to a target, whatever the message."""
 
 
 class WebhookNotifier(BaseNotifier):
@@ -125,15 +128,20 @@ def send_alerts(
 ) -> tuple[int, list[str]]:
     """Send the messages that are due; returns how many were sent, and why others failed.
 
-    A message that could not be sent is due again at the next call.
+    A message that could not be sent is due again at the next call.  A target that does not answer is
+    asked once: during an outage its timeouts would keep the alerts from all others.
     """
     from paimon_maintenance.history.alert_store import to_send  # noqa: PLC0415 - when a task runs
 
     default = DEFAULT_TARGET if DEFAULT_TARGET in targets else None
     sent, problems = 0, []
+    waiting: Counter[str] = Counter()
     for alert, words in to_send(store.take(now), now, default=default):
         reached = {}
         for name, word in words.items():
+            if name in waiting:
+                waiting[name] += 1
+                continue
             try:
                 if name not in targets:
                     message = f"the policy has no alert target {name!r}"
@@ -141,10 +149,13 @@ def send_alerts(
                 notifier_of(targets[name])(_context(context, alert, word))
             except Exception as e:  # noqa: BLE001 - another target may be reachable
                 problems.append(f"{alert.subject} to {name}: {type(e).__name__}: {e}")
+                if isinstance(e, _NO_ANSWER):
+                    waiting[name] = 0
                 continue
             reached[name] = word
             sent += 1
         store.record_sent(alert, reached, now)
+    problems += [f"{n} more to {name}, which does not answer" for name, n in waiting.items() if n]
     return sent, problems
 
 

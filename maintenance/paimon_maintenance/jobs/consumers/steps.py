@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
-from paimon_core.errors import CorruptTable, InvalidArgument, NotFound
+from paimon_core.errors import SEE_INSPECT, CorruptTable, InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import CONSUMER_EXPIRATION_TIME
 from paimon_core.refs.consumers import Consumer
@@ -71,7 +71,11 @@ def make_reset(table: FileStoreTable, arguments: Arguments, _: RunContext) -> Pl
         old = table.consumers.get(name)
     position = cast("int | None", arguments.get("next_snapshot_id"))
     if position is None and name not in table.consumers.ids():
-        raise NotFound(f"consumer {name!r} of table {table.name} does not exist", table=table.name)
+        raise NotFound(
+            f"consumer {name!r} of table {table.name} does not exist",
+            table=table.name,
+            next_step=SEE_INSPECT,
+        )
     next_one = (table.snapshots.latest_id() or 0) + 1
     if position not in (None, next_one) and table.changelogs.get_or_none(position) is None:
         table.snapshots.get(position)

@@ -83,10 +83,11 @@ def _plan(
         )
     if work.going:
         first, last = work.going[0].snapshot.id, work.going[-1].snapshot.id
+        which = f"{first}" if first == last else f"{first} to {last}"
         counts = ", ".join(counted(n, f"{role} files") for role, n in garbage.counts().items())
         actions.append(
             Action(
-                f"expire {counted(len(work.going), 'snapshots')}, {first} to {last}"
+                f"expire {counted(len(work.going), 'snapshots')}, {which}"
                 + (", keeping their changelogs" if work.keep_changelogs else ""),
                 f"frees {human_bytes(garbage.bytes)} in {counted(len(garbage.files), 'files')}"
                 + (f" ({counts})" if counts else ""),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, cast
 
 from paimon_core.environment import local_clock
-from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.errors import SEE_INSPECT, InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.reachability.release import finish_interrupted, journals
 from paimon_core.refs.tags import Tag
@@ -44,6 +44,7 @@ def make_delete(table: FileStoreTable, arguments: Arguments, _: RunContext) -> P
         raise NotFound(
             f"tag {', '.join(map(repr, missing))} of table {table.name} does not exist",
             table=table.name,
+            next_step=SEE_INSPECT,
         )
     tags = [(t, "it is named") for t in found if t is not None]
     kept = [Retained(what=f"tag {n!r}", why="it does not exist") for n in missing]

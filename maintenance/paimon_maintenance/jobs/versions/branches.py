@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, cast
 
-from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
+from paimon_core.errors import SEE_INSPECT, AlreadyExists, InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.reachability.files import Metadata
@@ -269,7 +269,11 @@ def _check_exists(table: FileStoreTable, name: str) -> None:
     if name == MAIN_BRANCH:
         raise InvalidArgument("the main branch cannot be deleted or renamed")
     if not table.branches.exists(name):
-        raise NotFound(f"branch {name!r} of table {table.name} does not exist", table=table.name)
+        raise NotFound(
+            f"branch {name!r} of table {table.name} does not exist",
+            table=table.name,
+            next_step=SEE_INSPECT,
+        )
 
 
 CREATE: Final = metadata_steps(make_create, apply_create)

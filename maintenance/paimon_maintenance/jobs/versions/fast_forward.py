@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final, cast
 
 from paimon_core.commit.iceberg.publish import republish
-from paimon_core.errors import InvalidArgument, NotFound, StalePlan
+from paimon_core.errors import SEE_INSPECT, InvalidArgument, NotFound, StalePlan
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.reachability.files import Metadata
@@ -83,7 +83,11 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     if not name or name == MAIN_BRANCH or table.branch != MAIN_BRANCH:
         raise InvalidArgument("pass a branch other than main, and run the job on main")
     if not table.branches.exists(name):
-        raise NotFound(f"branch {name!r} of table {table.name} does not exist", table=table.name)
+        raise NotFound(
+            f"branch {name!r} of table {table.name} does not exist",
+            table=table.name,
+            next_step=SEE_INSPECT,
+        )
     references = all_references(table)
     theirs = [r for r in references if r.table.branch == name and r.kind is not RefKind.CHANGELOG]
     line = sorted((r for r in theirs if r.kind is RefKind.SNAPSHOT), key=lambda r: r.snapshot.id)

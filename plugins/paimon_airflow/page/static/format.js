@@ -77,3 +77,9 @@ export function tick(at, span) {
 export function words(name) {
   return String(name).replaceAll("_", " ");
 }
+
+/** The argument that chooses the partition of this folder: "dt=a%2Fb/hr=1" is "dt=a/b,hr=1". */
+export function partitionArgument(name) {
+  const plain = (text) => text.replace(/%([0-9A-Fa-f]{2})/g, (_, code) => String.fromCharCode(parseInt(code, 16)));
+  return name.split("/").map((part) => plain(part).replace(/[,;]/g, "\\$&")).join(",");
+}

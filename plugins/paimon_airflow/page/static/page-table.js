@@ -3,7 +3,7 @@
 import { get, page } from "./api.js";
 import { bar, legend, scoreChart } from "./charts.js";
 import { append, fill, h, outside } from "./dom.js";
-import { bytes, count, counted, decimal, duration, moment, relative, words } from "./format.js";
+import { bytes, count, counted, decimal, duration, moment, partitionArgument, relative, words } from "./format.js";
 import { bucketPictures } from "./picture.js";
 import { addKey, airflowLink, go, load, shell, showError } from "./shell.js";
 import { holders, retentionSentence, timeline } from "./timeline.js";
@@ -115,7 +115,7 @@ function drawHealth() {
         h("td", {}, h("span", { class: `badge ${p.color}` }, p.score)),
         h("td", {}, p.name),
         h("td", { class: "reason" }, p.reasons.length ? p.reasons[0].text : ""),
-        h("td", { class: "num" }, h("button", { type: "button", on: { click: () => run("compact", { strategy: "full", partitions: [p.name.replaceAll("/", ",")] }) } }, "compact")),
+        h("td", { class: "num" }, h("button", { type: "button", on: { click: () => run("compact", { strategy: "full", partitions: [partitionArgument(p.name)] }) } }, "compact")),
       ))))) : null);
 }
 

@@ -222,6 +222,14 @@ def test_a_reader_may_stop_early(lake):
         (("plan", "compact", "db.t", "--parallelism", "0"), "--parallelism: 0 is less than 1"),
         (("run", "compact", "db.t", "--max-attempts", "0"), "'0' is less than 1"),
         (("plan", "compact", "db.t", "--option", "bucket=-1"), "leave the option bucket as the"),
+        (("plan", "delete_tag", "db.t", "--tag", "x"), "caretaker inspect"),
+        (("plan", "delete_branch", "db.t", "--name", "x"), "caretaker inspect"),
+        (("plan", "create_branch", "db.t", "--name", "b", "--tag", "x"), "caretaker inspect"),
+        (("read", "db.t", "--tag", "x"), "caretaker inspect"),
+        (
+            ("plan", "reset_consumer", "db.t", "--consumer-id", "x"),
+            "caretaker inspect",
+        ),
         (("plan", "compact", "db.t", "--option", "target-file-size=x"), "where it was given"),
         (("plan", "expire_snapshots", "db.t", "--option", "snapshot.num-retained.min=x"), "whole"),
         (

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from command_line import caretaker
 
 from paimon_maintenance.cli.parsers.commands import build_parser
 from paimon_maintenance.job.exit_codes import ExitCode
@@ -42,3 +43,18 @@ def test_arguments_of_compact_are_documented():
 @pytest.mark.parametrize("name", JOBS)
 def test_jobs_are_listed(name):
     assert re.search(rf"^\|.*`{name}`", LISTED_JOBS, re.MULTILINE)
+
+
+def test_the_keys_of_json_are_documented(lake, tmp_path, monkeypatch):
+    monkeypatch.setenv("CARETAKER_HISTORY_URL", f"sqlite:///{tmp_path}/history.db")
+    monkeypatch.setenv("CARETAKER_POLICY", str(tmp_path / "policy.yaml"))
+    (tmp_path / "policy.yaml").write_text("version: 1\nrules: [{ tables: '*.*' }]\n")
+    lake.primary_key("db.t")
+    lake.fill(6)
+    section = TEXT.partition("## The JSON of the other commands")[2].partition("## ")[0]
+    rows = re.findall(r"^\| `([^`]+)` \| (.*) \|$", section, re.MULTILINE)
+    assert len(rows) == 9
+    for command, keys in rows:
+        words = command.replace("TABLE", "db.t").split()
+        found = caretaker(*words, "-w", lake.warehouse, "--json")
+        assert set(found.json) == set(re.findall(r"`(\w+)`", keys)), command

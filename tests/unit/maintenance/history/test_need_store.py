@@ -68,6 +68,19 @@ def test_everything_comes_back(url):
     assert other.claim("db.t", "b", now=1, until=9)
 
 
+def test_a_claim_of_a_clock_that_was_wrong_holds_nothing(url):
+    store = NeedStore(SqlHistory(url), "/lake")
+    day = 86_400_000
+    assert store.claim("db.t", "a", now=day, until=day + 30_000)
+    store.release("db.t", "a", now=day)
+    # The clock is right again, a day earlier.
+    assert store.claimed(1000) == frozenset()
+    assert store.claim("db.t", "b", now=1000, until=31_000, since=900)
+    # Clocks that differ by a minute do not take a claim from each other.
+    assert not store.claim("db.t", "c", now=0, until=30_000)
+    assert store.claimed(0) == {"db.t"}
+
+
 def test_a_history_of_version_2_is_migrated(url):
     history = SqlHistory(url)
     engine = sa.create_engine(url)
