@@ -36,6 +36,20 @@ ANSWERS = {
     "SELECT X'FF', upper('a') FROM t WHERE CAST(p AS BINARY) NOT IN (X'C3A4', X'62')": [
         ["ff", "A"]
     ],
+    # columns and rows that are wanted without being named
+    "FROM t |> WHERE id = 1": [[1, "a"]],
+    "FROM t |> ORDER BY id |> LIMIT 1 |> WHERE id = 2": [],
+    "SELECT b FROM t AS x(b, id) WHERE id = 'a'": [[1]],
+    "SELECT struct(x.b q) FROM t AS x(b, c) WHERE x.c = 'b'": [[[2]]],
+    # texts with escapes, in double quotes
+    "CREATE TABLE escapes (s STRING)": [],
+    r"INSERT INTO escapes VALUES ('a\tb'), ('a\\tb'), ('\u00e4'), ('\'')": [],
+    r"SELECT length(s) FROM escapes WHERE s = 'a\tb' OR s = 's'": [[3]],
+    r"SELECT length(s) FROM escapes WHERE s = 'a\\tb'": [[4]],
+    r"SELECT length(s) FROM escapes WHERE s IN ('\u00e4', '\'') AND s <> '\''": [[1]],
+    r"DELETE FROM escapes WHERE s = 'a\tb' OR s = '\''": [],
+    r"""DELETE FROM escapes WHERE "s" = 's' AND s LIKE 'a\\\\%'""": [],
+    "SELECT s FROM escapes ORDER BY s": [["ä"]],
     # functions
     "SELECT id FROM t WHERE p = paimon.sys.max_pt('default.t')": [[2]],
     "SELECT count(*) FROM k WHERE sys.bucket(3, id, v) = __paimon_bucket": [[4]],

@@ -31,6 +31,9 @@ def conditions_of(table: exp.Table) -> list[str]:
     select = None if source is None else source.parent
     if not isinstance(source, exp.From | exp.Join) or not isinstance(select, exp.Select):
         return []
+    alias = table.args.get("alias")
+    if alias is not None and alias.args.get("columns"):
+        return []
     if select.args.get("laterals") or table.args.get("sample") or table.args.get("pivots"):
         return []
     joins = select.args.get("joins") or []
@@ -91,7 +94,13 @@ def pushed(table: FileStoreTable, conditions: Sequence[str]) -> Predicate | None
 
 
 def plain_condition(table: FileStoreTable, condition: str) -> Predicate | None:
-    """The condition as a predicate, None if Spark alone can decide it."""
+    """The condition as a predicate, None if Spark alone can decide it.
+
+    A backslash begins an escape in Spark's texts, and a double quote a text; `parse_where` reads
+    the one as it is and the other as the begin of a name.
+    """
+    if "\\" in condition or '"' in condition:
+        return None
     try:
         predicate = parse_where(condition, table.schema.row_type)
     except (PaimonError, pa.ArrowException, ValueError, TypeError):
