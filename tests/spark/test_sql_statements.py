@@ -102,6 +102,27 @@ REFUSED = {
 }
 
 
+NUMBERS = """
+    CREATE TABLE numbers (id INT, f FLOAT, b BIGINT, d DECIMAL(38, 0), day DATE, at TIMESTAMP_NTZ);
+    INSERT INTO numbers VALUES
+        (1, 0.1, 9007199254740993, 1, date'2024-01-01', timestamp_ntz'1969-12-31 23:59:59.999999')
+"""
+CONDITIONS = (
+    "f > 0.1",
+    "f <> 0.1",
+    "f < 1e300",
+    "b IN (1e0, 9007199254740992)",
+    "d = 0.5",
+    "id = '1'",
+    "id NOT IN ('1', 1.5)",
+    "f = '0.1'",
+    "day NOT IN ('2024-1-1')",
+    "day = '2024-1-1'",
+    "day NOT IN (date'2024-01-01', '2024-01-01 00:00:00')",
+    "at >= '1969-12-31 23:59:59.9999999'",
+)
+
+
 @pytest.fixture
 def sql(tmp_path: Path, session: Any) -> Sql:
     found = Sql(tmp_path, session)
@@ -132,6 +153,25 @@ def test_statements_and_their_answers(sql: Sql) -> None:
         ]
     finally:
         sql("SET TIME ZONE 'UTC'; DROP TEMPORARY VARIABLE IF EXISTS n")
+
+
+def test_literals_mean_what_they_mean_in_spark(sql: Sql) -> None:
+    """A condition on a table's rows, which are pushed down, and on rows that Spark has made."""
+    sql(f"SET spark.sql.ansi.enabled=false; {NUMBERS}")
+    try:
+        for condition in CONDITIONS:
+            pushed = sql(f"SELECT id FROM numbers WHERE {condition}")
+            made = sql(
+                f"SELECT id FROM (SELECT * FROM numbers ORDER BY rand() LIMIT 9) WHERE {condition}"
+            )
+            assert pushed == made, condition
+            sql(
+                f"UPDATE numbers SET id = 1 WHERE {condition}; DELETE FROM numbers WHERE {condition}"
+            )
+            assert sql("SELECT count(*) FROM numbers") == [[0 if made else 1]], condition
+            sql("TRUNCATE TABLE numbers" + NUMBERS[NUMBERS.index(";") :])
+    finally:
+        sql("SET spark.sql.ansi.enabled=true")
 
 
 def test_functions_in_jars_are_refused(sql: Sql) -> None:
