@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -86,14 +87,22 @@ class _Literal(NamedTuple):
     value: Any
 
 
-def parse_where(sql: str, row_type: RowType) -> Predicate:
-    """Parse a WHERE clause over these fields; InvalidArgument if it is invalid."""
-    return _Parser(sql, row_type).parse()
+Accepts = Callable[[DataType, str, Any], bool]
+"""Whether a column of the type may be compared with a literal of this kind and value."""
+
+
+def parse_where(sql: str, row_type: RowType, *, accepts: Accepts | None = None) -> Predicate:
+    """Parse a WHERE clause over these fields; InvalidArgument if it is invalid.
+
+    With `accepts`, also if it does not accept a literal, or a list has literals of several kinds.
+    """
+    return _Parser(sql, row_type, accepts).parse()
 
 
 class _Parser:
-    def __init__(self, sql: str, row_type: RowType) -> None:
+    def __init__(self, sql: str, row_type: RowType, accepts: Accepts | None = None) -> None:
         self.sql = sql
+        self.accepts = accepts
         self.row_type = row_type
         self.tokens = self._tokens()
         self.at = 0
@@ -271,6 +280,8 @@ class _Parser:
             if not self.eat(","):
                 break
         self.need(")")
+        if self.accepts is not None and len({t.kind for t in tests} - {"null"}) > 1:
+            self.fail("literals of several kinds in one list")
         nulls = tuple(None for t in tests if t.kind == "null")
         values = []
         for literal in tests:
@@ -370,6 +381,8 @@ class _Parser:
 
     def value(self, field: DataField, literal: _Literal) -> Any:
         """Return the literal as an internal value; for integer columns possibly a Decimal."""
+        if self.accepts is not None and not self.accepts(field.type, literal.kind, literal.value):
+            self.fail(f"the literal {literal.value!r} is not accepted for {field.name}")
         try:
             value = _internal(literal, field.type)
         except (ValueError, ArithmeticError) as e:

@@ -36,6 +36,20 @@ ANSWERS = {
     "SELECT X'FF', upper('a') FROM t WHERE CAST(p AS BINARY) NOT IN (X'C3A4', X'62')": [
         ["ff", "A"]
     ],
+    # columns and rows that are wanted without being named
+    "FROM t |> WHERE id = 1": [[1, "a"]],
+    "FROM t |> ORDER BY id |> LIMIT 1 |> WHERE id = 2": [],
+    "SELECT b FROM t AS x(b, id) WHERE id = 'a'": [[1]],
+    "SELECT struct(x.b q) FROM t AS x(b, c) WHERE x.c = 'b'": [[[2]]],
+    # texts with escapes, in double quotes
+    "CREATE TABLE escapes (s STRING)": [],
+    r"INSERT INTO escapes VALUES ('a\tb'), ('a\\tb'), ('\u00e4'), ('\'')": [],
+    r"SELECT length(s) FROM escapes WHERE s = 'a\tb' OR s = 's'": [[3]],
+    r"SELECT length(s) FROM escapes WHERE s = 'a\\tb'": [[4]],
+    r"SELECT length(s) FROM escapes WHERE s IN ('\u00e4', '\'') AND s <> '\''": [[1]],
+    r"DELETE FROM escapes WHERE s = 'a\tb' OR s = '\''": [],
+    r"""DELETE FROM escapes WHERE "s" = 's' AND s LIKE 'a\\\\%'""": [],
+    "SELECT s FROM escapes ORDER BY s": [["ä"]],
     # functions
     "SELECT id FROM t WHERE p = paimon.sys.max_pt('default.t')": [[2]],
     "SELECT count(*) FROM k WHERE sys.bucket(3, id, v) = __paimon_bucket": [[4]],
@@ -88,6 +102,27 @@ REFUSED = {
 }
 
 
+NUMBERS = """
+    CREATE TABLE numbers (id INT, f FLOAT, b BIGINT, d DECIMAL(38, 0), day DATE, at TIMESTAMP_NTZ);
+    INSERT INTO numbers VALUES
+        (1, 0.1, 9007199254740993, 1, date'2024-01-01', timestamp_ntz'1969-12-31 23:59:59.999999')
+"""
+CONDITIONS = (
+    "f > 0.1",
+    "f <> 0.1",
+    "f < 1e300",
+    "b IN (1e0, 9007199254740992)",
+    "d = 0.5",
+    "id = '1'",
+    "id NOT IN ('1', 1.5)",
+    "f = '0.1'",
+    "day NOT IN ('2024-1-1')",
+    "day = '2024-1-1'",
+    "day NOT IN (date'2024-01-01', '2024-01-01 00:00:00')",
+    "at >= '1969-12-31 23:59:59.9999999'",
+)
+
+
 @pytest.fixture
 def sql(tmp_path: Path, session: Any) -> Sql:
     found = Sql(tmp_path, session)
@@ -118,6 +153,25 @@ def test_statements_and_their_answers(sql: Sql) -> None:
         ]
     finally:
         sql("SET TIME ZONE 'UTC'; DROP TEMPORARY VARIABLE IF EXISTS n")
+
+
+def test_literals_mean_what_they_mean_in_spark(sql: Sql) -> None:
+    """A condition on a table's rows, which are pushed down, and on rows that Spark has made."""
+    sql(f"SET spark.sql.ansi.enabled=false; {NUMBERS}")
+    try:
+        for condition in CONDITIONS:
+            pushed = sql(f"SELECT id FROM numbers WHERE {condition}")
+            made = sql(
+                f"SELECT id FROM (SELECT * FROM numbers ORDER BY rand() LIMIT 9) WHERE {condition}"
+            )
+            assert pushed == made, condition
+            sql(
+                f"UPDATE numbers SET id = 1 WHERE {condition}; DELETE FROM numbers WHERE {condition}"
+            )
+            assert sql("SELECT count(*) FROM numbers") == [[0 if made else 1]], condition
+            sql("TRUNCATE TABLE numbers" + NUMBERS[NUMBERS.index(";") :])
+    finally:
+        sql("SET spark.sql.ansi.enabled=true")
 
 
 def test_functions_in_jars_are_refused(sql: Sql) -> None:

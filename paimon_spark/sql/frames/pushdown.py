@@ -13,10 +13,13 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.predicate import And, Or, Predicate, conjunction, fields_of, parse_where
 from paimon_core.scan.scan import partition_condition, scan_files
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.types.data_types import TypeRoot
+from paimon_core.types.data_types import INTEGER_TYPES, TypeRoot
+from paimon_spark.sql.frames.literals import compared_alike, has_exponent
 
 COMPARED_BY_SPARK = frozenset({TypeRoot.CHAR, TypeRoot.TIMESTAMP_LTZ})
 """Spark pads literals of CHAR, and reads those of the other type in the session's time zone."""
+_EXACT = frozenset({*INTEGER_TYPES, TypeRoot.DECIMAL})
+"""Numbers that Spark compares as DOUBLE with a literal that has an exponent."""
 _FULL_SCAN = "read.allow.fullScan"
 _DATE = re.compile(r"'\d{4}-\d{2}-\d{2}'")
 
@@ -30,6 +33,9 @@ def conditions_of(table: exp.Table) -> list[str]:
     source = table.parent
     select = None if source is None else source.parent
     if not isinstance(source, exp.From | exp.Join) or not isinstance(select, exp.Select):
+        return []
+    alias = table.args.get("alias")
+    if alias is not None and alias.args.get("columns"):
         return []
     if select.args.get("laterals") or table.args.get("sample") or table.args.get("pivots"):
         return []
@@ -91,16 +97,24 @@ def pushed(table: FileStoreTable, conditions: Sequence[str]) -> Predicate | None
 
 
 def plain_condition(table: FileStoreTable, condition: str) -> Predicate | None:
-    """The condition as a predicate, None if Spark alone can decide it."""
+    """The condition as a predicate, None if Spark alone can decide it.
+
+    A backslash begins an escape in Spark's texts, and a double quote a text; `parse_where` reads
+    the one as it is and the other as the begin of a name.
+    """
+    if "\\" in condition or '"' in condition:
+        return None
     try:
-        predicate = parse_where(condition, table.schema.row_type)
+        predicate = parse_where(condition, table.schema.row_type, accepts=compared_alike)
     except (PaimonError, pa.ArrowException, ValueError, TypeError):
         return None
     if _compares_zero(predicate):
         return None
     fields = fields_of(predicate)
     roots = {f.type.root for f in table.schema.fields if f.name in fields}
-    return None if roots & COMPARED_BY_SPARK else predicate
+    if roots & COMPARED_BY_SPARK or (roots & _EXACT and has_exponent(condition)):
+        return None
+    return predicate
 
 
 def _compares_zero(predicate: Predicate) -> bool:

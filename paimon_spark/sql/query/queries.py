@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 _VIEW: Final = "__paimon_"
 _PROCESS: Final = uuid4().hex[:8]
 _NUMBERS: Final = count(1)
+_PIPE: Final = "|>"
+"""It begins an operator: the query has the columns and rows of the one before."""
 _UNRESOLVED: Final = "[UNRESOLVED_COLUMN"
 _INPUT_FILE: Final = re.compile(r"\binput_file_name\s*\(\s*\)", re.IGNORECASE)
 _ALL_COLUMNS: Final = {"natural", "table", "pivot", "unpivot", "transform", "struct"}
@@ -227,7 +229,7 @@ def rewritten(
         known.add((name.database.lower(), parts[-1].lower()))
         travel, end = _travel(session, text, end)
         chosen = {**(options or {}), **for_all, **for_one.get(start, {}), **travel}
-        wants = _Wanted(metadata, lenient, wanted, one.conditions)
+        wants = _Wanted(metadata, lenient, None if one.renamed else wanted, one.conditions)
         view = _view_of(session, name, chosen, views, wants)
         edits.put(start, end, view + one.alias())
     for column in () if isinstance(tree, str) else tree.find_all(exp.Column):
@@ -252,6 +254,8 @@ class _Name:
     start: int
     end: int
     aliased: bool
+    renamed: bool = False
+    """Whether the alias names the columns too."""
     conditions: tuple[str, ...] = ()
 
     def alias(self) -> str:
@@ -274,7 +278,7 @@ def _named(session: SqlSession, text: str, tree: exp.Expr | str) -> Iterator[_Na
     """Yield the names of tables that the query does not define itself."""
     if isinstance(tree, str):
         for r in relations(session, text, tree):
-            yield _Name(r.parts, r.start, r.end, r.aliased)
+            yield _Name(r.parts, r.start, r.end, r.aliased, r.renamed)
         return
     for node in tree.find_all(exp.Table):
         if isinstance(node.this, exp.Dot):
@@ -289,7 +293,8 @@ def _named(session: SqlSession, text: str, tree: exp.Expr | str) -> Iterator[_Na
             node.parts[0].meta["start"],
             node.parts[-1].meta["end"] + 1,
             bool(node.args.get("alias") or node.args.get("sample")),
-            tuple(conditions_of(node)),
+            bool(node.alias_column_names),
+            () if _PIPE in text else tuple(conditions_of(node)),
         )
 
 
@@ -310,7 +315,7 @@ def _view_of(
     views: dict[object, str],
     wants: _Wanted = _Wanted(),
 ) -> str:
-    key = (name, tuple(sorted(options.items())), wants.conditions)
+    key = (name, tuple(sorted(options.items())), wants.conditions, wants.columns)
     if key not in views:
         frame = table_dataframe(
             session,
@@ -329,7 +334,7 @@ def _columns_in(text: str) -> frozenset[str] | None:
     """All words of a query in lower case, among them its columns; None if it wants all columns."""
     words = Words(text)
     found = {t.text.lower() for t in words.tokens}
-    if found & _ALL_COLUMNS:
+    if found & _ALL_COLUMNS or _PIPE in text or "select" not in found:
         return None
     for i, token in enumerate(words.tokens):
         if token.text != "*":

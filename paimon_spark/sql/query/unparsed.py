@@ -63,12 +63,14 @@ _AFTER: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A name in place of a table: its parts, where it begins and ends, whether it has an alias."""
+    """A name in place of a table: its parts, where it begins and ends, and about its alias."""
 
     parts: tuple[str, ...]
     start: int
     end: int
     aliased: bool
+    renamed: bool
+    """Whether the alias names the columns too."""
 
 
 def relations(session: SqlSession, text: str, problem: str) -> list[Relation]:
@@ -113,4 +115,6 @@ def _relation(words: Words) -> Relation | None:
     following = words.word()
     quoted = not words.done and words.text[words.tokens[words.at].start] == "`"
     aliased = quoted or (following not in _AFTER and following.replace("_", "a").isalnum())
-    return Relation(tuple(parts), start, end, aliased)
+    after_alias = 2 if following == "AS" else 1
+    renamed = aliased and words.word(after_alias) == "("
+    return Relation(tuple(parts), start, end, aliased, renamed)
