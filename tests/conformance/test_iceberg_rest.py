@@ -151,7 +151,9 @@ def test_a_catalog_that_is_down(
         for k in (3, 4, 5):
             table.append([row(k)])
     warned = [
-        r.message for r in caplog.records if "not registered in the outer catalog" in r.message
+        text
+        for text in (r.getMessage() for r in caplog.records)
+        if "not registered in the outer catalog" in text
     ]
     assert len(warned) == 3
     assert [r[0] for r in shown.rows()] == [1, 2]

@@ -228,7 +228,7 @@ class _Loop:
             context = self.fresh_context()
             with self.phase("inspect"):
                 table = self.open_table()
-                if self.job.exclusive and not self.is_dry_run:
+                if self.job.exclusive and self.job.retry_safe and not self.is_dry_run:
                     self.references = reference_names(table)
                 if self.job.needs_line:
                     unbroken_ids(table.snapshots)
@@ -240,10 +240,11 @@ class _Loop:
         return table, plan
 
     def has_lost_references(self, table: FileStoreTable) -> bool:
-        """Whether history was removed since the plan was made.
+        """Whether history was removed since the plan was made, and a new plan does no harm.
 
         Files that this job and the removed references held are now its garbage alone: by the old plan,
-        each of two jobs would leave them to the other.
+        each of two jobs would leave them to the other.  A new plan of a rollback could remove commits
+        that the old one did not know.
         """
         return bool(self.references) and not self.references <= reference_names(table)
 
