@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,7 @@ SUPERVISED_TASK = """\
 import subprocess, sys
 sys.exit(subprocess.call([sys.executable, *sys.argv[1:]]))
 """
+WORKER = "pyspark.daemon"
 CONNECTION = {"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}
 
 
@@ -77,9 +79,28 @@ class Task:
                 start_new_session=True,
             )
 
-    def wait_for_writing(self) -> None:
-        """Until the first task of Spark has written a file; the commit comes much later."""
+    def stop_while_writing(self) -> None:
+        """Stop Spark's Python workers when the first file is there, so that no commit comes."""
         wait_until(lambda: self.lake.on_disk() != self.files, self.log_text)
+        workers = [pid for pid, command in self.family().items() if WORKER in command]
+        assert workers, self.family()
+        for pid in workers:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+        assert self.lake.table().snapshots.latest_id() == 2, self.log_text()
+
+    def wait_for_the_end(self) -> None:
+        """Until the driver and its JVM are gone, and then all that they started."""
+        drivers = ("java", "spark_app.py")
+        wait_until(
+            lambda: not any(d in c for c in self.family().values() for d in drivers),
+            lambda: f"{self.family()} {self.log_text()}",
+        )
+        for pid, command in self.family().items():
+            if WORKER in command:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+        wait_until(lambda: not self.family(), lambda: f"{self.family()} {self.log_text()}")
 
     def family(self) -> dict[int, str]:
         return in_session(self.parent.pid)
@@ -105,26 +126,17 @@ def task(tmp_path: Path) -> Iterator[Task]:
 
 @pytest.mark.parametrize("killed", ["task", "parent"])
 def test_a_killed_task_takes_its_driver_with_it_and_the_next_run_says_so(task, killed):
-    task.wait_for_writing()
+    task.stop_while_writing()
     commands = list(task.family().values())
     assert any("java" in command for command in commands), commands
     assert any("spark_app.py" in command for command in commands), commands
     os.kill(task.parent.pid if killed == "parent" else task.process("task.py"), signal.SIGKILL)
-    if killed == "task":
-        wait_until(lambda: not task.family(), lambda: f"{task.family()} {task.log_text()}")
-    else:
-        # The task itself is not ours to end; nothing that could commit is left.
-        drivers = ("java", "spark_app.py")
-        wait_until(
-            lambda: not any(d in c for c in task.family().values() for d in drivers),
-            lambda: f"{task.family()} {task.log_text()}",
-        )
+    task.wait_for_the_end()
 
     assert task.lake.table().snapshots.latest_id() == 2
     assert rows(task.lake.warehouse) == task.before
     assert errors(task.lake.warehouse) == set()
     if killed == "parent":
-        wait_until(lambda: not task.family(), task.log_text)
         (lost,) = task.history.newest(table="db.t", job="compact")
     else:
         (start,) = task.history.newest(table="db.t", job="compact")
@@ -149,7 +161,7 @@ def test_a_killed_task_takes_its_driver_with_it_and_the_next_run_says_so(task, k
     [("org.apache.spark.deploy.SparkSubmit", "SIGKILL"), ("spark_app.py --batch", "SIGKILL")],
 )
 def test_a_killed_driver_is_called_one_and_commits_nothing_afterwards(task, killed, named):
-    task.wait_for_writing()
+    task.stop_while_writing()
     driver = task.process("spark_app.py")
     jvm = task.process("org.apache.spark.deploy.SparkSubmit")
     os.kill(jvm if "SparkSubmit" in killed else driver, signal.SIGKILL)
@@ -164,7 +176,7 @@ def test_a_killed_driver_is_called_one_and_commits_nothing_afterwards(task, kill
     assert "memory" in summary.partition(" -> ")[2]
     assert "JDK" not in summary
     assert "storage" not in summary
-    wait_until(lambda: not task.family(), lambda: f"{task.family()} {task.log_text()}")
+    task.wait_for_the_end()
     assert task.lake.table().snapshots.latest_id() == 2
     assert rows(task.lake.warehouse) == task.before
     (lost,) = task.history.newest(table="db.t")
