@@ -121,6 +121,9 @@ def _run(part: Part, size: str, made: Path) -> Done:
     with tempfile.TemporaryDirectory(prefix=f"{part.name}-") as folder:
         file = Path(folder) / "figures"
         environment = {**os.environ, COLLECT: str(file), "TMPDIR": folder, "PYTHONUNBUFFERED": "1"}
+        environment.pop(
+            "PYTHONDONTWRITEBYTECODE", None
+        )  # imports would compile all modules each time
         # A group of its own, so that a benchmark that is stopped leaves no process.
         process = subprocess.Popen(
             [sys.executable, *command],
