@@ -9,6 +9,7 @@ deleted.
 from __future__ import annotations
 
 import pickle
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -30,6 +31,10 @@ _PATHS_A_UNIT: Final = 500
 _FOLDERS_HERE: Final = 1_000
 _FOLDERS_ON_ENGINE: Final = 50_000
 _FOLDERS_A_THREAD: Final = 50
+_THREADS_IN_MEMORY: Final = 2
+"""Threads that list folders whose files the system knows.  More wait for the interpreter's lock."""
+_WAITS: Final = 4.0
+"""Seconds to processor seconds from which listing waits for a disk or a network."""
 _PATHS_A_FENCE: Final = 1_000
 """Number of files to delete between two checks of the lease."""
 
@@ -88,15 +93,17 @@ def _list_here(table: FileStoreTable, folders: Sequence[str]) -> list[list[FileS
 
 
 def _listed_ahead(table: FileStoreTable, folders: Sequence[str]) -> Iterator[list[FileStat]]:
-    """The content of local folders, listed by threads while the caller looks at the ones before.
-
-    The state of each file is on the disk, which answers several threads sooner than one.
-    """
-    parts = (folders[i : i + _FOLDERS_A_THREAD] for i in range(0, len(folders), _FOLDERS_A_THREAD))
-    with ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="list") as pool:
+    """The content of local folders, listed by threads while the caller looks at the ones before."""
+    parts = [folders[i : i + _FOLDERS_A_THREAD] for i in range(0, len(folders), _FOLDERS_A_THREAD)]
+    started, cpu_started = time.perf_counter(), time.thread_time()
+    first = _list_here(table, parts[0])
+    waits = time.perf_counter() - started > _WAITS * (time.thread_time() - cpu_started)
+    yield from first
+    threads = DISK_THREADS if waits else _THREADS_IN_MEMORY
+    with ThreadPoolExecutor(threads, thread_name_prefix="list") as pool:
         ahead: deque[Future[list[list[FileStat]]]] = deque()
         try:
-            for part in parts:
+            for part in parts[1:]:
                 ahead.append(pool.submit(_list_here, table, part))
                 if len(ahead) > 2 * DISK_THREADS:
                     yield from ahead.popleft().result()
