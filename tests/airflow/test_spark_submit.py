@@ -56,25 +56,35 @@ def test_results_go_where_driver_and_worker_meet(tmp_path: Path):
         submission.results_folder(YARN, None, tmp_path, "a/b")
 
 
+def imported_from(archive: Path, folder: Path) -> str:
+    """The file of paimon_core in a Python that has only the archive."""
+    code = "import paimon_maintenance.run.runner, paimon_core; print(paimon_core.__file__)"
+    ran = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={"PYTHONPATH": str(archive)},
+    )
+    return ran.stdout.strip()
+
+
 def test_shipped_packages_work_without_the_checkout(tmp_path: Path):
     archive = write_packages(tmp_path / "caretaker.zip")
     again = write_packages(tmp_path / "again.zip")
     assert archive.read_bytes() == again.read_bytes()
     assert "paimon_maintenance/spark_app.py" in zipfile.ZipFile(archive).namelist()
-    found = subprocess.run(
-        [
-            sys.executable,
-            "-P",
-            "-c",
-            "import paimon_maintenance.run.runner, paimon_core; print(paimon_core.__file__)",
-        ],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(archive)},
-    )
-    assert str(archive) in found.stdout
+    assert imported_from(archive, tmp_path) == f"{archive}/paimon_core/__init__.pyc"
+
+
+def test_a_python_of_another_version_takes_the_shipped_sources(tmp_path: Path):
+    archive, other = write_packages(tmp_path / "caretaker.zip"), tmp_path / "other.zip"
+    with zipfile.ZipFile(archive) as source, zipfile.ZipFile(other, "w") as target:
+        for name in source.namelist():
+            content = source.read(name)
+            target.writestr(name, b"\0\0\r\n" + content[4:] if name.endswith("c") else content)
+    assert imported_from(other, tmp_path) == f"{other}/paimon_core/__init__.py"
 
 
 def test_the_application_and_spark_submit_are_found():
