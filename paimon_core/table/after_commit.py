@@ -6,7 +6,7 @@
     2. tags over their time    tag.time-expire-enabled
     3. partitions              partition.expiration-time, once per partition.expiration-check-interval
     4. consumers               consumer.expiration-time; first, so that they do not hold snapshots
-    5. snapshots, changelogs   snapshot.*, changelog.*
+    5. snapshots, changelogs   snapshot.*, changelog.*; not where rows are postponed (bucket = -2)
 
 `write-only` tables leave all of it to maintenance jobs.  Each step plans, checks again and applies
 with the same code as the job of its kind, and refuses to delete a file that the newest snapshot
@@ -28,7 +28,7 @@ from typing import Final
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import CHAIN_TABLE, check_taggable
-from paimon_core.file_store_table import FileStoreTable
+from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.options import (
     CONSUMER_EXPIRATION_TIME,
     END_INPUT_CHECK_PARTITION_EXPIRE,
@@ -221,6 +221,8 @@ def _consumers(table: FileStoreTable, deleting: Deleting, done: Maintained) -> N
 
 
 def _snapshots(table: FileStoreTable, deleting: Deleting, done: Maintained) -> None:
+    if table.bucket_mode is BucketMode.POSTPONE:
+        return  # Java: PrimaryKeyFileStoreTable.newExpireRunnable
     now = deleting.env.now_millis()
     retention = snapshot_retention(table.options, now_millis=now)
     plan = plan_expiry(table, retention, now_millis=now, only_if_due=True)

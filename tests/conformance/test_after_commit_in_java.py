@@ -44,6 +44,10 @@ CASES = {
     "not too many at once": Case(
         RETAIN_ONE | {"snapshot.expire.limit": "1", "num-sorted-run.compaction-trigger": "3"}
     ),
+    "postponed": Case(
+        RETAIN_ONE | HOURLY | {"bucket": "-2", "consumer.expiration-time": "1 ms"},
+        before={3: {"op": "set_consumer", "id": "c", "next_snapshot": 2}},
+    ),
     "write-only": Case(RETAIN_ONE | {"write-only": "true"}),
     "a consumer holds": Case(
         RETAIN_ONE, before={3: {"op": "set_consumer", "id": "c", "next_snapshot": 2}}
