@@ -144,3 +144,10 @@ def test_every_jobs_arguments_make_a_form_and_options(job):
         assert a.read(a.json_default()) == a.default
         assert a.option.startswith("--")
         assert "_" not in a.option
+
+
+@pytest.mark.parametrize("job", JOBS.values(), ids=lambda j: j.name)
+def test_contradictions_are_about_arguments_of_the_job(job):
+    names = {a.name for a in job.arguments}
+    assert {name for group in (*job.at_most_one, *job.in_order) for name in group} <= names
+    assert job.contradiction(job.read_arguments({})) is None
