@@ -18,6 +18,7 @@ _CODECS: Final = (
 )
 _STEM: Final = r"(?:[^.]*-[^.]+|.+-\d+)"  # a prefix that an option sets may hold dots
 _DATA: Final = re.compile(rf"{_STEM}(?:\.(?:{_CODECS}))?\.(?:{_FORMATS})(?:\.index)?")
+_BLOB: Final = re.compile(rf"{_STEM}\.blob")  # no pack: manifests name it as a data file
 _FILE_INDEX: Final = re.compile(rf"{_STEM}\.index")
 _COMPACTED_CHANGELOG: Final = re.compile(rf"compacted-changelog-.+\.cc-(?:{_FORMATS})")
 _BUCKET_INDEX: Final = re.compile(r"index-[^.]+")
@@ -44,7 +45,8 @@ def _any_of(*patterns: re.Pattern[str]) -> re.Pattern[str]:
 
 _KNOWN: Final = {
     Folder.BUCKET: _any_of(
-        _DATA, _FILE_INDEX, _COMPACTED_CHANGELOG, _BUCKET_INDEX, _GLOBAL_INDEX, _TEMPORARY
+        *(_DATA, _BLOB, _FILE_INDEX, _COMPACTED_CHANGELOG),
+        *(_BUCKET_INDEX, _GLOBAL_INDEX, _TEMPORARY),
     ),
     Folder.MANIFEST: _any_of(_MANIFEST, _TEMPORARY),
     Folder.INDEX: _any_of(_BUCKET_INDEX, _GLOBAL_INDEX, _TEMPORARY),

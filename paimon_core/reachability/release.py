@@ -93,9 +93,11 @@ def release(
     """Delete references and the files that only they need; return what was deleted.
 
     `delete_references` deletes the references themselves, or raises StalePlan; if it restored all
-    of them, there is nothing to finish.  With `planned`, only those files are deleted.  Raises
-    CorruptTable if the remaining references cannot be read: then the references are deleted but
-    their files are not, and the journal remains for the next run.
+    of them, there is nothing to finish.  With `planned`, only those files are deleted.  The journal
+    leaves others to the next run: another job has removed references to them since the plan, and
+    its plan left them to this job.  Raises CorruptTable if the remaining references cannot be read:
+    then the references are deleted but their files are not, and the journal remains for the next
+    run.
     """
     journal = write_journal(table, going, new_uuid) if going else None
     try:
@@ -106,11 +108,13 @@ def release(
         raise
     left = all_references(table)
     gone = without(going, left)
-    files = find_garbage(table, gone, left, metadata or Metadata(table)).files
-    if planned is not None:
-        files = files.only(planned)
+    garbage = find_garbage(table, gone, left, metadata or Metadata(table)).files
+    files = garbage if planned is None else garbage.only(planned)
+    all_of_it = len(files) == len(garbage)
+    if not all_of_it:
+        files = files.of_roles(*_PHASES[0])  # the next run finds the others through the metadata
     removed = delete_files(table, files, clean_folders=clean_folders, delete=delete)
-    if journal is not None:
+    if journal is not None and all_of_it:
         table.io.delete(journal)
     return removed
 

@@ -42,7 +42,6 @@ _HEADER: Final = "header."
 _MAX_RETRIES: Final = 5
 _TOO_MANY: Final = 429
 _RETRIED: Final = frozenset({_TOO_MANY, 503})
-_IDEMPOTENT: Final = frozenset({"GET", "DELETE"})
 _CONNECT_SECONDS: Final = 30.0
 _DEFAULT_DEADLINE: Final = "3 min"
 _LONGEST_MESSAGE: Final = 500
@@ -104,8 +103,11 @@ class RestClient:
         return self._send("POST", path, {}, body, retried)
 
     def delete(self, path: str, parameters: Mapping[str, str] | None = None) -> None:
-        """Delete the resource."""
-        self._send("DELETE", path, parameters or {}, None)
+        """Delete the resource.
+
+        503 is an error at once: by the next attempt, somebody may have created another one.
+        """
+        self._send("DELETE", path, parameters or {}, None, frozenset({_TOO_MANY}))
 
     def pages(self, path: str, key: str) -> list[Any]:
         """The elements of all pages."""
@@ -144,7 +146,7 @@ class RestClient:
                 last = attempt == _MAX_RETRIES or time.monotonic() + wait > deadline
                 final = isinstance(e, (httpx.TimeoutException, httpx.ConnectError))
                 reason = RetryReason.CONNECTION
-                if last or final or method not in _IDEMPOTENT:
+                if last or final or method != "GET":
                     raise StorageError(
                         f"the REST catalog did not answer {method} {path}: {type(e).__name__} {e}",
                         file=path,

@@ -41,6 +41,9 @@ from paimon_core.retention.tag_schedule import (
 from paimon_core.snapshot.snapshot import Snapshot
 
 _NO_WATERMARK: Final = -(2**63)
+_FIRST_YEAR: Final = -62_135_510_400_000
+_END_OF_YEARS: Final = 253_402_214_400_000
+"""The years 1 to 9999, without a day at both ends for time zones."""
 _NANOS_OF_MILLI: Final = 1_000_000
 
 
@@ -146,6 +149,8 @@ def _moment(snapshot: Snapshot, mode: str, clock: Callable[[int], int]) -> int |
         return clock(snapshot.time_millis)
     if snapshot.watermark is None or snapshot.watermark == _NO_WATERMARK:
         return None
+    if not _FIRST_YEAR <= snapshot.watermark < _END_OF_YEARS:
+        return None  # Long.MAX_VALUE, say: the end of a stream, which is no period with a name
     return clock(snapshot.watermark)
 
 

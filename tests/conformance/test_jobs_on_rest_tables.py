@@ -14,7 +14,8 @@ from oracle import Oracle, RestServer
 from paimon_core.catalog.catalog import Catalog
 from paimon_core.catalog.open import open_catalog
 from paimon_core.catalog.rest.commit import RestSnapshotCommit
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import StorageError, UnsupportedFeature
+from paimon_core.remote.rest_client import RestClient
 from paimon_maintenance.job.report import Report
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.request import RunRequest
@@ -159,6 +160,32 @@ def test_jobs_that_would_change_the_history_are_refused_without_a_change(
     java.one("write", rows=[[1, "java", "c"]])
     assert len(java.one("snapshots")["snapshots"]) == 7
     assert table.snapshots.latest_id() == 7
+
+
+@pytest.mark.parametrize(
+    ("job", "arguments"), [("rollback", {"snapshot": 4}), ("fast_forward", {"branch_name": "side"})]
+)
+def test_an_empty_answer_is_no_proof(
+    java: Oracle,
+    ours: Catalog,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+    job: str,
+    arguments: dict[str, Any],
+) -> None:
+    """A proxy that does not reach the server may answer 200 all the same."""
+    java.one("create_tag", name="four", snapshot=4)
+    assert _run("create_branch", database, branch_name="side", tag="four").error is None
+    java.one("write", branch="side", rows=[[7, "side", "a"]])
+    rows = java.rows()
+    with monkeypatch.context() as patch:
+        patch.setattr(RestClient, "post", lambda *_, **__: {})
+        report = _run(job, database, **arguments)
+    assert isinstance(report.error, StorageError)
+    assert "still the newest" in str(report.error)
+    assert java.rows() == rows
+    assert _run(job, database, **arguments).error is None
+    assert java.rows() != rows
 
 
 def _files(root: Path) -> dict[str, bytes]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.entries.columns import NULL, EntryColumns, distinct, sums
 from paimon_core.write.file_layout import small_file_size
@@ -15,6 +17,8 @@ from paimon_core.write.file_layout import small_file_size
 Counts = npt.NDArray[Any]
 COLUMNS: Final = ("file_size", "row_count", "delete_row_count", "creation_time")
 """The columns of live files that `grouped` needs."""
+_MOST: Final = 2**60
+"""No table has so many bytes or rows.  Larger numbers do not fit into the history, in sums above all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,6 +56,28 @@ class Groups:
         """The creation time of the newest file of one group."""
         newest = int(self.newest[position])
         return None if newest == NULL else newest
+
+
+def check_possible(table: str, claims: Iterable[int]) -> None:
+    """CorruptTable for bytes or rows that no table has."""
+    wrong = next((claim for claim in claims if not 0 <= claim <= _MOST), None)
+    if wrong is not None:
+        raise CorruptTable(
+            f"the manifests claim sizes that no table has, for example {wrong:,}", table=table
+        )
+
+
+def check_files(table: str, live: EntryColumns) -> None:
+    """CorruptTable for live files of impossible sizes."""
+    for name in ("file_size", "row_count", "delete_row_count"):
+        column = live.numbers[name]
+        check_sizes(table, column[column != NULL])
+
+
+def check_sizes(table: str, sizes: Counts) -> None:
+    """CorruptTable for impossible sizes; their sum need not fit into 64 bits."""
+    if len(sizes):
+        check_possible(table, (int(sizes.min()), int(sizes.sum(dtype=np.float64))))
 
 
 def small_bytes(table: FileStoreTable) -> int:

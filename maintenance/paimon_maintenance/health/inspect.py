@@ -26,7 +26,14 @@ from paimon_core.scan.columns import scan_columns
 from paimon_core.scan.manifests import data_manifests
 from paimon_core.snapshot.line import gaps_in
 from paimon_core.write.file_layout import target_file_size
-from paimon_maintenance.health.groups import COLUMNS, Groups, grouped, small_bytes
+from paimon_maintenance.health.groups import (
+    COLUMNS,
+    Groups,
+    check_files,
+    check_sizes,
+    grouped,
+    small_bytes,
+)
 from paimon_maintenance.health.held import consumers_of, deletions_of, held_after, retention_of
 from paimon_maintenance.job.made import Made
 from paimon_maintenance.job.text import counted, human_bytes
@@ -67,14 +74,19 @@ class Health:
 
 
 def inspect_table(table: FileStoreTable, env: Environment) -> Health:
-    """The health of one table at its newest snapshot.  Changes nothing."""
+    """The health of one table at its newest snapshot.  Changes nothing.
+
+    CorruptTable for sizes that no table has.
+    """
     ids = sorted(table.snapshots.ids())
     latest = table.snapshots.latest()
     live = no_columns() if latest is None else scan_columns(table, latest, COLUMNS)
+    check_files(table.name, live)
     layout = _layout(table, live)
     now = env.now_millis()
     retention = retention_of(table, ids, now)
     deletions = deletions_of(table, ids)
+    check_sizes(table.name, deletions.size)
     consumers = consumers_of(table, latest, ids, deletions, now)
     buckets = layout.buckets
     facts: dict[str, object] = {

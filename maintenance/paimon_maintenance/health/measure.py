@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from paimon_core.environment import Environment
-from paimon_core.errors import CorruptTable, NotFound, UnsupportedFeature
+from paimon_core.errors import NotFound, UnsupportedFeature
 from paimon_core.features import uncompactable_features, unreadable_features
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.known_options import unknown_options, unreadable_options
@@ -33,6 +32,7 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.chain import chain_of
 from paimon_core.table.chain_expiry import plan_chain_expiry
 from paimon_core.write.file_layout import target_file_size
+from paimon_maintenance.health.groups import check_possible
 from paimon_maintenance.health.held import deletions_of, retention_of
 from paimon_maintenance.health.holders import consumer_holders, lags_of, reference_holders
 from paimon_maintenance.health.layout import partitions_measured
@@ -42,9 +42,6 @@ from paimon_maintenance.health.measurement import (
     Orphans,
 )
 from paimon_maintenance.storage.options import secret_keys
-
-_MOST: Final = 2**60
-"""No table has so many bytes or rows.  Larger numbers do not fit into the history, in sums above all."""
 
 
 def measure_table(
@@ -131,12 +128,7 @@ def _refuse_impossible(found: Measurement) -> None:
     for partition in found.partitions:
         claims += [partition.bytes, partition.rows, partition.delete_rows, partition.vector_rows]
     claims += [found.bytes, found.rows, *(h.bytes for h in found.holders)]
-    wrong = next((claim for claim in claims if not 0 <= claim <= _MOST), None)
-    if wrong is not None:
-        raise CorruptTable(
-            f"the manifests claim sizes that no table has, for example {wrong:,}",
-            table=found.table,
-        )
+    check_possible(found.table, claims)
 
 
 def _open_options(table: FileStoreTable) -> dict[str, str]:

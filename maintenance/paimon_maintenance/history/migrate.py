@@ -6,10 +6,13 @@ commands run.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Final
 
 import sqlalchemy as sa
+
+from paimon_core.errors import MaintenanceError
 
 LATEST: Final = 7
 """The version that this release writes: the number of modules in `migrations/versions`."""
@@ -18,18 +21,35 @@ VERSION_TABLE: Final = "caretaker_history_revision"
 _VERSION: Final = sa.table(VERSION_TABLE, sa.column("version_num", sa.String))
 _BEFORE_ALEMBIC: Final = sa.table("caretaker_history_version", sa.column("version", sa.Integer))
 """Where releases before Alembic kept the version; only read."""
+_HISTORY: Final = "caretaker_history"
+"""A table that every version has."""
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}")
 _POSTGRES_LOCK: Final = 7_241_906_183
 
 
 def version_of(connection: sa.Connection) -> int:
-    """The version of the database; 0 without a history."""
+    """The version of the database; 0 without a history.
+
+    MaintenanceError if there is a history, but not the one version that it has.
+    """
     tables = sa.inspect(connection)
     for table in (_VERSION, _BEFORE_ALEMBIC):
         if tables.has_table(table.name):
-            found = connection.execute(sa.select(*table.c)).scalar_one_or_none()
-            if found is not None:
-                return int(found)
+            found = [str(value) for value in connection.execute(sa.select(*table.c)).scalars()]
+            if len(found) > 1 or (found and not _NUMBER.fullmatch(found[0])):
+                raise _unknown(f"table {table.name} has {found} where one number is expected")
+            if found:
+                return int(found[0])
+    if tables.has_table(_HISTORY):
+        raise _unknown(f"there is a table {_HISTORY}, but no row in {VERSION_TABLE}")
     return 0
+
+
+def _unknown(reason: str) -> MaintenanceError:
+    return MaintenanceError(
+        f"the version of the history is unknown: {reason}",
+        next_step=f"restore the row of {VERSION_TABLE} from a backup (this release writes {LATEST})",
+    )
 
 
 def migrate(connection: sa.Connection, *, to: int = LATEST) -> int:

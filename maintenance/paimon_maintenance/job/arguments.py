@@ -146,7 +146,18 @@ def _in_units(number: int, units: Sequence[tuple[str, int]], smallest: str) -> s
 
 
 def _text(_: Argument, raw: object) -> str:
-    return str(raw)
+    return _scalar(raw)
+
+
+def _scalar(raw: object) -> str:
+    """The text of a JSON string, number or truth value; of nothing else, null included."""
+    if isinstance(raw, bool):
+        return str(raw).lower()
+    if not isinstance(raw, str | int | float):
+        raise TypeError(f"expected text, got {raw!r}")
+    text = str(raw)
+    text.encode()  # UnicodeEncodeError for bytes of the command line that are no UTF-8
+    return text
 
 
 def _choice(argument: Argument, raw: object) -> str:
@@ -163,6 +174,8 @@ def _integer(argument: Argument, raw: object) -> int:
         number = int(raw)
     except ValueError as e:
         raise ValueError(f"{raw!r} is not a whole number") from e
+    if not -(2**63) <= number < 2**63:
+        raise ValueError("a whole number has at most 64 bits")
     if argument.least is not None and number < argument.least:
         raise ValueError(f"{number} is less than {argument.least}")
     return number
@@ -204,10 +217,10 @@ def _partitions(_: Argument, raw: object) -> tuple[dict[str, str], ...]:
     specs = []
     for item in _items(raw, _SEMICOLON):
         if isinstance(item, Mapping):
-            spec = {str(k): str(v) for k, v in item.items()}
+            spec = {str(k): _scalar(v) for k, v in item.items()}
         else:
             # A comma or semicolon inside a value is written "\," or "\;".
-            parts = _COMMA.split(str(item))
+            parts = _COMMA.split(_scalar(item))
             spec = dict(
                 _key_value(part.replace("\\,", ",").replace("\\;", ";"))
                 for part in parts
@@ -221,7 +234,7 @@ def _partitions(_: Argument, raw: object) -> tuple[dict[str, str], ...]:
 
 def _options(_: Argument, raw: object) -> dict[str, str]:
     if isinstance(raw, Mapping):
-        return {str(k): str(v) for k, v in raw.items()}
+        return {str(k): _scalar(v) for k, v in raw.items()}
     if isinstance(raw, str):
         # As in the procedures, one value may hold several options: "a=1,b=2".
         return dict(_key_value(part) for part in raw.split(",") if part.strip())
@@ -230,7 +243,7 @@ def _options(_: Argument, raw: object) -> dict[str, str]:
 
 
 def _texts(argument: Argument, raw: object) -> tuple[str, ...]:
-    texts = tuple(str(item).strip() for item in _items(raw, ","))
+    texts = tuple(_scalar(item).strip() for item in _items(raw, ","))
     if argument.choices:
         texts = tuple(t if t in argument.choices else t.replace("-", "_") for t in texts)
     wrong = [t for t in texts if t not in argument.choices]
@@ -256,13 +269,18 @@ def read_arguments(arguments: Iterable[Argument], raw: Mapping[str, object]) -> 
     """Every argument's typed value, defaults included; InvalidArgument for unknown names."""
     known = {name: a for a in arguments for name in (a.name, *a.aliases)}
     values = {a.name: a.default for a in known.values()}
+    given: dict[str, str] = {}
     for name, value in raw.items():
         argument = known.get(with_underscores(name))
         if argument is None:
             names = ", ".join(sorted({a.name for a in known.values()}))
             raise InvalidArgument(f"unknown argument {name!r} (known arguments: {names})")
-        if value is not None:
-            values[argument.name] = argument.read(value)
+        if value is None:
+            continue
+        other = given.setdefault(argument.name, name)
+        if other != name:
+            raise InvalidArgument(f"{other} and {name} are the same argument: give one of them")
+        values[argument.name] = argument.read(value)
     return values
 
 

@@ -163,6 +163,8 @@ class Job:
     `retry_safe`: whether a scheduler may run it again by itself after a failure, on a table that may
     have changed since.  False unless the job says so.
     `required`: the arguments without which the job cannot run.
+    `at_most_one`: groups of arguments of which a run can have one.
+    `in_order`: pairs of arguments of which the first is at most the second.
     """
 
     name: str
@@ -182,6 +184,20 @@ class Job:
     rewrites: bool = True
     retry_safe: bool = False
     required: tuple[str, ...] = ()
+    at_most_one: tuple[tuple[str, ...], ...] = ()
+    in_order: tuple[tuple[str, str], ...] = ()
+
+    def contradiction(self, values: Mapping[str, object]) -> str | None:
+        """Why no table can have these typed values together; None if there is no reason."""
+        for group in self.at_most_one:
+            given = [n for n in group if values.get(n) not in (None, False, ())]
+            if len(given) > 1:
+                return f"only one of {', '.join(group)} can be given, not {' and '.join(given)}"
+        for low, high in self.in_order:
+            least, most = values.get(low), values.get(high)
+            if isinstance(least, int) and isinstance(most, int) and least > most:
+                return f"{low} ({least}) is greater than {high} ({most})"
+        return None
 
     def read_arguments(self, raw: Mapping[str, object]) -> dict[str, object]:
         """The typed values of all arguments; InvalidArgument for an invalid one."""

@@ -297,5 +297,10 @@ def _arguments(job_name: str, place: YamlNode) -> dict[str, object]:
             job.read_arguments({name: raw})
         except InvalidArgument as e:
             value.wrong(e.message)
+        if name in found:
+            value.wrong(f"{job_name} has the argument {name} twice")
         found[name] = raw
+    reason = job.contradiction(job.read_arguments(found))
+    if reason is not None:
+        place.wrong(f"{job_name}: {reason}")
     return found

@@ -11,6 +11,7 @@ from paimon_core.errors import InvalidArgument
 from paimon_core.options import parse_duration_millis
 
 _DAY: Final = 86_400_000
+_MILLIS: Final = re.compile(r"[0-9]{1,18}")
 _AGE: Final = re.compile(r"\d+\s*[a-zA-Zµ]+")
 
 
@@ -20,7 +21,7 @@ def parse_instant(text: str, env: Environment) -> int:
     Accepts "2024-01-31" and "2024-01-31 12:00:00" with or without a fraction, as Paimon's procedures
     do.  A "Z" or an offset at the end overrides the configured zone.
     """
-    if text.strip().isdigit():
+    if _MILLIS.fullmatch(text.strip()):
         return int(text)
     try:
         moment = datetime.fromisoformat(text.strip())

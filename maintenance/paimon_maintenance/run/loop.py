@@ -29,7 +29,7 @@ from paimon_maintenance.job.job import Committed, Job, RunContext, Steps, unfenc
 from paimon_maintenance.job.plan import Plan
 from paimon_maintenance.job.report import Status
 from paimon_maintenance.job.text import counted
-from paimon_maintenance.storage.clock import check_clock
+from paimon_maintenance.storage.clock import check_clock, check_not_set, clock_lead
 from paimon_maintenance.storage.lease import Holder, Lease, hold_lease, is_held
 
 logger = logging.getLogger(__name__)
@@ -152,6 +152,8 @@ class _Loop:
         self.is_dry_run = False
         self.references: frozenset[object] = frozenset()
         """What held files when the last plan was made; empty if that does not matter."""
+        self.clock_lead = clock_lead(context.env)
+        """The machine's clock before the first plan; whoever sets it makes the ages of plans wrong."""
         self.first_plan: Plan | None = None
         self.plan: Plan | None = None
         self.attempts = 1
@@ -296,8 +298,10 @@ class _Loop:
         """Do what the plan says; the conflict that makes a new plan necessary, if there was one."""
         plan.once.take(plan.table)
         with self.phase("recheck"):
-            if self.job.by_age and not self.committed:
-                check_clock(table, self.context.env)
+            if self.job.by_age:
+                check_not_set(table, self.context.env, self.clock_lead)
+                if not self.committed:
+                    check_clock(table, self.context.env)
             if pin_is_gone(table, plan):
                 return StalePlan(
                     f"snapshot {plan.pin.id if plan.pin else None} was replaced after the "

@@ -65,6 +65,26 @@ def check_clock(table: FileStoreTable, env: Environment) -> None:
     _passed[place] = (now, clock() - now)
 
 
+def clock_lead(env: Environment) -> float | None:
+    """How far the machine's clock is ahead of one that nobody can set, in milliseconds."""
+    clock = env.machine_millis
+    return None if clock is None else clock() - _monotonic_millis()
+
+
+def check_not_set(table: FileStoreTable, env: Environment, before: float | None) -> None:
+    """ClockSkew if somebody has set the clock since `before`, when the ages of the plan were taken."""
+    now = clock_lead(env)
+    if before is None or now is None or abs(now - before) <= MOST_SKEW_MILLIS:
+        return
+    side = "ahead" if now > before else "back"
+    raise ClockSkew(
+        f"the clock of this machine was set {side} by {_span(round(abs(now - before)))} since the plan "
+        f"was made, so the ages in it are wrong; the job did not execute the plan",
+        table=table.name,
+        next_step="run again",
+    )
+
+
 def _still_holds(place: tuple[Callable[[], int], str]) -> bool:
     """Whether the check passed a short time ago, and nobody has set the clock since."""
     if place not in _passed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from paimon_core.catalog.rest.payloads import object_name
@@ -11,7 +12,11 @@ from paimon_core.table.open import split_identifier
 
 @dataclass(frozen=True, slots=True)
 class RestVersions:
-    """`VersionManagement` of one table; `branch` is that of the handle."""
+    """`VersionManagement` of one table; `branch` is that of the handle.
+
+    Nothing is sent again after 503: it may have been done, and a second time it would remove what was
+    committed in between.
+    """
 
     client: RestClient
     identifier: str
@@ -24,11 +29,11 @@ class RestVersions:
         else:
             instant = {"type": "snapshot", "snapshotId": snapshot}
             body = {"instant": instant, "fromSnapshot": base}
-        self.client.post(self._path("rollback", branch=self.branch), body)
+        self._post(self._path("rollback", branch=self.branch), body)
 
     def create_branch(self, branch: str, *, tag: str | None = None) -> None:
         """Create a branch: empty, or at the snapshot of a tag."""
-        self.client.post(self._path("branches"), {"branch": branch, "fromTag": tag})
+        self._post(self._path("branches"), {"branch": branch, "fromTag": tag})
 
     def drop_branch(self, branch: str) -> None:
         """Delete the branch; NotFound if there is none."""
@@ -36,11 +41,14 @@ class RestVersions:
 
     def rename_branch(self, branch: str, new_branch: str) -> None:
         """Give the branch another name."""
-        self.client.post(self._path("branches", branch, "rename"), {"toBranch": new_branch})
+        self._post(self._path("branches", branch, "rename"), {"toBranch": new_branch})
 
     def fast_forward(self, branch: str) -> None:
         """Replace the newer part of main by the branch."""
-        self.client.post(self._path("branches", branch, "forward"), {})
+        self._post(self._path("branches", branch, "forward"), {})
+
+    def _post(self, path: str, body: Mapping[str, object]) -> None:
+        self.client.post(path, body, retry_unavailable=False)
 
     def _path(self, *rest: str, branch: str | None = None) -> str:
         database, table = split_identifier(self.identifier)

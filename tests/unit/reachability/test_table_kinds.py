@@ -106,3 +106,16 @@ def test_expiry_deletes_no_pack_of_blobs(warehouse: Path, kind: str) -> None:
     assert ran.code == ExitCode.SUCCESS, ran.err
     assert packs <= _files(warehouse)
     assert caretaker("verify", "db.t", "-w", warehouse).code == 0
+
+
+@pytest.mark.parametrize("kind", ["blob_values"])
+def test_values_of_a_commit_that_did_not_happen_are_orphans(warehouse: Path, kind: str) -> None:
+    """A killed writer leaves a `.blob` file beside its data file; manifests name both or neither."""
+    before = _files(warehouse)
+    blob = next(warehouse.rglob("*.blob"))
+    shutil.copy2(blob, blob.with_name("data-deadbeef-9320-4d5e-8f0a-8f9e2d6c1a11-1.blob"))
+    words = ("-w", warehouse, "--force", "--mode", "delete")
+    ran = caretaker("run", "remove_orphan_files", "db.t", *words)
+    assert ran.code == ExitCode.SUCCESS, ran.out
+    assert _files(warehouse) == before
+    assert caretaker("verify", "db.t", "-w", warehouse).code == 0

@@ -6,10 +6,11 @@ import json
 import pickle
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,6 +20,7 @@ import pytest
 from paimon_core.catalog.open import open_catalog
 from paimon_core.catalog.rest.commit import RestSnapshotCommit
 from paimon_core.catalog.rest.token_io import TokenFileIO
+from paimon_core.catalog.rest.version_management import RestVersions
 from paimon_core.errors import (
     AlreadyExists,
     InvalidArgument,
@@ -33,6 +35,8 @@ from paimon_core.snapshot.snapshot_commit import CommitAttempt
 from paimon_core.snapshot.snapshot_json import snapshot_to_json
 
 Answer = tuple[int, dict[str, str], object]
+SILENT, CLOSED = 0, -1
+"""No answer for a second, and a connection that ends without one."""
 
 
 class _Server(ThreadingHTTPServer):
@@ -51,8 +55,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.seen.append((self.command, self.path, dict(self.headers), body))
         answers = self.server.answers
         status, headers, content = answers.pop(0) if len(answers) > 1 else answers[0]
-        if status == 0:
-            time.sleep(1)
+        if status in (SILENT, CLOSED):
+            time.sleep(1 if status == SILENT else 0)
             self.close_connection = True
             return
         data = content.encode() if isinstance(content, str) else json.dumps(content).encode()
@@ -132,11 +136,36 @@ def test_retries_end(server: _Server, client: RestClient, waits: list[float]) ->
 
 def test_a_change_without_an_answer_is_not_repeated(server: _Server, client: RestClient) -> None:
     quick = replace(client, options={**client.options, "caretaker.request-deadline": "300 ms"})
-    server.answers[:] = [(0, {}, {})]
+    server.answers[:] = [(SILENT, {}, {})]
     started = time.monotonic()
     with pytest.raises(StorageError, match="did not answer"):
         quick.post("/v1/c", {})
     assert time.monotonic() - started < 0.9
+    assert len(server.seen) == 1
+
+
+def _changes(client: RestClient) -> list[Callable[[], object]]:
+    versions = RestVersions(client, "d.t")
+    return [
+        partial(client.delete, "/v1/c"),
+        partial(versions.drop_branch, "b"),
+        partial(versions.fast_forward, "b"),
+        partial(versions.rename_branch, "b", "c"),
+        partial(versions.create_branch, "b"),
+        partial(versions.rollback_to, 1, base=2),
+        partial(versions.rollback_to, 1, tag="t", base=2),
+    ]
+
+
+@pytest.mark.parametrize("change", range(7))
+@pytest.mark.parametrize("status", [503, CLOSED])
+def test_a_change_that_may_have_been_made_is_not_made_again(
+    server: _Server, client: RestClient, change: int, status: int
+) -> None:
+    """A second fast-forward would remove what was committed after the first."""
+    server.answers[:] = [(status, {}, {}), (200, {}, {})]
+    with pytest.raises(StorageError):
+        _changes(client)[change]()
     assert len(server.seen) == 1
 
 

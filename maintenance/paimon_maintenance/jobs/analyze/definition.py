@@ -41,6 +41,7 @@ ANALYZE: Final = Job(
         "caretaker run analyze db.orders -w /lake --all-columns",
         "caretaker run analyze 'db.*' -w /lake --engine local",
     ),
+    at_most_one=(("columns", "all_columns"),),
     load=steps_of("paimon_maintenance.jobs.analyze.steps:STEPS"),
     retry_safe=True,
 )

@@ -57,6 +57,7 @@ EXPIRE_CHANGELOGS: Final = Job(
     undo="Not possible: the files are deleted.",
     arguments=(RETAIN_MAX, RETAIN_MIN, OLDER_THAN, MAX_DELETES, DELETE_ALL, OPTIONS),
     examples=("caretaker plan expire_changelogs db.orders -w /lake",),
+    in_order=(("retain_min", "retain_max"),),
     load=steps_of("paimon_maintenance.jobs.expire_changelogs.steps:STEPS"),
     exclusive=True,
     by_age=True,

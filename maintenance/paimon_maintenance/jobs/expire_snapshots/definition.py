@@ -57,6 +57,7 @@ EXPIRE_SNAPSHOTS = Job(
         "caretaker run expire_snapshots db.orders -w /lake --retain-max 20",
         "caretaker run expire_snapshots 'db.*' -w s3://lake --older-than '2024-01-31 00:00:00'",
     ),
+    in_order=(("retain_min", "retain_max"),),
     load=steps_of("paimon_maintenance.jobs.expire_snapshots.steps:STEPS"),
     exclusive=True,
     by_age=True,

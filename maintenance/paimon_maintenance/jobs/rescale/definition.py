@@ -100,6 +100,7 @@ RESCALE = Job(
         "caretaker run rescale db.orders -w /lake --bucket-num 10 --partition dt=2024-01-01",
         "caretaker run rescale db.orders -w /lake --restore",
     ),
+    at_most_one=(("bucket_num", "target_bytes", "restore"),),
     load=steps_of("paimon_maintenance.jobs.rescale.steps:STEPS"),
     replans=True,
 )

@@ -84,6 +84,7 @@ CREATE_TAG: Final = Job(
     undo="Run delete_tag.",
     arguments=(TAG, SNAPSHOT, TIMESTAMP, WATERMARK, TIME_RETAINED),
     examples=("caretaker run create_tag db.orders -w /lake --tag before-migration",),
+    at_most_one=(("snapshot", "timestamp", "watermark"),),
     load=steps_of("paimon_maintenance.jobs.tags.create:CREATE"),
     rewrites=False,
     retry_safe=True,

@@ -44,6 +44,7 @@ from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from paimon_maintenance.job.plan import Retained, retained_files
 from paimon_maintenance.job.text import counted, human_bytes
+from paimon_maintenance.jobs.versions.asked_catalog import prove_moved
 from paimon_maintenance.jobs.versions.inflight_commits import wait_for_inflight_commits
 from paimon_maintenance.jobs.versions.prepare_removal import prepare_removal
 from paimon_maintenance.jobs.versions.reference_text import describe_references
@@ -286,6 +287,7 @@ def _ask_catalog(table: FileStoreTable, work: FastForward, context: RunContext) 
         raise TypeError(f"table {table.name} has no catalog that moves branches")
     context.fence()
     table.versions.fast_forward(work.branch.branch)
+    prove_moved(table, work.latest, work.going)
 
 
 def _move(table: FileStoreTable, work: FastForward, context: RunContext) -> None:

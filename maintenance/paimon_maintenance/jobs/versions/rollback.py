@@ -39,6 +39,7 @@ from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
 from paimon_maintenance.job.plan import Retained, SnapshotPin, retained_files
 from paimon_maintenance.job.text import counted, human_bytes
+from paimon_maintenance.jobs.versions.asked_catalog import prove_moved
 from paimon_maintenance.jobs.versions.inflight_commits import wait_for_inflight_commits
 from paimon_maintenance.jobs.versions.prepare_removal import prepare_removal
 from paimon_maintenance.jobs.versions.reference_text import describe_references
@@ -243,6 +244,7 @@ def _ask_catalog(table: FileStoreTable, work: Rollback, context: RunContext) -> 
     context.fence()
     tag = work.source.name if work.revives else None
     table.versions.rollback_to(work.target.id, tag=tag, base=work.latest.id)
+    prove_moved(table, work.latest, work.going)
 
 
 def _go_back(table: FileStoreTable, work: Rollback, context: RunContext) -> None:

@@ -168,6 +168,30 @@ def test_a_database_of_a_newer_version_is_used_as_it_is(url):
         assert migrate.migrate(connection) == migrate.LATEST + 1
 
 
+@pytest.mark.parametrize(
+    "rows", [["abc"], [""], ["7.0"], ["0"], ["-3"], ["9" * 20], [], ["6", "7"]]
+)
+def test_a_version_that_is_none_is_named_and_nothing_is_migrated(url, rows):
+    SqlHistory(url).add([ENTRY])
+    table = migrate.VERSION_TABLE
+    engine = sa.create_engine(url)
+
+    def set_rows(values: list[str]) -> None:
+        with engine.begin() as connection:
+            connection.execute(sa.text(f"DROP TABLE {table}"))
+            connection.execute(sa.text(f"CREATE TABLE {table} (version_num VARCHAR(32))"))
+            for value in values:
+                connection.execute(sa.text(f"INSERT INTO {table} VALUES ('{value}')"))
+
+    set_rows(rows)
+    history = SqlHistory(url)
+    with pytest.raises(MaintenanceError, match="version of the history is unknown"):
+        history.newest()
+    assert "version of the history is unknown" in str(history.record([ENTRY]))
+    set_rows([str(migrate.LATEST)])
+    assert SqlHistory(url).newest() == [ENTRY]
+
+
 WRITER = """\
 import sys
 from dataclasses import replace

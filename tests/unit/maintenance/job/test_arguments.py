@@ -75,6 +75,17 @@ def test_names_of_the_procedures_of_both_engines_are_known(job, given, name):
         (Kind.PARTITIONS, "dt"),
         (Kind.PARTITIONS, 7),
         (Kind.OPTIONS, ["novalue"]),
+        (Kind.INTEGER, 2**63),
+        (Kind.INTEGER, "9" * 5000),
+        (Kind.TEXT, ["a"]),
+        (Kind.TEXT, {"a": 1}),
+        (Kind.TEXT, "\ud800"),
+        (Kind.TEXTS, [["a", None]]),
+        (Kind.TEXTS, [{"a": 1}]),
+        (Kind.PARTITIONS, [{"dt": None}]),
+        (Kind.PARTITIONS, [None]),
+        (Kind.OPTIONS, {"a": None}),
+        (Kind.OPTIONS, {"a": ["b"]}),
     ],
 )
 def test_a_wrong_value_names_its_argument(kind, raw):
@@ -96,6 +107,18 @@ def test_unknown_arguments_are_refused_and_aliases_taken():
     assert read_arguments(known, {"some-name": "x"}) == {"some_name": "x"}
     with pytest.raises(InvalidArgument, match="some_name"):
         read_arguments(known, {"nothing": "x"})
+
+
+def test_a_partition_may_have_numbers_and_truth_values():
+    read = argument(Kind.PARTITIONS).read([{"day": 7, "done": True}])
+    assert read == ({"day": "7", "done": "true"},)
+
+
+def test_an_argument_has_one_value():
+    known = (argument(Kind.INTEGER, aliases=("other",)),)
+    with pytest.raises(InvalidArgument, match="other and some-name are the same argument"):
+        read_arguments(known, {"other": 1, "some-name": 2})
+    assert read_arguments(known, {"other": None, "some-name": 2}) == {"some_name": 2}
 
 
 def test_only_what_says_something_is_shown():
@@ -121,3 +144,10 @@ def test_every_jobs_arguments_make_a_form_and_options(job):
         assert a.read(a.json_default()) == a.default
         assert a.option.startswith("--")
         assert "_" not in a.option
+
+
+@pytest.mark.parametrize("job", JOBS.values(), ids=lambda j: j.name)
+def test_contradictions_are_about_arguments_of_the_job(job):
+    names = {a.name for a in job.arguments}
+    assert {name for group in (*job.at_most_one, *job.in_order) for name in group} <= names
+    assert job.contradiction(job.read_arguments({})) is None

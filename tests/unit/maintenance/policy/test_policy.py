@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -246,6 +247,31 @@ def test_options_that_caretaker_does_not_know_and_spellings_of_procedures_are_ta
 def test_a_missing_file_is_not_found(tmp_path):
     with pytest.raises(NotFound, match=r"policy file .* does not exist"):
         load_policy(tmp_path / "absent.yaml")
+
+
+@pytest.mark.parametrize(
+    ("job", "arguments", "reason"),
+    [
+        ("expire_snapshots", "retain_min: 5, retain_max: 4", r"retain_min \(5\) is greater than"),
+        ("expire_changelogs", "retainMin: 5, retain_max: '4'", r"retain_min \(5\) is greater than"),
+        ("expire_snapshots", "retain_max: 4, retainMax: 5", "argument retain_max twice"),
+        ("rescale", "bucket_num: 2, target_bytes: 1 gb", "only one of bucket_num, target_bytes"),
+        ("analyze", "columns: [a], all_columns: true", "only one of columns, all_columns"),
+        ("create_tag", "snapshot: 1, watermark: 2", "only one of snapshot, timestamp, watermark"),
+    ],
+)
+def test_arguments_that_contradict_each_other_are_named(job, arguments, reason):
+    told = wrong(f"{HEAD}  - tables: db.*\n    jobs:\n      {job}: {{arguments: {{{arguments}}}}}")
+    assert re.search(rf"p.yaml:5: .*{job}.*{reason}", told), told
+
+
+def test_arguments_that_fit_together_are_taken():
+    read_policy(
+        f"{HEAD}  - tables: db.*\n    jobs:\n"
+        "      expire_snapshots: {arguments: {retain_min: 5, retain_max: 5}}\n"
+        "      analyze: {arguments: {columns: [a], all_columns: false}}",
+        "p.yaml",
+    )
 
 
 @pytest.mark.parametrize(

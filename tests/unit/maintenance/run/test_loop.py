@@ -201,6 +201,38 @@ def test_what_two_jobs_let_go_one_after_the_other_is_left_by_neither(
     assert lake.on_disk() == lake.referenced()
 
 
+@pytest.mark.parametrize("first", ["rollback", "delete_branch"])
+def test_the_next_expiry_deletes_what_two_jobs_left_to_each_other(
+    lake: Lake, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither makes a new plan under the lease, because that could remove commits that the old one
+    did not know."""
+    assert run(lake, "create_tag", {"tag": "three"}).error is None
+    assert run(lake, "create_branch", {"branch_name": "b", "tag": "three"}).error is None
+    assert run(lake, "delete_tag", {"tag": "three"}).error is None
+    jobs: dict[str, dict[str, object]] = {
+        "rollback": {"snapshot": "1", "safety_tag": "0 s"},
+        "delete_branch": {"branch_name": ["b"]},
+    }
+    (second,) = jobs.keys() - {first}
+
+    @contextmanager
+    def late(*args: Any, **rest: Any) -> Iterator[Any]:
+        monkeypatch.undo()
+        assert run(lake, second, jobs[second]).error is None
+        with hold_lease(*args, **rest) as held:
+            yield held
+
+    monkeypatch.setattr(loop, "hold_lease", late)
+    assert run(lake, first, jobs[first]).error is None
+    assert lake.table().snapshots.ids() == [1]
+    assert lake.on_disk() > lake.referenced()
+    retained = {"retain_max": "1", "retain_min": "1"}
+    assert run(lake, "expire_snapshots", retained).error is None
+    assert lake.on_disk() == lake.referenced()
+    assert not list(Path(lake.table().root).glob("caretaker/released/*"))
+
+
 @both
 def test_an_interrupt_ends_the_run_and_leaves_no_files(lake: Lake, name: str) -> None:
     def interrupt() -> None:

@@ -26,6 +26,7 @@ from paimon_core.io.local import LocalFileIO
 from paimon_core.table.open import open_table_at
 from paimon_maintenance.jobs.remove_orphan_files.candidates import find_candidates
 from paimon_maintenance.registry import JOBS, job_named
+from paimon_maintenance.run import loop
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import RunServices, plan_table, run_table
 from paimon_maintenance.storage.clock import check_clock
@@ -243,3 +244,28 @@ def test_a_passed_check_holds_for_a_while_unless_somebody_sets_the_clock(
     ahead = 2 * HOUR
     with pytest.raises(ClockSkew):
         check_clock(table, env)
+
+
+@pytest.mark.parametrize("ahead", [2 * DAY, -2 * DAY])
+def test_a_clock_that_is_set_right_after_the_plan_leaves_a_live_writers_file(
+    lake: Lake, ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check of the clock comes after the plan, which went by the wrong one."""
+    young = written_minutes_ago(lake, 3)
+    found = request(lake, "remove_orphan_files", older_than="1 d", mode="delete")
+    wrong = [ahead]
+    plain = loop.check_not_set
+
+    def set_right(*of: Any) -> None:
+        wrong[0] = 0
+        plain(*of)
+
+    monkeypatch.setattr(loop, "check_not_set", set_right)
+    old = young.with_name("data-old-0.parquet")
+    old.write_bytes(b"rows")
+    os.utime(old, (time.time() - 4 * 86_400,) * 2)
+    report = run_table(found, RunServices(env=system_environment(clock=lambda: _clock(wrong[0]))))
+    assert isinstance(report.error, ClockSkew)
+    assert "was set" in str(report.error)
+    assert young.exists()
+    assert old.exists()
