@@ -364,3 +364,17 @@ def test_temporary_views_of_spark_from_python(spark: Any, tmp_path: Path) -> Non
         spark.catalog.dropTempView("made_in_spark")
     frame = sql_function(spark, "SELECT sum(a) AS n FROM t", warehouse=str(tmp_path))
     assert frame.collect()[0].n == 3
+
+
+def test_temporary_views_of_spark_can_be_dropped(sql: Sql, spark: Any) -> None:
+    sql("CREATE TABLE kept (id INT)")
+    for name, statement in (
+        ("made", "DROP TABLE IF EXISTS made"),
+        ("made", "DROP VIEW made"),
+        ("kept", "DROP VIEW kept"),
+    ):
+        spark.range(3).createOrReplaceTempView(name)
+        assert sql("SELECT count(*) FROM range(1)") == [[1]]  # Spark runs
+        sql(statement)
+        assert not spark.catalog.dropTempView(name), statement
+    assert sql("SELECT count(*) FROM kept") == [[0]]
