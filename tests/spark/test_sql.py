@@ -378,3 +378,17 @@ def test_temporary_views_of_spark_can_be_dropped(sql: Sql, spark: Any) -> None:
         sql(statement)
         assert not spark.catalog.dropTempView(name), statement
     assert sql("SELECT count(*) FROM kept") == [[0]]
+
+
+def test_partition_columns_that_are_named_last_go_last(sql: Sql) -> None:
+    sql("CREATE TABLE visits (id INT, day STRING, page STRING) PARTITIONED BY (day)")
+    sql("INSERT INTO visits PARTITION (day) SELECT 1 AS id, 'home' AS page, 'mon' AS day")
+    sql("INSERT INTO visits PARTITION (day) SELECT id, 'shop' AS page, 'tue' AS day FROM visits")
+    sql("INSERT INTO visits PARTITION (day) SELECT 2 AS id, 'wed' AS day, 'help' AS page")
+    sql("INSERT INTO visits PARTITION (day) VALUES (3, 'thu', 'home')")
+    assert sql("SELECT id, day, page FROM visits ORDER BY day") == [
+        [1, "mon", "home"],
+        [3, "thu", "home"],
+        [1, "tue", "shop"],
+        [2, "wed", "help"],
+    ]
