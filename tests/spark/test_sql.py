@@ -392,3 +392,18 @@ def test_partition_columns_that_are_named_last_go_last(sql: Sql) -> None:
         [1, "tue", "shop"],
         [2, "wed", "help"],
     ]
+
+
+def test_the_source_of_a_merge_has_the_name_of_its_table(sql: Sql) -> None:
+    sql("CREATE TABLE stock (id INT, n INT); INSERT INTO stock VALUES (1, 10), (2, 20)")
+    sql("CREATE TABLE news (id INT, n INT); INSERT INTO news VALUES (1, 1), (3, 3)")
+    sql("""
+        MERGE INTO stock USING (SELECT * FROM news WHERE n > 0) ON stock.id = news.id
+        WHEN MATCHED THEN UPDATE SET n = stock.n + news.n
+        WHEN NOT MATCHED THEN INSERT (id, n) VALUES (news.id, news.n)
+    """)
+    sql("""
+        MERGE INTO stock USING (SELECT id AS old, -1 AS less FROM stock) ON stock.id = old
+        WHEN MATCHED AND old = 2 THEN UPDATE SET n = less
+    """)
+    assert sql("SELECT * FROM stock ORDER BY id") == [[1, 11], [2, -1], [3, 3]]
