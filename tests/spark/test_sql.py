@@ -13,7 +13,7 @@ import pytest
 from sql_sessions import Sql
 
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
-from paimon_spark.sql.errors import IncompatibleRows, WriteRefused
+from paimon_spark.sql.errors import AnalysisError, IncompatibleRows, WriteRefused
 from paimon_spark.sql.frames import distributed
 from paimon_spark.sql.run import execute
 from paimon_spark.sql.run import sql as sql_function
@@ -407,3 +407,21 @@ def test_the_source_of_a_merge_has_the_name_of_its_table(sql: Sql) -> None:
         WHEN MATCHED AND old = 2 THEN UPDATE SET n = less
     """)
     assert sql("SELECT * FROM stock ORDER BY id") == [[1, 11], [2, -1], [3, 3]]
+
+
+def test_times_to_travel_to_are_those_that_spark_casts(sql: Sql) -> None:
+    sql("SET TIME ZONE 'UTC'; CREATE TABLE past (id INT); INSERT INTO past VALUES (1)")
+    try:
+        for when in (
+            "'2999-01-31T12:57:40.540617123'",
+            "'2999-01-31 12:57:40.540617123 America/New_York'",
+            "'+12999-01-31'",
+            "2999999999",
+            "date '2999-01-31'",
+        ):
+            assert sql(f"SELECT id FROM past TIMESTAMP AS OF {when}") == [[1]], when
+        for when in ("'soon'", "NULL", "CAST(NULL AS TIMESTAMP)"):
+            with pytest.raises(AnalysisError, match="INVALID_TIME_TRAVEL_TIMESTAMP_EXPR"):
+                sql(f"SELECT id FROM past TIMESTAMP AS OF {when}")
+    finally:
+        sql("RESET `spark.sql.session.timeZone`")
