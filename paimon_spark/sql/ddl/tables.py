@@ -300,7 +300,7 @@ def read_properties(words: Words) -> dict[str, str]:
     """('key' = 'value', ...), also with keys as names with dots and with bare values."""
 
     def one() -> tuple[str, str]:
-        key = words.string() if words.is_string() else ".".join(words.name())
+        key = words.one_string() if words.is_string() else ".".join(words.name())
         words.eat("=")
         if words.is_string():
             return key, words.string()
