@@ -124,7 +124,8 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._least is not None and not everything and self._last is None:
             now = self._env.now_millis()
             waited = now - self._last_trigger
-            if room.rows < self._least.rows and waited <= self._least.delay_millis:
+            few = room.rows < self._least.rows and not room.full
+            if few and waited <= self._least.delay_millis:
                 return start
             if end != start:
                 self._last_trigger = now

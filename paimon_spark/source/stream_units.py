@@ -107,10 +107,13 @@ class Room:
     begun: bool = False
     rows: int = 0
     """The rows of the units so far."""
+    full: bool = False
+    """Whether a unit did not fit."""
 
     def takes(self, unit: Unit) -> bool:
         costs = {ReadMaxFiles: unit.files, ReadMaxBytes: unit.bytes, ReadMaxRows: unit.rows}
         if self.begun and any(costs[limit] > left for limit, left in self.left.items()):
+            self.full = True
             return False
         self.begun = True
         self.rows += unit.rows

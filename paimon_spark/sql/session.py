@@ -196,6 +196,10 @@ class SqlSession:
             return key if key in self.views else ""
         return ""
 
+    def drop_spark_view(self, parts: Sequence[str]) -> bool:
+        """Drop a temporary view that a DataFrame made; False if there is none of this name."""
+        return len(parts) == 1 and self.has_spark and self.spark.catalog.dropTempView(parts[0])
+
     def new_view(self, query: str) -> TempView:
         """A view of a query that names tables as the session does now."""
         return TempView(query, self.current_catalog, self.database)

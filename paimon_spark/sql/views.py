@@ -155,6 +155,8 @@ def drop_view(session: SqlSession, words: Words) -> Result:
     words.end()
     if session.views.pop(session.view_key(parts), None) is not None:
         return NOTHING
+    if session.drop_spark_view(parts):
+        return NOTHING
     return drop_catalog_view(session, session.table_name(parts), if_exists=if_exists)
 
 

@@ -254,6 +254,24 @@ def test_a_micro_batch_waits_for_rows(lake: Lake) -> None:
     assert keys(stream, end, stream.latestOffset(end, limit)) == [4]
 
 
+def test_a_micro_batch_does_not_wait_for_rows_that_have_no_room(lake: Lake) -> None:
+    options = {
+        "read.stream.minRowsPerTrigger": "2",
+        "read.stream.maxRowsPerTrigger": "3",
+        "read.stream.maxTriggerDelayMs": "3600000",
+    }
+    lake.append({"k": [0], "v": ["v"]})
+    stream = reader(lake, **options)
+    limit = stream.getDefaultReadLimit()
+    at = stream.latestOffset(stream.initialOffset(), limit)
+    lake.append({"k": [1], "v": ["v"]})
+    assert stream.latestOffset(at, limit) == at
+    lake.append({"k": [2, 3, 4], "v": ["v"] * 3})
+    end = stream.latestOffset(at, limit)
+    assert keys(stream, at, end) == [1]
+    assert keys(stream, end, stream.latestOffset(end, limit)) == [2, 3, 4]
+
+
 def test_a_consumer_keeps_its_progress(lake: Lake) -> None:
     lake.fill(3)
     consumer = {

@@ -13,7 +13,7 @@ import pytest
 from sql_sessions import Sql
 
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
-from paimon_spark.sql.errors import IncompatibleRows, WriteRefused
+from paimon_spark.sql.errors import AnalysisError, IncompatibleRows, WriteRefused
 from paimon_spark.sql.frames import distributed
 from paimon_spark.sql.run import execute
 from paimon_spark.sql.run import sql as sql_function
@@ -364,3 +364,64 @@ def test_temporary_views_of_spark_from_python(spark: Any, tmp_path: Path) -> Non
         spark.catalog.dropTempView("made_in_spark")
     frame = sql_function(spark, "SELECT sum(a) AS n FROM t", warehouse=str(tmp_path))
     assert frame.collect()[0].n == 3
+
+
+def test_temporary_views_of_spark_can_be_dropped(sql: Sql, spark: Any) -> None:
+    sql("CREATE TABLE kept (id INT)")
+    for name, statement in (
+        ("made", "DROP TABLE IF EXISTS made"),
+        ("made", "DROP VIEW made"),
+        ("kept", "DROP VIEW kept"),
+    ):
+        spark.range(3).createOrReplaceTempView(name)
+        assert sql("SELECT count(*) FROM range(1)") == [[1]]  # Spark runs
+        sql(statement)
+        assert not spark.catalog.dropTempView(name), statement
+    assert sql("SELECT count(*) FROM kept") == [[0]]
+
+
+def test_partition_columns_that_are_named_last_go_last(sql: Sql) -> None:
+    sql("CREATE TABLE visits (id INT, day STRING, page STRING) PARTITIONED BY (day)")
+    sql("INSERT INTO visits PARTITION (day) SELECT 1 AS id, 'home' AS page, 'mon' AS day")
+    sql("INSERT INTO visits PARTITION (day) SELECT id, 'shop' AS page, 'tue' AS day FROM visits")
+    sql("INSERT INTO visits PARTITION (day) SELECT 2 AS id, 'wed' AS day, 'help' AS page")
+    sql("INSERT INTO visits PARTITION (day) VALUES (3, 'thu', 'home')")
+    assert sql("SELECT id, day, page FROM visits ORDER BY day") == [
+        [1, "mon", "home"],
+        [3, "thu", "home"],
+        [1, "tue", "shop"],
+        [2, "wed", "help"],
+    ]
+
+
+def test_the_source_of_a_merge_has_the_name_of_its_table(sql: Sql) -> None:
+    sql("CREATE TABLE stock (id INT, n INT); INSERT INTO stock VALUES (1, 10), (2, 20)")
+    sql("CREATE TABLE news (id INT, n INT); INSERT INTO news VALUES (1, 1), (3, 3)")
+    sql("""
+        MERGE INTO stock USING (SELECT * FROM news WHERE n > 0) ON stock.id = news.id
+        WHEN MATCHED THEN UPDATE SET n = stock.n + news.n
+        WHEN NOT MATCHED THEN INSERT (id, n) VALUES (news.id, news.n)
+    """)
+    sql("""
+        MERGE INTO stock USING (SELECT id AS old, -1 AS less FROM stock) ON stock.id = old
+        WHEN MATCHED AND old = 2 THEN UPDATE SET n = less
+    """)
+    assert sql("SELECT * FROM stock ORDER BY id") == [[1, 11], [2, -1], [3, 3]]
+
+
+def test_times_to_travel_to_are_those_that_spark_casts(sql: Sql) -> None:
+    sql("SET TIME ZONE 'UTC'; CREATE TABLE past (id INT); INSERT INTO past VALUES (1)")
+    try:
+        for when in (
+            "'2999-01-31T12:57:40.540617123'",
+            "'2999-01-31 12:57:40.540617123 America/New_York'",
+            "'+12999-01-31'",
+            "2999999999",
+            "date '2999-01-31'",
+        ):
+            assert sql(f"SELECT id FROM past TIMESTAMP AS OF {when}") == [[1]], when
+        for when in ("'soon'", "NULL", "CAST(NULL AS TIMESTAMP)"):
+            with pytest.raises(AnalysisError, match="INVALID_TIME_TRAVEL_TIMESTAMP_EXPR"):
+                sql(f"SELECT id FROM past TIMESTAMP AS OF {when}")
+    finally:
+        sql("RESET `spark.sql.session.timeZone`")

@@ -289,7 +289,7 @@ def drop_table(session: SqlSession, words: Words) -> Result:
     if name.system is not None:
         raise AnalysisError(f"[NOT_A_TABLE] {name.shown}${name.system} is a system table")
     if not session.has_table(name):
-        if if_exists:
+        if session.drop_spark_view(parts) or if_exists:
             return NOTHING
         raise not_found(name)
     session.catalog_for(name).drop_table(name.identifier)
@@ -300,7 +300,7 @@ def read_properties(words: Words) -> dict[str, str]:
     """('key' = 'value', ...), also with keys as names with dots and with bare values."""
 
     def one() -> tuple[str, str]:
-        key = words.string() if words.is_string() else ".".join(words.name())
+        key = words.one_string() if words.is_string() else ".".join(words.name())
         words.eat("=")
         if words.is_string():
             return key, words.string()

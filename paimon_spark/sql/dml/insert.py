@@ -166,7 +166,8 @@ def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
     fields = _targets(table, static, parsed.columns)
     rows: pa.Table | None = None
     as_strings = session.conf.get(_AS_STRINGS, "false").lower() == "true"
-    if not parsed.by_name and not as_strings:
+    by_position = not (parsed.by_name or (parsed.spec and not static and _has_names(query)))
+    if by_position and not as_strings:
         rows = literal_rows(query, fields, session.zone)
     tasks = 1
     if rows is None:
@@ -202,6 +203,11 @@ def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
         tasks=tasks,
     )
     return NOTHING
+
+
+def _has_names(query: str) -> bool:
+    """Whether the columns of the query may have names, by which `_in_order_of` goes."""
+    return query.lstrip()[:6].upper() != "VALUES"
 
 
 def _in_order_of(

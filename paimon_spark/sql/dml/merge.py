@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.options import DELETION_VECTORS_ENABLED
@@ -65,6 +67,8 @@ if TYPE_CHECKING:
 
 _ACTION = DataField(id=0, name="__paimon_action", type=AtomicType(kind=TypeRoot.INT))
 _UPDATE_AFTER = 2
+_SOURCE: Final = "__source"
+"""The alias of a source that has no name."""
 
 
 @dataclass(slots=True)
@@ -98,8 +102,9 @@ def merge(session: SqlSession, words: Words) -> Result:
     target_alias = read_alias(words, "USING") or name.table
     words.need("USING")
     if words.looks_at("("):
-        source = f"({words.parenthesized()})"
-        source_alias = read_alias(words, "ON") or "__source"
+        query = words.parenthesized()
+        source = f"({query})"
+        source_alias = read_alias(words, "ON") or _own_name(query, target_alias)
     else:
         parts = words.name()
         source = ".".join(quoted(p) for p in parts)
@@ -137,6 +142,22 @@ def merge(session: SqlSession, words: Words) -> Result:
             _collect(target, plan, case, mine, changes)
     _commit(target, changes, _updated_columns(target, clauses))
     return NOTHING
+
+
+def _own_name(query: str, target_alias: str) -> str:
+    """The name for a source without an alias: of the only table of its query, as in Spark.
+
+    In Spark, the columns of such a query keep the names of the tables that they come from.
+    """
+    try:
+        tree = parse_one(query, dialect="spark")
+    except SqlglotError:
+        return _SOURCE
+    tables = list(tree.find_all(exp.Table))
+    if not isinstance(tree, exp.Select) or len(tables) != 1:
+        return _SOURCE
+    name = tables[0].alias_or_name
+    return _SOURCE if name.lower() == target_alias.lower() else name
 
 
 def _merge_large(

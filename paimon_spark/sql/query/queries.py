@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -487,17 +488,17 @@ def _millis(session: SqlSession, value: str | None, source: str) -> int:
     """Epoch milliseconds of TIMESTAMP AS OF: seconds as a number, a wall clock time, else Spark's."""
     if value is not None and value.isdecimal():
         return int(value) * 1000
-    if value is None:
-        moment = session.spark.sql(f"SELECT unix_millis(CAST({source} AS TIMESTAMP))").first()
-        assert moment is not None
-        return int(moment[0])
-    try:
-        nanos = parse_sql_timestamp(value, 3)
-    except ValueError as e:
+    if value is not None:
+        with suppress(ValueError):
+            return local_to_utc(parse_sql_timestamp(value, 3), session.zone) // 1_000_000
+    # Spark knows more forms of texts.
+    cast = "CAST" if value is None else "try_cast"
+    moment = session.spark.sql(f"SELECT unix_millis({cast}({source} AS TIMESTAMP))").first()
+    if moment is None or moment[0] is None:
         raise AnalysisError(
             f"[INVALID_TIME_TRAVEL_TIMESTAMP_EXPR.INPUT] {source} is not a timestamp"
-        ) from e
-    return local_to_utc(nanos, session.zone) // 1_000_000
+        )
+    return int(moment[0])
 
 
 def _first_line(text: str) -> str:

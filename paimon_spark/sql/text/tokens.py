@@ -178,6 +178,13 @@ class Words:
             self.at += 1
         return "".join(parts)
 
+    def one_string(self) -> str:
+        """A quoted text, without those that follow it."""
+        if not self.is_string():
+            self.fail("a text in quotes")
+        self.at += 1
+        return self.tokens[self.at - 1].text
+
     def is_string(self) -> bool:
         return not self.done and self.tokens[self.at].token_type in (
             TokenType.STRING,

@@ -156,6 +156,17 @@ def test_arguments_that_do_not_fit(sql: Sql) -> None:
         assert text in str(caught.value), call
 
 
+def test_a_rollback_has_one_target(sql: Sql) -> None:
+    for i in range(3):
+        sql(f"{'' if i else 'CREATE TABLE r (id INT);'} INSERT INTO r VALUES ({i})")
+    sql("CALL sys.create_tag('r', '20250122', 1)")
+    for target in ("tag => '20250122'", "snapshot => 2", "tag => 'other', snapshot => 2"):
+        with pytest.raises(PaimonError, match="only one of"):
+            sql(f"CALL sys.rollback(table => 'r', version => '20250122', {target})")
+    assert sql("CALL sys.rollback(table => 'r', version => '', snapshot => 2)") == [[3, 2]]
+    assert sql("CALL sys.rollback(table => 'r', version => '20250122')") == [[2, 1]]
+
+
 def test_the_earliest_snapshot_behind_a_gap(sql: Sql) -> None:
     for i in range(4):
         sql(f"INSERT INTO t VALUES ({i}, 'x')")

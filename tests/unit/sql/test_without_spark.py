@@ -180,6 +180,14 @@ def test_procedures_answer_as_java_s(sql: Sql) -> None:
     assert rows_of(sql, "t") == [[1, 1], [2, 2]]
 
 
+def test_a_property_needs_no_equals_sign(sql: Sql) -> None:
+    sql("CREATE TABLE t (id INT) TBLPROPERTIES ('bucket' '2', 'bucket-key' = 'id')")
+    sql("ALTER TABLE t SET TBLPROPERTIES ('snapshot.num-retained.max' '30')")
+    found = dict(sql("SHOW TBLPROPERTIES t"))
+    assert found["bucket"] == "2"
+    assert found["snapshot.num-retained.max"] == "30"
+
+
 def test_the_command_line_answers_statement_by_statement(tmp_path: Path) -> None:
     text = "SHOW TABLES; SELEC; CREATE TABLE t (a INT); DROP TABLE nope; SHOW TABLES"
     run = caretaker("sql", "-w", str(tmp_path), "--json", "-k", "-e", text)

@@ -286,11 +286,15 @@ def _table(text: str, site: CallSite) -> tuple[str, str | None]:
 
 
 def _choose_version(table: FileStoreTable, raw: dict[str, object]) -> None:
-    """`version` as a tag or a snapshot, and `snapshot` as it is."""
-    version = raw.pop("version", None)
-    if version is None:
+    """`version` as a tag or a snapshot, and `snapshot` as it is.
+
+    InvalidArgument if they are not one (Java: `RollbackProcedure`).
+    """
+    text = str(raw.pop("version", None) or "").strip()
+    if not text:
         return
-    text = str(version)
+    if raw.get("snapshot") is not None or raw.get("tag") is not None:
+        raise InvalidArgument("only one of version, snapshot and tag can be given")
     if text.isdecimal() and not table.tags.exists(text):
         raw["snapshot"] = int(text)
     else:
