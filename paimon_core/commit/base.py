@@ -93,12 +93,32 @@ def take_back(table: FileStoreTable, made: Snapshot, reason: str) -> None:
 
 
 def _check_branch(table: FileStoreTable, made: Snapshot) -> None:
-    """Raise NotFound if the branch was deleted: a lone snapshot would look like a broken branch."""
-    if table.schemas.ids():
+    """Raise NotFound if the branch was deleted, or its table dropped and created again.
+
+    A lone snapshot would look like a broken branch, and in a new table it would be the newest one,
+    with the files of the old table.
+    """
+    if not table.schemas.ids():
+        table.snapshots.delete(made.id)
+        raise NotFound(
+            f"branch {table.branch} of table {table.name} was deleted during a commit to it",
+            table=table.name,
+            snapshot=made.id,
+        )
+    if table.snapshots.owner is not None or _has_schema(table):
         return
+    table.snapshots.delete_latest_hint()
     table.snapshots.delete(made.id)
     raise NotFound(
-        f"branch {table.branch} of table {table.name} was deleted during a commit to it",
+        f"table {table.name} was dropped and created again during a commit to it",
         table=table.name,
         snapshot=made.id,
+        next_step="run again on the new table",
     )
+
+
+def _has_schema(table: FileStoreTable) -> bool:
+    """Whether the schema that the handle was opened with is still that of its id."""
+    stored = table.schemas.of_branch(table.branch)  # without what is remembered
+    wanted = table.schema
+    return stored.exists(wanted.id) and stored.get(wanted.id).time_millis == wanted.time_millis

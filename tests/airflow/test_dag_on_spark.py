@@ -146,6 +146,32 @@ def test_a_misspelt_param_never_becomes_a_run(warehouse):
         request_from("expire_snapshots", params, storage={}, timezone=None)
 
 
+@pytest.mark.parametrize(
+    ("param", "value"),
+    [
+        ("tables", 5),
+        ("tables", True),
+        ("tables", ["db.*", None]),
+        ("tables", {"db.*": 1}),
+        ("excluding", 1.5),
+        ("excluding", [["db.a"]]),
+        ("including", {"db.a": True}),
+        ("branch", ["b"]),
+        ("batch_size", "9" * 400),
+        ("max_deleted_bytes", "1" + "0" * 400),
+        ("next_snapshot", 5),
+    ],
+)
+def test_odd_json_in_the_conf_is_refused_by_the_name_of_its_param(warehouse, param, value):
+    from paimon_airflow.tasks.job_request import request_from
+    from paimon_core.errors import InvalidArgument
+
+    params = {"warehouse": str(warehouse), "tables": ["db.*"], "next_snapshot_id": 4}
+    named = {"batch_size": "is more than", "max_deleted_bytes": "is more than"}
+    with pytest.raises(InvalidArgument, match=named.get(param, param)):
+        request_from("reset_consumer", params | {param: value}, storage={}, timezone=None)
+
+
 def test_other_names_of_an_argument_count_but_not_the_forms_own_words(warehouse):
     from paimon_airflow.tasks.job_request import request_from
 

@@ -54,15 +54,22 @@ def samples(argument: Argument) -> tuple[object, object]:
 
 
 def policy_file(folder: Path, job: Job, arguments: dict[str, object]) -> str:
+    """A policy with all of them: a rule has one of those that contradict each other."""
+    apart = {name for group in job.at_most_one for name in group[1:]} & arguments.keys()
+    together = {name: value for name, value in arguments.items() if name not in apart}
     rule = {
         "tables": "db.*",
         "options": {"snapshot.num-retained.min": "3"},
         "guards": {"max_deleted_share": 0.4, "max_rewrite": "10 gb"},
         "on_refused": "skip",
-        "jobs": {job.name: {"arguments": arguments}},
+        "jobs": {job.name: {"arguments": together}},
     }
+    others = [
+        {"tables": "db.*", "jobs": {job.name: {"arguments": {name: arguments[name]}}}}
+        for name in sorted(apart)
+    ]
     file = folder / "policy.yaml"
-    file.write_text(yaml.safe_dump({"version": 1, "rules": [rule]}))
+    file.write_text(yaml.safe_dump({"version": 1, "rules": [rule, *others]}))
     return str(file)
 
 

@@ -110,4 +110,7 @@ def parse_size(text: str) -> int:
         message = f"{text!r} is not a size: write for instance 20 gb, 512 mb or a number of bytes"
         raise ValueError(message)
     number, unit = re.findall(r"[\d.]+|[a-z]+", text.lower() + " b")[:2]
-    return int(float(number) * 1024 ** _UNITS[unit])
+    size = float(number) * 1024 ** _UNITS[unit]
+    if size >= 2**63:
+        raise ValueError(f"{text[:40]!r} is more than any store holds")
+    return int(size)

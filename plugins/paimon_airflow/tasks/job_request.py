@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from paimon_airflow.tasks.batches import parse_size
 from paimon_maintenance.storage.variables import WAREHOUSE_VARIABLE
@@ -199,7 +199,7 @@ def request_from(
             "no warehouse is given",
             next_step=f"fill in *Warehouse*, or set {WAREHOUSE_VARIABLE} or caretaker.toml",
         )
-    patterns = _tables(params.get("tables"))
+    patterns = _tables(params)
     if not patterns:
         raise InvalidArgument(
             "no tables are given", next_step="fill in *Tables*: names or patterns such as sales.*"
@@ -216,9 +216,9 @@ def request_from(
         job=job,
         warehouse=canonical_warehouse(str(warehouse)),
         patterns=patterns,
-        including=_texts(params.get("including")),
-        excluding=_texts(params.get("excluding")),
-        branch=cast("str | None", params.get("branch")) or None,
+        including=_texts(params, "including"),
+        excluding=_texts(params, "excluding"),
+        branch=_branch(params.get("branch")),
         arguments=arguments,
         defaults=own,
         dry_run=_switch(params, "dry_run"),
@@ -252,12 +252,14 @@ def _arguments(job: Job, params: Mapping[str, object]) -> dict[str, object]:
             f"{job.name} has no param {', '.join(map(repr, unknown))}",
             next_step=f"correct the run's conf; known params: {', '.join(sorted(accepted))}",
         )
-    return {
-        argument: params[name]
-        for argument, spellings in names.items()
-        for name in spellings
-        if is_given(params.get(name))
-    }
+    found: dict[str, object] = {}
+    for argument, spellings in names.items():
+        given = [name for name in spellings if is_given(params.get(name))]
+        if len(given) > 1:
+            raise InvalidArgument(f"{' and '.join(given)} are the same argument: give one of them")
+        if given:
+            found[argument] = params[given[0]]
+    return found
 
 
 def _limits(params: Mapping[str, object]) -> GuardPolicy:
@@ -288,16 +290,31 @@ def _engine(params: Mapping[str, object]) -> EnginePolicy:
     return engine_from(engine, size, "this run")
 
 
-def _tables(value: object) -> tuple[str, ...]:
+def _tables(params: Mapping[str, object]) -> tuple[str, ...]:
     """Names and patterns: a list, or a text with commas between them, as templates give it."""
-    texts = [value] if isinstance(value, str) else list(cast("Sequence[str] | None", value) or ())
+    texts = _texts(params, "tables")
     return tuple(name for text in texts for part in text.split(",") if (name := part.strip()))
 
 
-def _texts(value: object) -> tuple[str, ...]:
-    if isinstance(value, str):
+def _texts(params: Mapping[str, object], name: str) -> tuple[str, ...]:
+    """A text, or a list of them."""
+    from paimon_core.errors import InvalidArgument
+
+    value = params.get(name)
+    if value is None or isinstance(value, str):
         return (value,) if value else ()
-    return tuple(cast("Sequence[str] | None", value) or ())
+    texts = () if isinstance(value, Mapping) or not isinstance(value, Iterable) else tuple(value)
+    if not all(isinstance(text, str) for text in texts) or (value and not texts):
+        raise InvalidArgument(f"{name} is {value!r}; write a list of names or patterns")
+    return texts
+
+
+def _branch(value: object) -> str | None:
+    from paimon_core.errors import InvalidArgument
+
+    if value is not None and not isinstance(value, str):
+        raise InvalidArgument(f"branch is {value!r}; write the name of a branch")
+    return value or None
 
 
 def _switch(params: Mapping[str, object], name: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from lakes import ENV, Lake
 
+from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.request import CommitRequest
@@ -149,6 +150,30 @@ def test_a_first_commit_to_a_branch_that_was_deleted_leaves_no_broken_branch(
     with pytest.raises(NotFound, match=r"branch b of table db.t was deleted"):
         commit(branch)
     assert table.branches.names() == []
+
+
+@pytest.mark.parametrize("snapshots", [0, 5])
+def test_a_commit_to_a_table_that_was_dropped_leaves_none_in_the_new_one(
+    lake: Lake, once: Callable[..., None], snapshots: int
+) -> None:
+    """The new table has the same path and no snapshot, as if the base had expired."""
+    catalog = FileSystemCatalog(str(lake.warehouse))
+
+    def create_again() -> None:
+        catalog.drop_table("db.t")
+        lake.primary_key()
+
+    if not snapshots:
+        create_again()
+    table = lake.table()
+    once(before=create_again)
+    with pytest.raises(NotFound, match="was dropped and created again"):
+        commit(table)
+    assert list(lake.table().snapshots.ids()) == []
+    assert lake.table().snapshots.latest() is None
+    assert not (lake.warehouse / "db.db/t/snapshot/LATEST").exists()
+    lake.fill(1)
+    assert list(lake.table().snapshots.ids()) == [1]
 
 
 @pytest.mark.parametrize("others", [0, 1, 2])
