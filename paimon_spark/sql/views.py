@@ -171,7 +171,7 @@ def explain(session: SqlSession, words: Words) -> Result:
 def analyze(session: SqlSession, words: Words) -> Result:
     """ANALYZE TABLE name COMPUTE STATISTICS [NOSCAN] [FOR COLUMNS a, b | FOR ALL COLUMNS]."""
     words.need("TABLE")
-    name = session.table_name(words.name())
+    name = session.data_name(words.name())
     if words.looks_at("PARTITION"):
         raise UnsupportedFeature(
             "ANALYZE TABLE ... PARTITION",

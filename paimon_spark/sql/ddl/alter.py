@@ -73,13 +73,13 @@ def alter_table(session: SqlSession, words: Words) -> Result:
     if words.eat("RENAME", "TO"):
         return _rename(session, name, words)
     if words.looks_at("RENAME", "TAG") or words.word(1) == "TAG" or words.word(3) == "TAG":
-        return tag_statement(session, name, words)
+        return tag_statement(session, session.data_of(name), words)
     if words.looks_at("ADD", "PARTITION") or words.looks_at(
         "ADD", "IF", "NOT", "EXISTS", "PARTITION"
     ):
-        return add_partitions(session, name, words)
+        return add_partitions(session, session.data_of(name), words)
     if words.looks_at("DROP", "PARTITION") or words.looks_at("DROP", "IF", "EXISTS", "PARTITION"):
-        return drop_partitions(session, name, words)
+        return drop_partitions(session, session.data_of(name), words)
     changes = _changes(session, name, words)
     words.end()
     if changes:

@@ -59,7 +59,7 @@ def tag_statement(session: SqlSession, name: TableName, words: Words) -> Result:
 
 def show_tags(session: SqlSession, words: Words) -> Result:
     """SHOW TAGS table."""
-    name = session.table_name(words.name())
+    name = session.data_name(words.name())
     words.end()
     tags = session.open(name).tags.all()
     return Result(("tag",), [[t] for t in sorted(tag.name for tag in tags)])

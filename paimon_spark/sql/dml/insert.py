@@ -88,7 +88,7 @@ def insert(
     if overwrite and _names_directory(words):
         return _to_directory(session, words)
     words.eat("TABLE")
-    name = session.table_name(words.name())
+    name = session.data_name(words.name())
     spec = read_spec(words) if words.eat("PARTITION") else {}
     if words.eat("IF", "NOT", "EXISTS"):
         raise UnsupportedFeature("INSERT OVERWRITE ... IF NOT EXISTS")
