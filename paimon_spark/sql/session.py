@@ -58,6 +58,11 @@ class TableName:
         return f"{self.database}.{self.table}"
 
     @property
+    def with_branch(self) -> str:
+        """The identifier with the branch, as procedures take it."""
+        return self.identifier if self.branch is None else f"{self.identifier}$branch_{self.branch}"
+
+    @property
     def shown(self) -> str:
         """The name as errors and results show it."""
         return f"`{self.catalog}`.`{self.database}`.`{self.table}`"

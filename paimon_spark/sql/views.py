@@ -180,7 +180,7 @@ def analyze(session: SqlSession, words: Words) -> Result:
             next_step="analyze the whole table",
         )
     words.need("COMPUTE", "STATISTICS")
-    given: list[tuple[str | None, object]] = [("table", name.identifier)]
+    given: list[tuple[str | None, object]] = [("table", name.with_branch)]
     columns: list[str] = []
     if words.eat("FOR", "ALL", "COLUMNS"):
         given.append(("all_columns", True))
@@ -196,7 +196,7 @@ def analyze(session: SqlSession, words: Words) -> Result:
     _check_columns(table, columns)
     if table.snapshots.latest() is None:
         return NOTHING
-    call_procedure(session, "analyze", given)
+    call_procedure(session, "analyze", given, catalog=name.catalog)
     return NOTHING
 
 
