@@ -24,7 +24,12 @@ from paimon_core.ddl.schema_change import (
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.types.data_types import DataField, DataType
 from paimon_spark.sql.ddl.partitions import add_partitions, drop_partitions
-from paimon_spark.sql.ddl.tables import COMMENT_PROPERTY, check_default, read_properties
+from paimon_spark.sql.ddl.tables import (
+    COMMENT_PROPERTY,
+    check_default,
+    check_no_branch,
+    read_properties,
+)
 from paimon_spark.sql.ddl.tags import tag_statement
 from paimon_spark.sql.ddl.upcast import field_at, fits_into
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
@@ -101,6 +106,8 @@ def _rename(session: SqlSession, name: TableName, words: Words) -> Result:
             )
         parts = parts[1:]
     target = session.table_name([name.catalog, *([name.database, *parts][-2:])])
+    for one in (name, target):
+        check_no_branch(one, "renamed")
     if session.has_table(target):
         raise AnalysisError(
             f"[TABLE_OR_VIEW_ALREADY_EXISTS] Cannot create table or view {target.shown} "

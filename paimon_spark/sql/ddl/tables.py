@@ -148,6 +148,8 @@ def create_table(
     """
     if_not_exists = words.eat("IF", "NOT", "EXISTS")
     name = session.table_name(words.name())
+    if not (if_not_exists and session.has_table(name)):
+        check_no_branch(name, "created")
     if words.eat("LIKE"):
         return _create_like(session, words, name, if_not_exists=if_not_exists)
     columns = words.items(lambda: _column(words)) if words.looks_at("(") else []
@@ -292,8 +294,23 @@ def drop_table(session: SqlSession, words: Words) -> Result:
         if session.drop_spark_view(parts) or if_exists:
             return NOTHING
         raise not_found(name)
+    check_no_branch(name, "dropped")
     session.catalog_for(name).drop_table(name.identifier)
     return NOTHING
+
+
+def check_no_branch(name: TableName, what: str) -> None:
+    """Refuse to create, drop or rename a table by the name of its branch.
+
+    Java: `CatalogUtils.checkNotBranch`.
+    """
+    if name.branch is not None:
+        raise InvalidArgument(
+            f"{name.with_branch} is a branch, which cannot be {what} as a table",
+            table=name.identifier,
+            next_step="name the table; CALL sys.create_branch, delete_branch and rename_branch "
+            "are for branches",
+        )
 
 
 def read_properties(words: Words) -> dict[str, str]:

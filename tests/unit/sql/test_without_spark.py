@@ -180,6 +180,26 @@ def test_procedures_answer_as_java_s(sql: Sql) -> None:
     assert rows_of(sql, "t") == [[1, 1], [2, 2]]
 
 
+def test_a_branch_is_no_table_to_create_drop_or_rename(sql: Sql) -> None:
+    sql("CREATE TABLE t (a INT); INSERT INTO t VALUES (1); CALL sys.create_branch('t', 'dev')")
+    for statement in (
+        "DROP TABLE `t$branch_dev`",
+        "DROP TABLE IF EXISTS default.`t$branch_dev`",
+        "ALTER TABLE `t$branch_dev` RENAME TO u",
+        "ALTER TABLE t RENAME TO `u$branch_dev`",
+        "CREATE TABLE `t$branch_new` (a INT)",
+        "CREATE OR REPLACE TABLE `t$branch_dev` (b INT)",
+        "REPLACE TABLE `t$branch_dev` (b INT)",
+        "CREATE TABLE `t$branch_new` LIKE t",
+    ):
+        kind, text = refused(sql, statement)
+        assert kind == "IllegalArgumentException", statement
+        assert "is a branch" in text, statement
+    sql("DROP TABLE IF EXISTS `t$branch_none`; CREATE TABLE IF NOT EXISTS `t$branch_dev` (a INT)")
+    assert rows_of(sql, "t") == [[1]]
+    assert sql("DESCRIBE `t$branch_dev`") == [["a", "int", None]]
+
+
 def test_a_property_needs_no_equals_sign(sql: Sql) -> None:
     sql("CREATE TABLE t (id INT) TBLPROPERTIES ('bucket' '2', 'bucket-key' = 'id')")
     sql("ALTER TABLE t SET TBLPROPERTIES ('snapshot.num-retained.max' '30')")
