@@ -273,8 +273,11 @@ class SqlSession:
         """The table under the session's dynamic options, and `options` on top.
 
         Options that say what a batch reads do not apply to a table that is written to.  SchemaError
-        for an option that a table cannot change, such as the number of its buckets.
+        for an option that a table cannot change, such as the number of its buckets, AnalysisError
+        for a system table that is to be written.
         """
+        if to_write:
+            check_no_system_table(name)
         dynamic: dict[str, str | None] = dict(self.table_options(name))
         if to_write:
             dynamic = {k: v for k, v in dynamic.items() if k not in SCAN_OPTIONS}
@@ -314,6 +317,16 @@ class SqlSession:
             elif not option.startswith(("*.", f"{name.catalog}.")):
                 for_all[option] = value
         return {**for_all, **for_one}
+
+
+def check_no_system_table(name: TableName) -> None:
+    """AnalysisError for a system table, which no statement changes."""
+    if name.system is not None:
+        raise AnalysisError(
+            f"[NOT_A_TABLE] {name.shown}${name.system} is a system table and cannot be changed",
+            table=name.identifier,
+            next_step="name the table itself",
+        )
 
 
 def on_branch(name: TableName, branch: str) -> TableName:

@@ -192,7 +192,7 @@ def analyze(session: SqlSession, words: Words) -> Result:
     elif words.eat("NOSCAN"):
         raise InvalidArgument("NOSCAN is ineffective with paimon", table=name.identifier)
     words.end()
-    table = session.open(name)
+    table = session.open(name, to_write=True)
     _check_columns(table, columns)
     if table.snapshots.latest() is None:
         return NOTHING

@@ -34,7 +34,7 @@ from paimon_spark.sql.ddl.tags import tag_statement
 from paimon_spark.sql.ddl.upcast import field_at, fits_into
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import SqlSession, TableName, not_found
+from paimon_spark.sql.session import SqlSession, TableName, check_no_system_table, not_found
 from paimon_spark.sql.text.tokens import Words
 from paimon_spark.sql.text.types import read_type, simple_text
 
@@ -75,6 +75,7 @@ def alter_table(session: SqlSession, words: Words) -> Result:
     name = session.table_name(parts)
     if not session.has_table(name):
         raise not_found(name)
+    check_no_system_table(name)
     if words.eat("RENAME", "TO"):
         return _rename(session, name, words)
     if words.looks_at("RENAME", "TAG") or words.word(1) == "TAG" or words.word(3) == "TAG":
@@ -107,6 +108,7 @@ def _rename(session: SqlSession, name: TableName, words: Words) -> Result:
         parts = parts[1:]
     target = session.table_name([name.catalog, *([name.database, *parts][-2:])])
     for one in (name, target):
+        check_no_system_table(one)
         check_no_branch(one, "renamed")
     if session.has_table(target):
         raise AnalysisError(

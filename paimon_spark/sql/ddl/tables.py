@@ -24,6 +24,7 @@ from paimon_spark.sql.session import (
     DEFAULT_DATABASE,
     SqlSession,
     TableName,
+    check_no_system_table,
     not_found,
 )
 from paimon_spark.sql.text.tokens import Words
@@ -149,6 +150,7 @@ def create_table(
     if_not_exists = words.eat("IF", "NOT", "EXISTS")
     name = session.table_name(words.name())
     if not (if_not_exists and session.has_table(name)):
+        check_no_system_table(name)
         check_no_branch(name, "created")
     if words.eat("LIKE"):
         return _create_like(session, words, name, if_not_exists=if_not_exists)
@@ -288,8 +290,7 @@ def drop_table(session: SqlSession, words: Words) -> Result:
         del session.views[session.view_key(parts)]
         return NOTHING
     name = session.table_name(parts)
-    if name.system is not None:
-        raise AnalysisError(f"[NOT_A_TABLE] {name.shown}${name.system} is a system table")
+    check_no_system_table(name)
     if not session.has_table(name):
         if session.drop_spark_view(parts) or if_exists:
             return NOTHING

@@ -160,8 +160,6 @@ def _opens_query(words: Words) -> bool:
 
 def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
     table = session.open(parsed.name, to_write=True)
-    if parsed.name.system is not None:
-        raise AnalysisError(f"system table {parsed.name.system} cannot be written to")
     static = spec_values(session, table, parsed.spec) if parsed.spec else {}
     fields = _targets(table, static, parsed.columns)
     rows: pa.Table | None = None

@@ -200,6 +200,36 @@ def test_a_branch_is_no_table_to_create_drop_or_rename(sql: Sql) -> None:
     assert sql("DESCRIBE `t$branch_dev`") == [["a", "int", None]]
 
 
+def test_system_tables_are_not_changed(sql: Sql) -> None:
+    sql("CREATE TABLE t (a INT) PARTITIONED BY (p INT); INSERT INTO t VALUES (1, 2)")
+    sql("CALL sys.create_branch('t', 'dev'); INSERT INTO `t$branch_dev` VALUES (1, 2)")
+    for table in ("`t$files`", "`t$branch_dev$files`"):
+        for statement in (
+            f"DELETE FROM {table}",
+            f"UPDATE {table} SET a = 2",
+            f"MERGE INTO {table} USING t ON true WHEN MATCHED THEN DELETE",
+            f"INSERT INTO {table} VALUES (1, 2)",
+            f"INSERT OVERWRITE {table} VALUES (1, 2)",
+            f"TRUNCATE TABLE {table}",
+            f"DROP TABLE {table}",
+            f"ANALYZE TABLE {table} COMPUTE STATISTICS",
+            f"COMMENT ON TABLE {table} IS 'x'",
+            f"CREATE OR REPLACE TABLE {table} (b INT)",
+            f"COPY INTO {table} FROM '/nowhere' FILE_FORMAT = (TYPE = CSV)",
+            f"ALTER TABLE {table} RENAME TO u",
+            f"ALTER TABLE {table} ADD COLUMN b INT",
+            f"ALTER TABLE {table} SET TBLPROPERTIES ('snapshot.num-retained.max' = '9')",
+            f"ALTER TABLE {table} DROP PARTITION (p = 2)",
+            f"ALTER TABLE {table} CREATE TAG x",
+        ):
+            kind, text = refused(sql, statement)
+            assert kind == "AnalysisException", statement
+            assert "is a system table" in text, statement
+    assert refused(sql, "ALTER TABLE t RENAME TO `u$files`")[0] == "AnalysisException"
+    assert rows_of(sql, "t") == [[1, 2]]
+    assert sql("SHOW TABLES; SHOW TAGS t") == []
+
+
 def test_a_property_needs_no_equals_sign(sql: Sql) -> None:
     sql("CREATE TABLE t (id INT) TBLPROPERTIES ('bucket' '2', 'bucket-key' = 'id')")
     sql("ALTER TABLE t SET TBLPROPERTIES ('snapshot.num-retained.max' '30')")
