@@ -107,6 +107,8 @@ ELSEWHERE = {"alter_function", "create_function", "drop_function", "repair"}
 """Done in ELSEWHERE catalogs, and in Hive catalogs."""
 WRONG = {
     "compact()": "Required parameters [table] is missed",
+    "compact(table => NULL)": "Required parameters [table] is missed",
+    "create_tag('t', NULL)": "Required parameters [tag] is missed",
     "compact('t', table => 't')": "table is duplicated",
     "compact(tabel => 't')": "tabel is unknown",
     "purge_files('t', 1)": "Too many arguments",
