@@ -320,10 +320,11 @@ class SqlSession:
 
 
 def check_no_system_table(name: TableName) -> None:
-    """AnalysisError for a system table, which no statement changes."""
-    if name.system is not None:
+    """AnalysisError for a system table or one of `sys`, which no statement makes or changes."""
+    if name.system is not None or name.database == SYSTEM_DATABASE:
+        shown = name.shown if name.system is None else f"{name.shown}${name.system}"
         raise AnalysisError(
-            f"[NOT_A_TABLE] {name.shown}${name.system} is a system table and cannot be changed",
+            f"[NOT_A_TABLE] {shown} is a system table and cannot be changed",
             table=name.identifier,
             next_step="name the table itself",
         )

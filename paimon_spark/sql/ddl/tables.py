@@ -22,6 +22,7 @@ from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import (
     DEFAULT_DATABASE,
+    SYSTEM_DATABASE,
     SqlSession,
     TableName,
     check_no_system_table,
@@ -58,6 +59,7 @@ def create_database(session: SqlSession, words: Words) -> Result:
     """
     if_not_exists = words.eat("IF", "NOT", "EXISTS")
     catalog_name, database = session.database_name(words.name())
+    _check_not_sys(database)
     properties: dict[str, str] = {}
     while not words.done:
         if words.eat("COMMENT"):
@@ -92,6 +94,7 @@ def drop_database(session: SqlSession, words: Words) -> Result:
     cascade = words.eat("CASCADE")
     words.eat("RESTRICT")
     words.end()
+    _check_not_sys(database)
     if not session.has_database(catalog_name, database):
         if if_exists:
             return NOTHING
@@ -298,6 +301,11 @@ def drop_table(session: SqlSession, words: Words) -> Result:
     check_no_branch(name, "dropped")
     session.catalog_for(name).drop_table(name.identifier)
     return NOTHING
+
+
+def _check_not_sys(database: str) -> None:
+    if database == SYSTEM_DATABASE:
+        raise AnalysisError(f"the database {database} is the catalog's own, it cannot be changed")
 
 
 def check_no_branch(name: TableName, what: str) -> None:

@@ -225,7 +225,16 @@ def test_system_tables_are_not_changed(sql: Sql) -> None:
             kind, text = refused(sql, statement)
             assert kind == "AnalysisException", statement
             assert "is a system table" in text, statement
-    assert refused(sql, "ALTER TABLE t RENAME TO `u$files`")[0] == "AnalysisException"
+    for statement in (
+        "ALTER TABLE t RENAME TO `u$files`",
+        "ALTER TABLE t RENAME TO sys.t",
+        "CREATE TABLE sys.t (a INT)",
+        "DROP TABLE sys.tables",
+        "INSERT INTO sys.tables VALUES (1)",
+        "CREATE DATABASE sys",
+        "DROP DATABASE IF EXISTS sys CASCADE",
+    ):
+        assert refused(sql, statement)[0] == "AnalysisException", statement
     assert rows_of(sql, "t") == [[1, 2]]
     assert sql("SHOW TABLES; SHOW TAGS t") == []
 
