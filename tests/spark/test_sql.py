@@ -448,6 +448,13 @@ def test_the_option_branch_chooses_the_branch(sql: Sql) -> None:
     assert sql("SELECT a FROM main /*+ OPTIONS('branch'='dev') */ ORDER BY a") == [[20], [30]]
 
 
+def test_system_tables_are_described(sql: Sql) -> None:
+    sql("CREATE TABLE shown (a INT); INSERT INTO shown VALUES (1)")
+    described = sql("DESCRIBE TABLE `shown$snapshots`")
+    assert ["snapshot_id", "bigint"] in [row[:2] for row in described]
+    assert "a" not in [row[0] for row in described]
+
+
 def test_a_branch_takes_in_new_columns_alone(sql: Sql) -> None:
     sql("CREATE TABLE trunk (a INT); INSERT INTO trunk VALUES (1)")
     sql("CALL sys.create_branch('trunk', 'dev'); SET spark.paimon.write.merge-schema=true")
