@@ -62,12 +62,16 @@ class ChainOverwrite:
         self._changed = frozenset(e.partition for e in changes.files)
         if self.role is ChainRole.DELTA:
             snapshot = self._branch(ChainRole.SNAPSHOT)
-            _check_not_needed(snapshot, self.table, self._changed & _partitions(snapshot))
+            new = {e.partition for e in changes.files if e.kind is FileKind.ADD}
+            deltas = (_partitions(self.table) - self._changed) | new
+            going = self._changed & _partitions(snapshot)
+            _check_not_needed(snapshot, self.table.branch, deltas, going)
             return
         kinds = {e.kind for e in changes.files} | {e.kind for e in changes.index_files}
         if kinds <= {FileKind.DELETE}:
             gone = self._changed | {e.partition for e in changes.index_files}
-            _check_not_needed(self.table, self._branch(ChainRole.DELTA), gone)
+            delta = self._branch(ChainRole.DELTA)
+            _check_not_needed(self.table, delta.branch, _partitions(delta), gone)
 
     def follow(self, env: Environment) -> None:
         """After an overwrite of the delta branch, drop its partitions from the snapshot branch."""
@@ -92,13 +96,14 @@ class ChainOverwrite:
 
 
 def _check_not_needed(
-    snapshot: FileStoreTable, delta: FileStoreTable, going: Collection[bytes]
+    snapshot: FileStoreTable, branch: str, deltas: Collection[bytes], going: Collection[bytes]
 ) -> None:
+    """Raise InvalidArgument if one of the `deltas`, of that branch, needs what is going."""
     if not going:
         return
     keys = ChainKeys.of(snapshot)
     anchors = _by_group(keys, _partitions(snapshot))
-    deltas = _by_group(keys, _partitions(delta))
+    following = _by_group(keys, deltas)
     for partition in sorted(going):
         group, values = keys.divided(partition)
         own = byte_order(values)
@@ -106,12 +111,12 @@ def _check_not_needed(
         if any(other < own for other in others):
             continue
         end = min((other for other in others if other > own), default=None)
-        later = [byte_order(v) for v in deltas.get(group, ())]
+        later = [byte_order(v) for v in following.get(group, ())]
         needing = [v for v in later if v > own and (end is None or v < end)]
         if needing:
             raise InvalidArgument(
                 f"Snapshot partition cannot be dropped: {b','.join(min(needing)).decode()} of branch "
-                f"{delta.branch} needs {','.join(values)} of branch {snapshot.branch}",
+                f"{branch} needs {','.join(values)} of branch {snapshot.branch}",
                 table=snapshot.name,
                 next_step="write a complete partition before it, or drop the deltas first",
             )

@@ -5,14 +5,15 @@ from __future__ import annotations
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.procedures import CallSite, Given
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import SqlSession
-from paimon_spark.sql.text.tokens import Words
+from paimon_spark.sql.text.tokens import Words, with_quoted_names
 
 _SYS = "sys"
+_TABLES = ("table", "source_table", "target_table")
 
 
 def call_statement(session: SqlSession, words: Words) -> Result:
@@ -48,10 +49,31 @@ def call_procedure(
             "this session has no procedures",
             next_step="pass `procedures` to the session, or use caretaker sql",
         )
+    _check_branch(session, given)
     ref = session.find(catalog or session.current_catalog)
     assert ref is not None
     site = CallSite(warehouse=ref.warehouse, database=session.database, storage=ref.options)
     return session.procedures.call(name.lower(), given, site)
+
+
+def _check_branch(session: SqlSession, given: Given) -> None:
+    """Refuse a table of which SET spark.paimon.branch chooses another branch than its name.
+
+    Java runs the procedure on that branch; here a table's name says it.
+    """
+    named = [v for i, (k, v) in enumerate(given) if k in _TABLES or (k is None and i == 0)]
+    for text in named:
+        try:
+            name = session.table_name(Words(with_quoted_names(str(text))).name())
+        except PaimonError:
+            continue  # a pattern, or the procedure reports it
+        if session.data_of(name) != name:
+            raise UnsupportedFeature(
+                "procedures under the option branch",
+                "procedures do not go by the option branch",
+                table=name.identifier,
+                next_step=f"RESET it, and name the table `{name.table}$branch_B`",
+            )
 
 
 def show_procedures(session: SqlSession, words: Words) -> Result:

@@ -159,9 +159,13 @@ def _describe(session: SqlSession, words: Words) -> Result:
     words.eat("TABLE")
     at = words.at
     words.eat_any("EXTENDED", "FORMATTED")  # of a temporary view Spark shows the columns only
-    key = session.view_key(words.name())
+    parts = words.name()
+    key = session.view_key(parts)
     if key and words.done:
         return _by_spark(session, "DESCRIBE QUERY " + rewritten_view(session, key))
+    if words.done and session.table_name(parts).system is not None:
+        query = f"SELECT * FROM {'.'.join(quoted(p) for p in parts)}"
+        return _by_spark(session, "DESCRIBE QUERY " + rewritten(session, query))
     words.at = at
     return show.describe_table(session, words)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +15,7 @@ from paimon_core.environment import Environment, machine_zone, system_environmen
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.open import open_file_io
-from paimon_core.paths import TablePaths
+from paimon_core.paths import MAIN_BRANCH, TablePaths
 from paimon_core.schema.scan_options import SCAN_OPTIONS
 from paimon_core.schema.store import SchemaStore
 from paimon_core.table.system.read import split_system_name
@@ -39,6 +39,7 @@ SYSTEM_DATABASE: Final = "sys"
 """The database of the tables about all tables (`global_tables`)."""
 OPTION_PREFIX: Final = "spark.paimon."
 ZONE_KEY: Final = "spark.sql.session.timeZone"
+_BRANCH: Final = "branch"
 OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
 
 
@@ -55,6 +56,11 @@ class TableName:
     @property
     def identifier(self) -> str:
         return f"{self.database}.{self.table}"
+
+    @property
+    def with_branch(self) -> str:
+        """The identifier with the branch, as procedures take it."""
+        return self.identifier if self.branch is None else f"{self.identifier}$branch_{self.branch}"
 
     @property
     def shown(self) -> str:
@@ -188,6 +194,20 @@ class SqlSession:
         database, _, table = identifier.partition(".")
         return TableName(database, table, branch, system, catalog)
 
+    def data_name(self, parts: list[str]) -> TableName:
+        """The table whose rows the parts name: of the branch that SET spark.paimon.branch chooses.
+
+        Statements about the table itself, such as ALTER TABLE, go by `table_name`, as in Java.
+        """
+        return self.data_of(self.table_name(parts))
+
+    def data_of(self, name: TableName) -> TableName:
+        """As `data_name`, for a table that is known."""
+        chosen = self.table_options(name).get(_BRANCH)
+        if chosen is None or name.database == SYSTEM_DATABASE:
+            return name
+        return on_branch(name, chosen)
+
     def view_key(self, parts: Sequence[str]) -> str:
         """The key under which `views` has a temporary view of this name, "" for none."""
         lowered = [p.lower() for p in parts]
@@ -253,8 +273,11 @@ class SqlSession:
         """The table under the session's dynamic options, and `options` on top.
 
         Options that say what a batch reads do not apply to a table that is written to.  SchemaError
-        for an option that a table cannot change, such as the number of its buckets.
+        for an option that a table cannot change, such as the number of its buckets, AnalysisError
+        for a system table that is to be written.
         """
+        if to_write:
+            check_no_system_table(name)
         dynamic: dict[str, str | None] = dict(self.table_options(name))
         if to_write:
             dynamic = {k: v for k, v in dynamic.items() if k not in SCAN_OPTIONS}
@@ -262,6 +285,7 @@ class SqlSession:
             if any(k in SCAN_OPTIONS for k in options):
                 dynamic = {k: v for k, v in dynamic.items() if k not in SCAN_OPTIONS}
             dynamic.update(options)
+        dynamic.pop(_BRANCH, None)  # it is in the name
         try:
             table = self.catalog_for(name).get_table(
                 name.identifier, branch=name.branch, dynamic_options=dynamic
@@ -293,6 +317,28 @@ class SqlSession:
             elif not option.startswith(("*.", f"{name.catalog}.")):
                 for_all[option] = value
         return {**for_all, **for_one}
+
+
+def check_no_system_table(name: TableName) -> None:
+    """AnalysisError for a system table or one of `sys`, which no statement makes or changes."""
+    if name.system is not None or name.database == SYSTEM_DATABASE:
+        shown = name.shown if name.system is None else f"{name.shown}${name.system}"
+        raise AnalysisError(
+            f"[NOT_A_TABLE] {shown} is a system table and cannot be changed",
+            table=name.identifier,
+            next_step="name the table itself",
+        )
+
+
+def on_branch(name: TableName, branch: str) -> TableName:
+    """The table on this branch.  InvalidArgument if its name has another one."""
+    if name.branch is not None and name.branch != branch:
+        raise InvalidArgument(
+            f"the name of {name.shown} has the branch {name.branch}, the option branch is {branch}",
+            table=name.identifier,
+            next_step="name one branch",
+        )
+    return replace(name, branch=None if branch == MAIN_BRANCH else branch)
 
 
 def not_found(name: TableName) -> AnalysisError:

@@ -171,7 +171,7 @@ def explain(session: SqlSession, words: Words) -> Result:
 def analyze(session: SqlSession, words: Words) -> Result:
     """ANALYZE TABLE name COMPUTE STATISTICS [NOSCAN] [FOR COLUMNS a, b | FOR ALL COLUMNS]."""
     words.need("TABLE")
-    name = session.table_name(words.name())
+    name = session.data_name(words.name())
     if words.looks_at("PARTITION"):
         raise UnsupportedFeature(
             "ANALYZE TABLE ... PARTITION",
@@ -180,7 +180,7 @@ def analyze(session: SqlSession, words: Words) -> Result:
             next_step="analyze the whole table",
         )
     words.need("COMPUTE", "STATISTICS")
-    given: list[tuple[str | None, object]] = [("table", name.identifier)]
+    given: list[tuple[str | None, object]] = [("table", name.with_branch)]
     columns: list[str] = []
     if words.eat("FOR", "ALL", "COLUMNS"):
         given.append(("all_columns", True))
@@ -192,11 +192,11 @@ def analyze(session: SqlSession, words: Words) -> Result:
     elif words.eat("NOSCAN"):
         raise InvalidArgument("NOSCAN is ineffective with paimon", table=name.identifier)
     words.end()
-    table = session.open(name)
+    table = session.open(name, to_write=True)
     _check_columns(table, columns)
     if table.snapshots.latest() is None:
         return NOTHING
-    call_procedure(session, "analyze", given)
+    call_procedure(session, "analyze", given, catalog=name.catalog)
     return NOTHING
 
 

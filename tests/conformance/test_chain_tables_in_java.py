@@ -293,6 +293,28 @@ def test_sql_writes_chain_tables_as_java_does(oracle_2_0_0: Oracle, tmp_path: Pa
         twins.sql("TRUNCATE TABLE `t$branch_delta`")
 
 
+def test_new_deltas_need_no_partition_that_only_old_ones_needed(
+    oracle_2_0_0: Oracle, tmp_path: Path
+) -> None:
+    twins = Twins(oracle_2_0_0, tmp_path)
+    twins.overwrite("snapshot", "CN/20250810", [[1, 1, "a"]])
+    twins.overwrite("delta", "CN/20250810", [[1, 2, "b"]])
+    twins.overwrite("snapshot", "CN/20250810", [[1, 3, "c"]])
+    twins.overwrite("delta", "CN/20250811", [[2, 1, "d"]])
+    # The deltas of the 11th go with the complete partition of the 10th.
+    twins.both(
+        "INSERT OVERWRITE `t$branch_delta` VALUES (3, 1, 'new', 'CN', '20250809')",
+        "overwrite",
+        branch="delta",
+        partition={},
+        rows=[[3, 1, "new", "CN", "20250809"]],
+        options={"dynamic-partition-overwrite": "false"},
+    )
+    twins.check()
+    assert twins.sql("SHOW PARTITIONS `t$branch_snapshot`") == []
+    assert twins.sql("SHOW PARTITIONS `t$branch_delta`") == [["region=CN/dt=20250809"]]
+
+
 def _read_and_overwrite(
     twins: Twins, branch: str = "delta", rows: str = "(2, 2, 'c'), (3, 1, 'd')"
 ) -> Callable[..., Iterator[Any]]:

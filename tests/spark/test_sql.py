@@ -425,3 +425,42 @@ def test_times_to_travel_to_are_those_that_spark_casts(sql: Sql) -> None:
                 sql(f"SELECT id FROM past TIMESTAMP AS OF {when}")
     finally:
         sql("RESET `spark.sql.session.timeZone`")
+
+
+def test_the_option_branch_chooses_the_branch(sql: Sql) -> None:
+    sql("CREATE TABLE main (a INT, p STRING) PARTITIONED BY (p); INSERT INTO main VALUES (1, 'm')")
+    sql("CALL sys.create_branch('main', 'dev')")
+    sql("SET spark.paimon.*.*.main.branch=dev")
+    sql("INSERT OVERWRITE main PARTITION (p = 'm') VALUES (2)")
+    sql("INSERT INTO main SELECT id + 3, 'x' FROM range(2)")
+    sql("UPDATE main SET a = a * 10 WHERE a < 4; DELETE FROM main WHERE a = 4")
+    sql("MERGE INTO main USING (SELECT 30 AS b) ON a = b WHEN MATCHED THEN UPDATE SET p = 'y'")
+    sql("ALTER TABLE main SET TBLPROPERTIES ('snapshot.num-retained.max' = '77')")
+    assert sql("SELECT * FROM main ORDER BY a") == [[20, "m"], [30, "y"]]
+    assert sql("SELECT count(*) > 4 FROM `main$snapshots`") == [[True]]
+    assert sql("SELECT count(*) FROM main WITH ('branch' = 'dev')") == [[2]]
+    for other in ("main WITH ('branch' = 'other')", "`main$branch_other`"):
+        with pytest.raises(InvalidArgument, match="one branch"):
+            sql(f"SELECT * FROM {other}")
+    sql("RESET `spark.paimon.*.*.main.branch`")
+    assert sql("SELECT * FROM main") == [[1, "m"]]
+    assert ["snapshot.num-retained.max", "77"] in sql("SHOW TBLPROPERTIES main")
+    assert sql("SELECT a FROM main /*+ OPTIONS('branch'='dev') */ ORDER BY a") == [[20], [30]]
+
+
+def test_system_tables_are_described(sql: Sql) -> None:
+    sql("CREATE TABLE shown (a INT); INSERT INTO shown VALUES (1)")
+    described = sql("DESCRIBE TABLE `shown$snapshots`")
+    assert ["snapshot_id", "bigint"] in [row[:2] for row in described]
+    assert "a" not in [row[0] for row in described]
+
+
+def test_a_branch_takes_in_new_columns_alone(sql: Sql) -> None:
+    sql("CREATE TABLE trunk (a INT); INSERT INTO trunk VALUES (1)")
+    sql("CALL sys.create_branch('trunk', 'dev'); SET spark.paimon.write.merge-schema=true")
+    try:
+        sql("INSERT INTO `trunk$branch_dev` BY NAME SELECT 2 AS a, 'new' AS b")
+    finally:
+        sql("RESET `spark.paimon.write.merge-schema`")
+    assert sql("SELECT * FROM trunk") == [[1]]
+    assert sql("SELECT * FROM `trunk$branch_dev`") == [[2, "new"]]

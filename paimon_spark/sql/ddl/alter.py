@@ -24,12 +24,17 @@ from paimon_core.ddl.schema_change import (
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.types.data_types import DataField, DataType
 from paimon_spark.sql.ddl.partitions import add_partitions, drop_partitions
-from paimon_spark.sql.ddl.tables import COMMENT_PROPERTY, check_default, read_properties
+from paimon_spark.sql.ddl.tables import (
+    COMMENT_PROPERTY,
+    check_default,
+    check_no_branch,
+    read_properties,
+)
 from paimon_spark.sql.ddl.tags import tag_statement
 from paimon_spark.sql.ddl.upcast import field_at, fits_into
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import SqlSession, TableName, not_found
+from paimon_spark.sql.session import SqlSession, TableName, check_no_system_table, not_found
 from paimon_spark.sql.text.tokens import Words
 from paimon_spark.sql.text.types import read_type, simple_text
 
@@ -70,16 +75,17 @@ def alter_table(session: SqlSession, words: Words) -> Result:
     name = session.table_name(parts)
     if not session.has_table(name):
         raise not_found(name)
+    check_no_system_table(name)
     if words.eat("RENAME", "TO"):
         return _rename(session, name, words)
     if words.looks_at("RENAME", "TAG") or words.word(1) == "TAG" or words.word(3) == "TAG":
-        return tag_statement(session, name, words)
+        return tag_statement(session, session.data_of(name), words)
     if words.looks_at("ADD", "PARTITION") or words.looks_at(
         "ADD", "IF", "NOT", "EXISTS", "PARTITION"
     ):
-        return add_partitions(session, name, words)
+        return add_partitions(session, session.data_of(name), words)
     if words.looks_at("DROP", "PARTITION") or words.looks_at("DROP", "IF", "EXISTS", "PARTITION"):
-        return drop_partitions(session, name, words)
+        return drop_partitions(session, session.data_of(name), words)
     changes = _changes(session, name, words)
     words.end()
     if changes:
@@ -101,6 +107,9 @@ def _rename(session: SqlSession, name: TableName, words: Words) -> Result:
             )
         parts = parts[1:]
     target = session.table_name([name.catalog, *([name.database, *parts][-2:])])
+    for one in (name, target):
+        check_no_system_table(one)
+        check_no_branch(one, "renamed")
     if session.has_table(target):
         raise AnalysisError(
             f"[TABLE_OR_VIEW_ALREADY_EXISTS] Cannot create table or view {target.shown} "

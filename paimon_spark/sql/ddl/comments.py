@@ -5,7 +5,7 @@ from __future__ import annotations
 from paimon_core.ddl.schema_change import UpdateTableComment
 from paimon_spark.sql.ddl.tables import COMMENT_PROPERTY
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import SqlSession, not_found
+from paimon_spark.sql.session import SqlSession, check_no_system_table, not_found
 from paimon_spark.sql.text.tokens import Words
 
 
@@ -31,6 +31,7 @@ def comment_on(session: SqlSession, words: Words) -> Result:
     name = session.table_name(parts)
     if not session.has_table(name):
         raise not_found(name)
+    check_no_system_table(name)
     session.catalog_for(name).alter_table(
         name.identifier,
         [UpdateTableComment(comment)],

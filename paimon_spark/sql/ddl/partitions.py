@@ -123,7 +123,7 @@ def matching(
 
 def show_partitions(session: SqlSession, words: Words) -> Result:
     """SHOW PARTITIONS table [PARTITION (..)]."""
-    name = session.table_name(words.name())
+    name = session.data_name(words.name())
     table = session.open(name)
     spec = read_spec(words) if words.eat("PARTITION") else {}
     words.end()
@@ -237,7 +237,7 @@ def remove_partitions(
 def truncate(session: SqlSession, words: Words) -> Result:
     """TRUNCATE TABLE name [PARTITION (..)]."""
     words.need("TABLE")
-    name = session.table_name(words.name())
+    name = session.data_name(words.name())
     table = session.open(name, to_write=True)
     spec = read_spec(words) if words.eat("PARTITION") else None
     words.end()

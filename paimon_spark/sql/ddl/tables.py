@@ -22,8 +22,10 @@ from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import (
     DEFAULT_DATABASE,
+    SYSTEM_DATABASE,
     SqlSession,
     TableName,
+    check_no_system_table,
     not_found,
 )
 from paimon_spark.sql.text.tokens import Words
@@ -57,6 +59,7 @@ def create_database(session: SqlSession, words: Words) -> Result:
     """
     if_not_exists = words.eat("IF", "NOT", "EXISTS")
     catalog_name, database = session.database_name(words.name())
+    _check_not_sys(database)
     properties: dict[str, str] = {}
     while not words.done:
         if words.eat("COMMENT"):
@@ -91,6 +94,7 @@ def drop_database(session: SqlSession, words: Words) -> Result:
     cascade = words.eat("CASCADE")
     words.eat("RESTRICT")
     words.end()
+    _check_not_sys(database)
     if not session.has_database(catalog_name, database):
         if if_exists:
             return NOTHING
@@ -148,6 +152,9 @@ def create_table(
     """
     if_not_exists = words.eat("IF", "NOT", "EXISTS")
     name = session.table_name(words.name())
+    if not (if_not_exists and session.has_table(name)):
+        check_no_system_table(name)
+        check_no_branch(name, "created")
     if words.eat("LIKE"):
         return _create_like(session, words, name, if_not_exists=if_not_exists)
     columns = words.items(lambda: _column(words)) if words.looks_at("(") else []
@@ -286,14 +293,33 @@ def drop_table(session: SqlSession, words: Words) -> Result:
         del session.views[session.view_key(parts)]
         return NOTHING
     name = session.table_name(parts)
-    if name.system is not None:
-        raise AnalysisError(f"[NOT_A_TABLE] {name.shown}${name.system} is a system table")
+    check_no_system_table(name)
     if not session.has_table(name):
         if session.drop_spark_view(parts) or if_exists:
             return NOTHING
         raise not_found(name)
+    check_no_branch(name, "dropped")
     session.catalog_for(name).drop_table(name.identifier)
     return NOTHING
+
+
+def _check_not_sys(database: str) -> None:
+    if database == SYSTEM_DATABASE:
+        raise AnalysisError(f"the database {database} is the catalog's own, it cannot be changed")
+
+
+def check_no_branch(name: TableName, what: str) -> None:
+    """Refuse to create, drop or rename a table by the name of its branch.
+
+    Java: `CatalogUtils.checkNotBranch`.
+    """
+    if name.branch is not None:
+        raise InvalidArgument(
+            f"{name.with_branch} is a branch, which cannot be {what} as a table",
+            table=name.identifier,
+            next_step="name the table; CALL sys.create_branch, delete_branch and rename_branch "
+            "are for branches",
+        )
 
 
 def read_properties(words: Words) -> dict[str, str]:

@@ -15,13 +15,13 @@ _UNITS = {"DAY": "d", "HOUR": "h", "MINUTE": "min", "SECOND": "s"}
 def tag_statement(session: SqlSession, name: TableName, words: Words) -> Result:
     """What follows ALTER TABLE name."""
     table = session.open(name, to_write=True)
-    given: list[tuple[str | None, object]] = [("table", name.identifier)]
+    given: list[tuple[str | None, object]] = [("table", name.with_branch)]
     if words.eat("RENAME", "TAG"):
         given.append(("tag", words.identifier()))
         words.need("TO")
         given.append(("target_tag", words.identifier()))
         words.end()
-        call_procedure(session, "rename_tag", given)
+        call_procedure(session, "rename_tag", given, catalog=name.catalog)
         return NOTHING
     if words.eat("DELETE", "TAG"):
         if_exists = words.eat("IF", "EXISTS")
@@ -31,7 +31,8 @@ def tag_statement(session: SqlSession, name: TableName, words: Words) -> Result:
         if not there and not if_exists:
             raise NotFound(f"tag {tags} of table {name.identifier} does not exist")
         if there:
-            call_procedure(session, "delete_tag", [*given, ("tag", ",".join(there))])
+            given.append(("tag", ",".join(there)))
+            call_procedure(session, "delete_tag", given, catalog=name.catalog)
         return NOTHING
     create = bool(words.eat("CREATE"))
     replace = words.eat("OR", "REPLACE") if create else words.eat("REPLACE")
@@ -53,13 +54,14 @@ def tag_statement(session: SqlSession, name: TableName, words: Words) -> Result:
         if if_not_exists:
             return NOTHING
         raise AnalysisError(f"Tag {tag} is exists.", table=name.identifier)
-    call_procedure(session, "replace_tag" if exists or not create else "create_tag", given)
+    procedure = "replace_tag" if exists or not create else "create_tag"
+    call_procedure(session, procedure, given, catalog=name.catalog)
     return NOTHING
 
 
 def show_tags(session: SqlSession, words: Words) -> Result:
     """SHOW TAGS table."""
-    name = session.table_name(words.name())
+    name = session.data_name(words.name())
     words.end()
     tags = session.open(name).tags.all()
     return Result(("tag",), [[t] for t in sorted(tag.name for tag in tags)])

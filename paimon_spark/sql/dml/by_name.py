@@ -52,7 +52,7 @@ def merged_schema(
     if not changes:
         return table
     session.catalog_for(name).alter_table(
-        name.identifier, changes, now_millis=session.env.now_millis()
+        name.identifier, changes, now_millis=session.env.now_millis(), branch=name.branch
     )
     return session.open(name, to_write=True)
 

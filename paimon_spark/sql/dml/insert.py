@@ -88,7 +88,7 @@ def insert(
     if overwrite and _names_directory(words):
         return _to_directory(session, words)
     words.eat("TABLE")
-    name = session.table_name(words.name())
+    name = session.data_name(words.name())
     spec = read_spec(words) if words.eat("PARTITION") else {}
     if words.eat("IF", "NOT", "EXISTS"):
         raise UnsupportedFeature("INSERT OVERWRITE ... IF NOT EXISTS")
@@ -160,8 +160,6 @@ def _opens_query(words: Words) -> bool:
 
 def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
     table = session.open(parsed.name, to_write=True)
-    if parsed.name.system is not None:
-        raise AnalysisError(f"system table {parsed.name.system} cannot be written to")
     static = spec_values(session, table, parsed.spec) if parsed.spec else {}
     fields = _targets(table, static, parsed.columns)
     rows: pa.Table | None = None

@@ -98,7 +98,7 @@ def merge(session: SqlSession, words: Words) -> Result:
     """MERGE INTO target USING source ON condition WHEN ..."""
     words.eat("WITH", "SCHEMA", "EVOLUTION")
     words.need("INTO")
-    name = session.table_name(words.name())
+    name = session.data_name(words.name())
     target_alias = read_alias(words, "USING") or name.table
     words.need("USING")
     if words.looks_at("("):

@@ -46,7 +46,7 @@ _UPDATE_AFTER = 2
 def delete(session: SqlSession, words: Words) -> Result:
     """DELETE FROM table [alias] [WHERE condition]."""
     words.need("FROM")
-    name = session.table_name(words.name())
+    name = session.data_name(words.name())
     alias = read_alias(words, "WHERE") or name.table
     condition = words.rest() if words.eat("WHERE") else "true"
     if condition.strip().lower() == "true":
@@ -66,7 +66,7 @@ def delete(session: SqlSession, words: Words) -> Result:
 
 def update(session: SqlSession, words: Words) -> Result:
     """UPDATE table [alias] SET column = value, ... [WHERE condition]."""
-    name = session.table_name(words.name())
+    name = session.data_name(words.name())
     alias = read_alias(words, "SET") or name.table
     words.need("SET")
     given = read_assignments(words, "WHERE")

@@ -36,7 +36,7 @@ from paimon_spark.sql.frames.evolution import evolved_rows
 from paimon_spark.sql.frames.global_tables import read_global_table
 from paimon_spark.sql.frames.metadata_columns import FILE_PATH, ROW_INDEX, metadata_of, scanned_rows
 from paimon_spark.sql.frames.pushdown import check_full_scan, pushed
-from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName
+from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName, on_branch
 from paimon_spark.sql.text.types import read_schema_text
 
 if TYPE_CHECKING:
@@ -64,6 +64,9 @@ def table_dataframe(
     """
     if name.database == SYSTEM_DATABASE:
         return arrow_dataframe(session, *read_global_table(session, name))
+    branch = (options or {}).get("branch")
+    if branch is not None:
+        name = on_branch(name, branch)
     table = session.open(name, options=options)
     if name.system is not None:
         rows, row_type = _system_rows(session, table, name.system)

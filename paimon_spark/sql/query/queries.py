@@ -381,7 +381,7 @@ def _paimon_table(session: SqlSession, parts: list[str]) -> TableName | View | N
         if session.has_spark or parts[0].lower() in ("parquet", "csv", "json", "orc", "text"):
             return None
         session.need_database(session.current_catalog, parts[0])
-    name = session.table_name(parts)
+    name = session.data_name(parts)
     if name.database == SYSTEM_DATABASE or session.has_table(name):
         return name
     view = find_view(session, name)

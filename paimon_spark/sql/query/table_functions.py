@@ -84,7 +84,7 @@ def _arguments(words: Words) -> list[str]:
 
 def _table(session: SqlSession, text: str) -> TableName:
     words = Words(with_quoted_names(text))
-    return session.table_name(words.name())
+    return session.data_name(words.name())
 
 
 def _incremental(

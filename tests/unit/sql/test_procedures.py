@@ -107,6 +107,8 @@ ELSEWHERE = {"alter_function", "create_function", "drop_function", "repair"}
 """Done in ELSEWHERE catalogs, and in Hive catalogs."""
 WRONG = {
     "compact()": "Required parameters [table] is missed",
+    "compact(table => NULL)": "Required parameters [table] is missed",
+    "create_tag('t', NULL)": "Required parameters [tag] is missed",
     "compact('t', table => 't')": "table is duplicated",
     "compact(tabel => 't')": "tabel is unknown",
     "purge_files('t', 1)": "Too many arguments",
@@ -154,6 +156,35 @@ def test_arguments_that_do_not_fit(sql: Sql) -> None:
             sql(f"CALL sys.{call}")
         assert error_type(caught.value) == "RuntimeException", call
         assert text in str(caught.value), call
+
+
+def test_the_option_branch_is_not_for_procedures(sql: Sql) -> None:
+    sql("CREATE TABLE b (id INT); INSERT INTO b VALUES (1); CALL sys.create_branch('b', 'dev')")
+    sql("SET spark.paimon.branch=dev; INSERT INTO b VALUES (2); INSERT INTO b VALUES (3)")
+    for table in ("'b'", "table => 'default.b'"):
+        with pytest.raises(PaimonError, match="do not go by the option branch"):
+            sql(f"CALL sys.expire_snapshots({table}, retain_max => 1)")
+    with pytest.raises(PaimonError, match="the option branch is dev"):
+        sql("CALL sys.compact('b$branch_other')")
+    assert sql("CALL sys.create_tag('b$branch_dev', 'kept')") == [[True]]
+    sql("ALTER TABLE b CREATE TAG other; ALTER TABLE b RENAME TAG other TO more")
+    assert sql("SHOW TAGS b") == [["kept"], ["more"]]
+    sql("RESET spark.paimon.branch")
+    assert sql("SHOW TAGS b") == []
+
+
+def test_tags_and_statistics_of_a_branch(sql: Sql) -> None:
+    sql("CREATE TABLE c (id INT); INSERT INTO c VALUES (1); CALL sys.create_branch('c', 'dev')")
+    sql("INSERT INTO `c$branch_dev` VALUES (2); ALTER TABLE `c$branch_dev` CREATE TAG one")
+    sql("ALTER TABLE c CREATE TAG one; ALTER TABLE `c$branch_dev` DELETE TAG one")
+    assert sql("SHOW TAGS c") == [["one"]]
+    assert sql("SHOW TAGS `c$branch_dev`") == []
+    sql("ANALYZE TABLE `c$branch_dev` COMPUTE STATISTICS")
+    kinds = []
+    for name in (["c"], ["c$branch_dev"]):
+        newest = sql.session.open(sql.session.table_name(name)).latest_or_not_found()
+        kinds.append(newest.commit_kind.value)
+    assert kinds == ["APPEND", "ANALYZE"]
 
 
 def test_a_rollback_has_one_target(sql: Sql) -> None:

@@ -180,6 +180,65 @@ def test_procedures_answer_as_java_s(sql: Sql) -> None:
     assert rows_of(sql, "t") == [[1, 1], [2, 2]]
 
 
+def test_a_branch_is_no_table_to_create_drop_or_rename(sql: Sql) -> None:
+    sql("CREATE TABLE t (a INT); INSERT INTO t VALUES (1); CALL sys.create_branch('t', 'dev')")
+    for statement in (
+        "DROP TABLE `t$branch_dev`",
+        "DROP TABLE IF EXISTS default.`t$branch_dev`",
+        "ALTER TABLE `t$branch_dev` RENAME TO u",
+        "ALTER TABLE t RENAME TO `u$branch_dev`",
+        "CREATE TABLE `t$branch_new` (a INT)",
+        "CREATE OR REPLACE TABLE `t$branch_dev` (b INT)",
+        "REPLACE TABLE `t$branch_dev` (b INT)",
+        "CREATE TABLE `t$branch_new` LIKE t",
+    ):
+        kind, text = refused(sql, statement)
+        assert kind == "IllegalArgumentException", statement
+        assert "is a branch" in text, statement
+    sql("DROP TABLE IF EXISTS `t$branch_none`; CREATE TABLE IF NOT EXISTS `t$branch_dev` (a INT)")
+    assert rows_of(sql, "t") == [[1]]
+    assert sql("DESCRIBE `t$branch_dev`") == [["a", "int", None]]
+
+
+def test_system_tables_are_not_changed(sql: Sql) -> None:
+    sql("CREATE TABLE t (a INT) PARTITIONED BY (p INT); INSERT INTO t VALUES (1, 2)")
+    sql("CALL sys.create_branch('t', 'dev'); INSERT INTO `t$branch_dev` VALUES (1, 2)")
+    for table in ("`t$files`", "`t$branch_dev$files`"):
+        for statement in (
+            f"DELETE FROM {table}",
+            f"UPDATE {table} SET a = 2",
+            f"MERGE INTO {table} USING t ON true WHEN MATCHED THEN DELETE",
+            f"INSERT INTO {table} VALUES (1, 2)",
+            f"INSERT OVERWRITE {table} VALUES (1, 2)",
+            f"TRUNCATE TABLE {table}",
+            f"DROP TABLE {table}",
+            f"ANALYZE TABLE {table} COMPUTE STATISTICS",
+            f"COMMENT ON TABLE {table} IS 'x'",
+            f"CREATE OR REPLACE TABLE {table} (b INT)",
+            f"COPY INTO {table} FROM '/nowhere' FILE_FORMAT = (TYPE = CSV)",
+            f"ALTER TABLE {table} RENAME TO u",
+            f"ALTER TABLE {table} ADD COLUMN b INT",
+            f"ALTER TABLE {table} SET TBLPROPERTIES ('snapshot.num-retained.max' = '9')",
+            f"ALTER TABLE {table} DROP PARTITION (p = 2)",
+            f"ALTER TABLE {table} CREATE TAG x",
+        ):
+            kind, text = refused(sql, statement)
+            assert kind == "AnalysisException", statement
+            assert "is a system table" in text, statement
+    for statement in (
+        "ALTER TABLE t RENAME TO `u$files`",
+        "ALTER TABLE t RENAME TO sys.t",
+        "CREATE TABLE sys.t (a INT)",
+        "DROP TABLE sys.tables",
+        "INSERT INTO sys.tables VALUES (1)",
+        "CREATE DATABASE sys",
+        "DROP DATABASE IF EXISTS sys CASCADE",
+    ):
+        assert refused(sql, statement)[0] == "AnalysisException", statement
+    assert rows_of(sql, "t") == [[1, 2]]
+    assert sql("SHOW TABLES; SHOW TAGS t") == []
+
+
 def test_a_property_needs_no_equals_sign(sql: Sql) -> None:
     sql("CREATE TABLE t (id INT) TBLPROPERTIES ('bucket' '2', 'bucket-key' = 'id')")
     sql("ALTER TABLE t SET TBLPROPERTIES ('snapshot.num-retained.max' '30')")

@@ -19,6 +19,7 @@ def bound_values(name: str, procedure: Procedure, given: Given) -> dict[str, obj
     """The values under the jobs' names; those that mean nothing here are left out."""
     parameters = {with_underscores(p.name).lower(): p for p in procedure.parameters}
     bound: dict[str, object] = {}
+    filled: set[str] = set()
     seen: set[str] = set()
     for i, (word, value) in enumerate(given):
         if word is None:
@@ -41,6 +42,8 @@ def bound_values(name: str, procedure: Procedure, given: Given) -> dict[str, obj
                 "error."
             )
         seen.add(parameter.name)
+        if value is not None:
+            filled.add(parameter.name)
         _check_type(parameter.name, value)
         key = parameter.as_ or parameter.name
         applies = parameter.as_ is not None or procedure.job == "compact"
@@ -49,7 +52,7 @@ def bound_values(name: str, procedure: Procedure, given: Given) -> dict[str, obj
             bound[key] = _condition(key, raw) if key in ("where", "partitions") else raw
     if "where" in bound and "partitions" in bound:
         raise InvalidArgument("partitions and where cannot be used together.")
-    missing = [p.name for p in procedure.parameters if p.required and p.name not in seen]
+    missing = [p.name for p in procedure.parameters if p.required and p.name not in filled]
     if missing:
         raise WrongArguments(f"Required parameters [{','.join(missing)}] is missed.")
     return bound
