@@ -23,6 +23,8 @@ _FIXED_TIME: Final = (2020, 1, 1, 0, 0, 0)
 """A fixed time: the same packages give the same bytes, so clusters can cache the file."""
 _UNCHECKED: Final = (1).to_bytes(4, "little")
 """The flags of bytecode that is not compared with its source (PEP 552)."""
+_WITHOUT_REFERENCES: Final = 2
+"""The version of marshal.  References between constants depend on what else the process has loaded."""
 _QUICK: Final = 1
 """The level of compression: the driver waits for it, and bytecode does not get much smaller."""
 
@@ -38,8 +40,8 @@ def write_packages(target: Path) -> Path:
         for name, source in _sources():
             content = source.read_bytes()
             add(name, content)
-            if source.suffix == ".py":
-                add(f"{name}c", _bytecode(source, content))
+            if source.suffix == ".py" and (bytecode := _bytecode(source, content)) is not None:
+                add(f"{name}c", bytecode)
     return target
 
 
@@ -57,11 +59,17 @@ def package_parents() -> list[str]:
     return list(dict.fromkeys(str(package_folder(package).parent) for package in PACKAGES))
 
 
-def _bytecode(source: Path, content: bytes) -> bytes:
-    """The content of a module's .pyc file; Python's cache spares compiling what did not change."""
+def _bytecode(source: Path, content: bytes) -> bytes | None:
+    """The content of a module's .pyc file, the same each time; None if this version of marshal cannot.
+
+    Python's cache spares compiling what did not change.
+    """
     code = SourceFileLoader(source.stem, str(source)).get_code(source.stem)
     head = importlib.util.MAGIC_NUMBER + _UNCHECKED + importlib.util.source_hash(content)
-    return head + marshal.dumps(code)
+    try:
+        return head + marshal.dumps(code, _WITHOUT_REFERENCES)
+    except ValueError:  # constants of newer Pythons, such as slices since 3.14
+        return None
 
 
 def _sources() -> Iterator[tuple[str, Path]]:
