@@ -494,6 +494,7 @@ TAG_TO_PARTITION_PREVIEW: Final = Option("metastore.tag-to-partition.preview", _
 PARTITION_MARK_DONE_ACTION: Final[Option[tuple[str, ...]]] = Option(
     "partition.mark-done-action", _names, ("success-file",)
 )
+PARTITION_MARK_DONE_WHEN_END_INPUT: Final = Option("partition.end-input-to-done", parse_bool, False)
 PARTITION_MARK_DONE_HTTP_URL: Final = Option(
     "partition.mark-done-action.http.url", _optional_text, None
 )

@@ -10,7 +10,7 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from paimon_core.environment import Environment, local_clock
-from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
+from paimon_core.errors import AlreadyExists, CorruptTable, InvalidArgument, NotFound
 from paimon_core.features import check_taggable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.iceberg.tags import synchronise_tags
@@ -19,13 +19,14 @@ from paimon_core.options import (
     SINK_WATERMARK_TIME_ZONE,
     SNAPSHOT_CLEAN_EMPTY_DIRECTORIES,
     TAG_AUTOMATIC_COMPLETION,
+    TAG_BATCH_CUSTOMIZED_NAME,
     TAG_CREATE_SUCCESS_FILE,
     TAG_NUM_RETAINED_MAX,
     TAG_TO_PARTITION,
 )
 from paimon_core.reachability.files import Metadata
 from paimon_core.reachability.garbage import Garbage, find_garbage
-from paimon_core.reachability.keep import create_kept
+from paimon_core.reachability.keep import check_kept, create_kept
 from paimon_core.reachability.references import Reference, all_references, tag_reference, without
 from paimon_core.reachability.release import Removed, release
 from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
@@ -39,7 +40,9 @@ from paimon_core.retention.tag_schedule import (
     schedule_tags,
 )
 from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.types.datetimes import wall_clock_text
 
+_BATCH_PREFIX: Final = "batch-write-"
 _NO_WATERMARK: Final = -(2**63)
 _FIRST_YEAR: Final = -62_135_510_400_000
 _END_OF_YEARS: Final = 253_402_214_400_000
@@ -125,6 +128,25 @@ def periodic_tags(
     return DueTags(schedule, period, snapshots)
 
 
+def batch_tag(table: FileStoreTable, env: Environment) -> tuple[str, Snapshot] | None:
+    """Return the name of the tag for the newest snapshot with `tag.automatic-creation=batch`.
+
+    None for a table without snapshots.  Java: `tag/TagBatchCreation`.
+    """
+    latest = table.snapshots.latest()
+    if latest is None:
+        return None
+    name = table.options.value(TAG_BATCH_CUSTOMIZED_NAME)
+    day = wall_clock_text(tag_clock(table, "batch", env)(latest.time_millis))[:10]
+    return name or f"{_BATCH_PREFIX}{day}", latest
+
+
+def batch_tags(table: FileStoreTable, tags: Sequence[Tag]) -> list[Tag]:
+    """Return those of the tags that batch writes make."""
+    name = table.options.value(TAG_BATCH_CUSTOMIZED_NAME)
+    return [t for t in tags if t.name == name or t.name.startswith(_BATCH_PREFIX)]
+
+
 def tag_clock(table: FileStoreTable, mode: str, env: Environment) -> Callable[[int], int]:
     """Return a function from milliseconds since the epoch to the wall clock for tag names."""
     zone = table.options.value(
@@ -152,6 +174,45 @@ def _moment(snapshot: Snapshot, mode: str, clock: Callable[[int], int]) -> int |
     if not _FIRST_YEAR <= snapshot.watermark < _END_OF_YEARS:
         return None  # Long.MAX_VALUE, say: the end of a stream, which is no period with a name
     return clock(snapshot.watermark)
+
+
+# --- moving -------------------------------------------------------------------------------------
+
+
+def move_tag(table: FileStoreTable, old: Tag | None, new: Tag, deleting: Deleting) -> Removed:
+    """Replace a tag by one of the same name, then delete the files that only the old one needs.
+
+    NotFound if the new snapshot has expired; the tag then keeps the old one.
+    """
+    going = [] if old is None else [tag_reference(table, old)]
+
+    def change() -> None:
+        for reference in going:
+            reference.prove_alive()
+        deleting.fence()
+        table.tags.replace(new)
+        if old is None or old.snapshot.identity == new.snapshot.identity:
+            return
+        try:
+            check_kept(table, new)
+        except NotFound:
+            _point_back(table, old)
+            raise
+
+    synchronise_tags(table, without=() if old is None else (new.name,))
+    removed = free_tags(table, going, deleting, change)
+    synchronise_tags(table)
+    return removed
+
+
+def _point_back(table: FileStoreTable, old: Tag) -> None:
+    """Move the tag back to its old snapshot if that is readable, else delete the tag."""
+    try:
+        Metadata(table).prove_readable(old.snapshot)
+    except CorruptTable:
+        table.tags.delete(old.name)
+        raise
+    table.tags.replace(old)
 
 
 # --- deleting -----------------------------------------------------------------------------------

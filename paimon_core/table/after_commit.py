@@ -1,4 +1,5 @@
-"""What a writer does after each commit (Java: `TableCommitImpl.maintain`; java-rules H8).
+"""What a writer does after each commit (Java: `TableCommitImpl.maintain`, `WriteHelper.postCommit`;
+java-rules H8).
 
 ::
 
@@ -7,8 +8,10 @@
     3. partitions              partition.expiration-time, once per partition.expiration-check-interval
     4. consumers               consumer.expiration-time; first, so that they do not hold snapshots
     5. snapshots, changelogs   snapshot.*, changelog.*; not where rows are postponed (bucket = -2)
+    6. end of a batch          tag.automatic-creation=batch, partition.end-input-to-done
 
-`write-only` tables leave all of it to maintenance jobs.  Each step plans, checks again and applies
+`write-only` tables leave the first five to maintenance jobs.  The last is for batch writes of engines
+(`of_batch`), which are DataFrames and SQL: Java's core does not do it either.  Each step plans, checks again and applies
 with the same code as the job of its kind, and refuses to delete a file that the newest snapshot
 needs.  Journals of runs that died are left to the jobs.
 
@@ -20,11 +23,12 @@ A failed step ends the run, as in Java; the next commit tries again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
+from paimon_core.commit.message import CommitMessage
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import CHAIN_TABLE, check_taggable
@@ -33,9 +37,11 @@ from paimon_core.options import (
     CONSUMER_EXPIRATION_TIME,
     END_INPUT_CHECK_PARTITION_EXPIRE,
     PARTITION_EXPIRATION_CHECK_INTERVAL,
+    PARTITION_MARK_DONE_WHEN_END_INPUT,
     SNAPSHOT_EXPIRE_EXECUTION_MODE,
     TAG_AUTOMATIC_CREATION,
     TAG_DEFAULT_TIME_RETAINED,
+    TAG_NUM_RETAINED_MAX,
     TAG_TIME_EXPIRE_ENABLED,
     WRITE_ONLY,
 )
@@ -63,15 +69,20 @@ from paimon_core.retention.snapshots import (
     snapshot_retention,
 )
 from paimon_core.retention.tags import (
+    announce_tag,
     apply_tags,
+    batch_tag,
+    batch_tags,
     create_automatic,
     make_tag,
+    move_tag,
     over_time,
     periodic_tags,
     plan_tag_deletion,
     recheck_tags,
 )
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER
+from paimon_core.table.partition_marks import PartitionMarks
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +100,7 @@ class Maintained:
     expired_consumers: list[str] = field(default_factory=list)
     expired_snapshots: list[int] = field(default_factory=list)
     expired_changelogs: list[int] = field(default_factory=list)
+    marked_partitions: list[str] = field(default_factory=list)
     failure: Exception | None = None
 
 
@@ -96,12 +108,14 @@ class AfterCommit:
     """Runs the maintenance of one writer after its commits.
 
     One object per writer: partitions are checked once per interval, and the first check is at a
-    random time within it, so that writers that end early get to it as well.
+    random time within it, so that writers that end early get to it as well.  `of_batch` is for the
+    one commit of an engine's batch write.
     """
 
-    def __init__(self, table: FileStoreTable, *, env: Environment) -> None:
+    def __init__(self, table: FileStoreTable, *, env: Environment, of_batch: bool = False) -> None:
         self._table = table
         self._env = env
+        self._of_batch = of_batch
         self._enabled = not table.options.value(WRITE_ONLY)
         self._executor: ThreadPoolExecutor | None = None
         self.last: Maintained | None = None
@@ -113,19 +127,19 @@ class AfterCommit:
         interval = table.options.value(PARTITION_EXPIRATION_CHECK_INTERVAL)
         self._checked = env.now_millis() - int(env.jitter() * (interval // 1000)) * 1000
 
-    def run(self, *, user: str, identifier: int) -> None:
+    def run(self, *, user: str, identifier: int, messages: Iterable[CommitMessage] = ()) -> None:
         """Run now or, for streams if the table says so, in the background, one run after the other.
 
-        Does nothing for `write-only` tables.
+        `messages` are those of the commit.
         """
-        if not self._enabled:
+        if not self._enabled and not self._of_batch:
             return
         if not self._asynchronous or identifier == BATCH_COMMIT_IDENTIFIER:
-            self._maintain(user, identifier)
+            self._maintain(user, identifier, messages)
             return
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, thread_name_prefix="after-commit")
-        self._executor.submit(self._maintain, user, identifier)
+        self._executor.submit(self._maintain, user, identifier, ())
 
     def close(self) -> None:
         """Wait for what runs in the background."""
@@ -133,15 +147,19 @@ class AfterCommit:
             self._executor.shutdown()
             self._executor = None
 
-    def _maintain(self, user: str, identifier: int) -> None:
+    def _maintain(self, user: str, identifier: int, messages: Iterable[CommitMessage]) -> None:
         done, table = Maintained(), self._table
         try:
             deleting = Deleting(self._env)
-            _automatic_tags(table, deleting, done)
-            _expired_tags(table, deleting, done)
-            self._partitions(table, user, identifier, done)
-            _consumers(table, deleting, done)
-            _snapshots(table, deleting, done)
+            if self._enabled:
+                _automatic_tags(table, deleting, done)
+                _expired_tags(table, deleting, done)
+                self._partitions(table, user, identifier, done)
+                _consumers(table, deleting, done)
+                _snapshots(table, deleting, done)
+            if self._of_batch and (partitions := {m.partition for m in messages}):
+                _batch_tag(table, deleting, done)
+                _mark_partitions(table, sorted(partitions), self._env, done)
         except Exception as e:
             log.warning(
                 "table=%s the commit succeeded, the maintenance after it failed: %s",
@@ -239,3 +257,42 @@ def _snapshots(table: FileStoreTable, deleting: Deleting, done: Maintained) -> N
         changelogs = recheck_changelogs(table, changelogs)
         apply_changelogs(table, changelogs, deleting)
         done.expired_changelogs = [r.snapshot.id for r in changelogs.going]
+
+
+def _batch_tag(table: FileStoreTable, deleting: Deleting, done: Maintained) -> None:
+    """Tag the newest snapshot; the tag of this day moves to it.
+
+    Unlike Java, only tags of batch writes count towards tag.num-retained-max (decision 0008).
+    """
+    if table.options.value(TAG_AUTOMATIC_CREATION) != "batch":
+        return
+    if (found := batch_tag(table, deleting.env)) is None:
+        return
+    check_taggable(table)
+    name, snapshot = found
+    new = make_tag(name, snapshot, table.options.value(TAG_DEFAULT_TIME_RETAINED), deleting.env)
+    old = table.tags.get_or_none(name)
+    if old is None:
+        done.created_tags += create_automatic(table, [new], deleting.env)
+    elif old.snapshot.identity != snapshot.identity:
+        move_tag(table, old, new, deleting)
+        announce_tag(table, name, deleting.env.now_millis())
+        done.created_tags.append(name)
+    most = table.options.value(TAG_NUM_RETAINED_MAX)
+    if most is not None:
+        mine = sorted(batch_tags(table, table.tags.all()), key=lambda t: t.snapshot.id)
+        _delete_tags(table, mine[: max(0, len(mine) - most)], deleting, done)
+
+
+def _mark_partitions(
+    table: FileStoreTable, partitions: Sequence[bytes], env: Environment, done: Maintained
+) -> None:
+    """Mark the partitions that the batch wrote to as done."""
+    if not table.schema.partition_keys or not table.options.value(
+        PARTITION_MARK_DONE_WHEN_END_INPUT
+    ):
+        return
+    marks = PartitionMarks.of(table)
+    for path in (f"{table.paths.partition_path(p)}/" for p in partitions):
+        marks.mark(table, path, env.now_millis())
+        done.marked_partitions.append(path)

@@ -80,8 +80,12 @@ def write_rows(
     env: Environment,
     user: str | None = None,
     partition: Mapping[str, object] | None = None,
+    after: AfterCommit | None = None,
 ) -> tuple[Snapshot, ...]:
-    """Commit one batch and return its snapshots; `partition` makes it an overwrite (`overwrite`)."""
+    """Commit one batch and return its snapshots; `partition` makes it an overwrite (`overwrite`).
+
+    `after` as in `commit_write`.
+    """
     user = user or env.new_uuid()
     writer = new_writer(table, env=env, user=user, overwrite=partition is not None)
     try:
@@ -91,8 +95,10 @@ def write_rows(
         writer.abort()
         raise
     if partition is not None:
-        return commit_overwrite(table, messages, user=user, env=env, partition=partition)
-    return commit_write(table, messages, env=env, user=user)
+        return commit_overwrite(
+            table, messages, user=user, env=env, partition=partition, after=after
+        )
+    return commit_write(table, messages, env=env, user=user, after=after)
 
 
 def commit_overwrite(
@@ -128,7 +134,7 @@ def commit_overwrite(
         raise
     if chain is not None and made is not None:
         chain.follow(env)
-    after.run(user=user, identifier=identifier)
+    after.run(user=user, identifier=identifier, messages=messages)
     return () if made is None else (made,)
 
 
@@ -162,7 +168,7 @@ def commit_write(
         ignore_empty=ignore_empty,
         check=check,
     )
-    after.run(user=user, identifier=identifier)
+    after.run(user=user, identifier=identifier, messages=messages)
     return made
 
 
@@ -173,19 +179,20 @@ def commit_files(
     env: Environment,
     user: str,
     row_groups: Sequence[RowGroup] = (),
+    after: AfterCommit | None = None,
 ) -> tuple[Snapshot, ...]:
-    """Commit changes that are not only new rows, then do what follows a commit.
+    """Commit changes that are not only new rows, then do what follows a commit (`commit_write`).
 
     For DELETE and the like: deleted files, deletion vectors, columns for `row_groups`.  CommitConflict if another commit
     replaced a file meanwhile: then the files of the messages are deleted.
     """
-    after = AfterCommit(table, env=env)
+    after = after or AfterCommit(table, env=env)
     try:
         made = commit(table, messages, user=user, env=env, row_groups=row_groups)
     except CommitConflict:
         delete_messages(table, messages)
         raise
-    after.run(user=user, identifier=BATCH_COMMIT_IDENTIFIER)
+    after.run(user=user, identifier=BATCH_COMMIT_IDENTIFIER, messages=messages)
     return made
 
 

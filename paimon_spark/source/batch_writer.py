@@ -16,6 +16,7 @@ from paimon_core.features import check_writable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import DYNAMIC_PARTITION_OVERWRITE
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER
+from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.write_session import commit_overwrite, commit_write
 from paimon_spark.source.commit_marker import CommitMarker
 from paimon_spark.source.options import SourceOptions
@@ -111,14 +112,20 @@ class PaimonBatchWriter(DataSourceArrowWriter):
     def commit(self, messages: Messages) -> None:
         """One snapshot of all that the tasks wrote; a second one if that makes compaction due."""
         merged = merged_messages(self._table, messages, shuffled=self._shuffled)
+        after = AfterCommit(self._table, env=self._env, of_batch=True)
         self._marker.begin()
         try:
             if self._overwrite:
                 commit_overwrite(
-                    self._table, merged, user=self._user, env=self._env, partition=self._partition
+                    self._table,
+                    merged,
+                    user=self._user,
+                    env=self._env,
+                    partition=self._partition,
+                    after=after,
                 )
             else:
-                commit_write(self._table, merged, user=self._user, env=self._env)
+                commit_write(self._table, merged, user=self._user, env=self._env, after=after)
         except CommitStateUnknown:
             raise
         except Exception:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from paimon_core.ddl.create import Column
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.write_session import write_rows
 from paimon_core.types.arrow import arrow_schema, column_from_internal
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
@@ -348,10 +349,12 @@ def write(
         table = replace(table, schema=table.schema.with_options({_DYNAMIC: str(dynamic).lower()}))
     if writes_to_buckets(table):
         write_to_buckets(table, rows, kinds, tasks=tasks, env=session.env, partition=overwrite)
-    elif overwrite is None:
-        write_rows(table, rows, kinds, env=session.env)
+        return
+    after = AfterCommit(table, env=session.env, of_batch=True)
+    if overwrite is None:
+        write_rows(table, rows, kinds, env=session.env, after=after)
     else:
-        write_rows(table, rows, env=session.env, partition=dict(overwrite))
+        write_rows(table, rows, env=session.env, partition=dict(overwrite), after=after)
 
 
 def null_checked(table: FileStoreTable, rows: pa.Table) -> None:

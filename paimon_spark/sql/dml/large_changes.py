@@ -23,6 +23,7 @@ from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.batch_scan import batch_scan_of
 from paimon_core.table.row_deletions import file_deletion, vector_deletion
 from paimon_core.table.write_session import commit_files, commit_write
@@ -119,7 +120,8 @@ class LargeTarget:
         written = write_changes(rows, self.table, env=env, user=user)
         messages = merged_messages(self.table, written, shuffled=True)
         if messages:
-            commit_write(self.table, messages, env=env, user=user)
+            after = AfterCommit(self.table, env=env, of_batch=True)
+            commit_write(self.table, messages, env=env, user=user, after=after)
 
     def _commit_files(self, gone: DataFrame, new: DataFrame) -> None:
         from paimon_spark.source.row_changes import (  # noqa: PLC0415 - imports PySpark
@@ -147,7 +149,8 @@ class LargeTarget:
             raise
         messages += [m for task in written for m in task.messages]
         if messages:
-            commit_files(table, messages, env=env, user=user)
+            after = AfterCommit(table, env=env, of_batch=True)
+            commit_files(table, messages, env=env, user=user, after=after)
 
     def _vectors(self, places: Bitmaps) -> Iterator[CommitMessage]:
         from paimon_spark.source.row_changes import positions_of  # noqa: PLC0415 - imports PySpark

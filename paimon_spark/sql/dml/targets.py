@@ -33,6 +33,7 @@ from paimon_core.scan.vectors import vector_files
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER
 from paimon_core.schema.tracked import ROW_ID
 from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.batch_scan import BatchScan
 from paimon_core.table.level_rewrite import without_rows
 from paimon_core.table.row_deletions import file_deletion, vector_deletion
@@ -142,15 +143,17 @@ class Target:
     def _commit_changes(
         self, removed: Numbers, added: pa.Table | None, kinds: Kinds | None
     ) -> None:
+        env = self.session.env
+        after = AfterCommit(self.table, env=env, of_batch=True)
         gone = self.rows.take(pa.array(removed))
         gone_kinds: Kinds = np.full(len(removed), 3, np.int8)
         if added is None:
-            write_rows(self.table, gone, gone_kinds, env=self.session.env)
+            write_rows(self.table, gone, gone_kinds, env=env, after=after)
             return
         if kinds is None:
             kinds = np.zeros(added.num_rows, np.int8)
         both = pa.concat_tables([gone, added.select(gone.schema.names).cast(gone.schema)])
-        write_rows(self.table, both, np.concatenate([gone_kinds, kinds]), env=self.session.env)
+        write_rows(self.table, both, np.concatenate([gone_kinds, kinds]), env=env, after=after)
 
     def _commit_columns(
         self, added: pa.Table | None, origins: Numbers | None, columns: Collection[str]
@@ -200,7 +203,9 @@ class Target:
         except BaseException:
             delete_messages(table, messages)
             raise
-        commit_files(table, messages, env=env, user=user)
+        commit_files(
+            table, messages, env=env, user=user, after=AfterCommit(table, env=env, of_batch=True)
+        )
 
     def _new_rows(
         self, kept: Numbers, added: pa.Table | None, origins: Numbers | None

@@ -21,6 +21,7 @@ from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.read.data_evolution import Group, read_group, row_groups
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.write_session import commit_files, delete_messages, new_writer
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import TypeRoot, type_roots
@@ -109,7 +110,8 @@ def commit_columns(
         raise
     groups = [rows.groups[g] for g in touched]
     if messages:
-        commit_files(table, messages, env=env, user=user, row_groups=groups)
+        after = AfterCommit(table, env=env, of_batch=True)
+        commit_files(table, messages, env=env, user=user, row_groups=groups, after=after)
 
 
 def _values(

@@ -11,7 +11,6 @@ from paimon_core.features import check_taggable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import (
     TAG_AUTOMATIC_CREATION,
-    TAG_BATCH_CUSTOMIZED_NAME,
     TAG_DEFAULT_TIME_RETAINED,
     TAG_NUM_RETAINED_MAX,
     TAG_TIME_EXPIRE_ENABLED,
@@ -21,11 +20,12 @@ from paimon_core.retention.tag_schedule import TagPeriod, automatic_tags
 from paimon_core.retention.tags import (
     TagDeletion,
     announce_tag,
+    batch_tag,
+    batch_tags,
     create_automatic,
     is_unannounced,
     make_tag,
     periodic_tags,
-    tag_clock,
 )
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.datetimes import wall_clock_text
@@ -34,8 +34,6 @@ from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_s
 from paimon_maintenance.job.plan import Retained
 from paimon_maintenance.jobs.tags.remove import apply_deletion, expired_tags, plan_deletion
 from paimon_maintenance.jobs.tags.remove import recheck as recheck_deletion
-
-_BATCH_PREFIX: Final = "batch-write-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +103,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
 def _unannounced(table: FileStoreTable, mode: str, tags: list[Tag]) -> str | None:
     """The newest automatic tag if it is not announced."""
     if mode == "batch":
-        name = table.options.value(TAG_BATCH_CUSTOMIZED_NAME)
-        mine = [t.name for t in tags if t.name == name or t.name.startswith(_BATCH_PREFIX)]
+        mine = [t.name for t in batch_tags(table, tags)]
     elif mode == "none":
         mine = []
     else:
@@ -148,14 +145,8 @@ def _batch_tag(
     Java's batch jobs replace a tag of the same day; we keep the first one of a day, and do not count
     manual tags towards tag.num-retained-max (decision 0008).
     """
-    latest = table.snapshots.latest()
-    if latest is None:
-        return []
-    day = wall_clock_text(tag_clock(table, "batch", context.env)(latest.time_millis))[:10]
-    name = table.options.value(TAG_BATCH_CUSTOMIZED_NAME) or f"{_BATCH_PREFIX}{day}"
-    if any(t.name == name for t in tags):
-        return []
-    return [(name, latest)]
+    found = batch_tag(table, context.env)
+    return [] if found is None or any(t.name == found[0] for t in tags) else [found]
 
 
 def recheck(table: FileStoreTable, plan: Plan) -> Plan:

@@ -8,7 +8,6 @@ from typing import Final, cast
 
 from paimon_core.errors import (
     AlreadyExists,
-    CorruptTable,
     InvalidArgument,
     NotFound,
 )
@@ -16,17 +15,15 @@ from paimon_core.features import check_taggable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.iceberg.tags import synchronise_tags
 from paimon_core.options import TAG_AUTOMATIC_CREATION, TAG_DEFAULT_TIME_RETAINED, TAG_TO_PARTITION
-from paimon_core.reachability.files import Metadata
-from paimon_core.reachability.keep import check_kept, create_kept
-from paimon_core.reachability.references import tag_reference
+from paimon_core.reachability.keep import create_kept
 from paimon_core.reachability.release import finish_interrupted, journals
 from paimon_core.refs.tags import Tag
 from paimon_core.retention.tag_schedule import TagPeriod
 from paimon_core.retention.tags import (
     announce_tag,
-    free_tags,
     is_unannounced,
     make_tag,
+    move_tag,
 )
 from paimon_core.scan.manifests import data_manifests
 from paimon_core.snapshot.snapshot import Snapshot
@@ -197,36 +194,9 @@ def apply_replace(
     if plan.work.interrupted:
         finished = finish_interrupted(table, plan.work.interrupted)
         details["finished"] = finished.to_json()
-    going = [] if old is None else [tag_reference(table, old)]
-
-    def change() -> None:
-        for reference in going:
-            reference.prove_alive()
-        context.fence()
-        table.tags.replace(new)
-        if old is None or old.snapshot.identity == new.snapshot.identity:
-            return
-        try:
-            check_kept(table, new)
-        except NotFound:
-            _point_back(table, old)
-            raise
-
-    synchronise_tags(table, without=() if old is None else (new.name,))
-    removed = free_tags(table, going, deleting_in(context), change)
-    synchronise_tags(table)
+    removed = move_tag(table, old, new, deleting_in(context))
     details.update(removed.to_json())
     return Committed(details=details)
-
-
-def _point_back(table: FileStoreTable, old: Tag) -> None:
-    """Move the tag back to its old snapshot if that is readable, else delete the tag."""
-    try:
-        Metadata(table).prove_readable(old.snapshot)
-    except CorruptTable:
-        table.tags.delete(old.name)
-        raise
-    table.tags.replace(old)
 
 
 def make_rename(
