@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.iceberg.register import register
 from paimon_core.iceberg.settings import has_outer_catalog
 from paimon_core.iceberg.store import iceberg_store
 
@@ -37,6 +36,8 @@ def synchronise_tags(table: FileStoreTable, *, without: Collection[str] = ()) ->
         tagged = replace(metadata, tags=tags)
         store.write_metadata(tagged)
         if has_outer_catalog(table.options):
+            from paimon_core.iceberg.register import register  # noqa: PLC0415 - clients of catalogs
+
             register(table, store, tagged)
     except (PaimonError, OSError) as e:
         log.warning(

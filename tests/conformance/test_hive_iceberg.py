@@ -18,6 +18,7 @@ from oracle import Oracle
 from paimon_core import Catalog, Schema, open_catalog
 from paimon_core.commit.iceberg import publish as iceberg_publish
 from paimon_core.errors import CatalogError, InvalidArgument, StorageError, UnsupportedFeature
+from paimon_core.iceberg import register as iceberg_register
 from paimon_core.iceberg.outer import Shown
 from paimon_core.remote.hive_client import HiveClient
 from paimon_core.remote.thrift_calls import Table as Entry
@@ -202,7 +203,7 @@ def test_a_commit_that_was_overtaken_does_not_set_the_entry_back(
 ) -> None:
     registered.create()
     registered.ours(1)
-    register = iceberg_publish.register
+    register = iceberg_register.register
     shown: list[Shown] = []
 
     def late(*arguments: Any) -> Shown:
@@ -212,7 +213,7 @@ def test_a_commit_that_was_overtaken_does_not_set_the_entry_back(
         shown.append(register(*arguments))
         return shown[-1]
 
-    monkeypatch.setattr(iceberg_publish, "register", late)
+    monkeypatch.setattr(iceberg_register, "register", late)
     registered.ours(2)
     assert shown == [Shown.THIS, Shown.UNGUARDED, Shown.LATER]
     assert registered.pointer() == "v3.metadata.json"

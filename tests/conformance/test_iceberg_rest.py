@@ -18,6 +18,7 @@ from paimon_core import Catalog, Schema, Table, open_catalog
 from paimon_core.commit import committer
 from paimon_core.commit.iceberg import publish as iceberg_publish
 from paimon_core.errors import AlreadyExists
+from paimon_core.iceberg import register as iceberg_register
 from paimon_core.iceberg.rest_entry import RestEntry
 from paimon_core.remote.iceberg_rest import IcebergRest
 
@@ -200,7 +201,7 @@ def test_an_end_between_the_snapshot_and_the_catalog(
     def end(*_: object) -> None:
         raise KeyboardInterrupt
 
-    where = iceberg_publish if step == "register" else committer
+    where = iceberg_register if step == "register" else committer
     with monkeypatch.context() as patch:
         patch.setattr(where, step, end)
         with pytest.raises(KeyboardInterrupt):

@@ -31,7 +31,6 @@ from paimon_core.errors import CorruptTable, NotFound, PaimonError, UnsupportedF
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.iceberg.metadata import IcebergMetadata, IcebergSnapshot
 from paimon_core.iceberg.outer import Shown
-from paimon_core.iceberg.register import register
 from paimon_core.iceberg.schema import (
     highest_field_id,
     iceberg_schema,
@@ -153,6 +152,8 @@ def _publish(work: _Work, changes: ManifestChanges | None) -> None:
 
 def _register(work: _Work, draft: _Draft) -> Shown:
     """Return what the outer catalog shows; after a failure, which is logged, that is not known."""
+    from paimon_core.iceberg.register import register  # noqa: PLC0415 - clients of catalogs
+
     try:
         return register(work.table, work.store, draft.metadata)
     except (PaimonError, OSError, ValueError, LookupError, TypeError) as e:
