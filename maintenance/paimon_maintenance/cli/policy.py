@@ -14,9 +14,6 @@ from paimon_maintenance.cli.target import storage_of, warehouse_of
 from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.job.text import counted
 from paimon_maintenance.jobs.maintain.step_names import ON_DEMAND, USUAL
-from paimon_maintenance.policy.load import (
-    load_policy,
-)
 from paimon_maintenance.policy.needs import TableFacts
 from paimon_maintenance.storage.variables import (
     POLICY_VARIABLE,
@@ -30,7 +27,13 @@ if TYPE_CHECKING:
 def policy_of(args: argparse.Namespace) -> Policy | None:
     """The policy from --policy or the environment; None without one."""
     file = args.policy or os.environ.get(POLICY_VARIABLE)
-    return load_policy(file) if file else None
+    return _loaded(file) if file else None
+
+
+def _loaded(file: str) -> Policy:
+    from paimon_maintenance.policy.load import load_policy  # noqa: PLC0415 - YAML
+
+    return load_policy(file)
 
 
 def facts_of(args: argparse.Namespace, table: str) -> Callable[[], TableFacts]:
@@ -54,7 +57,7 @@ def _has_warehouse(args: argparse.Namespace) -> bool:
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
     """Check a policy file, show the policy of one table, or explain decisions about it."""
     if args.policy_command == "check":
-        policy = load_policy(args.file)
+        policy = _loaded(args.file)
         output.result(_summary(policy), _check_lines(policy))
         return ExitCode.SUCCESS
     if args.policy_command == "schema":
