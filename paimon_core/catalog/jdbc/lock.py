@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_core.catalog.jdbc.database import LOCKS, JdbcDatabase
-from paimon_core.errors import CatalogLocked, StorageError
+from paimon_core.errors import CatalogLocked, PaimonError
 from paimon_core.options import parse_duration_millis
 
 log = logging.getLogger(__name__)
@@ -107,6 +107,6 @@ class JdbcLock:
                     text(f"DELETE FROM {LOCKS} WHERE lock_id = :id"),
                     {"id": self.lock_id},
                 )
-        except StorageError as e:
+        except PaimonError as e:
             # What was done under the lock is done; others wait until the lock expires.
             log.warning("lock=%s could not be released: %s", self.lock_id, e)
