@@ -26,7 +26,7 @@ from paimon_core.errors import (
 from paimon_core.io.file_io import FileIO
 from paimon_core.known_options import check_values, similar_name, unknown_options
 from paimon_core.options import PATH, Options
-from paimon_core.paths import TablePaths
+from paimon_core.paths import SNAPSHOT_PREFIX, TablePaths
 from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.store import SnapshotStore
@@ -64,6 +64,7 @@ class TableFiles:
         latest = store.latest()
         if latest is not None:
             return self._taken_up(latest, schema) if external else None
+        self._check_no_snapshots()
         with self._named():
             defaults = Options(self.options).matching(TABLE_DEFAULT)
             defaults.pop(PATH.key, None)
@@ -75,6 +76,17 @@ class TableFiles:
                 first.options, lambda name: store.of_branch(name).latest() is not None
             )
         return first if store.commit_new(first) else None
+
+    def _check_no_snapshots(self) -> None:
+        """SchemaError if the folder holds snapshots, which the new table would take for its own."""
+        folder = TablePaths(root=self.path).snapshot_dir
+        if any(f.name.startswith(SNAPSHOT_PREFIX) for f in self.io.list_dir(folder)):
+            raise SchemaError(
+                f"table {self.identifier} cannot be created: the folder {self.path} holds snapshots "
+                "of another table, but no schema",
+                table=self.identifier,
+                next_step="move the folder away, or delete it if it was left by a drop",
+            )
 
     def _taken_up(self, latest: TableSchema, schema: TableSchema) -> TableSchema:
         """The newest schema of the folder; SchemaError if `schema` has other columns, keys, options.
