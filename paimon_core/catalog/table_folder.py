@@ -14,7 +14,9 @@ def delete_table_folder(io: FileIO, folder: str) -> bool:
     """
     schemas = TablePaths(root=folder).schema_dir
     below = io.list_below(folder)
-    if below is None:
+    if below is None and is_link(io, folder):
+        below = []  # `delete_dir` refuses it, and what it leads to is not looked at
+    elif below is None:
         below = io.list_dir(folder)
         for found in below:
             if found.path != schemas:
@@ -25,6 +27,12 @@ def delete_table_folder(io: FileIO, folder: str) -> bool:
         parts = [files[start : start + size] for start in range(0, len(files), size)]
         map_parallel(io, io.delete_many, parts)
     return io.delete_dir(folder) or bool(below)
+
+
+def is_link(io: FileIO, folder: str) -> bool:
+    """Whether the folder itself is a symbolic link."""
+    parent, _, name = folder.rstrip("/").rpartition("/")
+    return any(f.is_link and f.name == name for f in io.list_dir(parent or "/"))
 
 
 def delete_entry(io: FileIO, found: FileStat) -> None:

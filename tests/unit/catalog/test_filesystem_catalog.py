@@ -245,3 +245,13 @@ def test_a_rename_of_what_another_client_has_renamed_is_not_found(
     with pytest.raises(NotFound):
         catalog.rename_table("db.t", "db.mine")
     assert catalog.list_tables("db") == ["t-other"]
+
+
+def test_what_a_link_in_the_place_of_a_table_leads_to_is_not_deleted(tmp_path: Path) -> None:
+    catalog = FileSystemCatalog(str(tmp_path / "lake"))
+    catalog.create_database("db")
+    catalog.create_table("db.t", _schema())
+    (tmp_path / "lake/db.db/link").symlink_to(tmp_path / "lake/db.db/t")
+    with pytest.raises(OSError, match="symbolic link"):
+        catalog.drop_table("db.link")
+    assert catalog.get_table("db.t").schema.id == 0
