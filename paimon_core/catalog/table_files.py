@@ -164,15 +164,39 @@ class TableFiles:
                     has_snapshots=lambda: snapshots.latest_id() is not None,
                 )
                 check_fallback_branch(
-                    changed.options, lambda name: store.of_branch(name).latest() is not None
+                    changed.options, lambda name: self.schemas(name).latest() is not None
                 )
-            if store.commit_new(changed):
+            if not store.commit_new(changed):
+                continue
+            if self._stands(latest, branch):
                 return changed
+            self._take_back(changed, branch)
+            store = self.schemas(branch)  # of the table that is there now, if there is one
         raise AlreadyExists(
             f"other schema changes of table {self.identifier} were committed first in every attempt",
             table=self.identifier,
             next_step="run again",
         )
+
+    def _stands(self, before: TableSchema, branch: str | None) -> bool:
+        """Whether the schema that was changed is still there.
+
+        If not, another client has dropped or renamed the table meanwhile; it may have created it
+        again.
+        """
+        now = self.schemas(branch)  # knows nothing yet
+        return before.id in now.ids() and now.get(before.id) == before
+
+    def _take_back(self, changed: TableSchema, branch: str | None) -> None:
+        """Delete a schema that was added to no table or to another one, and folders that are empty."""
+        now = self.schemas(branch)
+        latest = now.latest()
+        if latest != changed:
+            return
+        log.warning("table=%s was dropped or renamed while it was altered", self.identifier)
+        self.io.delete(now.paths.schema(changed.id))
+        for folder in (now.paths.schema_dir, now.paths.schema_dir.rpartition("/")[0]):
+            self.io.delete_dir(folder, recursive=False)
 
     def check_droppable(self) -> None:
         """UnsupportedFeature for a table with data outside of its folder."""

@@ -138,7 +138,7 @@ class _Edit:
     def apply(self, change: SchemaChange) -> None:
         match change:
             case SetOption(key, value):
-                if key != _TYPE or value != self.old.options.get(key):
+                if key != _TYPE or value != self.old.options.get(key, "table"):
                     self._check_option(key)
                 check_value(key, value)
                 if self.has_snapshots:

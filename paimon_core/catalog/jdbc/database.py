@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from paimon_core.errors import CatalogError, InvalidArgument, StorageError, UnsupportedFeature
 
@@ -158,9 +158,10 @@ def _parsed(options: Mapping[str, str]) -> tuple[str, str, dict[str, str]]:
     dialect, _, rest = uri.removeprefix("jdbc:").partition(":")
     if dialect == "sqlite":
         path, _, query = rest.partition("?")
-        settings = dict(parse_qsl(query))
+        settings = dict(parse_qsl(query, keep_blank_values=True))
         _check_settings(settings, _SQLITE_PRAGMAS)
-        return dialect, f"sqlite:///{path}", settings
+        # As Java's driver, without decoding the path: SQLAlchemy decodes what it finds in a URL.
+        return dialect, f"sqlite:///{quote(path)}", settings
     if dialect != "postgresql":
         raise UnsupportedFeature(
             f"jdbc:{dialect}",

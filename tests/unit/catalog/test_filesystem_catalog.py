@@ -255,3 +255,33 @@ def test_what_a_link_in_the_place_of_a_table_leads_to_is_not_deleted(tmp_path: P
     with pytest.raises(OSError, match="symbolic link"):
         catalog.drop_table("db.link")
     assert catalog.get_table("db.t").schema.id == 0
+
+
+@pytest.mark.parametrize("how", ["drop", "rename", "drop and create"])
+def test_a_change_beside_a_drop_or_rename_makes_no_new_table(
+    catalog: FileSystemCatalog, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    catalog.create_database("db")
+    catalog.create_table("db.t", _schema())
+    commit_new = SchemaStore.commit_new
+
+    def beside(self: SchemaStore, schema: TableSchema) -> bool:
+        monkeypatch.undo()
+        if how == "rename":
+            catalog.rename_table("db.t", "db.renamed")
+        else:
+            catalog.drop_table("db.t")
+        if how == "drop and create":
+            catalog.create_table("db.t", _schema(bucket="-1", comment="another"))
+        return commit_new(self, schema)
+
+    monkeypatch.setattr(SchemaStore, "commit_new", beside)
+    change = [SetOption("x.y", "1")]
+    if how == "drop and create":  # a change of the table that has the name now
+        assert catalog.alter_table("db.t", change, now_millis=2).options["comment"] == "another"
+        assert catalog.table_files("db.t").schemas().ids() == [0, 1]
+        return
+    with pytest.raises(NotFound):
+        catalog.alter_table("db.t", change, now_millis=2)
+    assert catalog.list_tables("db") == (["renamed"] if how == "rename" else [])
+    assert not catalog.table_files("db.t").io.exists(catalog.table_path("db.t"))

@@ -199,3 +199,12 @@ def test_a_repr_shows_no_secrets(tmp_path: Path) -> None:
     jdbc.create_table("db.t", schema())
     shown = (jdbc, files, jdbc.get_table("db.t"), files.get_table("db.t"))
     assert "hidden" not in repr(shown)
+
+
+def test_the_path_of_a_sqlite_file_is_taken_as_it_is(tmp_path: Path) -> None:
+    for name in ("a b", "p%20c", "h#d", "a@b", "ü;x"):
+        uri = f"jdbc:sqlite:{tmp_path}/{name}.db"
+        open_catalog(_options(tmp_path) | {"uri": uri}).create_database("db")
+        assert (tmp_path / f"{name}.db").exists()
+    with pytest.raises(InvalidArgument, match="unknown parameter e"):
+        open_catalog(_options(tmp_path) | {"uri": f"jdbc:sqlite:{tmp_path}/d?e"})

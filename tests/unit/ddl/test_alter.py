@@ -233,5 +233,5 @@ def test_the_type_of_a_table_stays() -> None:
     for change in (SetOption("type", "materialized-table"), RemoveOption("type")):
         with pytest.raises(SchemaError, match="type of a table cannot be changed"):
             _apply(_schema(), change)
-    typed = _schema(type="table")
-    assert _apply(typed, SetOption("type", "table")).options["type"] == "table"
+    for same in (_schema(), _schema(type="table")):
+        assert _apply(same, SetOption("type", "table")).options["type"] == "table"
