@@ -19,6 +19,7 @@ from paimon_core.ddl.schema_change import AddColumn, RemoveOption, SetOption
 from paimon_core.errors import (
     AlreadyExists,
     CatalogError,
+    CatalogLocked,
     InvalidArgument,
     NotFound,
     SchemaError,
@@ -182,6 +183,32 @@ def test_a_failure_after_the_schema_names_the_schema(
     monkeypatch.undo()
     catalog.repair("db.t")
     assert _properties(catalog, "t")["x.y"] == "1"
+
+
+def test_a_lock_of_another_clock_is_named(options: dict[str, str]) -> None:
+    locked = JdbcCatalog(
+        options
+        | {
+            "lock.enabled": "true",
+            "lock-acquire-timeout": "200 ms",
+            "lock-check-max-sleep": "50 ms",
+        }
+    )
+    locked.create_database("db")
+    key = options.get("catalog-key", "jdbc")
+    with locked._database.transaction() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO paimon_distributed_locks (lock_id, acquired_at, expire_time_seconds) "
+            f"VALUES ('{key}.db.t', '2999-01-01 00:00:00', 1)"
+        )
+    with pytest.raises(CatalogLocked, match=r"since 2999-01-01 00:00:00\)") as refused:
+        locked.create_table("db.t", schema())
+    assert "delete the row" in refused.value.next_step
+    with locked._database.transaction() as connection:
+        connection.exec_driver_sql(
+            f"DELETE FROM paimon_distributed_locks WHERE lock_id = '{key}.db.t'"
+        )
+    locked.create_table("db.t", schema())
 
 
 def _at_once(number: int, work: Callable[[int], None]) -> list[Exception]:
