@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 from catalog_rows import append, schema
 from metastore_process import HiveMetastore
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from paimon_core.catalog.hive import tables as hive_tables
 from paimon_core.catalog.hive.hive_catalog import HiveCatalog
+from paimon_core.ddl.create import Column, create_schema
 from paimon_core.ddl.schema_change import AddColumn, RemoveOption, SetOption
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.types.sql import parse_type
+from paimon_spark.source.schema_merge import merge_schema
 
 
 @pytest.fixture
@@ -152,6 +155,27 @@ def test_the_metastore_shows_the_newest_schema_of_many_changes(
     assert shown.sd is not None
     assert [c.name for c in shown.sd.cols or ()] == list(newest.names)
     assert not [k for k in shown.parameters or {} if k.startswith("x") and "." in k]
+
+
+def test_the_metastore_shows_columns_that_a_write_adds_and_a_replaced_table(
+    ours: HiveCatalog, database: str
+) -> None:
+    rows = StructType([StructField("id", LongType()), StructField("added", StringType())])
+    table = ours.get_table(f"{database}.t")
+    merged = merge_schema(table, rows, explicit=False, widen=True, now_millis=1)
+    assert list(merged.schema.names) == ["id", "v", "added"]
+    assert _shown_columns(ours, f"{database}.t") == ["id", "v", "added"]
+    other = create_schema([Column("x", "INT")], now_millis=1, options={"a.b": "1"})
+    assert merged.commit_schema(replace(other, id=merged.schema.id + 1))
+    assert _shown_columns(ours, f"{database}.t") == ["x"]
+    parameters = ours._hive_table(f"{database}.t").parameters or {}
+    assert parameters["a.b"] == "1"
+    assert "commit.max-retries" not in parameters
+
+
+def _shown_columns(catalog: HiveCatalog, name: str) -> list[str | None]:
+    shown = catalog._hive_table(name).sd
+    return [c.name for c in (shown and shown.cols) or ()]
 
 
 def test_of_two_renames_one_wins(

@@ -31,6 +31,10 @@ class JdbcSchemaCommit:
         changed: TableSchema,
         options: Mapping[str, str],  # noqa: ARG002 - the properties are replaced as a whole
     ) -> bool:
+        """As `commit`."""
+        return self.commit(schemas, changed)
+
+    def commit(self, schemas: SchemaStore, changed: TableSchema) -> bool:
         """Commit the schema's file, whose creation holds the lock; then the properties follow it."""
         made = schemas.commit_new(changed)
         if made and schemas.paths.branch == MAIN_BRANCH:
