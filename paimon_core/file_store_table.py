@@ -94,6 +94,15 @@ class FileStoreTable:
         """Return the schema of this id."""
         return self.schema if schema_id == self.schema.id else self.schemas.get(schema_id)
 
+    def commit_schema(self, changed: TableSchema) -> bool:
+        """Commit a schema that follows the newest one; False if its id is taken.
+
+        The catalog's copy of columns and options follows it.
+        """
+        if self.schema_commit is None:
+            return self.schemas.commit_new(changed)
+        return self.schema_commit.commit(self.schemas, changed)
+
     def refreshed(self) -> FileStoreTable:
         """Return the same table with its newest schema."""
         latest = self.schemas.latest()

@@ -11,6 +11,7 @@ from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
 from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files
 from paimon_core.catalog.table_files import TABLE_DEFAULT, TableFiles
+from paimon_core.catalog.table_folder import delete_entry, delete_table_folder
 from paimon_core.ddl.schema_change import SchemaChange
 from paimon_core.errors import (
     AlreadyExists,
@@ -39,7 +40,7 @@ class FileSystemCatalog:
     """Databases and tables under one warehouse folder."""
 
     warehouse: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def metastore(self) -> str:
@@ -114,7 +115,13 @@ class FileSystemCatalog:
                 return
             raise NotFound(f"database {database} does not exist under {root}")
         self._drop_tables(database, self.list_tables(database), cascade=cascade)
-        io.delete_dir(path)
+        for found in io.list_dir(path):
+            if found.is_dir and _has_schema(io, found.path):
+                raise _not_empty(database)
+            delete_entry(io, found)
+        io.delete_dir(path, recursive=False)
+        if io.list_dir(path):
+            raise _not_empty(database)
 
     def _drop_tables(self, database: str, tables: Sequence[str], *, cascade: bool) -> None:
         if tables and not cascade:
@@ -211,7 +218,7 @@ class FileSystemCatalog:
         """
         io, _ = self._open()
         self.table_files(identifier).check_droppable()
-        if not io.delete_dir(self.table_path(identifier)) and not if_exists:
+        if not delete_table_folder(io, self.table_path(identifier)) and not if_exists:
             raise NotFound(f"table {identifier} does not exist", table=identifier)
 
     def rename_table(self, identifier: str, new_identifier: str) -> None:
@@ -222,7 +229,11 @@ class FileSystemCatalog:
             raise NotFound(f"table {identifier} does not exist", table=identifier)
         if not io.exists(database_path(root, database)):
             raise NotFound(f"database {database} does not exist under {root}")
-        if not io.rename(self.table_path(identifier), self.table_path(new_identifier)):
+        try:
+            moved = io.rename(self.table_path(identifier), self.table_path(new_identifier))
+        except FileNotFoundError as e:  # another client has dropped or renamed it meanwhile
+            raise NotFound(f"table {identifier} does not exist", table=identifier) from e
+        if not moved:
             raise AlreadyExists(f"table {new_identifier} already exists", table=new_identifier)
 
     def alter_table(
@@ -264,6 +275,13 @@ def databases_in(io: FileIO, root: str) -> list[str]:
 def tables_in(io: FileIO, folder: str) -> list[str]:
     """The names of the tables whose folders are in that of a database, sorted."""
     return sorted(f.name for f in io.list_dir(folder) if f.is_dir and _has_schema(io, f.path))
+
+
+def _not_empty(database: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"database {database} is not empty: another client has created a table in it",
+        next_step="run again",
+    )
 
 
 def _has_schema(io: FileIO, table_root: str) -> bool:

@@ -26,7 +26,7 @@ from paimon_core.errors import (
 from paimon_core.io.file_io import FileIO
 from paimon_core.known_options import check_values, similar_name, unknown_options
 from paimon_core.options import PATH, Options
-from paimon_core.paths import TablePaths
+from paimon_core.paths import SNAPSHOT_PREFIX, TablePaths
 from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.store import SnapshotStore
@@ -64,6 +64,7 @@ class TableFiles:
         latest = store.latest()
         if latest is not None:
             return self._taken_up(latest, schema) if external else None
+        self._check_no_snapshots()
         with self._named():
             defaults = Options(self.options).matching(TABLE_DEFAULT)
             defaults.pop(PATH.key, None)
@@ -75,6 +76,17 @@ class TableFiles:
                 first.options, lambda name: store.of_branch(name).latest() is not None
             )
         return first if store.commit_new(first) else None
+
+    def _check_no_snapshots(self) -> None:
+        """SchemaError if the folder holds snapshots, which the new table would take for its own."""
+        folder = TablePaths(root=self.path).snapshot_dir
+        if any(f.name.startswith(SNAPSHOT_PREFIX) for f in self.io.list_dir(folder)):
+            raise SchemaError(
+                f"table {self.identifier} cannot be created: the folder {self.path} holds snapshots "
+                "of another table, but no schema",
+                table=self.identifier,
+                next_step="move the folder away, or delete it if it was left by a drop",
+            )
 
     def _taken_up(self, latest: TableSchema, schema: TableSchema) -> TableSchema:
         """The newest schema of the folder; SchemaError if `schema` has other columns, keys, options.
@@ -152,15 +164,39 @@ class TableFiles:
                     has_snapshots=lambda: snapshots.latest_id() is not None,
                 )
                 check_fallback_branch(
-                    changed.options, lambda name: store.of_branch(name).latest() is not None
+                    changed.options, lambda name: self.schemas(name).latest() is not None
                 )
-            if store.commit_new(changed):
+            if not store.commit_new(changed):
+                continue
+            if self._stands(latest, branch):
                 return changed
+            self._take_back(changed, branch)
+            store = self.schemas(branch)  # of the table that is there now, if there is one
         raise AlreadyExists(
             f"other schema changes of table {self.identifier} were committed first in every attempt",
             table=self.identifier,
             next_step="run again",
         )
+
+    def _stands(self, before: TableSchema, branch: str | None) -> bool:
+        """Whether the schema that was changed is still there.
+
+        If not, another client has dropped or renamed the table meanwhile; it may have created it
+        again.
+        """
+        now = self.schemas(branch)  # knows nothing yet
+        return before.id in now.ids() and now.get(before.id) == before
+
+    def _take_back(self, changed: TableSchema, branch: str | None) -> None:
+        """Delete a schema that was added to no table or to another one, and folders that are empty."""
+        now = self.schemas(branch)
+        latest = now.latest()
+        if latest != changed:
+            return
+        log.warning("table=%s was dropped or renamed while it was altered", self.identifier)
+        self.io.delete(now.paths.schema(changed.id))
+        for folder in (now.paths.schema_dir, now.paths.schema_dir.rpartition("/")[0]):
+            self.io.delete_dir(folder, recursive=False)
 
     def check_droppable(self) -> None:
         """UnsupportedFeature for a table with data outside of its folder."""

@@ -8,7 +8,13 @@ from itertools import count
 from typing import Final
 
 from paimon_core.ddl.column_directives import apply_directive, forget_column, is_blob_column
-from paimon_core.ddl.create import check_default_value, normalized, with_new_ids
+from paimon_core.ddl.create import (
+    SYSTEM_FIELD_IDS,
+    check_default_value,
+    highest_field_id,
+    normalized,
+    with_new_ids,
+)
 from paimon_core.ddl.nested_columns import (
     described,
     index_of,
@@ -69,6 +75,7 @@ IMMUTABLE_OPTIONS: Final = frozenset(
     }
 )
 """Options that cannot change once the table has a snapshot (Java: `@Immutable`)."""
+_TYPE: Final = "type"
 _FIELD_OPTIONS: Final = ("aggregate-function", "ignore-retract", "distinct", "list-agg-delimiter")
 _GROUP_OPTIONS: Final = ("sequence-group", "nested-key")
 _NAME_LISTS: Final = ("bucket-key", "sequence.field")
@@ -118,7 +125,8 @@ class _Edit:
         self.comment = schema.comment
         # Renamed keys keep their old names until all changes are applied.
         self.primary_keys = schema.primary_keys
-        self.highest_field_id = schema.highest_field_id
+        # A schema that states too low an id must not make a new column read an old one's values.
+        self.highest_field_id = max(schema.highest_field_id, highest_field_id(schema.fields))
         self._has_snapshots = has_snapshots
 
     @property
@@ -130,7 +138,8 @@ class _Edit:
     def apply(self, change: SchemaChange) -> None:
         match change:
             case SetOption(key, value):
-                self._check_option(key)
+                if key != _TYPE or value != self.old.options.get(key, "table"):
+                    self._check_option(key)
                 check_value(key, value)
                 if self.has_snapshots:
                     _check_set(self.old.options, key, value)
@@ -170,6 +179,8 @@ class _Edit:
     def _check_option(self, key: str) -> None:
         if key.lower() == "path":
             raise SchemaError("the path of a table cannot be changed")
+        if key == _TYPE:
+            raise SchemaError("the type of a table cannot be changed")
 
     # --- columns ---
 
@@ -191,6 +202,11 @@ class _Edit:
         field_id = next(ids)
         data_type = with_new_ids(data_type, ids)
         self.highest_field_id = next(ids) - 1
+        if self.highest_field_id >= SYSTEM_FIELD_IDS:
+            raise SchemaError(
+                f"the new column {described(change.path)} cannot have an id: the schema says that "
+                f"{self.old.highest_field_id} is taken, and later ids are Paimon's own"
+            )
         before_partition = (
             len(change.path) == 1
             and change.position is None

@@ -33,7 +33,9 @@ from paimon_core.types.data_types import (
 from paimon_core.types.sql import parse_type, type_to_sql
 
 _STRING: Final = parse_type("STRING")
-_SYSTEM_FIELD_IDS: Final = SEQUENCE_NUMBER_ID // 2
+_NO_BLANKS: Final = dict.fromkeys(map(ord, "\u0085\u00a0\u2007\u202f"), "_")
+"""Blanks for Python, and not for Java."""
+SYSTEM_FIELD_IDS: Final = SEQUENCE_NUMBER_ID // 2
 """Ids from here on are reserved for Paimon's own columns."""
 
 
@@ -99,12 +101,14 @@ def create_schema(
 def normalized(schema: TableSchema) -> TableSchema:
     """Return the schema with keys moved out of the options and NOT NULL key columns.
 
-    Raises SchemaError for columns or keys that are given twice or do not exist.
+    Raises SchemaError for columns without a name, and for columns or keys that are given twice or
+    do not exist.
     """
     options = dict(schema.options)
     partition_keys = _keys_of_option(options, "partition", schema.partition_keys)
     primary_keys = _keys_of_option(options, "primary-key", schema.primary_keys)
     names = schema.names
+    _check_named(schema.fields)
     _check_distinct("column", names)
     for what, keys in (("partition key", partition_keys), ("primary key", primary_keys)):
         _check_distinct(what, keys)
@@ -144,7 +148,7 @@ def with_new_ids(data_type: DataType, ids: Iterator[int]) -> DataType:
 def highest_field_id(fields: Sequence[DataField]) -> int:
     """Return the greatest id of the fields and their nested fields; -1 without fields."""
     ids = chain.from_iterable((f.id, *_ids(f.type)) for f in fields)
-    return max((i for i in ids if i < _SYSTEM_FIELD_IDS), default=-1)
+    return max((i for i in ids if i < SYSTEM_FIELD_IDS), default=-1)
 
 
 def check_default_value(data_type: DataType, text: str | None) -> None:
@@ -196,6 +200,25 @@ def _keys_of_option(options: dict[str, str], option: str, keys: tuple[str, ...])
     if keys:
         raise SchemaError(f"{option} is given twice: by the option {option!r} and as an argument")
     return tuple(k.strip() for k in text.split(",") if k.strip())
+
+
+def _check_named(fields: Sequence[DataField]) -> None:
+    """Raise SchemaError for a blank name at any depth: Java cannot read such a schema."""
+    for field in fields:
+        if not field.name.translate(_NO_BLANKS).strip():
+            raise SchemaError("the name of a column must not be blank")
+        _check_inner_named(field.type)
+
+
+def _check_inner_named(data_type: DataType) -> None:
+    match data_type:
+        case ArrayType() | VectorType() | MultisetType():
+            _check_inner_named(data_type.element)
+        case MapType():
+            _check_inner_named(data_type.key)
+            _check_inner_named(data_type.value)
+        case RowType():
+            _check_named(data_type.fields)
 
 
 def _check_distinct(what: str, names: Sequence[str]) -> None:

@@ -30,9 +30,17 @@ def update_siblings(
 ) -> None:
     """Change, in place, the list of fields that the path's last name belongs to.
 
-    `change` gets that list and the last name.  Raises SchemaError if the path does not exist.
+    `change` gets that list and the last name.  Raises SchemaError if the path does not exist, or
+    ends at an element of an array or a value of a map, which is no column. (Java changes the column
+    that holds it, or fails.)
     """
-    _descend(fields, path, 0, lambda siblings, depth: change(siblings, path[depth]))
+
+    def update(siblings: list[DataField], depth: int) -> None:
+        if depth < len(path) - 1:
+            raise SchemaError(f"{described(path)} is not a column, but a part of {path[depth]!r}")
+        change(siblings, path[depth])
+
+    _descend(fields, path, 0, update)
 
 
 def update_column(

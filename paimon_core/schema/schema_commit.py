@@ -16,6 +16,12 @@ from paimon_core.schema.table_schema import TableSchema
 class SchemaCommit(Protocol):
     """Commits the schemas of one table or branch.  Picklable."""
 
+    def commit(self, schemas: SchemaStore, changed: TableSchema) -> bool:
+        """Commit `changed`, which follows the newest schema; False if its id is taken.
+
+        Errors as of `SchemaStore.commit_new`, also where only the catalog makes schemas.
+        """
+
     def set_options(
         self, schemas: SchemaStore, changed: TableSchema, options: Mapping[str, str]
     ) -> bool:

@@ -53,7 +53,7 @@ def merge_schema(
             now_millis=now_millis,
             has_snapshots=lambda: table.snapshots.latest_id() is not None,
         )
-        if table.schemas.commit_new(changed):
+        if table.commit_schema(changed):
             return table.refreshed()
     raise CommitConflict(
         f"other schema changes of table {table.name} were committed first in every attempt",

@@ -14,6 +14,7 @@ from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.errors import AlreadyExists, CorruptTable
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.file_io import FileIO
 from paimon_core.manifest.manifest_list import write_manifest_list
 from paimon_core.refs.tags import Tag
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
@@ -70,6 +71,33 @@ def test_the_catalog(catalog: FileSystemCatalog) -> None:
     assert catalog.list_tables("db") == ["u"]
     catalog.drop_table("db.u")
     assert catalog.list_tables("db") == []
+
+
+def test_a_drop_deletes_the_schemas_last(
+    catalog: FileSystemCatalog, table: FileStoreTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = catalog.table_files("db.t").io
+    for name in ("snapshot/snapshot-1", "dt=1/bucket-0/data", "schemas"):
+        store.write_bytes(f"{table.root}/{name}", b"{}")
+    delete_dir = type(store).delete_dir
+
+    def killed(self: FileIO, path: str, *, recursive: bool = True) -> bool:
+        if path == table.root:
+            raise KeyboardInterrupt
+        return delete_dir(self, path, recursive=recursive)
+
+    monkeypatch.setattr(type(store), "delete_dir", killed)
+    with pytest.raises(KeyboardInterrupt):
+        catalog.drop_table("db.t")
+    assert catalog.list_tables("db") == ["t"]
+    assert catalog.get_table("db.t").snapshots.ids() == []
+    assert not store.exists(f"{table.root}/dt=1/bucket-0/data")
+    assert not store.exists(f"{table.root}/schemas")
+    monkeypatch.undo()
+    catalog.drop_table("db.t")
+    assert catalog.list_tables("db") == []
+    catalog.drop_database("db")
+    assert catalog.list_databases() == []
 
 
 def test_writers_race_for_snapshots(table: FileStoreTable) -> None:

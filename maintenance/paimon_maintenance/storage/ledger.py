@@ -250,6 +250,14 @@ class LedgerSchemaCommit:
     def __reduce__(self) -> tuple[object, ...]:
         return (_itself, (self._inner,))
 
+    def commit(self, schemas: SchemaStore, changed: TableSchema) -> bool:
+        path = schemas.paths.schema(changed.id)
+        with self._ledger.attempt(path):
+            made = self._inner.commit(schemas, changed)
+        if made:
+            self._ledger.written(path)
+        return made
+
     def set_options(
         self, schemas: SchemaStore, changed: TableSchema, options: Mapping[str, str]
     ) -> bool:

@@ -9,6 +9,8 @@ too (see `partition_registry`).  Names are lower case, as in Hive.
 from __future__ import annotations
 
 import getpass
+import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -18,12 +20,15 @@ from typing import Final
 from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
 from paimon_core.catalog.filesystem import database_path, databases_in, tables_in
 from paimon_core.catalog.hive import tables as hive_tables
+from paimon_core.catalog.hive.folders import check_new_folder, place_of, tables_at
 from paimon_core.catalog.hive.lock import HiveLock
 from paimon_core.catalog.hive.partitions import HivePartitions, statistics_of
+from paimon_core.catalog.hive.schema_commit import HiveSchemaCommit
 from paimon_core.catalog.lock import file_options, held, lock_enabled, under_lock
 from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files
 from paimon_core.catalog.table_files import TableFiles
+from paimon_core.catalog.table_folder import delete_table_folder, is_link
 from paimon_core.ddl.schema_change import RemoveOption, SchemaChange, change_from_object
 from paimon_core.errors import (
     AlreadyExists,
@@ -37,6 +42,7 @@ from paimon_core.errors import (
 )
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.open import open_file_io
+from paimon_core.names import Location, lies_under
 from paimon_core.options import (
     PARTITION_MARK_DONE_ACTION,
     PARTITIONED_TABLE,
@@ -47,13 +53,17 @@ from paimon_core.paths import MAIN_BRANCH
 from paimon_core.remote.hive_client import WAREHOUSE_DIR, HiveClient, with_site
 from paimon_core.remote.thrift_calls import Database as HiveDatabase
 from paimon_core.remote.thrift_calls import EnvironmentContext, Table
-from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.open import open_table_at, split_identifier
+
+log = logging.getLogger(__name__)
 
 _LOCATION: Final = "location"
 _COMMENT: Final = "comment"
 _OWNER: Final = "owner"
+_CREATION_SECONDS: Final = 2.0
+_NAME_LENGTH: Final = 128
+_QUOTES: Final = "'\"`\\"
 _BATCH: Final = 300
 """As many tables as Hive gives at a time by default."""
 
@@ -295,12 +305,14 @@ class HiveCatalog:
         name = _name(identifier)
         for part in split_identifier(identifier):
             _check_lower_case(part)
+            _check_storable(part)
         database = self._hive_database(name[0])
         if self._exists(name):
             if if_not_exists:
                 return
-            raise AlreadyExists(f"{identifier} already exists", table=identifier)
+            raise AlreadyExists(f"table {identifier} already exists", table=identifier)
         path = schema.options.value(PATH)
+        check_new_folder(path)
         external = path is not None or hive_tables.is_created_external(schema, self.options)
         parent = hive_tables.database_location(database, self.options)
         location = path or f"{parent or database_path(self._warehouse, name[0])}/{name[1]}"
@@ -308,6 +320,8 @@ class HiveCatalog:
         with held(self._lock(name)):
             first = files.create_first(schema, external=external)
         if first is None:
+            if if_not_exists and self._appears(name):
+                return
             raise AlreadyExists(
                 f"the folder {location} holds a schema, although the Hive metastore has no table "
                 f"{identifier}",
@@ -316,13 +330,25 @@ class HiveCatalog:
             )
         try:
             self._register(name, first, location, external=external)
-        except StorageError:
-            raise  # the table may have been created
+        except (StorageError, AlreadyExists) as e:
+            # It may have been created, or another client has registered this folder.
+            if isinstance(e, AlreadyExists) and if_not_exists:
+                return
+            raise
         except PaimonError as e:
             if not external:
                 files.withdraw_first(first)
             e.table = e.table or identifier
             raise
+
+    def _appears(self, name: tuple[str, str]) -> bool:
+        """Whether the table is there, or soon: another client may have made its first schema."""
+        until = time.monotonic() + _CREATION_SECONDS
+        while not self._exists(name):
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.1)
+        return True
 
     def _exists(self, name: tuple[str, str]) -> bool:
         try:
@@ -352,13 +378,15 @@ class HiveCatalog:
     def show_schema(
         self, identifier: str, changed: TableSchema, removed: Sequence[str] = ()
     ) -> None:
-        """Give the metastore's table the columns and options of the schema; `removed` options go."""
-        table = self._hive_table(identifier)
-        shown = hive_tables.altered_table(
-            table, changed, self._location(table), self.options, removed
-        )
+        """Give the metastore's table the columns and options of the schema; `removed` options go.
+
+        If another client has changed the schema meanwhile, they are those of its schema.
+        """
         try:
-            self._alter(identifier, shown)
+            # The metastore's table is replaced as a whole: what another client writes between our
+            # reading it and our change would be lost.
+            with held(self._lock(_name(identifier))):
+                self._show(identifier, changed, set(removed))
         except PaimonError as e:
             raise SchemaError(
                 f"table {identifier} has its new schema {changed.id}, but the Hive metastore did "
@@ -368,6 +396,21 @@ class HiveCatalog:
                 "hive.metastore.disallow.incompatible.col.type.changes=false in the metastore if it "
                 "refused a column, then CALL sys.repair",
             ) from e
+
+    def _show(self, identifier: str, changed: TableSchema, gone: set[str]) -> None:
+        newest: TableSchema | None = changed
+        while newest is not None:
+            shown = newest
+            table = self._hive_table(identifier)
+            location = self._location(table)
+            self._alter(
+                identifier,
+                hive_tables.altered_table(table, shown, location, self.options, sorted(gone)),
+            )
+            newest = self._files(table).schemas().latest()
+            if newest is None or newest.id <= shown.id:
+                return
+            gone = (gone | shown.options.keys()) - newest.options.keys()
 
     def _alter(self, identifier: str, table: Table) -> None:
         context = EnvironmentContext(properties={"CASCADE": "true", "DO_NOT_UPDATE_STATS": "false"})
@@ -379,6 +422,7 @@ class HiveCatalog:
         """Rename the table; the metastore or this client moves a managed table's folder."""
         database, name = split_identifier(new_identifier)
         _check_lower_case(name)
+        _check_storable(name)
         self._hive_database(database)
         table = self._hive_table(identifier)
         if self._exists(_name(new_identifier)):
@@ -387,6 +431,7 @@ class HiveCatalog:
         try:
             self._alter(identifier, replace(table, db_name=database, table_name=name))
         except InvalidArgument as e:
+            self._hive_table(identifier)  # NotFound, if another client has renamed or dropped it
             raise AlreadyExists(
                 f"table {identifier} cannot be renamed to {new_identifier}: {e.message}",
                 table=identifier,
@@ -418,11 +463,39 @@ class HiveCatalog:
             raise
         files = self._files(table)
         external = hive_tables.is_external(table)
-        if not external:
+        kept = "" if external else self._why_kept(table, files)
+        if not external and not kept:
             files.check_droppable()
         self._client.call("drop_table", *_name(identifier), False)
-        if not external:
-            files.io.delete_dir(files.path)
+        if kept:
+            log.warning("table=%s is dropped, but %s stays: %s", identifier, files.path, kept)
+        elif not external:
+            delete_table_folder(files.io, files.path)
+
+    def _why_kept(self, table: Table, files: TableFiles) -> str:
+        """Why the folder of a managed table that is dropped may not be its own; empty if it is."""
+        place = place_of(self._location(table))
+        if place is None:
+            return "it is no folder of a table"
+        if is_link(files.io, files.path):
+            return "it is a symbolic link"
+        others = self._tables_at(place, files.identifier)
+        if others:
+            return f"it holds table {', '.join(others)}"
+        return "" if files.schemas().ids() else "it holds no schema"
+
+    def _tables_at(self, place: Location, identifier: str) -> list[str]:
+        """Other tables in, above or below a folder: of the table's database, and of the folder's."""
+        own = _name(identifier)[0]
+        databases = {own}
+        folder = place_of(self._folder(own))
+        if folder is None or not lies_under(place, folder):
+            for name in self.list_databases():
+                folder = place_of(self._folder(name))
+                if folder is not None and (lies_under(place, folder) or lies_under(folder, place)):
+                    databases.add(name)
+        tables = [t for name in sorted(databases) for t in self._tables(name)]
+        return tables_at(place, tables, self.options, except_for=".".join(_name(identifier)))
 
     # --- repair ---
 
@@ -441,7 +514,7 @@ class HiveCatalog:
         else:
             self.create_database(name, if_not_exists=True)
             for table in tables_in(*open_file_io(self._folder(name), self._file_options)):
-                with suppress(NotFound):
+                with suppress(NotFound, AlreadyExists):
                     self._repair_table(f"{name}.{table}")
 
     def _folder(self, database: str) -> str:
@@ -462,6 +535,14 @@ class HiveCatalog:
                 f"table {identifier} does not exist: no schema under {location}", table=identifier
             )
         if registered is None:
+            place = place_of(location)
+            others = self._tables_at(place, identifier) if place is not None else []
+            if others:
+                raise AlreadyExists(
+                    f"{location} is the folder of table {', '.join(others)}",
+                    table=identifier,
+                    next_step="no action is needed, unless that table should have another folder",
+                )
             external = hive_tables.is_created_external(schema, self.options)
             self._register(name, schema, location, external=external)
         else:
@@ -517,21 +598,10 @@ def _check_lower_case(name: str) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class HiveSchemaCommit:
-    """Keeps the metastore's table like the newest schema."""
-
-    catalog: HiveCatalog
-    identifier: str
-
-    def set_options(
-        self,
-        schemas: SchemaStore,
-        changed: TableSchema,
-        options: Mapping[str, str],  # noqa: ARG002 - they are among those of the schema
-    ) -> bool:
-        """Commit the schema's file, whose creation holds the lock; then the metastore follows it."""
-        made = schemas.commit_new(changed)
-        if made and schemas.paths.branch == MAIN_BRANCH:
-            self.catalog.show_schema(self.identifier, changed)
-        return made
+def _check_storable(name: str) -> None:
+    """InvalidArgument for names with which the metastore's own statements fail."""
+    if len(name) > _NAME_LENGTH or not set(_QUOTES).isdisjoint(name):
+        raise InvalidArgument(
+            f"a Hive metastore cannot keep the name {name[:40]!r}",
+            next_step=f"choose one of at most {_NAME_LENGTH} characters, without quotes and backslashes",
+        )

@@ -43,6 +43,8 @@ _COMMENT: Final = "comment"
 _HIVE_PREFIX: Final = "hive."
 _ALWAYS_SHOWN: Final = ("partition.expiration-time", "data-file.path-directory")
 _VIEWS: Final = ("VIRTUAL_VIEW", "MATERIALIZED_VIEW")
+_COMMENT_LENGTH: Final = 256
+"""For as much of a column's comment metastores over MySQL and Derby have room."""
 _NEVER_RETAINED: Final = 2**31 - 1
 
 
@@ -195,4 +197,5 @@ def _with_schema(
 
 
 def _column(column: DataField) -> FieldSchema:
-    return FieldSchema(name=column.name, type=hive_type(column.type), comment=column.description)
+    comment = column.description and column.description[:_COMMENT_LENGTH]
+    return FieldSchema(name=column.name, type=hive_type(column.type), comment=comment)

@@ -2,7 +2,9 @@
 
 ::
 
-    jdbc_catalog   databases and tables
-      |-- database   connections and tables of the catalog's own database
-      `-- lock       the lock on a table: a row that expires
+    jdbc_catalog          databases and tables
+      |-- database        connections and tables of the catalog's own database
+      |-- table_rows      the rows of one table
+      |-- schema_commit   options that jobs change
+      `-- lock            the lock on a table: a row that expires
 """

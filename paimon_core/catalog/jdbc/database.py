@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
-from paimon_core.errors import InvalidArgument, StorageError, UnsupportedFeature
+from paimon_core.errors import CatalogError, InvalidArgument, StorageError, UnsupportedFeature
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -87,10 +87,15 @@ class JdbcDatabase:
     def transaction(self) -> Iterator[Connection]:
         """A connection whose changes are all made at the end, or none on an error.
 
-        StorageError if the database does not answer.  IntegrityError and other errors of
-        statements come through as SQLAlchemy's.
+        StorageError if the database does not answer, CatalogError if it refuses a statement.  An
+        IntegrityError comes through as SQLAlchemy's.
         """
-        from sqlalchemy.exc import InterfaceError, OperationalError  # noqa: PLC0415 - an extra
+        from sqlalchemy.exc import (  # noqa: PLC0415 - an extra
+            DBAPIError,
+            IntegrityError,
+            InterfaceError,
+            OperationalError,
+        )
 
         try:
             with self._engine().begin() as connection:
@@ -99,6 +104,14 @@ class JdbcDatabase:
             raise StorageError(
                 f"the database of the JDBC catalog does not answer: {_reason(e)}",
                 next_step="check that the database runs, and check the options uri and jdbc.user",
+            ) from e
+        except IntegrityError:
+            raise
+        except DBAPIError as e:
+            # SQLAlchemy's own message repeats the statement with its values.
+            raise CatalogError(
+                f"the database of the JDBC catalog refused a statement: {_reason(e)}",
+                next_step="check the rights of jdbc.user in the database",
             ) from e
 
     def rows(self, sql: str, **values: object) -> list[tuple[Any, ...]]:
@@ -112,7 +125,7 @@ class JdbcDatabase:
         """Create the missing tables of the catalog."""
         self._engine()  # says which package is missing
         from sqlalchemy import inspect, text  # noqa: PLC0415 - an extra
-        from sqlalchemy.exc import DBAPIError  # noqa: PLC0415 - an extra
+        from sqlalchemy.exc import IntegrityError  # noqa: PLC0415 - an extra
 
         wanted = dict(_TABLES)
         if locks:
@@ -123,7 +136,7 @@ class JdbcDatabase:
             try:
                 with self.transaction() as connection:
                     connection.execute(text(wanted[name]))
-            except (DBAPIError, StorageError):
+            except (CatalogError, IntegrityError, StorageError):
                 # Another client may have created it in the meantime.
                 with self.transaction() as connection:
                     if name not in inspect(connection).get_table_names():
@@ -145,9 +158,10 @@ def _parsed(options: Mapping[str, str]) -> tuple[str, str, dict[str, str]]:
     dialect, _, rest = uri.removeprefix("jdbc:").partition(":")
     if dialect == "sqlite":
         path, _, query = rest.partition("?")
-        settings = dict(parse_qsl(query))
+        settings = dict(parse_qsl(query, keep_blank_values=True))
         _check_settings(settings, _SQLITE_PRAGMAS)
-        return dialect, f"sqlite:///{path}", settings
+        # As Java's driver, without decoding the path: SQLAlchemy decodes what it finds in a URL.
+        return dialect, f"sqlite:///{quote(path)}", settings
     if dialect != "postgresql":
         raise UnsupportedFeature(
             f"jdbc:{dialect}",
@@ -163,7 +177,21 @@ def _postgres(rest: str, options: Mapping[str, str]) -> tuple[str, dict[str, str
     except ModuleNotFoundError as e:
         raise _needs_extra(e) from e
 
-    parts = urlsplit(f"postgresql:{rest}")
+    # No part of the URL is shown: it may hold a password.
+    try:
+        parts = urlsplit(f"postgresql:{rest}")
+        port = parts.port
+    except ValueError:
+        raise InvalidArgument(
+            "the option uri of the JDBC catalog is not a URL of PostgreSQL",
+            next_step="set it to jdbc:postgresql://HOST:PORT/DATABASE, and set the login as "
+            "jdbc.user and jdbc.password",
+        ) from None
+    if parts.username is not None:
+        raise InvalidArgument(
+            "the option uri of a JDBC catalog holds a login before the host",
+            next_step="set the login as jdbc.user and jdbc.password",
+        )
     settings = dict(parse_qsl(parts.query))
     user = options.get(USER) or settings.pop("user", None)
     password = options.get(PASSWORD) or settings.pop("password", None)
@@ -175,7 +203,7 @@ def _postgres(rest: str, options: Mapping[str, str]) -> tuple[str, dict[str, str
         username=user,
         password=password,
         host=parts.hostname,
-        port=parts.port,
+        port=port,
         database=parts.path.lstrip("/") or None,
     )
     renamed = {_POSTGRES_PARAMETERS[key]: value for key, value in settings.items()}

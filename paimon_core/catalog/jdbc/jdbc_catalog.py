@@ -6,6 +6,7 @@ rows say which of them exist.  With the catalog's lock, changes of schemas and c
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -13,19 +14,28 @@ from typing import TYPE_CHECKING, Final
 
 from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
 from paimon_core.catalog.filesystem import FileSystemCatalog, database_path
-from paimon_core.catalog.jdbc.database import NAME_LENGTH, VALUE_LENGTH, JdbcDatabase
+from paimon_core.catalog.jdbc.database import JdbcDatabase
 from paimon_core.catalog.jdbc.lock import JdbcLock
+from paimon_core.catalog.jdbc.schema_commit import JdbcSchemaCommit
+from paimon_core.catalog.jdbc.table_rows import OF_TABLE, TableRows, check_lengths, execute
 from paimon_core.catalog.lock import file_options, held, lock_enabled, under_lock
 from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files
 from paimon_core.catalog.shown_properties import shown_properties
-from paimon_core.ddl.schema_change import SchemaChange
-from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
+from paimon_core.ddl.schema_change import SchemaChange, SetOption, change_from_object
+from paimon_core.errors import (
+    AlreadyExists,
+    CatalogError,
+    InvalidArgument,
+    NotFound,
+    PaimonError,
+    SchemaError,
+    StorageError,
+)
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.open import open_file_io
 from paimon_core.options import parse_bool, parse_int
 from paimon_core.paths import MAIN_BRANCH
-from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.open import split_identifier
 
@@ -35,8 +45,11 @@ if TYPE_CHECKING:
 CATALOG_KEY: Final = "catalog-key"
 _LOCATION: Final = "location"
 _EXISTS: Final = "exists"
-_TABLE: Final = "catalog_key = :key AND database_name = :database AND table_name = :table"
 _DATABASE: Final = "catalog_key = :key AND database_name = :database"
+_CREATION_SECONDS: Final = 2.0
+_UNDO_RENAME: Final = (
+    "CALL sys.repair('{0}') to register its folder, then drop {1}, whose folder does not exist"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +138,7 @@ class JdbcCatalog:
 
         location = self._location(database)
         values = {_EXISTS: "true", _LOCATION: location, **(properties or {})}
-        _check_lengths([database], values)
+        check_lengths([database], values)
         try:
             self.get_database(database)
         except NotFound:
@@ -149,10 +162,10 @@ class JdbcCatalog:
         """Set and remove properties; one that is to be removed and does not exist is no error."""
         self.get_database(database)
         changes = dict(changes or {})
-        _check_lengths([], changes)
+        check_lengths([], changes)
         with self._database.transaction() as connection:
             for key in {*changes, *removed}:
-                _execute(
+                execute(
                     connection,
                     f"DELETE FROM paimon_database_properties WHERE {_DATABASE} "
                     "AND property_key = :property",
@@ -183,8 +196,19 @@ class JdbcCatalog:
         for table in tables:
             self.drop_table(f"{database}.{table}", if_exists=True)
         with self._database.transaction() as connection:
+            made = execute(
+                connection,
+                f"UPDATE paimon_tables SET table_name = table_name WHERE {_DATABASE}",
+                key=self._key,
+                database=database,
+            )
+            if made:
+                raise InvalidArgument(
+                    f"database {database} is not empty: another client has created a table in it",
+                    next_step="run again",
+                )
             for table in ("paimon_database_properties", "paimon_table_properties"):
-                _execute(
+                execute(
                     connection,
                     f"DELETE FROM {table} WHERE {_DATABASE}",
                     key=self._key,
@@ -195,7 +219,7 @@ class JdbcCatalog:
         self, connection: Connection, database: str, properties: Mapping[str, str]
     ) -> None:
         for key, value in properties.items():
-            _execute(
+            execute(
                 connection,
                 "INSERT INTO paimon_database_properties "
                 "(catalog_key, database_name, property_key, property_value) "
@@ -232,15 +256,17 @@ class JdbcCatalog:
 
     def _exists(self, identifier: str) -> bool:
         database, table = split_identifier(identifier)
-        sql = f"SELECT table_name FROM paimon_tables WHERE {_TABLE}"
+        sql = f"SELECT table_name FROM paimon_tables WHERE {OF_TABLE}"
         return bool(self._database.rows(sql, key=self._key, database=database, table=table))
 
     def _check_exists(self, identifier: str) -> None:
         if not self._exists(identifier):
-            raise NotFound(
-                f"table {identifier} does not exist in the JDBC catalog {self._key}",
-                table=identifier,
-            )
+            raise self._not_found(identifier)
+
+    def _not_found(self, identifier: str) -> NotFound:
+        return NotFound(
+            f"table {identifier} does not exist in the JDBC catalog {self._key}", table=identifier
+        )
 
     def get_table(
         self,
@@ -252,12 +278,20 @@ class JdbcCatalog:
     ) -> FileStoreTable:
         """The table under its newest schema; with the lock enabled, its commits hold it."""
         self._check_exists(identifier)
-        table = self._files.get_table(
-            identifier,
-            branch=branch,
-            dynamic_options=dynamic_options,
-            watch=under_lock(self._lock(identifier), watch),
-        )
+        try:
+            table = self._files.get_table(
+                identifier,
+                branch=branch,
+                dynamic_options=dynamic_options,
+                watch=under_lock(self._lock(identifier), watch),
+            )
+        except NotFound as e:
+            if branch in (None, MAIN_BRANCH):
+                e.next_step = (
+                    "its folder was deleted, or a rename was interrupted; in that case, CALL "
+                    "sys.repair with the old name, and then drop this one"
+                )
+            raise
         return replace(table, schema_commit=JdbcSchemaCommit(self, identifier))
 
     def create_table(
@@ -267,34 +301,45 @@ class JdbcCatalog:
         from sqlalchemy.exc import IntegrityError  # noqa: PLC0415 - an extra
 
         database, table = split_identifier(identifier)
-        _check_lengths([database, table], schema.options if self._syncs_properties else {})
+        check_lengths([database, table], schema.options if self._syncs_properties else {})
         self.get_database(database)
+        taken = AlreadyExists(f"table {identifier} already exists", table=identifier)
         if self._exists(identifier):
             if if_not_exists:
                 return
-            raise AlreadyExists(f"table {identifier} already exists", table=identifier)
-        first = self._create_first(identifier, schema)
+            raise taken
+        with held(self._lock(identifier)):
+            first = self._files.create_first_schema(identifier, schema)
         if first is None:
-            raise AlreadyExists(
-                f"the folder of table {identifier} holds a schema, although the JDBC catalog "
-                f"{self._key} has no such table",
-                table=identifier,
-                next_step="move the folder away, or register the table with CALL sys.repair",
-            )
+            if not self._appears(identifier):
+                raise AlreadyExists(
+                    f"the folder of table {identifier} holds a schema, although the JDBC catalog "
+                    f"{self._key} has no such table",
+                    table=identifier,
+                    next_step="move the folder away, or register the table with CALL sys.repair",
+                )
+            if if_not_exists:
+                return
+            raise taken
         try:
             with self._database.transaction() as connection:
-                self._insert_table(connection, identifier)
+                self._rows(connection, identifier).insert()
                 self._write_properties(connection, identifier, first)
         except IntegrityError as e:
-            raise AlreadyExists(f"table {identifier} already exists", table=identifier) from e
+            if not if_not_exists:
+                raise taken from e
 
-    def _insert_table(self, connection: Connection, identifier: str) -> None:
-        _execute(
-            connection,
-            "INSERT INTO paimon_tables (catalog_key, database_name, table_name) "
-            "VALUES (:key, :database, :table)",
-            **self._table_values(identifier),
-        )
+    def _appears(self, identifier: str) -> bool:
+        """Whether the table is there, or soon: another client may have made its first schema."""
+        until = time.monotonic() + _CREATION_SECONDS
+        while not self._exists(identifier):
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.1)
+        return True
+
+    def _rows(self, connection: Connection, identifier: str) -> TableRows:
+        return TableRows(connection, self._key, identifier)
 
     def repair(self, name: str = "") -> None:
         """Bring the catalog in line with the files: of `db.t`, of a database, or of all.
@@ -320,17 +365,14 @@ class JdbcCatalog:
         if schema is None:
             raise NotFound(f"table {identifier} does not exist: no schema", table=identifier)
         database, table = split_identifier(identifier)
-        _check_lengths([database, table], schema.options if self._syncs_properties else {})
+        check_lengths([database, table], schema.options if self._syncs_properties else {})
         self.create_database(database, if_not_exists=True)
-        is_there = self._exists(identifier)
-        with self._database.transaction() as connection:
-            if not is_there:
-                self._insert_table(connection, identifier)
-            self._write_properties(connection, identifier, schema)
+        if not self._exists(identifier):
+            from sqlalchemy.exc import IntegrityError  # noqa: PLC0415 - an extra
 
-    def _create_first(self, identifier: str, schema: TableSchema) -> TableSchema | None:
-        with held(self._lock(identifier)):
-            return self._files.create_first_schema(identifier, schema)
+            with suppress(IntegrityError), self._database.transaction() as connection:
+                self._rows(connection, identifier).insert()
+        self.show_properties(identifier, schema)
 
     def alter_table(
         self,
@@ -342,64 +384,95 @@ class JdbcCatalog:
     ) -> TableSchema:
         """The new schema, committed under the lock; then the table's properties follow it."""
         self._check_exists(identifier)
+        wanted = [change_from_object(c) if isinstance(c, Mapping) else c for c in changes]
+        shown = branch in (None, MAIN_BRANCH)
+        if shown and self._syncs_properties:
+            check_lengths([], {c.key: c.value for c in wanted if isinstance(c, SetOption)})
         with held(self._lock(identifier)):
             changed = self._files.alter_table(
-                identifier, changes, now_millis=now_millis, branch=branch
+                identifier, wanted, now_millis=now_millis, branch=branch
             )
-        if branch in (None, MAIN_BRANCH):
+        if shown:
             self.show_properties(identifier, changed)
         return changed
 
     def show_properties(self, identifier: str, schema: TableSchema) -> None:
-        """Make the table's properties those of the schema, if the catalog keeps them."""
-        with self._database.transaction() as connection:
-            self._write_properties(connection, identifier, schema)
+        """Make the table's properties those of the schema, if the catalog keeps them.
+
+        If another client has changed the schema meanwhile, they are those of its schema.
+        """
+        if not self._syncs_properties:
+            return
+        schemas = self._files.table_files(identifier).schemas()
+        newest: TableSchema | None = schema
+        try:
+            while newest is not None:
+                shown = newest
+                with self._database.transaction() as connection:
+                    if not self._rows(connection, identifier).hold():
+                        return  # dropped or renamed meanwhile
+                    self._write_properties(connection, identifier, shown)
+                newest = schemas.latest()
+                if newest is not None and newest.id <= shown.id:
+                    return
+        except PaimonError as e:
+            raise SchemaError(
+                f"table {identifier} has its new schema {schema.id}, but the JDBC catalog did not "
+                f"take its options: {e.message}",
+                table=identifier,
+                next_step=f"Paimon uses the new schema; for other programs, CALL "
+                f"sys.repair('{identifier}')",
+            ) from e
 
     def rename_table(self, identifier: str, new_identifier: str) -> None:
         """Rename the table's row and properties, then its folder."""
-        from sqlalchemy.exc import IntegrityError  # noqa: PLC0415 - an extra
-
         self._check_exists(identifier)
         new_database, new_table = split_identifier(new_identifier)
-        _check_lengths([new_database, new_table], {})
+        check_lengths([new_database, new_table], {})
         self.get_database(new_database)
         taken = AlreadyExists(f"table {new_identifier} already exists", table=new_identifier)
-        if self._exists(new_identifier) or self._folder_exists(new_identifier):
-            raise taken
-        self._move_rows(identifier, new_identifier, taken, IntegrityError)
         io, _ = open_file_io(self.options["warehouse"], self.options)
+        source, target = map(self._files.table_path, (identifier, new_identifier))
+        if self._exists(new_identifier) or io.exists(target):
+            raise taken
+        self._move_rows(identifier, new_identifier)
         try:
-            source, target = map(self._files.table_path, (identifier, new_identifier))
             io.make_dirs(database_path(self.options["warehouse"], new_database))
             moved = io.rename(source, target)
-        except BaseException:
-            self._move_rows(new_identifier, identifier, taken, IntegrityError)
+        except BaseException as e:
+            self._move_back(new_identifier, identifier)
+            if isinstance(e, FileNotFoundError):
+                raise NotFound(f"table {identifier} has no folder", table=identifier) from e
             raise
         if not moved:
-            self._move_rows(new_identifier, identifier, taken, IntegrityError)
+            self._move_back(new_identifier, identifier)
             raise taken
 
-    def _folder_exists(self, identifier: str) -> bool:
-        io, _ = open_file_io(self.options["warehouse"], self.options)
-        return io.exists(self._files.table_path(identifier))
+    def _move_rows(self, source: str, target: str) -> None:
+        """Rename the rows; NotFound if another client has dropped or renamed the table meanwhile."""
+        from sqlalchemy.exc import IntegrityError  # noqa: PLC0415 - an extra
 
-    def _move_rows(
-        self, source: str, target: str, taken: AlreadyExists, integrity: type[Exception]
-    ) -> None:
-        new_database, new_table = split_identifier(target)
         try:
             with self._database.transaction() as connection:
-                for table in ("paimon_tables", "paimon_table_properties"):
-                    _execute(
-                        connection,
-                        f"UPDATE {table} SET database_name = :new_database, "
-                        f"table_name = :new_table WHERE {_TABLE}",
-                        **self._table_values(source),
-                        new_database=new_database,
-                        new_table=new_table,
-                    )
-        except integrity as e:
-            raise taken from e
+                there = self._rows(connection, source).rename(target)
+        except IntegrityError as e:
+            raise AlreadyExists(f"table {target} already exists", table=target) from e
+        except StorageError as e:
+            e.next_step = f"no folder was moved; if the catalog lists {target} now, {_UNDO_RENAME.format(source, target)}"
+            raise
+        if not there:
+            raise self._not_found(source)
+
+    def _move_back(self, renamed: str, identifier: str) -> None:
+        try:
+            self._move_rows(renamed, identifier)
+        except PaimonError as e:
+            raise CatalogError(
+                f"the JDBC catalog has renamed table {identifier} to {renamed}, but its folder was "
+                f"not moved, and its row cannot be renamed back: {e.message}",
+                table=identifier,
+                next_step=_UNDO_RENAME.format(identifier, renamed),
+            ) from e
 
     def drop_table(self, identifier: str, *, if_exists: bool = False) -> None:
         """Delete the table's row, then its folder; UnsupportedFeature as in a filesystem catalog."""
@@ -408,78 +481,20 @@ class JdbcCatalog:
         self._check_exists(identifier)
         self._files.table_files(identifier).check_droppable()
         with self._database.transaction() as connection:
-            for table in ("paimon_tables", "paimon_table_properties"):
-                _execute(
-                    connection,
-                    f"DELETE FROM {table} WHERE {_TABLE}",
-                    **self._table_values(identifier),
-                )
-        self._files.drop_table(identifier, if_exists=True)
+            deleted = self._rows(connection, identifier).delete()
+        if deleted:
+            self._files.drop_table(identifier, if_exists=True)
+        elif not if_exists:
+            # Another client dropped or renamed it meanwhile: the folder is not ours to delete.
+            raise self._not_found(identifier)
 
     def list_partitions(self, identifier: str) -> list[Partition]:
         """The partitions of the newest snapshot, from its files."""
         return partitions_of_files(self.get_table(identifier))
 
-    def _table_values(self, identifier: str) -> dict[str, str]:
-        database, table = split_identifier(identifier)
-        return {"key": self._key, "database": database, "table": table}
-
     def _write_properties(
         self, connection: Connection, identifier: str, schema: TableSchema
     ) -> None:
         """Replace the table's properties by the options and keys of the schema, if they are kept."""
-        if not self._syncs_properties:
-            return
-        values = self._table_values(identifier)
-        _execute(connection, f"DELETE FROM paimon_table_properties WHERE {_TABLE}", **values)
-        for key, value in shown_properties(schema).items():
-            _execute(
-                connection,
-                "INSERT INTO paimon_table_properties (catalog_key, database_name, table_name, "
-                "property_key, property_value) VALUES (:key, :database, :table, :property, :value)",
-                **values,
-                property=key,
-                value=value,
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class JdbcSchemaCommit:
-    """Keeps the properties of a table like its newest schema."""
-
-    catalog: JdbcCatalog
-    identifier: str
-
-    def set_options(
-        self,
-        schemas: SchemaStore,
-        changed: TableSchema,
-        options: Mapping[str, str],  # noqa: ARG002 - the properties are replaced as a whole
-    ) -> bool:
-        """Commit the schema's file, whose creation holds the lock; then the properties follow it."""
-        made = schemas.commit_new(changed)
-        if made and schemas.paths.branch == MAIN_BRANCH:
-            self.catalog.show_properties(self.identifier, changed)
-        return made
-
-
-def _check_lengths(names: Sequence[str], properties: Mapping[str, str]) -> None:
-    """InvalidArgument for what Paimon's tables have no room for."""
-    for name in (*names, *properties):
-        if len(name) > NAME_LENGTH:
-            raise InvalidArgument(
-                f"a JDBC catalog has room for names of {NAME_LENGTH} characters: {name[:40]}..."
-            )
-    for key, value in properties.items():
-        if len(value) > VALUE_LENGTH:
-            raise InvalidArgument(
-                f"a JDBC catalog has room for values of {VALUE_LENGTH} characters, the value of "
-                f"{key} has {len(value)}",
-                next_step="shorten it, or set the catalog option sync-all-properties to false",
-            )
-
-
-def _execute(connection: Connection, sql: str, **values: object) -> None:
-    from sqlalchemy import text  # noqa: PLC0415 - an extra
-
-    connection.execute(text(sql), values)
+        if self._syncs_properties:
+            self._rows(connection, identifier).write_properties(shown_properties(schema))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_core.catalog.jdbc.database import LOCKS, JdbcDatabase
-from paimon_core.errors import CatalogLocked, StorageError
+from paimon_core.errors import CatalogLocked, PaimonError
 from paimon_core.options import parse_duration_millis
 
 log = logging.getLogger(__name__)
@@ -63,11 +63,25 @@ class JdbcLock:
             if waited > self._timeout_millis:
                 raise CatalogLocked(
                     f"the lock {self.lock_id} of the JDBC catalog was held by another client for "
-                    f"{waited / 1000:.0f} s; nothing was changed",
+                    f"{waited / 1000:.0f} s{self._since()}; nothing was changed",
                     table=self.identifier,
+                    next_step="run again when the holder has ended; if it died and its clock or time "
+                    f"zone is not this client's, delete the row of this lock_id from {LOCKS}",
                 )
             wait = min(2 * wait, most)
             time.sleep(wait / 1000)
+
+    def _since(self) -> str:
+        """When the lock was taken, as far as the database says so."""
+        try:
+            # As text: SQLite takes anything for a time.
+            found = self.database.rows(
+                f"SELECT CAST(acquired_at AS VARCHAR(40)) FROM {LOCKS} WHERE lock_id = :id",
+                id=self.lock_id,
+            )
+        except PaimonError:
+            return ""
+        return f" (its row says since {found[0][0]})" if found else ""
 
     def _insert(self) -> bool:
         from sqlalchemy import text  # noqa: PLC0415 - an extra
@@ -107,6 +121,6 @@ class JdbcLock:
                     text(f"DELETE FROM {LOCKS} WHERE lock_id = :id"),
                     {"id": self.lock_id},
                 )
-        except StorageError as e:
+        except PaimonError as e:
             # What was done under the lock is done; others wait until the lock expires.
             log.warning("lock=%s could not be released: %s", self.lock_id, e)

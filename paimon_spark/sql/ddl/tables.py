@@ -230,7 +230,7 @@ def replace_with(
         latest = table.schemas.latest()
         if latest is None:
             raise not_found(name)
-        if table.schemas.commit_new(replace(new, id=latest.id + 1)):
+        if table.commit_schema(replace(new, id=latest.id + 1)):
             return
 
 

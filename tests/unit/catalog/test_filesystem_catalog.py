@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -147,3 +148,140 @@ def test_a_branch_is_altered_by_itself(tmp_path: Path) -> None:
     catalog.alter_table("db.t", [SetOption("a", "1")], now_millis=2, branch="b1")
     assert "a" not in catalog.get_table("db.t").options
     assert catalog.get_table("db.t", branch="b1").options["a"] == "1"
+
+
+def test_a_table_made_while_its_database_is_dropped_stays(
+    catalog: FileSystemCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog.create_database("db")
+    catalog.create_table("db.old", _schema())
+    drop = FileSystemCatalog._drop_tables
+
+    def beside(self: FileSystemCatalog, *args: Any, **kwargs: Any) -> None:
+        drop(self, *args, **kwargs)
+        catalog.create_table("db.new", _schema())
+
+    monkeypatch.setattr(FileSystemCatalog, "_drop_tables", beside)
+    with pytest.raises(InvalidArgument, match="another client"):
+        catalog.drop_database("db", cascade=True)
+    assert catalog.list_tables("db") == ["new"]
+    monkeypatch.undo()
+    catalog.drop_database("db", cascade=True)
+    assert catalog.list_databases() == []
+
+
+def test_a_database_is_dropped_with_what_an_earlier_drop_left(tmp_path: Path) -> None:
+    catalog = FileSystemCatalog(str(tmp_path / "lake"))
+    catalog.create_database("db")
+    folder = tmp_path / "lake/db.db"
+    (folder / "t/bucket-0").mkdir(parents=True)
+    (folder / "t/bucket-0/data-1.parquet").write_bytes(b"x")
+    (folder / "note").write_bytes(b"x")
+    (tmp_path / "elsewhere/kept").mkdir(parents=True)
+    (folder / "link").symlink_to(tmp_path / "elsewhere")
+    catalog.drop_database("db")
+    assert not folder.exists()
+    assert (tmp_path / "elsewhere/kept").exists()
+
+
+def test_a_killed_drop_leaves_a_table_that_can_be_dropped_again(
+    catalog: FileSystemCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog.create_database("db")
+    catalog.create_table("db.t", _schema(bucket="-1"))
+    files = catalog.table_files("db.t")
+    for name in ("snapshot/snapshot-1", "manifest/m", "bucket-0/d"):
+        files.io.write_bytes(f"{files.path}/{name}", b"{}")
+    io = type(files.io)
+
+    def killed(*_: Any, **__: Any) -> bool:
+        raise KeyboardInterrupt
+
+    delete_dir = io.delete_dir
+    monkeypatch.setattr(
+        io,
+        "delete_dir",
+        lambda self, path, **kw: killed() if path == files.path else delete_dir(self, path, **kw),
+    )
+    with pytest.raises(KeyboardInterrupt):
+        catalog.drop_table("db.t")
+    monkeypatch.undo()
+    assert catalog.list_tables("db") == ["t"]
+    assert [
+        f.name for f in files.io.list_dir(files.path) if not f.is_dir or f.name == "schema"
+    ] == ["schema"]
+    with pytest.raises(AlreadyExists):
+        catalog.create_table("db.t", _schema())
+    catalog.drop_table("db.t")
+    assert catalog.list_tables("db") == []
+    assert not files.io.exists(files.path)
+
+
+def test_snapshots_without_a_schema_are_not_taken_for_a_new_table(
+    catalog: FileSystemCatalog,
+) -> None:
+    catalog.create_database("db")
+    files = catalog.table_files("db.t")
+    files.io.write_bytes(f"{files.path}/snapshot/snapshot-3", b"{}")
+    with pytest.raises(SchemaError, match="holds snapshots"):
+        catalog.create_table("db.t", _schema())
+    catalog.drop_table("db.t")
+    catalog.create_table("db.t", _schema())
+
+
+def test_a_rename_of_what_another_client_has_renamed_is_not_found(
+    catalog: FileSystemCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog.create_database("db")
+    catalog.create_table("db.t", _schema())
+    io = type(catalog.table_files("db.t").io)
+    rename = io.rename
+
+    def beside(self: Any, src: str, dst: str) -> bool:
+        rename(self, src, f"{src}-other")
+        return rename(self, src, dst)
+
+    monkeypatch.setattr(io, "rename", beside)
+    with pytest.raises(NotFound):
+        catalog.rename_table("db.t", "db.mine")
+    assert catalog.list_tables("db") == ["t-other"]
+
+
+def test_what_a_link_in_the_place_of_a_table_leads_to_is_not_deleted(tmp_path: Path) -> None:
+    catalog = FileSystemCatalog(str(tmp_path / "lake"))
+    catalog.create_database("db")
+    catalog.create_table("db.t", _schema())
+    (tmp_path / "lake/db.db/link").symlink_to(tmp_path / "lake/db.db/t")
+    with pytest.raises(OSError, match="symbolic link"):
+        catalog.drop_table("db.link")
+    assert catalog.get_table("db.t").schema.id == 0
+
+
+@pytest.mark.parametrize("how", ["drop", "rename", "drop and create"])
+def test_a_change_beside_a_drop_or_rename_makes_no_new_table(
+    catalog: FileSystemCatalog, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    catalog.create_database("db")
+    catalog.create_table("db.t", _schema())
+    commit_new = SchemaStore.commit_new
+
+    def beside(self: SchemaStore, schema: TableSchema) -> bool:
+        monkeypatch.undo()
+        if how == "rename":
+            catalog.rename_table("db.t", "db.renamed")
+        else:
+            catalog.drop_table("db.t")
+        if how == "drop and create":
+            catalog.create_table("db.t", _schema(bucket="-1", comment="another"))
+        return commit_new(self, schema)
+
+    monkeypatch.setattr(SchemaStore, "commit_new", beside)
+    change = [SetOption("x.y", "1")]
+    if how == "drop and create":  # a change of the table that has the name now
+        assert catalog.alter_table("db.t", change, now_millis=2).options["comment"] == "another"
+        assert catalog.table_files("db.t").schemas().ids() == [0, 1]
+        return
+    with pytest.raises(NotFound):
+        catalog.alter_table("db.t", change, now_millis=2)
+    assert catalog.list_tables("db") == (["renamed"] if how == "rename" else [])
+    assert not catalog.table_files("db.t").io.exists(catalog.table_path("db.t"))

@@ -177,3 +177,34 @@ def test_partitions_come_from_the_files(tmp_path: Path) -> None:
     (whole,) = catalog.list_partitions("db.t")
     assert (whole.statistics.record_count, whole.statistics.file_count) == (3, 2)
     assert whole.statistics.spec == {}
+
+
+def test_no_part_of_a_url_with_a_login_is_shown(tmp_path: Path) -> None:
+    for uri in (
+        "jdbc:postgresql://me:hid/den@h/d",
+        "jdbc:postgresql://me:hidden@h/d",
+        "jdbc:postgresql://h:hidden/d",
+        "jdbc:postgresql://[::1/d?password=hidden",
+    ):
+        with pytest.raises(InvalidArgument, match=r"uri") as refused:
+            open_catalog(_options(tmp_path) | {"uri": uri})
+        assert "hid" not in f"{refused.value} {refused.value.__cause__}"
+
+
+def test_a_repr_shows_no_secrets(tmp_path: Path) -> None:
+    secret = {"s3.secret-key": "hidden", "jdbc.password": "hidden"}
+    jdbc = open_catalog(_options(tmp_path, **secret))
+    files = open_catalog({"warehouse": str(tmp_path / "w"), **secret})
+    jdbc.create_database("db")
+    jdbc.create_table("db.t", schema())
+    shown = (jdbc, files, jdbc.get_table("db.t"), files.get_table("db.t"))
+    assert "hidden" not in repr(shown)
+
+
+def test_the_path_of_a_sqlite_file_is_taken_as_it_is(tmp_path: Path) -> None:
+    for name in ("a b", "p%20c", "h#d", "a@b", "ü;x"):
+        uri = f"jdbc:sqlite:{tmp_path}/{name}.db"
+        open_catalog(_options(tmp_path) | {"uri": uri}).create_database("db")
+        assert (tmp_path / f"{name}.db").exists()
+    with pytest.raises(InvalidArgument, match="unknown parameter e"):
+        open_catalog(_options(tmp_path) | {"uri": f"jdbc:sqlite:{tmp_path}/d?e"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from paimon_core.ddl.alter import apply_changes
@@ -12,6 +14,7 @@ from paimon_core.ddl.schema_change import (
     MoveColumn,
     Place,
     Position,
+    RemoveOption,
     RenameColumn,
     SchemaChange,
     SetOption,
@@ -176,3 +179,59 @@ def test_fallback_branches_must_exist() -> None:
 def test_unreadable_changes_are_the_callers_mistake(obj: dict[str, object]) -> None:
     with pytest.raises(InvalidArgument):
         change_from_object(obj)
+
+
+@pytest.mark.parametrize("stated", [-1, 0, 5])
+def test_a_schema_that_states_too_low_an_id_gives_none_twice(stated: int) -> None:
+    lying = replace(_schema(), highest_field_id=stated)
+    changed = _apply(lying, AddColumn(("x",), parse_type("ROW<p INT>")))
+    assert (changed.row_type.get("x").id, changed.highest_field_id) == (6, 7)
+
+
+def test_no_column_gets_an_id_of_paimons_own() -> None:
+    lying = replace(_schema(), highest_field_id=2**31 - 1)
+    with pytest.raises(SchemaError, match="cannot have an id"):
+        _apply(lying, AddColumn(("x",), parse_type("INT")))
+
+
+@pytest.mark.parametrize("path", ["a.element", "m.value", "m.value.element", "r.b.z.element"])
+def test_an_element_is_no_column_to_drop_or_rename(path: str) -> None:
+    """Java drops and renames the whole column, or fails with an index that is out of bounds."""
+    schema = create_schema(
+        [
+            Column("a", "ARRAY<INT>"),
+            Column("m", "MAP<STRING, ARRAY<INT>>"),
+            Column("r", "ROW<b ROW<z ARRAY<INT>>>"),
+        ],
+        now_millis=1,
+    )
+    for change in (
+        {"change": "drop_column"},
+        {"change": "rename_column", "to": "n"},
+        {"change": "add_column", "type": "INT"},
+    ):
+        with pytest.raises(SchemaError, match="is not a column, but a part of"):
+            _apply(schema, change_from_object({**change, "name": path}))
+
+
+def test_a_blank_name_is_refused_at_any_depth() -> None:
+    schema = _schema()
+    for change in (
+        AddColumn(("",), parse_type("INT")),
+        AddColumn(("r", "b", " \t"), parse_type("INT")),
+        AddColumn(("x",), parse_type("ARRAY<MAP<STRING, ROW<`` INT>>>")),
+        RenameColumn(("v",), " "),
+    ):
+        with pytest.raises(SchemaError, match="must not be blank"):
+            _apply(schema, change)
+    with pytest.raises(SchemaError, match="must not be blank"):
+        create_schema([Column("", "INT")], now_millis=1)
+    assert _apply(schema, RenameColumn(("v",), "\u00a0")).names[1] == "\u00a0"
+
+
+def test_the_type_of_a_table_stays() -> None:
+    for change in (SetOption("type", "materialized-table"), RemoveOption("type")):
+        with pytest.raises(SchemaError, match="type of a table cannot be changed"):
+            _apply(_schema(), change)
+    for same in (_schema(), _schema(type="table")):
+        assert _apply(same, SetOption("type", "table")).options["type"] == "table"
