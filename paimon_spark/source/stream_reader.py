@@ -33,8 +33,10 @@ from pyspark.sql.types import StructType
 from paimon_core.errors import InvalidArgument
 from paimon_core.options import OPEN_FILE_COST
 from paimon_core.read.stream import (
+    StreamPlan,
     StreamScan,
     created_since,
+    postponed_files,
     read_plan,
     stream_least_level,
 )
@@ -191,7 +193,9 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             keep=None if since is None else created_since(since, self._zone),
             min_level=stream_least_level(table),
         )
-        return [WholeUnit(task) for task in tasks]
+        postponed = postponed_files(table, snapshot, since, self._zone)
+        plans = [StreamPlan(next_snapshot=snapshot.id + 1, changes=(e,)) for e in postponed]
+        return [*map(WholeUnit, tasks), *map(ChangesUnit, plans)]
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The units after `start`, up to and including `end`, packed by size."""
