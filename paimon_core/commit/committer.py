@@ -140,12 +140,17 @@ def filter_committed(table: FileStoreTable, identifiers: Sequence[int], *, user:
 
 def latest_of_user(table: FileStoreTable, user: str) -> Snapshot | None:
     """Return the newest snapshot that `user` committed, or None."""
+    return latest_where(table, lambda snapshot: snapshot.commit_user == user)
+
+
+def latest_where(table: FileStoreTable, test: Callable[[Snapshot], bool]) -> Snapshot | None:
+    """Return the newest snapshot that passes the test, or None."""
     for snapshot_id in sorted(table.snapshots.ids(), reverse=True):
         try:
             snapshot = table.snapshots.get(snapshot_id)
         except NotFound:
             return None  # expired during the search, as have all older ones
-        if snapshot.commit_user == user:
+        if test(snapshot):
             return snapshot
     return None
 

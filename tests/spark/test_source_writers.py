@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,38 @@ def test_a_micro_batch_is_committed_once(lake: Lake) -> None:
     assert [s.commit_identifier for s in table.snapshots.all()] == [0, 1, 2]
     assert lake.on_disk() == lake.referenced()
     assert table.latest_or_not_found().total_record_count == 3
+
+
+def test_numbers_of_another_query_do_not_count(lake: Lake) -> None:
+    def commit(query: str, identifier: int, key: int) -> None:
+        writer = stream(lake)
+        message = replace(writer.write(rows(key)), query=query)
+        shipped(writer).commit([message], identifier)
+
+    commit("old", 0, 1)
+    commit("old", 1, 2)
+    # The checkpoint was deleted: the numbers of the new query begin again, its folder is the same.
+    commit("new", 0, 3)
+    # Two queries take turns, and each repeats a micro-batch after a restart.
+    commit("old", 1, 2)
+    commit("new", 0, 3)
+    commit("new", 1, 4)
+    commit("old", 2, 5)
+    assert [s.commit_identifier for s in lake.table().snapshots.all()] == [0, 1, 0, 1, 2]
+    assert lake.on_disk() == lake.referenced()
+    # Without a query's id, as in commits of older versions, a number that is there is not repeated.
+    writer = stream(lake)
+    writer.commit([writer.write(rows(6))], 2)
+    assert lake.table().latest_or_not_found().total_record_count == 5
+
+
+def test_batches_of_the_same_user_do_not_count(lake: Lake) -> None:
+    options = options_of(lake, **{"commit-user": "me"})
+    filling = PaimonBatchWriter(options, schema_of(lake), overwrite=False)
+    filling.commit([filling.write(rows(1))])
+    writer = PaimonStreamWriter(options, schema_of(lake), overwrite=False)
+    writer.commit([writer.write(rows(2))], 0)
+    assert lake.table().latest_or_not_found().total_record_count == 2
 
 
 def test_a_stream_needs_a_name(lake: Lake) -> None:
