@@ -136,6 +136,17 @@ class StreamScan:
             if not plan.is_empty:
                 return plan
 
+    def check_position(self, snapshot_id: int) -> None:
+        """Raise NotFound if the table has lost snapshots before this one, at its newer end."""
+        latest = self.table.snapshots.latest_id() or 0
+        if snapshot_id > latest + 1:
+            raise rolled_back(
+                self.table,
+                snapshot_id,
+                f"the stream waits for snapshot {snapshot_id} of table {self.table.name}, whose "
+                f"newest snapshot is {latest}",
+            )
+
     def _is_beyond(self, snapshot: Snapshot) -> bool:
         bound, watermark = self.bounded_watermark, snapshot.watermark
         return bound is not None and watermark is not None and watermark > bound
@@ -216,16 +227,18 @@ class StreamScan:
                 next_step="restart the stream; a consumer id keeps snapshots until they are read",
             )
         if found is None:
-            latest = table.snapshots.latest_id() or 0
-            if snapshot_id > latest + 1:
-                raise NotFound(
-                    f"the stream waits for snapshot {snapshot_id} of table {table.name}, whose "
-                    f"newest snapshot is {latest}: the table was rolled back or created again",
-                    table=table.name,
-                    snapshot=snapshot_id,
-                    next_step="start a new stream, with another checkpoint or consumer id",
-                )
+            self.check_position(snapshot_id)
         return found
+
+
+def rolled_back(table: FileStoreTable, snapshot_id: int, what: str) -> NotFound:
+    """Return the error of a stream whose table no longer has what the stream has read."""
+    return NotFound(
+        f"{what}: the table was rolled back or created again",
+        table=table.name,
+        snapshot=snapshot_id,
+        next_step="start a new stream, with another checkpoint or consumer id",
+    )
 
 
 def newest_compacted(table: FileStoreTable) -> Snapshot | None:

@@ -81,8 +81,7 @@ def test_a_stream_into_a_table_through_a_lost_commit(
     assert lake.on_disk("db.out") == lake.referenced("db.out")
     # Ten keys in each of the first two; rows of one key in a micro-batch are merged.
     assert [s.delta_record_count for s in found] == [10, 10, 2]
-    # Spark calls a micro-batch processed when it begins the next one.
-    assert lake.table().consumers.get("copy").next_snapshot == 5
+    assert lake.table().consumers.get("copy").next_snapshot == 6
     oracle_1_4_2.defaults(warehouse=tmp_path, database="db", table="out")
     rows = {r[1]: r[2] for r in oracle_1_4_2.rows()}
     assert len(rows) == 11

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import shutil
 from dataclasses import replace
@@ -208,6 +209,10 @@ def keys(stream: PaimonStreamReader, start: Any, end: Any) -> list[int]:
     return sorted(k for b in found for k in b.column("k").to_pylist())
 
 
+def place(offset: Any) -> Any:
+    return {k: v for k, v in offset.items() if k != "read"}
+
+
 def test_offsets_with_a_rate_limit_cover_all_rows_once(lake: Lake) -> None:
     for start in range(0, 50, 10):
         lake.append({"k": list(range(start, start + 10)), "v": ["v"] * 10})
@@ -230,7 +235,7 @@ def test_offsets_with_a_rate_limit_cover_all_rows_once(lake: Lake) -> None:
             break
         at = end
     assert sorted(seen) == [*range(50), 100, 101]
-    assert at == {"snapshotId": 8, "index": -1, "scanSnapshot": False}
+    assert place(at) == {"snapshotId": 8, "index": -1, "scanSnapshot": False}
     lake.append({"k": [102], "v": ["v"]})
     assert keys(stream, at, stream.latestOffset(at, ReadAllAvailable())) == [102]
 
@@ -267,6 +272,36 @@ def test_a_table_that_was_made_again_is_noticed(lake: Lake) -> None:
     for follower in (stream, reader(lake)):
         with pytest.raises(NotFound, match=r"snapshot 4 .* newest snapshot is 2"):
             follower.latestOffset(at, ReadAllAvailable())
+
+
+def test_a_trigger_available_now_notices_it_too(lake: Lake) -> None:
+    lake.fill(3)
+    stream = reader(lake)
+    at = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    shutil.rmtree(lake.table().root)
+    lake.log("db.t")
+    again = reader(lake)
+    again.prepareForTriggerAvailableNow()
+    with pytest.raises(NotFound, match=r"snapshot 4 .* newest snapshot is 0"):
+        again.latestOffset(at, ReadAllAvailable())
+
+
+@pytest.mark.parametrize("part", [False, True])
+def test_other_snapshots_of_the_same_ids_are_noticed(lake: Lake, *, part: bool) -> None:
+    for key in range(3):
+        lake.append({"k": [key], "v": ["v"]})
+    start = {"scan.snapshot-id": "1", "read.stream.maxFilesPerTrigger": "2"}
+    stream = reader(lake, **(start if part else {}))
+    at = stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
+    assert stream.latestOffset(at, ReadAllAvailable())["snapshotId"] == 4
+    Sql(lake.warehouse)("CALL sys.rollback(table => 'db.t', version => '1')")
+    for key in range(10, 14):
+        lake.append({"k": [key], "v": ["v"]})
+    for follower in (stream, reader(lake, **start)):
+        with pytest.raises(NotFound, match=r"not the one .* rolled back or created again"):
+            follower.latestOffset(at, ReadAllAvailable())
+    # Offsets of Java and of older versions do not tell.
+    assert reader(lake).latestOffset(place(at), ReadAllAvailable())["snapshotId"] == 6
 
 
 def test_a_micro_batch_waits_for_rows(lake: Lake) -> None:
@@ -326,6 +361,54 @@ def test_a_consumer_keeps_its_progress(lake: Lake) -> None:
     assert again.initialOffset() == {"snapshotId": 4, "index": -1, "scanSnapshot": False}
     end = again.latestOffset(again.initialOffset(), ReadAllAvailable())
     assert len(keys(again, again.initialOffset(), end)) == 20
+
+
+def test_a_trigger_available_now_keeps_what_it_has_not_read(lake: Lake) -> None:
+    lake.fill(2)
+    first = reader(lake, **{"consumer-id": "daily"})
+    first.prepareForTriggerAvailableNow()
+    at = first.latestOffset(first.initialOffset(), ReadAllAvailable())
+    assert lake.table().consumers.ids() == []
+    # Spark runs the micro-batch and asks for the next one, and the query ends.
+    assert first.latestOffset(at, ReadAllAvailable()) == at
+    assert lake.table().consumers.get("daily").next_snapshot == 3
+    for key in (100, 101):
+        lake.append({"k": [key], "v": ["v"]})
+    expiry = {
+        "snapshot.num-retained.min": "1",
+        "snapshot.num-retained.max": "1",
+        "snapshot.time-retained": "1 ms",
+    }
+    open_catalog(str(lake.warehouse)).get_table("db.t").copy(expiry).maintain()
+    assert lake.table().snapshots.ids() == [3, 4]
+    second = reader(lake, **{"consumer-id": "daily"})
+    second.prepareForTriggerAvailableNow()
+    assert keys(second, at, second.latestOffset(at, ReadAllAvailable())) == [100, 101]
+
+
+def test_a_stream_that_waits_renews_its_consumer(lake: Lake) -> None:
+    lake.fill(2)
+    stream = reader(lake, **{"consumer-id": "me"})
+    at = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    now = 1_000_000_000
+    stream._env = replace(stream._env, now_millis=lambda: now)
+    for seconds, renewed in ((0, True), (30, False), (61, True)):
+        now = 1_000_000_000 + seconds * 1000
+        file = Path(lake.table().paths.consumer("me"))
+        if file.exists():
+            os.utime(file, (1, 1))
+        assert stream.latestOffset(at, ReadAllAvailable()) == at
+        assert (lake.table().consumers.get("me").modified_millis > 1000) == renewed
+
+
+@pytest.mark.parametrize("start", ["scan.snapshot-id", "consumer-id"])
+def test_an_empty_table_is_read_from_the_wanted_snapshot(start: str, lake: Lake) -> None:
+    lake.table().consumers.set("2", 2)
+    stream = reader(lake, **{start: "2"})
+    at = stream.initialOffset()
+    for key in range(3):
+        lake.append({"k": [key], "v": ["v"]})
+    assert keys(stream, at, stream.latestOffset(at, ReadAllAvailable())) == [1, 2]
 
 
 def test_offsets_pass_snapshots_that_tell_nothing(lake: Lake) -> None:
