@@ -249,6 +249,8 @@ def test_limits_by_rows_and_bytes(lake: Lake) -> None:
         at = stream.initialOffset()
         end = stream.latestOffset(at, stream.getDefaultReadLimit())
         assert len(keys(stream, at, end)) == (4 if key == "maxRows" else 2)
+    with pytest.raises(InvalidArgument, match="unknown"):
+        reader(lake, **{"read.stream.maxFilesPerTriger": "4"})
     with pytest.raises(InvalidArgument, match="maxTriggerDelayMs"):
         reader(lake, **{"read.stream.minRowsPerTrigger": "4"})
 
