@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from sql_sessions import Sql
 
 from paimon_core import open_catalog
-from paimon_core.errors import CommitStateUnknown, InvalidArgument, NotFound
+from paimon_core.errors import CommitConflict, CommitStateUnknown, InvalidArgument, NotFound
 from paimon_core.read.table_read import read_table
 from paimon_core.table.open import open_table
 from paimon_spark.source import batch_writer, stream_writer
@@ -194,6 +194,45 @@ def test_complete_mode_replaces_the_table(lake: Lake) -> None:
     newest = lake.table().latest_or_not_found()
     assert (newest.commit_kind, newest.commit_identifier) == ("OVERWRITE", 1)
     assert newest.total_record_count == 1
+
+
+def test_complete_mode_replaces_all_partitions(tmp_path: Path) -> None:
+    Sql(tmp_path)("CREATE TABLE t (k INT, v STRING) PARTITIONED BY (k)")
+    options = SourceOptions.of(
+        {
+            "path": f"{tmp_path}/default.db/t",
+            "checkpointLocation": "/somewhere",
+            "partitionOverwriteMode": "dynamic",
+        }
+    )
+    for identifier, key in enumerate((1, 2)):
+        schema = spark_schema(row_type_of(options))
+        writer = PaimonStreamWriter(options, schema, overwrite=True)
+        writer.commit([writer.write(rows(key))], identifier)
+    found = open_catalog(str(tmp_path)).get_table("default.t").to_arrow()
+    assert found["k"].to_pylist() == [2]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_rows_for_the_buckets_before_a_rescale_are_refused(
+    tmp_path: Path, *, streams: bool
+) -> None:
+    lake = Lake(tmp_path)
+    lake.primary_key("db.t")
+    lake.append({"k": [1, 2, 3], "v": ["a"] * 3})
+    writer = stream(lake) if streams else batch(lake)
+    at = (0,) if streams else ()
+    messages = [writer.write(rows(1, 2))]
+    Sql(tmp_path)("CALL sys.rescale(table => 'db.t', bucket_num => 3)")
+    with pytest.raises(CommitConflict, match="rescaled"):
+        shipped(writer).commit(messages, *at)
+    shipped(writer).abort(messages, *at)
+    assert lake.on_disk() == lake.referenced()
+    # The micro-batch is repeated with the new buckets.
+    again = stream(lake) if streams else batch(lake)
+    again.commit([again.write(rows(1, 2))], *at)
+    found = open_catalog(str(tmp_path)).get_table("db.t").to_arrow().sort_by("k")
+    assert found.to_pylist() == [{"k": 1, "v": "v"}, {"k": 2, "v": "v"}, {"k": 3, "v": "a"}]
 
 
 # --- offsets ------------------------------------------------------------------------------------
