@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from pyspark.sql.types import StructType
 
 from paimon_core.commit.committer import latest_where
 from paimon_core.errors import CommitStateUnknown, InvalidArgument
+from paimon_core.options import DYNAMIC_PARTITION_OVERWRITE
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from paimon_core.table.write_session import commit_overwrite, commit_write
 from paimon_spark.source.batch_writer import Messages, table_to_write
@@ -60,7 +62,10 @@ class PaimonStreamWriter(DataSourceStreamArrowWriter):
     """Appends micro-batches; in complete mode each replaces the whole table."""
 
     def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
-        self._table = table_to_write(options, schema)
+        table = table_to_write(options, schema)
+        # Complete mode replaces all partitions, whatever batches overwrite (Java: `PaimonSink`).
+        static = table.schema.with_options({DYNAMIC_PARTITION_OVERWRITE.key: "false"})
+        self._table = replace(table, schema=static) if overwrite else table
         self._env = options.environment
         self._user = commit_user(options, self._table.root)
         self._shuffled = options.flag("write.shuffled")
