@@ -24,7 +24,11 @@ from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.lsm.key_column import kind_values
 from paimon_core.lsm.tree.universal_compaction import number_of_levels
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
-from paimon_core.options import CHANGELOG_PRODUCER, FULL_COMPACTION_DELTA_COMMITS
+from paimon_core.options import (
+    CHANGELOG_PRODUCER,
+    FULL_COMPACTION_DELTA_COMMITS,
+    STREAMING_READ_OVERWRITE,
+)
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.predicate import Predicate
 from paimon_core.read.incremental import merged_files
@@ -36,7 +40,7 @@ from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, S
 from paimon_core.types.buffers import int8_array
 from paimon_core.types.datetimes import utc_to_local
 
-_READ_OVERWRITE: Final = "streaming-read-overwrite"
+_READ_OVERWRITE: Final = STREAMING_READ_OVERWRITE.key
 _APPEND_OVERWRITE: Final = "streaming-read-append-overwrite"
 
 

@@ -427,6 +427,23 @@ def test_a_trigger_available_now_keeps_what_it_has_not_read(lake: Lake) -> None:
     assert keys(second, at, second.latestOffset(at, ReadAllAvailable())) == [100, 101]
 
 
+def test_a_consumer_keeps_the_rows_that_an_unread_overwrite_removed(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.primary_key("db.t", streaming__read__overwrite="true")
+    lake.append({"k": [1], "v": ["v"]})
+    table = open_catalog(str(tmp_path)).get_table("db.t")
+    told = {"consumer-id": "me", "read.changelog": "true"}
+    stream = reader(lake, **told)
+    at = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    assert stream.latestOffset(at, ReadAllAvailable()) == at
+    table.overwrite(pa.table({"k": pa.array([2], pa.int32()), "v": ["v"]}))
+    expiry = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
+    table.copy({**expiry, "snapshot.time-retained": "1 ms"}).maintain()
+    found = stream.partitions(at, stream.latestOffset(at, ReadAllAvailable()))
+    rows_read = [r for p in found for b in stream.read(p) for r in b.to_pylist()]
+    assert [(r["rowkind"], r["k"]) for r in rows_read] == [("-D", 1), ("+I", 2)]
+
+
 def test_a_stream_that_waits_renews_its_consumer(lake: Lake) -> None:
     lake.fill(2)
     stream = reader(lake, **{"consumer-id": "me"})
