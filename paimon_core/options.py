@@ -456,6 +456,7 @@ CHANGELOG_NUM_RETAINED_MIN: Final = Option("changelog.num-retained.min", _option
 CHANGELOG_NUM_RETAINED_MAX: Final = Option("changelog.num-retained.max", _optional_int, None)
 CHANGELOG_TIME_RETAINED: Final = Option("changelog.time-retained", _optional_duration, None)
 CONSUMER_EXPIRATION_TIME: Final = Option("consumer.expiration-time", _optional_duration, None)
+STREAMING_READ_OVERWRITE: Final = Option("streaming-read-overwrite", parse_bool, False)
 CONSUMER_CHANGELOG_ONLY: Final = Option("consumer.changelog-only", parse_bool, False)
 TAG_AUTOMATIC_CREATION: Final = Option("tag.automatic-creation", _lower, "none")
 TAG_CREATION_PERIOD: Final = Option("tag.creation-period", _lower, "daily")

@@ -21,8 +21,8 @@ from paimon_core.api.rows import batches_out, schema_out
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.predicate import Predicate
-from paimon_core.read.stream import StreamPlan, read_plan, stream_least_level
-from paimon_core.read.table_read import chosen_rows, read_table
+from paimon_core.read.stream import StreamPlan, read_plan, read_whole
+from paimon_core.read.table_read import chosen_rows
 from paimon_core.table.stream import CONSUMER_ID, Stream, stream_of
 from paimon_core.types.data_types import RowType
 
@@ -222,13 +222,14 @@ class StreamTableRead:
 
     def _rows(self, split: StreamSplit) -> Iterator[pa.RecordBatch]:
         table, plan, names = split.table, split.plan, self.row_type.names
-        if plan.whole is not None and plan.since is None:
-            return read_table(
+        if plan.whole is not None:
+            return read_whole(
                 table,
                 plan.whole,
                 columns=names,
                 predicate=self.predicate,
-                min_level=stream_least_level(table),
+                since=plan.since,
+                zone=self.context.zone,
             )
         return chosen_rows(read_plan(table, plan, zone=self.context.zone), names, self.predicate)
 

@@ -140,12 +140,17 @@ def filter_committed(table: FileStoreTable, identifiers: Sequence[int], *, user:
 
 def latest_of_user(table: FileStoreTable, user: str) -> Snapshot | None:
     """Return the newest snapshot that `user` committed, or None."""
+    return latest_where(table, lambda snapshot: snapshot.commit_user == user)
+
+
+def latest_where(table: FileStoreTable, test: Callable[[Snapshot], bool]) -> Snapshot | None:
+    """Return the newest snapshot that passes the test, or None."""
     for snapshot_id in sorted(table.snapshots.ids(), reverse=True):
         try:
             snapshot = table.snapshots.get(snapshot_id)
         except NotFound:
             return None  # expired during the search, as have all older ones
-        if snapshot.commit_user == user:
+        if test(snapshot):
             return snapshot
     return None
 
@@ -196,7 +201,7 @@ def _commit_changes(
             if doubt is not None and latest is not None and latest.id >= doubt.snapshot:
                 doubt = None  # the id is taken by another commit
             changes = provide(latest)
-            if latest is not None and request.check:
+            if latest is not None and (request.check or _is_outdated(table, latest, request)):
                 changes = _checked(table, latest, changes, request, sort_key)
             snapshot = prepare_snapshot(table, latest, changes, request, manifests, env=env)
         except (CommitConflict, CommitStateUnknown):
@@ -278,6 +283,15 @@ class _Doubt:
         """
         if base is not None and is_replaced(table, base):
             raise self.error(table, request, attempt, f"snapshot {base.id}, its base, was removed")
+
+
+def _is_outdated(table: FileStoreTable, latest: Snapshot, request: CommitRequest) -> bool:
+    """Return whether rows were put into buckets before the schema changed, perhaps by a rescale."""
+    return (
+        request.kind is CommitKind.APPEND
+        and table.bucket_mode is BucketMode.FIXED
+        and latest.schema_id != table.schema.id
+    )
 
 
 def _checked(

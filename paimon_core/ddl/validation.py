@@ -27,6 +27,7 @@ from paimon_core.options import (
     MERGE_ENGINE,
     ROW_TRACKING_ENABLED,
     ROWKIND_FIELD,
+    STREAMING_READ_OVERWRITE,
     Option,
     parse_bool,
     parse_duration_millis,
@@ -52,7 +53,6 @@ _FORMATS: Final = ("parquet", "orc", "avro")
 _DEFAULT_AGGREGATE: Final = "default-aggregate-function"
 _MAX_INT: Final = 2**31 - 1
 
-_STREAMING_READ_OVERWRITE: Final = Option("streaming-read-overwrite", parse_bool, False)
 _SNAPSHOT_MIN: Final = Option("snapshot.num-retained.min", int, 10)
 _SNAPSHOT_MAX: Final = Option("snapshot.num-retained.max", int, _MAX_INT)
 _BUCKET_APPEND_ORDERED: Final = Option("bucket-append-ordered", parse_bool, True)
@@ -208,7 +208,7 @@ def _check_merge_engine(schema: TableSchema) -> None:
 
 def _check_changelog(schema: TableSchema) -> None:
     producer = changelog_producer_of(schema.options)
-    overwrite = schema.options.value(_STREAMING_READ_OVERWRITE)
+    overwrite = schema.options.value(STREAMING_READ_OVERWRITE)
     _require(
         bool(schema.primary_keys) or not producer.needs_primary_key,
         f"changelog-producer={producer.name} needs a primary key",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from enum import StrEnum
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -18,22 +19,28 @@ import pyarrow as pa
 
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.features import check_readable
-from paimon_core.file_store_table import FileStoreTable
+from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.lsm.key_column import kind_values
 from paimon_core.lsm.tree.universal_compaction import number_of_levels
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
-from paimon_core.options import CHANGELOG_PRODUCER, FULL_COMPACTION_DELTA_COMMITS
+from paimon_core.options import (
+    CHANGELOG_PRODUCER,
+    FULL_COMPACTION_DELTA_COMMITS,
+    STREAMING_READ_OVERWRITE,
+)
+from paimon_core.paths import POSTPONE_BUCKET
+from paimon_core.predicate import Predicate
 from paimon_core.read.incremental import merged_files
-from paimon_core.read.snapshot_changes import changes_of, read_changes
-from paimon_core.read.table_read import read_table
-from paimon_core.scan.scan import in_plan_order, scan_delta
+from paimon_core.read.snapshot_changes import changes_of, has_changelog, read_changes
+from paimon_core.read.table_read import chosen_rows, read_table
+from paimon_core.scan.scan import in_plan_order, scan_delta, scan_files
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from paimon_core.types.buffers import int8_array
 from paimon_core.types.datetimes import utc_to_local
 
-_READ_OVERWRITE: Final = "streaming-read-overwrite"
+_READ_OVERWRITE: Final = STREAMING_READ_OVERWRITE.key
 _APPEND_OVERWRITE: Final = "streaming-read-append-overwrite"
 
 
@@ -133,6 +140,17 @@ class StreamScan:
             if not plan.is_empty:
                 return plan
 
+    def check_position(self, snapshot_id: int) -> None:
+        """Raise NotFound if the table has lost snapshots before this one, at its newer end."""
+        latest = self.table.snapshots.latest_id() or 0
+        if snapshot_id > latest + 1:
+            raise rolled_back(
+                self.table,
+                snapshot_id,
+                f"the stream waits for snapshot {snapshot_id} of table {self.table.name}, whose "
+                f"newest snapshot is {latest}",
+            )
+
     def _is_beyond(self, snapshot: Snapshot) -> bool:
         bound, watermark = self.bounded_watermark, snapshot.watermark
         return bound is not None and watermark is not None and watermark > bound
@@ -141,15 +159,21 @@ class StreamScan:
         keyed = self.table.has_primary_key
         reads_overwrites = self.table.options.flag(_READ_OVERWRITE if keyed else _APPEND_OVERWRITE)
         if snapshot.commit_kind is not CommitKind.OVERWRITE or not reads_overwrites:
-            changes = changes_of(self.table, snapshot) or ()
+            changes = self._readable(changes_of(self.table, snapshot) or ())
             ordered = in_plan_order(self.table, changes)
             return StreamPlan(next_snapshot=following, changes=tuple(ordered))
-        entries = in_plan_order(self.table, scan_delta(self.table, snapshot))
+        delta = self._readable(scan_delta(self.table, snapshot))
+        entries = in_plan_order(self.table, delta)
         return StreamPlan(
             next_snapshot=following,
             changes=tuple(e for e in entries if e.kind is FileKind.ADD),
             gone=tuple(e for e in entries if e.kind is FileKind.DELETE) if keyed else None,
         )
+
+    def _readable(self, entries: Sequence[ManifestEntry]) -> Sequence[ManifestEntry]:
+        if not _only_real_buckets(self.table):
+            return entries
+        return [e for e in entries if e.bucket != POSTPONE_BUCKET]
 
     def _first_plan(self) -> StreamPlan:
         snapshots = self.table.snapshots
@@ -169,16 +193,16 @@ class StreamScan:
                 first = max(self.at or 1, snapshots.earliest_id() or 1)
                 return StreamPlan(next_snapshot=first + 1, whole=snapshots.get(first))
             case Start.FROM_TIMESTAMP:
-                before = snapshots.at_or_before_time((self.at or 0) - 1)
+                before = last_before(self.table, self.at or 0)
                 earliest = self._earliest(latest)
-                return StreamPlan(next_snapshot=earliest if before is None else before.id + 1)
+                return StreamPlan(next_snapshot=earliest if before is None else before + 1)
             case Start.COMPACTED_FULL:
                 compacted = newest_compacted(self.table) or latest
                 return StreamPlan(next_snapshot=compacted.id + 1, whole=compacted)
             case Start.FROM_CREATION_TIMESTAMP:
-                first_id = first_since(self.table, self.at or 0)
-                if first_id is not None:
-                    return StreamPlan(next_snapshot=first_id)
+                before = last_before(self.table, self.at or 0)
+                if before is not None and self._exists(before + 1):
+                    return StreamPlan(next_snapshot=before + 1)
         return StreamPlan(next_snapshot=latest.id + 1, whole=latest, since=self.at)
 
     def _earliest(self, latest: Snapshot) -> int:
@@ -189,6 +213,10 @@ class StreamScan:
         earliest = hint if hint is not None and snapshots.exists(hint) else snapshots.earliest_id()
         kept = self.table.changelogs.earliest_id()
         return min(x for x in (kept, earliest, latest.id) if x is not None)
+
+    def _exists(self, snapshot_id: int) -> bool:
+        table = self.table
+        return table.snapshots.exists(snapshot_id) or table.changelogs.exists(snapshot_id)
 
     def _find(self, snapshot_id: int) -> Snapshot | None:
         table = self.table
@@ -203,16 +231,18 @@ class StreamScan:
                 next_step="restart the stream; a consumer id keeps snapshots until they are read",
             )
         if found is None:
-            latest = table.snapshots.latest_id() or 0
-            if snapshot_id > latest + 1:
-                raise NotFound(
-                    f"the stream waits for snapshot {snapshot_id} of table {table.name}, whose "
-                    f"newest snapshot is {latest}: the table was rolled back or created again",
-                    table=table.name,
-                    snapshot=snapshot_id,
-                    next_step="start a new stream, with another checkpoint or consumer id",
-                )
+            self.check_position(snapshot_id)
         return found
+
+
+def rolled_back(table: FileStoreTable, snapshot_id: int, what: str) -> NotFound:
+    """Return the error of a stream whose table no longer has what the stream has read."""
+    return NotFound(
+        f"{what}: the table was rolled back or created again",
+        table=table.name,
+        snapshot=snapshot_id,
+        next_step="start a new stream, with another checkpoint or consumer id",
+    )
 
 
 def newest_compacted(table: FileStoreTable) -> Snapshot | None:
@@ -232,6 +262,17 @@ def newest_compacted(table: FileStoreTable) -> Snapshot | None:
         if not full or identifier % commits == 0 or identifier == BATCH_COMMIT_IDENTIFIER:
             return found
     return None
+
+
+def last_before(table: FileStoreTable, millis: int) -> int | None:
+    """Return the newest snapshot or long-lived changelog that was committed before `millis`.
+
+    Java: `TimeTravelUtil.earlierThanTimeMills`.
+    """
+    before = table.snapshots.at_or_before_time(millis - 1)
+    if before is None:
+        before = table.changelogs.at_or_before_time(millis - 1)
+    return None if before is None else before.id
 
 
 def first_since(table: FileStoreTable, millis: int) -> int | None:
@@ -258,11 +299,53 @@ def read_plan(
     `zone` is the time zone of the files' creation times.
     """
     if plan.whole is not None:
-        keep = None if plan.since is None else created_since(plan.since, zone)
-        return read_table(table, plan.whole, min_level=stream_least_level(table), keep=keep)
+        return read_whole(table, plan.whole, since=plan.since, zone=zone)
     if plan.gone is not None:
         return _replaced(table, plan.gone, plan.changes)
     return read_changes(table, plan.changes, table.schema.names)
+
+
+def read_whole(
+    table: FileStoreTable,
+    snapshot: Snapshot,
+    *,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    since: int | None = None,
+    zone: tzinfo = UTC,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that a stream finds in the snapshot at which it starts, as `read_table`."""
+    rows = read_table(
+        table,
+        snapshot,
+        columns=columns,
+        predicate=predicate,
+        min_level=stream_least_level(table),
+        keep=None if since is None else created_since(since, zone),
+    )
+    names = table.schema.names
+    postponed = read_changes(table, postponed_files(table, snapshot, since, zone), names)
+    return chain(rows, chosen_rows(postponed, columns or names, predicate))
+
+
+def postponed_files(
+    table: FileStoreTable, snapshot: Snapshot, since: int | None, zone: tzinfo
+) -> list[ManifestEntry]:
+    """Return the postponed files of the snapshot that the stream reads as changes, oldest first.
+
+    Their rows are in no real bucket, and the stream skips the compaction that moves them there.
+    """
+    if table.bucket_mode is not BucketMode.POSTPONE or _only_real_buckets(table):
+        return []
+    keep = None if since is None else created_since(since, zone)
+    found = (e for e in scan_files(table, snapshot) if e.bucket == POSTPONE_BUCKET)
+    files = [e for e in found if keep is None or keep(e)]
+    return in_plan_order(table, sorted(files, key=lambda e: e.file.creation_time or 0))
+
+
+def _only_real_buckets(table: FileStoreTable) -> bool:
+    """Return whether a changelog will report the postponed rows (Java: `onlyReadRealBuckets`)."""
+    return table.bucket_mode is BucketMode.POSTPONE and has_changelog(table)
 
 
 def _replaced(

@@ -19,6 +19,7 @@ from paimon_core.options import (
     SNAPSHOT_NUM_RETAINED_MAX,
     SNAPSHOT_NUM_RETAINED_MIN,
     SNAPSHOT_TIME_RETAINED,
+    STREAMING_READ_OVERWRITE,
     Options,
 )
 from paimon_core.reachability.files import Metadata
@@ -181,8 +182,18 @@ def choose_snapshots(
         retention,
         latest=ids[-1],
         time_of=time_of,
-        next_consumed=None if consumer is None else consumer.next_snapshot,
+        next_consumed=None if consumer is None else first_needed(table, consumer),
     )
+
+
+def first_needed(table: FileStoreTable, consumer: Consumer) -> int:
+    """Return the first snapshot whose files the consumer needs.
+
+    A stream of overwrites also reads the files that an overwrite removes: they belong to the snapshot
+    before it.  Java does not keep that one, and its stream fails.
+    """
+    reads_removed = table.has_primary_key and table.options.value(STREAMING_READ_OVERWRITE)
+    return consumer.next_snapshot - 1 if reads_removed else consumer.next_snapshot
 
 
 def in_range(
@@ -239,7 +250,7 @@ def recheck_expiry(table: FileStoreTable, work: Expiry) -> Expiry:
     consumer = table.consumers.furthest_behind() if work.consumers_hold else None
     going: list[Reference] = []
     for reference in work.going:
-        wanted = consumer is not None and consumer.next_snapshot <= reference.snapshot.id
+        wanted = consumer is not None and first_needed(table, consumer) <= reference.snapshot.id
         if wanted or not _is_same(reference):
             break
         going.append(reference)

@@ -19,6 +19,7 @@ from typing import Final
 
 from paimon_core.io.file_io import FileIO
 from paimon_core.names import file_number
+from paimon_core.snapshot.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +99,10 @@ class NumberedStore:
     def _files(self) -> NumberedFiles:
         raise NotImplementedError  # each store says which folder and prefix
 
+    def get_or_none(self, snapshot_id: int) -> Snapshot | None:
+        """Return what is stored under this id, or None; CorruptTable if it is unreadable."""
+        raise NotImplementedError  # each store reads its own files
+
     def latest_id(self) -> int | None:
         """Return the greatest id; None if the store is empty."""
         return self._files.latest()
@@ -113,6 +118,25 @@ class NumberedStore:
     def exists(self, snapshot_id: int) -> bool:
         """Return whether the file of this id exists."""
         return self._files.exists(snapshot_id)
+
+    def at_or_before_time(self, millis: int) -> Snapshot | None:
+        """Return the newest snapshot committed at `millis` or before; None if all are newer.
+
+        A binary search, as in Java, which assumes that commit times grow with the id.
+        """
+        result: Snapshot | None = None
+        ids = self.ids()
+        low, high = 0, len(ids) - 1
+        while low <= high:
+            middle = (low + high) // 2
+            snapshot = self.get_or_none(ids[middle])
+            if snapshot is None or snapshot.time_millis <= millis:
+                # One that expired meanwhile is older than all remaining ones.
+                result = snapshot
+                low = middle + 1
+            else:
+                high = middle - 1
+        return result
 
     def hints(self) -> tuple[int | None, int | None]:
         """Return EARLIEST and LATEST as stored, even if stale; None if missing or unreadable."""

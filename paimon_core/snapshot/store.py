@@ -158,25 +158,6 @@ class SnapshotStore(NumberedStore):
                     )
         return [s for s in found if s is not None]
 
-    def at_or_before_time(self, millis: int) -> Snapshot | None:
-        """Return the newest snapshot committed at `millis` or before; None if all are newer.
-
-        A binary search, as in Java, which assumes that commit times grow with the id.
-        """
-        result: Snapshot | None = None
-        ids = self.ids()
-        low, high = 0, len(ids) - 1
-        while low <= high:
-            middle = (low + high) // 2
-            snapshot = self.get_or_none(ids[middle])
-            if snapshot is None or snapshot.time_millis <= millis:
-                # One that expired meanwhile is older than all remaining ones.
-                result = snapshot
-                low = middle + 1
-            else:
-                high = middle - 1
-        return result
-
     def at_or_after_time(self, millis: int) -> Snapshot | None:
         """Return the oldest snapshot committed at `millis` or after; None if all are older."""
         result: Snapshot | None = None

@@ -110,6 +110,7 @@ def commit_overwrite(
     partition: Mapping[str, object] | None = None,
     identifier: int = BATCH_COMMIT_IDENTIFIER,
     watermark: int | None = None,
+    properties: Mapping[str, str] | None = None,
     after: AfterCommit | None = None,
 ) -> tuple[Snapshot, ...]:
     """Commit an overwrite (`commit.overwrite.overwrite`), then do what follows a commit.
@@ -127,6 +128,7 @@ def commit_overwrite(
             partition=partition,
             identifier=identifier,
             watermark=watermark,
+            properties=properties,
             check=None if chain is None else chain.check,
         )
     except InvalidArgument:
@@ -146,6 +148,7 @@ def commit_write(
     user: str,
     identifier: int = BATCH_COMMIT_IDENTIFIER,
     watermark: int | None = None,
+    properties: Mapping[str, str] | None = None,
     ignore_empty: bool = True,
     check: bool = False,
     after: AfterCommit | None = None,
@@ -154,7 +157,8 @@ def commit_write(
 
     The compaction runs first, so that readers see the first without the second only briefly.
     `check` checks even plain appends for conflicts, as replays do.  `after` does what follows a
-    commit (default: a new one); writers that commit more than once pass their own.  Errors as in
+    commit (default: a new one); writers that commit more than once pass their own.  `properties` are
+    stored in the snapshots.  Errors as in
     `commit`.
     """
     after = after or AfterCommit(table, env=env)
@@ -165,6 +169,7 @@ def commit_write(
         user=user,
         identifier=identifier,
         watermark=watermark,
+        properties=properties,
         ignore_empty=ignore_empty,
         check=check,
     )
@@ -204,6 +209,7 @@ def _commit_and_compact(
     user: str,
     identifier: int,
     watermark: int | None,
+    properties: Mapping[str, str] | None,
     ignore_empty: bool,
     check: bool,
 ) -> tuple[Snapshot, ...]:
@@ -216,6 +222,7 @@ def _commit_and_compact(
             env=env,
             identifier=identifier,
             watermark=watermark,
+            properties=properties,
             ignore_empty=ignore_empty,
             check_append=check,
         )
@@ -232,6 +239,7 @@ def _commit_and_compact(
             env=env,
             identifier=identifier,
             watermark=watermark,
+            properties=properties,
         )
     except CommitConflict as e:
         log.info("table=%s compaction after a write dropped: %s", table.name, e)

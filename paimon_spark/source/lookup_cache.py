@@ -15,7 +15,7 @@ import pickle
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from threading import RLock
 from typing import Any, Final
@@ -30,13 +30,17 @@ from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.lsm.engines.traits import newest_file_wins
 from paimon_core.lsm.key_column import kind_values
 from paimon_core.lsm.merge_engine import is_retract
+from paimon_core.read.stream import Start
+from paimon_core.schema.scan_options import SCAN_OPTIONS, scan_mode
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import CommitKind
-from paimon_core.table.stream import Stream, stream_of
+from paimon_core.table.stream import CONSUMER_ID, Stream, stream_of
 from paimon_spark.source.options import SourceOptions
 from paimon_spark.source.rows import arrow_schema_of, converted
 from paimon_spark.source.spark_types import spark_schema
 
+STREAM_BOUNDS: Final = (*SCAN_OPTIONS, CONSUMER_ID, "scan.bounded.watermark")
+"""Options that choose which part of a table's history a stream shows."""
 _ROWS: Final = 20_000
 """How many rows are turned into Python values at once."""
 
@@ -148,7 +152,7 @@ class LookupCache:
 
     def _load(self) -> None:
         options = SourceOptions.of(dict(self.key.options))
-        table = options.open_table()
+        table = _from_all_rows(options.open_table())
         row_type = table.schema.row_type
         keyed = table.has_primary_key
         self.close()
@@ -224,6 +228,15 @@ class LookupCache:
             if self._database is not None:
                 self._database.close()
                 self._database = None
+
+
+def _from_all_rows(table: FileStoreTable) -> FileStoreTable:
+    """The table without options that let a stream begin or end elsewhere (Java: `LookupDataTableScan`)."""
+    none: dict[str, str | None] = dict.fromkeys(STREAM_BOUNDS)
+    compacted = Start.COMPACTED_FULL.value
+    if scan_mode(table.options) == compacted:
+        none["scan.mode"] = compacted
+    return replace(table, schema=table.schema.with_options(none))
 
 
 def _has_changes(table: FileStoreTable) -> bool:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from paimon_core.errors import InvalidArgument
 from paimon_core.options import parse_memory_size
-from paimon_spark.source.lookup_cache import CacheKey, cache_of
+from paimon_spark.source.lookup_cache import STREAM_BOUNDS, CacheKey, cache_of
 from paimon_spark.source.options import SourceOptions
 from paimon_spark.source.rows import arrow_schema_of
 from paimon_spark.source.spark_types import spark_schema
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _WAYS: Final = ("left", "inner")
+_FULL_MODES: Final = ("default", "latest-full", "full", "compacted-full")
+"""Values of `scan.mode` that begin with all rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,9 @@ def lookup(
     rows in up to `memory` and, beyond that, in a local file, and looks for new snapshots when a task
     begins, at most every `refresh_seconds`.  `options` are those of the source.
     """
+    for name, value in SourceOptions.of(options).given.items():
+        if name in STREAM_BOUNDS and value.strip().lower() not in _FULL_MODES:
+            raise InvalidArgument(f"a lookup reads the newest rows: option {name} does not apply")
     pairs = tuple(on.items() if isinstance(on, Mapping) else ((c, c) for c in on))
     table = SourceOptions.of(options).open_table()
     row_type = table.schema.row_type

@@ -68,7 +68,16 @@ _OWN: Final = frozenset(
         REQUEST_DEADLINE,
     }
 )
-_RATES: Final = "read.stream."
+_RATES: Final = tuple(
+    f"read.stream.{name}"
+    for name in (
+        "maxfilespertrigger",
+        "maxbytespertrigger",
+        "maxrowspertrigger",
+        "minrowspertrigger",
+        "maxtriggerdelayms",
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +193,7 @@ class SourceOptions:
         given = {
             k: v
             for k, v in self.given.items()
-            if k not in _OWN and not k.startswith((*_STORE_PREFIXES, _RATES))
+            if k not in _OWN and k not in _RATES and not k.startswith(_STORE_PREFIXES)
         }
         for key in unknown_options(given):
             near = similar_name(key)

@@ -3,10 +3,12 @@
 An offset is Java's: `{"snapshotId", "index", "scanSnapshot"}`.  A snapshot's changes are cut into
 units in an order that never changes; the offset names the last unit that was read.  `scanSnapshot`
 says that the snapshot is read as a whole, as at the start of a stream.  Once all units of a snapshot
-are read the offset names the next one with index -1, so that no snapshot is planned twice.
+are read the offset names the next one with index -1, so that no snapshot is planned twice.  A field
+`read`, which Java ignores, identifies the last snapshot that was read.
 
 With `consumer-id`, the table keeps the snapshots that the stream has not processed: its progress is
 stored when Spark has completed a micro-batch, and a new query with the same id continues there.
+While the stream waits it renews the consumer, so that the consumer does not expire.
 """
 
 from __future__ import annotations
@@ -33,9 +35,13 @@ from pyspark.sql.types import StructType
 from paimon_core.errors import InvalidArgument
 from paimon_core.options import OPEN_FILE_COST
 from paimon_core.read.stream import (
+    Start,
+    StreamPlan,
     StreamScan,
     created_since,
+    postponed_files,
     read_plan,
+    rolled_back,
     stream_least_level,
 )
 from paimon_core.read.table_read import chosen_rows
@@ -91,6 +97,7 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._table = table
         self._initial: Offset | None = None
         self._last: Offset | None = None
+        self._stored = (0, 0)
 
     # --- offsets ---
 
@@ -99,12 +106,15 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._initial is None:
             # Spark asks more than once, a stream plans its start only once.
             plan = self._stream.plan()
-            # A table without snapshots is read from its first one on.
-            self._initial = (
-                Offset(plan.next_snapshot or 1)
-                if plan.whole is None
-                else Offset(plan.whole.id, whole=True)
-            )
+            scan = self._stream.scan
+            if plan.whole is not None:
+                self._initial = Offset(plan.whole.id, whole=True)
+            elif plan.next_snapshot is not None:
+                self._initial = Offset(plan.next_snapshot)
+            else:
+                # A table without snapshots is read from the wanted one on, or its first.
+                named = scan.at if scan.start is Start.FROM_SNAPSHOT else None
+                self._initial = Offset(max(1, named or 1))
         return self._initial.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
@@ -116,10 +126,17 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """The end of the next micro-batch; `start` if it has to wait for more rows."""
+        """The end of the next micro-batch; `start` if it has to wait for more rows.
+
+        NotFound if the table has lost what the stream has read.
+        """
         everything = isinstance(limit, ReadAllAvailable)
         room = Room({} if everything else dict(self._limits))
-        end = self._advanced(Offset.of(start), room, self._last).to_json()
+        begin = Offset.of(start)
+        self._check(begin)
+        # Spark asks once everything up to `start` is processed.
+        self._progress(begin)
+        end = self._advanced(begin, room, self._last)
         # Rows that are there do not wait where none are to come: a trigger "available now".
         if self._least is not None and not everything and self._last is None:
             now = self._env.now_millis()
@@ -127,9 +144,29 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             few = room.rows < self._least.rows and not room.full
             if few and waited <= self._least.delay_millis:
                 return start
-            if end != start:
+            if end != begin:
                 self._last_trigger = now
-        return end
+        # Spark takes offsets that differ in anything for new rows.
+        return start if end == begin else replace(end, read=self._identity(end)).to_json()
+
+    def _check(self, offset: Offset) -> None:
+        self._stream.scan.check_position(offset.snapshot)
+        now = self._identity(offset) if offset.read is not None else None
+        if now not in (None, offset.read):
+            raise rolled_back(
+                self._table,
+                offset.last_read,
+                f"snapshot {offset.last_read} of table {self._table.name} is not the one that the "
+                "stream has read",
+            )
+
+    def _identity(self, offset: Offset) -> str | None:
+        """What identifies the last snapshot that was read; None if it has expired."""
+        table, number = self._table, offset.last_read
+        found = table.snapshots.get_or_none(number) or table.changelogs.get_or_none(number)
+        if found is None:
+            return None
+        return f"{found.commit_user}/{found.commit_identifier}/{found.time_millis}"
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Stop at the newest snapshot of this moment."""
@@ -191,7 +228,9 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             keep=None if since is None else created_since(since, self._zone),
             min_level=stream_least_level(table),
         )
-        return [WholeUnit(task) for task in tasks]
+        postponed = postponed_files(table, snapshot, since, self._zone)
+        plans = [StreamPlan(next_snapshot=snapshot.id + 1, changes=(e,)) for e in postponed]
+        return [*map(WholeUnit, tasks), *map(ChangesUnit, plans)]
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The units after `start`, up to and including `end`, packed by size."""
@@ -240,14 +279,23 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Store the consumer's progress, once the snapshot that began the stream is read."""
-        offset = Offset.of(end)
-        if self._stream.consumer is not None and not offset.whole:
-            self._table.consumers.set(self._stream.consumer, offset.snapshot)
+        self._progress(Offset.of(end))
+
+    def _progress(self, processed: Offset) -> None:
+        if self._stream.consumer is None or processed.whole:
+            return
+        now = self._env.now_millis()
+        number, at = self._stored
+        if processed.snapshot != number or now - at > _ALIVE_MILLIS:
+            self._table.consumers.set(self._stream.consumer, processed.snapshot)
+            self._stored = processed.snapshot, now
 
     def stop(self) -> None:
         """Do nothing: the reader keeps nothing open."""
 
 
+_ALIVE_MILLIS: Final = 60_000
+"""How often an idle stream renews its consumer."""
 _BY_CREATION: Final = ("from-file-creation-time", "from-creation-timestamp")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pyspark.sql.datasource import InputPartition
@@ -15,20 +15,36 @@ from paimon_core.table.batch_tasks import BucketTask
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """Everything up to unit `index` of the snapshot has been read; -1: no unit of it."""
+    """Everything up to unit `index` of the snapshot has been read; -1: no unit of it.
+
+    `read` identifies the last snapshot that was read, so that a rollback is noticed although newer
+    commits have the same ids.  None: nothing was read, or an older version wrote the offset.
+    """
 
     snapshot: int
     index: int = -1
     whole: bool = False
+    read: str | None = field(default=None, compare=False)
 
     @staticmethod
     def of(json: Mapping[str, Any]) -> Offset:
         """The offset of a checkpoint."""
-        return Offset(int(json["snapshotId"]), int(json["index"]), bool(json["scanSnapshot"]))
+        return Offset(
+            int(json["snapshotId"]),
+            int(json["index"]),
+            bool(json["scanSnapshot"]),
+            json.get("read"),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The offset as JSON for a checkpoint."""
-        return {"snapshotId": self.snapshot, "index": self.index, "scanSnapshot": self.whole}
+        place = {"snapshotId": self.snapshot, "index": self.index, "scanSnapshot": self.whole}
+        return place if self.read is None else {**place, "read": self.read}
+
+    @property
+    def last_read(self) -> int:
+        """The id of the last snapshot that was read, wholly or in part."""
+        return self.snapshot if self.whole or self.index >= 0 else self.snapshot - 1
 
     def is_before(self, other: Offset) -> bool:
         """Whether the other offset is later."""

@@ -2,6 +2,10 @@
 
 The commit's identifier is the number of the micro-batch, its user belongs to the checkpoint.  After
 a failure Spark writes the last micro-batch again; if its commit is there, the new files are deleted.
+
+The numbers begin again with each new checkpoint, also with one in the folder of an old one, and two
+queries may be given the same commit user.  So a commit stores the id of its query, which Spark keeps
+in the checkpoint, and only commits of this query count.
 """
 
 from __future__ import annotations
@@ -9,13 +13,17 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter
 from pyspark.sql.types import StructType
 
-from paimon_core.commit.committer import filter_committed
+from paimon_core.commit.committer import latest_where
 from paimon_core.errors import CommitStateUnknown, InvalidArgument
+from paimon_core.options import DYNAMIC_PARTITION_OVERWRITE
+from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from paimon_core.table.write_session import commit_overwrite, commit_write
 from paimon_spark.source.batch_writer import Messages, table_to_write
 from paimon_spark.source.commit_marker import CommitMarker
@@ -25,9 +33,13 @@ from paimon_spark.source.task_writer import (
     TaskWriter,
     delete_written,
     merged_messages,
+    task_messages,
 )
 
 log = logging.getLogger(__name__)
+
+QUERY_ID: Final = "caretaker.spark-query-id"
+"""The property of a snapshot that holds the id of the streaming query."""
 
 
 def commit_user(options: SourceOptions, root: str) -> str:
@@ -50,7 +62,10 @@ class PaimonStreamWriter(DataSourceStreamArrowWriter):
     """Appends micro-batches; in complete mode each replaces the whole table."""
 
     def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
-        self._table = table_to_write(options, schema)
+        table = table_to_write(options, schema)
+        # Complete mode replaces all partitions, whatever batches overwrite (Java: `PaimonSink`).
+        static = table.schema.with_options({DYNAMIC_PARTITION_OVERWRITE.key: "false"})
+        self._table = replace(table, schema=static) if overwrite else table
         self._env = options.environment
         self._user = commit_user(options, self._table.root)
         self._shuffled = options.flag("write.shuffled")
@@ -69,33 +84,36 @@ class PaimonStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803 - Spark's name
         """Commit a micro-batch; does nothing if it is already committed."""
-        if self._is_committed(batchId):
+        query = _query_of(messages)
+        if self._is_committed(batchId, query):
             log.info("table=%s micro-batch %d was committed before", self._table.name, batchId)
             delete_written(self._table, messages)
             return
         merged = merged_messages(self._table, messages, shuffled=self._shuffled)
+        commit = commit_overwrite if self._overwrite else commit_write
         marker = CommitMarker(self._user, batchId)
         marker.begin()
         try:
-            if self._overwrite:
-                commit_overwrite(
-                    self._table, merged, user=self._user, env=self._env, identifier=batchId
-                )
-            else:
-                commit_write(
-                    self._table, merged, user=self._user, env=self._env, identifier=batchId
-                )
+            commit(
+                self._table,
+                merged,
+                user=self._user,
+                env=self._env,
+                identifier=batchId,
+                properties=None if query is None else {QUERY_ID: query},
+            )
         except CommitStateUnknown:
             raise
         except Exception:
-            if not self._is_committed(batchId):
+            if not self._is_committed(batchId, query):
                 marker.clear()
             raise
         marker.clear()
 
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803 - Spark's name
         """Delete the files of the tasks, unless a commit may refer to them."""
-        if CommitMarker(self._user, batchId).is_there or self._is_committed(batchId):
+        committed = self._is_committed(batchId, _query_of(messages))
+        if CommitMarker(self._user, batchId).is_there or committed:
             log.warning(
                 "table=%s the outcome of micro-batch %d is unknown: no file is deleted",
                 self._table.name,
@@ -104,5 +122,19 @@ class PaimonStreamWriter(DataSourceStreamArrowWriter):
             return
         delete_written(self._table, messages)
 
-    def _is_committed(self, identifier: int) -> bool:
-        return not filter_committed(self._table, [identifier], user=self._user)
+    def _is_committed(self, identifier: int, query: str | None) -> bool:
+        def mine(snapshot: Snapshot) -> bool:
+            if snapshot.commit_user != self._user or snapshot.commit_kind is CommitKind.COMPACT:
+                return False
+            # Of older versions and unknown queries, any stream of the user may be this one.
+            stored = (snapshot.properties or {}).get(QUERY_ID, query)
+            in_stream = snapshot.commit_identifier != BATCH_COMMIT_IDENTIFIER
+            return in_stream and (query is None or stored == query)
+
+        newest = latest_where(self._table, mine)
+        return newest is not None and newest.commit_identifier >= identifier
+
+
+def _query_of(messages: Messages) -> str | None:
+    """The id of the query that the tasks belong to; None if no task could tell."""
+    return next((m.query for m in task_messages(messages) if m.query is not None), None)

@@ -50,6 +50,8 @@ ROW_KIND: Final = "_row_kind_"
 """A column that says what a row does (0 +I, 1 -U, 2 +U, 3 -D), as in the Java connector."""
 ROWS_OF_A_TASK: Final = 1 << 30
 """How many rows of one bucket a task may number."""
+_QUERY: Final = "sql.streaming.queryId"
+"""The local property in which Spark tells tasks the id of their query."""
 _BATCH_ROWS: Final = 1 << 16
 _BATCH_BYTES: Final = 32 * 1024**2
 """What the writer takes at once, where the rows are narrow enough."""
@@ -65,6 +67,8 @@ class TaskMessage(WriterCommitMessage):
 
     task: int
     messages: tuple[CommitMessage, ...]
+    query: str | None = None
+    """The id of the streaming query, which a new checkpoint changes; None in a batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,10 +90,11 @@ class TaskWriter:
         """Write the rows to files; after a failure no file is left."""
         context = TaskContext.get()
         task = self.first_task + (0 if context is None else context.partitionId())
+        query = None if context is None else context.getLocalProperty(_QUERY)
         batches = _larger_batches(batches)
         first = next(batches, None)
         if first is None:
-            return TaskMessage(task, ())
+            return TaskMessage(task, (), query)
         writer = new_writer(
             self.table,
             env=self.env,
@@ -100,7 +105,7 @@ class TaskWriter:
         )
         try:
             self._write_all(writer, first, batches)
-            return TaskMessage(task, tuple(writer.prepare_commit()))
+            return TaskMessage(task, tuple(writer.prepare_commit()), query)
         except BaseException:
             writer.abort()
             raise

@@ -14,6 +14,7 @@ import pytest
 from lakes import Lake
 
 from paimon_core import open_catalog
+from paimon_core.errors import InvalidArgument
 from paimon_spark.source import lookup
 from paimon_spark.source.lookup_join import Lookup
 
@@ -60,6 +61,32 @@ def test_a_table_that_changes(tmp_path: Path) -> None:
     assert before
     # All lookups of a process that hold the same rows share them.
     assert looked_up(slow, [9]) == [(9, "zz")]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "scan.mode=latest",
+        "scan.snapshot-id=2",
+        "scan.tag-name=x",
+        "consumer-id=me",
+        "scan.bounded.watermark=1",
+    ],
+)
+def test_options_of_the_table_for_streams_hide_no_rows(option: str, tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.primary_key()
+    key, value = option.split("=")
+    lake.change_options("db.t", key, value)
+    for number in range(3):
+        lake.append({"k": [number], "v": ["v"]})
+    lake.table().consumers.set("me", 3)
+    by = of(tmp_path)
+    assert looked_up(by, [0, 2]) == [(0, "v"), (2, "v")]
+    lake.append({"k": [0], "v": ["new"]})
+    assert looked_up(by, [0]) == [(0, "new")]
+    with pytest.raises(InvalidArgument, match="newest rows"):
+        of(tmp_path, **{key: value})
 
 
 def test_rows_that_merge_in_a_way_of_their_own(tmp_path: Path) -> None:

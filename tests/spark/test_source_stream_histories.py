@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_core import Schema, open_catalog
-from paimon_core.errors import NotFound
+from paimon_core.errors import CorruptTable, NotFound
 from paimon_spark.source.batch_reader import row_type_of
 from paimon_spark.source.options import SourceOptions
 from paimon_spark.source.spark_types import spark_schema
@@ -222,14 +222,14 @@ def follow(seed: int, folder: Path) -> None:
                     history.expire()
                 case _:
                     getattr(history, step)()
-        except NotFound:
+        except (NotFound, CorruptTable):
             if not unprotected:
                 raise
             return
     try:
         while query.batch():
             query.restart()
-    except NotFound:
+    except (NotFound, CorruptTable):
         if not unprotected:
             raise
         return

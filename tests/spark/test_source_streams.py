@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -80,10 +81,23 @@ def test_a_stream_into_a_table_through_a_lost_commit(
     assert lake.on_disk("db.out") == lake.referenced("db.out")
     # Ten keys in each of the first two; rows of one key in a micro-batch are merged.
     assert [s.delta_record_count for s in found] == [10, 10, 2]
-    # Spark calls a micro-batch processed when it begins the next one.
-    assert lake.table().consumers.get("copy").next_snapshot == 5
+    assert lake.table().consumers.get("copy").next_snapshot == 6
     oracle_1_4_2.defaults(warehouse=tmp_path, database="db", table="out")
     rows = {r[1]: r[2] for r in oracle_1_4_2.rows()}
     assert len(rows) == 11
     assert rows[3] == "newer"
     assert rows[0] == "v30"
+
+
+def test_a_new_checkpoint_in_the_same_folder_begins_again(session: Any, tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.log("db.t")
+    lake.log("db.out")
+    lake.fill(1)
+    source, sink, checkpoint = (tmp_path / "db.db" / n for n in ("t", "out", "../checkpoint"))
+    for _ in range(2):
+        run(follow(session, source), sink, checkpoint)
+        shutil.rmtree(checkpoint)
+    found = list(lake.table("db.out").snapshots.all())
+    assert [(s.commit_identifier, s.delta_record_count) for s in found] == [(0, 10), (0, 10)]
+    assert len({s.commit_user for s in found}) == 1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from pyspark.sql.types import StructType
 from sql_sessions import Sql
 
 from paimon_core import open_catalog
-from paimon_core.errors import CommitStateUnknown, InvalidArgument, NotFound
+from paimon_core.errors import CommitConflict, CommitStateUnknown, InvalidArgument, NotFound
 from paimon_core.read.table_read import read_table
 from paimon_core.table.open import open_table
 from paimon_spark.source import batch_writer, stream_writer
@@ -147,6 +149,38 @@ def test_a_micro_batch_is_committed_once(lake: Lake) -> None:
     assert table.latest_or_not_found().total_record_count == 3
 
 
+def test_numbers_of_another_query_do_not_count(lake: Lake) -> None:
+    def commit(query: str, identifier: int, key: int) -> None:
+        writer = stream(lake)
+        message = replace(writer.write(rows(key)), query=query)
+        shipped(writer).commit([message], identifier)
+
+    commit("old", 0, 1)
+    commit("old", 1, 2)
+    # The checkpoint was deleted: the numbers of the new query begin again, its folder is the same.
+    commit("new", 0, 3)
+    # Two queries take turns, and each repeats a micro-batch after a restart.
+    commit("old", 1, 2)
+    commit("new", 0, 3)
+    commit("new", 1, 4)
+    commit("old", 2, 5)
+    assert [s.commit_identifier for s in lake.table().snapshots.all()] == [0, 1, 0, 1, 2]
+    assert lake.on_disk() == lake.referenced()
+    # Without a query's id, as in commits of older versions, a number that is there is not repeated.
+    writer = stream(lake)
+    writer.commit([writer.write(rows(6))], 2)
+    assert lake.table().latest_or_not_found().total_record_count == 5
+
+
+def test_batches_of_the_same_user_do_not_count(lake: Lake) -> None:
+    options = options_of(lake, **{"commit-user": "me"})
+    filling = PaimonBatchWriter(options, schema_of(lake), overwrite=False)
+    filling.commit([filling.write(rows(1))])
+    writer = PaimonStreamWriter(options, schema_of(lake), overwrite=False)
+    writer.commit([writer.write(rows(2))], 0)
+    assert lake.table().latest_or_not_found().total_record_count == 2
+
+
 def test_a_stream_needs_a_name(lake: Lake) -> None:
     with pytest.raises(InvalidArgument, match="checkpointLocation"):
         PaimonStreamWriter(options_of(lake), schema_of(lake), overwrite=False)
@@ -162,6 +196,45 @@ def test_complete_mode_replaces_the_table(lake: Lake) -> None:
     assert newest.total_record_count == 1
 
 
+def test_complete_mode_replaces_all_partitions(tmp_path: Path) -> None:
+    Sql(tmp_path)("CREATE TABLE t (k INT, v STRING) PARTITIONED BY (k)")
+    options = SourceOptions.of(
+        {
+            "path": f"{tmp_path}/default.db/t",
+            "checkpointLocation": "/somewhere",
+            "partitionOverwriteMode": "dynamic",
+        }
+    )
+    for identifier, key in enumerate((1, 2)):
+        schema = spark_schema(row_type_of(options))
+        writer = PaimonStreamWriter(options, schema, overwrite=True)
+        writer.commit([writer.write(rows(key))], identifier)
+    found = open_catalog(str(tmp_path)).get_table("default.t").to_arrow()
+    assert found["k"].to_pylist() == [2]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_rows_for_the_buckets_before_a_rescale_are_refused(
+    tmp_path: Path, *, streams: bool
+) -> None:
+    lake = Lake(tmp_path)
+    lake.primary_key("db.t")
+    lake.append({"k": [1, 2, 3], "v": ["a"] * 3})
+    writer = stream(lake) if streams else batch(lake)
+    at = (0,) if streams else ()
+    messages = [writer.write(rows(1, 2))]
+    Sql(tmp_path)("CALL sys.rescale(table => 'db.t', bucket_num => 3)")
+    with pytest.raises(CommitConflict, match="rescaled"):
+        shipped(writer).commit(messages, *at)
+    shipped(writer).abort(messages, *at)
+    assert lake.on_disk() == lake.referenced()
+    # The micro-batch is repeated with the new buckets.
+    again = stream(lake) if streams else batch(lake)
+    again.commit([again.write(rows(1, 2))], *at)
+    found = open_catalog(str(tmp_path)).get_table("db.t").to_arrow().sort_by("k")
+    assert found.to_pylist() == [{"k": 1, "v": "v"}, {"k": 2, "v": "v"}, {"k": 3, "v": "a"}]
+
+
 # --- offsets ------------------------------------------------------------------------------------
 
 
@@ -173,6 +246,10 @@ def keys(stream: PaimonStreamReader, start: Any, end: Any) -> list[int]:
     parts = shipped(stream.partitions(start, end))
     found = [b for p in parts for b in stream.read(p)]
     return sorted(k for b in found for k in b.column("k").to_pylist())
+
+
+def place(offset: Any) -> Any:
+    return {k: v for k, v in offset.items() if k != "read"}
 
 
 def test_offsets_with_a_rate_limit_cover_all_rows_once(lake: Lake) -> None:
@@ -197,7 +274,7 @@ def test_offsets_with_a_rate_limit_cover_all_rows_once(lake: Lake) -> None:
             break
         at = end
     assert sorted(seen) == [*range(50), 100, 101]
-    assert at == {"snapshotId": 8, "index": -1, "scanSnapshot": False}
+    assert place(at) == {"snapshotId": 8, "index": -1, "scanSnapshot": False}
     lake.append({"k": [102], "v": ["v"]})
     assert keys(stream, at, stream.latestOffset(at, ReadAllAvailable())) == [102]
 
@@ -211,6 +288,8 @@ def test_limits_by_rows_and_bytes(lake: Lake) -> None:
         at = stream.initialOffset()
         end = stream.latestOffset(at, stream.getDefaultReadLimit())
         assert len(keys(stream, at, end)) == (4 if key == "maxRows" else 2)
+    with pytest.raises(InvalidArgument, match="unknown"):
+        reader(lake, **{"read.stream.maxFilesPerTriger": "4"})
     with pytest.raises(InvalidArgument, match="maxTriggerDelayMs"):
         reader(lake, **{"read.stream.minRowsPerTrigger": "4"})
 
@@ -234,6 +313,36 @@ def test_a_table_that_was_made_again_is_noticed(lake: Lake) -> None:
     for follower in (stream, reader(lake)):
         with pytest.raises(NotFound, match=r"snapshot 4 .* newest snapshot is 2"):
             follower.latestOffset(at, ReadAllAvailable())
+
+
+def test_a_trigger_available_now_notices_it_too(lake: Lake) -> None:
+    lake.fill(3)
+    stream = reader(lake)
+    at = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    shutil.rmtree(lake.table().root)
+    lake.log("db.t")
+    again = reader(lake)
+    again.prepareForTriggerAvailableNow()
+    with pytest.raises(NotFound, match=r"snapshot 4 .* newest snapshot is 0"):
+        again.latestOffset(at, ReadAllAvailable())
+
+
+@pytest.mark.parametrize("part", [False, True])
+def test_other_snapshots_of_the_same_ids_are_noticed(lake: Lake, *, part: bool) -> None:
+    for key in range(3):
+        lake.append({"k": [key], "v": ["v"]})
+    start = {"scan.snapshot-id": "1", "read.stream.maxFilesPerTrigger": "2"}
+    stream = reader(lake, **(start if part else {}))
+    at = stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
+    assert stream.latestOffset(at, ReadAllAvailable())["snapshotId"] == 4
+    Sql(lake.warehouse)("CALL sys.rollback(table => 'db.t', version => '1')")
+    for key in range(10, 14):
+        lake.append({"k": [key], "v": ["v"]})
+    for follower in (stream, reader(lake, **start)):
+        with pytest.raises(NotFound, match=r"not the one .* rolled back or created again"):
+            follower.latestOffset(at, ReadAllAvailable())
+    # Offsets of Java and of older versions do not tell.
+    assert reader(lake).latestOffset(place(at), ReadAllAvailable())["snapshotId"] == 6
 
 
 def test_a_micro_batch_waits_for_rows(lake: Lake) -> None:
@@ -293,6 +402,71 @@ def test_a_consumer_keeps_its_progress(lake: Lake) -> None:
     assert again.initialOffset() == {"snapshotId": 4, "index": -1, "scanSnapshot": False}
     end = again.latestOffset(again.initialOffset(), ReadAllAvailable())
     assert len(keys(again, again.initialOffset(), end)) == 20
+
+
+def test_a_trigger_available_now_keeps_what_it_has_not_read(lake: Lake) -> None:
+    lake.fill(2)
+    first = reader(lake, **{"consumer-id": "daily"})
+    first.prepareForTriggerAvailableNow()
+    at = first.latestOffset(first.initialOffset(), ReadAllAvailable())
+    assert lake.table().consumers.ids() == []
+    # Spark runs the micro-batch and asks for the next one, and the query ends.
+    assert first.latestOffset(at, ReadAllAvailable()) == at
+    assert lake.table().consumers.get("daily").next_snapshot == 3
+    for key in (100, 101):
+        lake.append({"k": [key], "v": ["v"]})
+    expiry = {
+        "snapshot.num-retained.min": "1",
+        "snapshot.num-retained.max": "1",
+        "snapshot.time-retained": "1 ms",
+    }
+    open_catalog(str(lake.warehouse)).get_table("db.t").copy(expiry).maintain()
+    assert lake.table().snapshots.ids() == [3, 4]
+    second = reader(lake, **{"consumer-id": "daily"})
+    second.prepareForTriggerAvailableNow()
+    assert keys(second, at, second.latestOffset(at, ReadAllAvailable())) == [100, 101]
+
+
+def test_a_consumer_keeps_the_rows_that_an_unread_overwrite_removed(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.primary_key("db.t", streaming__read__overwrite="true")
+    lake.append({"k": [1], "v": ["v"]})
+    table = open_catalog(str(tmp_path)).get_table("db.t")
+    told = {"consumer-id": "me", "read.changelog": "true"}
+    stream = reader(lake, **told)
+    at = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    assert stream.latestOffset(at, ReadAllAvailable()) == at
+    table.overwrite(pa.table({"k": pa.array([2], pa.int32()), "v": ["v"]}))
+    expiry = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
+    table.copy({**expiry, "snapshot.time-retained": "1 ms"}).maintain()
+    found = stream.partitions(at, stream.latestOffset(at, ReadAllAvailable()))
+    rows_read = [r for p in found for b in stream.read(p) for r in b.to_pylist()]
+    assert [(r["rowkind"], r["k"]) for r in rows_read] == [("-D", 1), ("+I", 2)]
+
+
+def test_a_stream_that_waits_renews_its_consumer(lake: Lake) -> None:
+    lake.fill(2)
+    stream = reader(lake, **{"consumer-id": "me"})
+    at = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    now = 1_000_000_000
+    stream._env = replace(stream._env, now_millis=lambda: now)
+    for seconds, renewed in ((0, True), (30, False), (61, True)):
+        now = 1_000_000_000 + seconds * 1000
+        file = Path(lake.table().paths.consumer("me"))
+        if file.exists():
+            os.utime(file, (1, 1))
+        assert stream.latestOffset(at, ReadAllAvailable()) == at
+        assert (lake.table().consumers.get("me").modified_millis > 1000) == renewed
+
+
+@pytest.mark.parametrize("start", ["scan.snapshot-id", "consumer-id"])
+def test_an_empty_table_is_read_from_the_wanted_snapshot(start: str, lake: Lake) -> None:
+    lake.table().consumers.set("2", 2)
+    stream = reader(lake, **{start: "2"})
+    at = stream.initialOffset()
+    for key in range(3):
+        lake.append({"k": [key], "v": ["v"]})
+    assert keys(stream, at, stream.latestOffset(at, ReadAllAvailable())) == [1, 2]
 
 
 def test_offsets_pass_snapshots_that_tell_nothing(lake: Lake) -> None:
