@@ -10,8 +10,8 @@ java-rules H8).
     5. snapshots, changelogs   snapshot.*, changelog.*; not where rows are postponed (bucket = -2)
     6. end of a batch          tag.automatic-creation=batch, partition.end-input-to-done
 
-`write-only` tables leave the first five to maintenance jobs.  The last is for batch writes of engines
-(`of_batch`), which are DataFrames and SQL: Java's core does not do it either.  Each step plans, checks again and applies
+`write-only` tables leave the first five to maintenance jobs.  The last is for batches and micro-batches
+of engines (`of_engine`), which are DataFrames and SQL: Java's core does not do it either.  Each step plans, checks again and applies
 with the same code as the job of its kind, and refuses to delete a file that the newest snapshot
 needs.  Journals of runs that died are left to the jobs.
 
@@ -108,14 +108,14 @@ class AfterCommit:
     """Runs the maintenance of one writer after its commits.
 
     One object per writer: partitions are checked once per interval, and the first check is at a
-    random time within it, so that writers that end early get to it as well.  `of_batch` is for the
-    one commit of an engine's batch write.
+    random time within it, so that writers that end early get to it as well.  `of_engine` is for the
+    one commit of an engine's batch or micro-batch.
     """
 
-    def __init__(self, table: FileStoreTable, *, env: Environment, of_batch: bool = False) -> None:
+    def __init__(self, table: FileStoreTable, *, env: Environment, of_engine: bool = False) -> None:
         self._table = table
         self._env = env
-        self._of_batch = of_batch
+        self._of_engine = of_engine
         self._enabled = not table.options.value(WRITE_ONLY)
         self._executor: ThreadPoolExecutor | None = None
         self.last: Maintained | None = None
@@ -132,14 +132,14 @@ class AfterCommit:
 
         `messages` are those of the commit.
         """
-        if not self._enabled and not self._of_batch:
+        if not self._enabled and not self._of_engine:
             return
         if not self._asynchronous or identifier == BATCH_COMMIT_IDENTIFIER:
             self._maintain(user, identifier, messages)
             return
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, thread_name_prefix="after-commit")
-        self._executor.submit(self._maintain, user, identifier, ())
+        self._executor.submit(self._maintain, user, identifier, messages)
 
     def close(self) -> None:
         """Wait for what runs in the background."""
@@ -157,7 +157,7 @@ class AfterCommit:
                 self._partitions(table, user, identifier, done)
                 _consumers(table, deleting, done)
                 _snapshots(table, deleting, done)
-            if self._of_batch and (partitions := {m.partition for m in messages}):
+            if self._of_engine and (partitions := {m.partition for m in messages}):
                 _batch_tag(table, deleting, done)
                 _mark_partitions(table, sorted(partitions), self._env, done)
         except Exception as e:

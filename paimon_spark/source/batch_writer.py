@@ -112,7 +112,7 @@ class PaimonBatchWriter(DataSourceArrowWriter):
     def commit(self, messages: Messages) -> None:
         """One snapshot of all that the tasks wrote; a second one if that makes compaction due."""
         merged = merged_messages(self._table, messages, shuffled=self._shuffled)
-        after = AfterCommit(self._table, env=self._env, of_batch=True)
+        after = AfterCommit(self._table, env=self._env, of_engine=True)
         self._marker.begin()
         try:
             if self._overwrite:

@@ -24,6 +24,7 @@ from paimon_core.commit.committer import latest_where
 from paimon_core.errors import CommitStateUnknown, InvalidArgument
 from paimon_core.options import DYNAMIC_PARTITION_OVERWRITE
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.write_session import commit_overwrite, commit_write
 from paimon_spark.source.batch_writer import Messages, table_to_write
 from paimon_spark.source.commit_marker import CommitMarker
@@ -101,6 +102,7 @@ class PaimonStreamWriter(DataSourceStreamArrowWriter):
                 env=self._env,
                 identifier=batchId,
                 properties=None if query is None else {QUERY_ID: query},
+                after=AfterCommit(self._table, env=self._env, of_engine=True),
             )
         except CommitStateUnknown:
             raise

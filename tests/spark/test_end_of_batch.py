@@ -128,6 +128,19 @@ def test_dataframes(sql: Sql, table: Any, session: Any) -> None:
     assert marked == ["p=__DEFAULT_PARTITION__/_SUCCESS", "p=a%2Fb/_SUCCESS"]
 
 
+def test_micro_batches(sql: Sql, table: Any, session: Any, tmp_path: Path) -> None:
+    sql(f"""
+        CREATE TABLE s (k INT, p STRING) PARTITIONED BY (p);
+        INSERT INTO s VALUES (1, 'a');
+        CREATE TABLE t (k INT, p STRING) PARTITIONED BY (p) TBLPROPERTIES ({BATCH}, {MARKED})
+    """)
+    rows = session.readStream.format("paimon").load(str(tmp_path / "default.db" / "s"))
+    written = rows.writeStream.format("paimon").option("checkpointLocation", str(tmp_path / "c"))
+    written.trigger(availableNow=True).start(table().root).awaitTermination()
+    assert tags(table())[today()] == table().snapshots.latest_id()
+    assert [m.parent.name for m in Path(table().root).rglob("_SUCCESS")] == ["p=a"]
+
+
 def test_only_what_was_written_is_marked(sql: Sql, table: Any) -> None:
     sql(f"""
         CREATE TABLE t (k INT, day DATE) PARTITIONED BY (day)

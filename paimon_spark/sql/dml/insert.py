@@ -350,7 +350,7 @@ def write(
     if writes_to_buckets(table):
         write_to_buckets(table, rows, kinds, tasks=tasks, env=session.env, partition=overwrite)
         return
-    after = AfterCommit(table, env=session.env, of_batch=True)
+    after = AfterCommit(table, env=session.env, of_engine=True)
     if overwrite is None:
         write_rows(table, rows, kinds, env=session.env, after=after)
     else:

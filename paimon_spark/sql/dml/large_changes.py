@@ -120,7 +120,7 @@ class LargeTarget:
         written = write_changes(rows, self.table, env=env, user=user)
         messages = merged_messages(self.table, written, shuffled=True)
         if messages:
-            after = AfterCommit(self.table, env=env, of_batch=True)
+            after = AfterCommit(self.table, env=env, of_engine=True)
             commit_write(self.table, messages, env=env, user=user, after=after)
 
     def _commit_files(self, gone: DataFrame, new: DataFrame) -> None:
@@ -149,7 +149,7 @@ class LargeTarget:
             raise
         messages += [m for task in written for m in task.messages]
         if messages:
-            after = AfterCommit(table, env=env, of_batch=True)
+            after = AfterCommit(table, env=env, of_engine=True)
             commit_files(table, messages, env=env, user=user, after=after)
 
     def _vectors(self, places: Bitmaps) -> Iterator[CommitMessage]:

@@ -49,7 +49,7 @@ def write_to_buckets(
     partition: Mapping[str, object] | None = None,
 ) -> None:
     """Commit the rows; `partition` makes it an overwrite.  `tasks` are those of the query."""
-    user, after = env.new_uuid(), AfterCommit(table, env=env, of_batch=True)
+    user, after = env.new_uuid(), AfterCommit(table, env=env, of_engine=True)
     buckets = max(1, min(tasks, int(table.options.get(_MOST, "2048"))))
     messages: list[CommitMessage] = []
     for number, places in _by_buckets(table, rows, buckets).items():

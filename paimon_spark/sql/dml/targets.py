@@ -144,7 +144,7 @@ class Target:
         self, removed: Numbers, added: pa.Table | None, kinds: Kinds | None
     ) -> None:
         env = self.session.env
-        after = AfterCommit(self.table, env=env, of_batch=True)
+        after = AfterCommit(self.table, env=env, of_engine=True)
         gone = self.rows.take(pa.array(removed))
         gone_kinds: Kinds = np.full(len(removed), 3, np.int8)
         if added is None:
@@ -204,7 +204,7 @@ class Target:
             delete_messages(table, messages)
             raise
         commit_files(
-            table, messages, env=env, user=user, after=AfterCommit(table, env=env, of_batch=True)
+            table, messages, env=env, user=user, after=AfterCommit(table, env=env, of_engine=True)
         )
 
     def _new_rows(

@@ -110,7 +110,7 @@ def commit_columns(
         raise
     groups = [rows.groups[g] for g in touched]
     if messages:
-        after = AfterCommit(table, env=env, of_batch=True)
+        after = AfterCommit(table, env=env, of_engine=True)
         commit_files(table, messages, env=env, user=user, row_groups=groups, after=after)
 
 
