@@ -145,6 +145,19 @@ def with_new_ids(data_type: DataType, ids: Iterator[int]) -> DataType:
     return data_type
 
 
+def numbered_after(schema: TableSchema, before: TableSchema) -> TableSchema:
+    """Return the schema, which replaces the one before, with field ids that no column had before.
+
+    Java starts with 0 again: what a writer that opened the table before commits is then read as
+    values of other columns.
+    """
+    ids = count(max(before.highest_field_id, highest_field_id(before.fields)) + 1)
+    fields = tuple(replace(f, id=next(ids), type=with_new_ids(f.type, ids)) for f in schema.fields)
+    return replace(
+        schema, id=before.id + 1, fields=fields, highest_field_id=highest_field_id(fields)
+    )
+
+
 def highest_field_id(fields: Sequence[DataField]) -> int:
     """Return the greatest id of the fields and their nested fields; -1 without fields."""
     ids = chain.from_iterable((f.id, *_ids(f.type)) for f in fields)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from paimon_core.ddl.create import Column, create_schema, normalized
+from paimon_core.ddl.create import Column, create_schema, normalized, numbered_after
 from paimon_core.ddl.validation import validate_schema
 from paimon_core.errors import (
     AlreadyExists,
@@ -209,8 +209,8 @@ def replace_with(
 ) -> None:
     """Empty the table and give it another schema; its snapshots stay.
 
-    Java 2.0: `AbstractCatalog.replaceTable`, two steps as there.  UnsupportedFeature for other
-    partition columns.
+    Java 2.0: `AbstractCatalog.replaceTable`, two steps as there, but field ids go on.
+    UnsupportedFeature for other partition columns.
     """
     new = normalized(_schema(session, name, columns, clauses))
     validate_schema(new)
@@ -230,7 +230,7 @@ def replace_with(
         latest = table.schemas.latest()
         if latest is None:
             raise not_found(name)
-        if table.commit_schema(replace(new, id=latest.id + 1)):
+        if table.commit_schema(numbered_after(new, latest)):
             return
 
 

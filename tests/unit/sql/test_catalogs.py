@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from sql_sessions import Sql
 
 from paimon_core.catalog.open import open_catalog
 from paimon_core.errors import PaimonError
 from paimon_core.table.batch_scan import batch_scan_of, read_batch
+from paimon_core.table.write_session import write_rows
 from paimon_spark.sql.errors import error_type
 from paimon_spark.sql.frames.global_tables import read_global_table
 
@@ -97,6 +99,18 @@ def test_the_tables_of_sys(sql: Sql) -> None:
     assert rows.select(["table_name", "partition_name", "record_count"]).to_pylist() == [
         {"table_name": "t", "partition_name": "d=7", "record_count": 2}
     ]
+
+
+def test_a_replaced_table_does_not_read_the_rows_of_an_older_writer(sql: Sql) -> None:
+    sql("CREATE TABLE t (a INT, s STRUCT<x: INT, y: STRING>)")
+    table = sql.session.open(sql.session.table_name(["t"]), to_write=True)
+    sql("REPLACE TABLE t (b INT, s STRUCT<z: INT, y: STRING>); INSERT INTO t VALUES (1, NULL)")
+    struct = pa.struct([("x", pa.int32()), ("y", pa.string())])
+    row = {"a": pa.array([7], pa.int32()), "s": pa.array([{"x": 8, "y": "old"}], struct)}
+    write_rows(table, pa.table(row), env=sql.session.env)
+    assert sorted(values(sql, ["t"]), key=str) == [[1, None], [None, None]]
+    ids = [f.id for f in sql.session.open(sql.session.table_name(["t"])).schema.fields]
+    assert ids == [4, 5]
 
 
 def test_replacing_a_table_keeps_its_history(sql: Sql) -> None:
