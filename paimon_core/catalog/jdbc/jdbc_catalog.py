@@ -46,7 +46,7 @@ CATALOG_KEY: Final = "catalog-key"
 _LOCATION: Final = "location"
 _EXISTS: Final = "exists"
 _DATABASE: Final = "catalog_key = :key AND database_name = :database"
-_CREATION_SECONDS: Final = 2.0
+_CREATION_SECONDS: Final = 10.0
 _UNDO_RENAME: Final = (
     "CALL sys.repair('{0}') to register its folder, then drop {1}, whose folder does not exist"
 )
