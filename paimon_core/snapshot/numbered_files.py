@@ -124,7 +124,12 @@ class NumberedStore:
 
         A binary search, as in Java, which assumes that commit times grow with the id.
         """
-        result: Snapshot | None = None
+        return self._around(millis)[0]
+
+    def _around(self, millis: int) -> tuple[Snapshot | None, Snapshot | None]:
+        """Return the newest snapshot committed at `millis` or before, and the oldest after it."""
+        early: Snapshot | None = None
+        late: Snapshot | None = None
         ids = self.ids()
         low, high = 0, len(ids) - 1
         while low <= high:
@@ -132,11 +137,12 @@ class NumberedStore:
             snapshot = self.get_or_none(ids[middle])
             if snapshot is None or snapshot.time_millis <= millis:
                 # One that expired meanwhile is older than all remaining ones.
-                result = snapshot
+                early = snapshot
                 low = middle + 1
             else:
+                late = snapshot
                 high = middle - 1
-        return result
+        return early, late
 
     def hints(self) -> tuple[int | None, int | None]:
         """Return EARLIEST and LATEST as stored, even if stale; None if missing or unreadable."""

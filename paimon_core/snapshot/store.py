@@ -160,18 +160,7 @@ class SnapshotStore(NumberedStore):
 
     def at_or_after_time(self, millis: int) -> Snapshot | None:
         """Return the oldest snapshot committed at `millis` or after; None if all are older."""
-        result: Snapshot | None = None
-        ids = self.ids()
-        low, high = 0, len(ids) - 1
-        while low <= high:
-            middle = (low + high) // 2
-            snapshot = self.get_or_none(ids[middle])
-            if snapshot is None or snapshot.time_millis < millis:
-                low = middle + 1
-            else:
-                result = snapshot
-                high = middle - 1
-        return result
+        return self._around(millis - 1)[1]
 
     def create(self, snapshot: Snapshot) -> bool:
         """Make the snapshot's file and no hint; False if its id is taken, OSError: unknown.

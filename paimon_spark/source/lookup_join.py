@@ -103,11 +103,12 @@ def lookup(
     rows in up to `memory` and, beyond that, in a local file, and looks for new snapshots when a task
     begins, at most every `refresh_seconds`.  `options` are those of the source.
     """
-    for name, value in SourceOptions.of(options).given.items():
+    source = SourceOptions.of(options)
+    for name, value in source.given.items():
         if name in STREAM_BOUNDS and value.strip().lower() not in _FULL_MODES:
             raise InvalidArgument(f"a lookup reads the newest rows: option {name} does not apply")
     pairs = tuple(on.items() if isinstance(on, Mapping) else ((c, c) for c in on))
-    table = SourceOptions.of(options).open_table()
+    table = source.open_table()
     row_type = table.schema.row_type
     keys = tuple(own for _, own in pairs)
     chosen = [n for n in row_type.names if n not in keys] if columns is None else list(columns)

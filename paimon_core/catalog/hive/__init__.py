@@ -5,7 +5,6 @@
     hive_catalog   databases, tables, renames
       |-- tables        Hive's description of a Paimon table
       |-- folders       whether a folder is the table's own
-      |-- schema_commit options that jobs change
       |-- partitions    partitions that the metastore keeps for other engines
       `-- lock          the lock of the metastore on a table
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import getpass
 import logging
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -23,10 +22,10 @@ from paimon_core.catalog.hive import tables as hive_tables
 from paimon_core.catalog.hive.folders import check_new_folder, place_of, tables_at
 from paimon_core.catalog.hive.lock import HiveLock
 from paimon_core.catalog.hive.partitions import HivePartitions, statistics_of
-from paimon_core.catalog.hive.schema_commit import HiveSchemaCommit
 from paimon_core.catalog.lock import file_options, held, lock_enabled, under_lock
 from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files
+from paimon_core.catalog.shown_schema import ShownSchemaCommit, appears
 from paimon_core.catalog.table_files import TableFiles
 from paimon_core.catalog.table_folder import delete_table_folder, is_link
 from paimon_core.ddl.schema_change import RemoveOption, SchemaChange, change_from_object
@@ -53,6 +52,7 @@ from paimon_core.paths import MAIN_BRANCH
 from paimon_core.remote.hive_client import WAREHOUSE_DIR, HiveClient, with_site
 from paimon_core.remote.thrift_calls import Database as HiveDatabase
 from paimon_core.remote.thrift_calls import EnvironmentContext, Table
+from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.open import open_table_at, split_identifier
 
@@ -61,7 +61,6 @@ log = logging.getLogger(__name__)
 _LOCATION: Final = "location"
 _COMMENT: Final = "comment"
 _OWNER: Final = "owner"
-_CREATION_SECONDS: Final = 10.0
 _NAME_LENGTH: Final = 128
 _QUOTES: Final = "'\"`\\"
 _BATCH: Final = 300
@@ -291,7 +290,7 @@ class HiveCatalog:
             branch=branch,
             dynamic_options=dynamic_options,
             partition_registry=HivePartitions(self._client, *name),
-            schema_commit=HiveSchemaCommit(self, identifier),
+            schema_commit=ShownSchemaCommit(self, identifier),
             location=self._location(found),
         )
 
@@ -320,7 +319,7 @@ class HiveCatalog:
         with held(self._lock(name)):
             first = files.create_first(schema, external=external)
         if first is None:
-            if if_not_exists and self._appears(name):
+            if if_not_exists and appears(lambda: self._exists(name)):
                 return
             raise AlreadyExists(
                 f"the folder {location} holds a schema, although the Hive metastore has no table "
@@ -340,15 +339,6 @@ class HiveCatalog:
                 files.withdraw_first(first)
             e.table = e.table or identifier
             raise
-
-    def _appears(self, name: tuple[str, str]) -> bool:
-        """Whether the table is there, or soon: another client may have made its first schema."""
-        until = time.monotonic() + _CREATION_SECONDS
-        while not self._exists(name):
-            if time.monotonic() > until:
-                return False
-            time.sleep(0.1)
-        return True
 
     def _exists(self, name: tuple[str, str]) -> bool:
         try:
@@ -376,17 +366,17 @@ class HiveCatalog:
         return changed
 
     def show_schema(
-        self, identifier: str, changed: TableSchema, removed: Sequence[str] = ()
+        self, identifier: str, changed: TableSchema, removed: Sequence[str] | None = None
     ) -> None:
         """Give the metastore's table the columns and options of the schema; `removed` options go.
 
-        If another client has changed the schema meanwhile, they are those of its schema.
+        By default, those go that the schema before has and this one has not.  If another client has changed the schema meanwhile, they are those of its schema.
         """
         try:
             # The metastore's table is replaced as a whole: what another client writes between our
             # reading it and our change would be lost.
             with held(self._lock(_name(identifier))):
-                self._show(identifier, changed, set(removed))
+                self._show(identifier, changed, None if removed is None else set(removed))
         except PaimonError as e:
             raise SchemaError(
                 f"table {identifier} has its new schema {changed.id}, but the Hive metastore did "
@@ -397,12 +387,14 @@ class HiveCatalog:
                 "refused a column, then CALL sys.repair",
             ) from e
 
-    def _show(self, identifier: str, changed: TableSchema, gone: set[str]) -> None:
+    def _show(self, identifier: str, changed: TableSchema, gone: set[str] | None) -> None:
         newest: TableSchema | None = changed
         while newest is not None:
             shown = newest
             table = self._hive_table(identifier)
             location = self._location(table)
+            if gone is None:
+                gone = _removed_by(self._files(table).schemas(), changed)
             self._alter(
                 identifier,
                 hive_tables.altered_table(table, shown, location, self.options, sorted(gone)),
@@ -596,6 +588,13 @@ def _check_lower_case(name: str) -> None:
             f"a Hive metastore keeps names in lower case, {name} is not",
             next_step=f"use {name.lower()}",
         )
+
+
+def _removed_by(schemas: SchemaStore, changed: TableSchema) -> set[str]:
+    """The options of the schema before that this one has not."""
+    if not schemas.exists(changed.id - 1):
+        return set()
+    return set(schemas.get(changed.id - 1).options) - set(changed.options)
 
 
 def _check_storable(name: str) -> None:

@@ -5,6 +5,5 @@
     jdbc_catalog          databases and tables
       |-- database        connections and tables of the catalog's own database
       |-- table_rows      the rows of one table
-      |-- schema_commit   options that jobs change
       `-- lock            the lock on a table: a row that expires
 """

@@ -6,7 +6,6 @@ rows say which of them exist.  With the catalog's lock, changes of schemas and c
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,12 +15,12 @@ from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
 from paimon_core.catalog.filesystem import FileSystemCatalog, database_path
 from paimon_core.catalog.jdbc.database import JdbcDatabase
 from paimon_core.catalog.jdbc.lock import JdbcLock
-from paimon_core.catalog.jdbc.schema_commit import JdbcSchemaCommit
 from paimon_core.catalog.jdbc.table_rows import OF_TABLE, TableRows, check_lengths, execute
 from paimon_core.catalog.lock import file_options, held, lock_enabled, under_lock
 from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files
 from paimon_core.catalog.shown_properties import shown_properties
+from paimon_core.catalog.shown_schema import ShownSchemaCommit, appears
 from paimon_core.ddl.schema_change import SchemaChange, SetOption, change_from_object
 from paimon_core.errors import (
     AlreadyExists,
@@ -46,7 +45,6 @@ CATALOG_KEY: Final = "catalog-key"
 _LOCATION: Final = "location"
 _EXISTS: Final = "exists"
 _DATABASE: Final = "catalog_key = :key AND database_name = :database"
-_CREATION_SECONDS: Final = 10.0
 _UNDO_RENAME: Final = (
     "CALL sys.repair('{0}') to register its folder, then drop {1}, whose folder does not exist"
 )
@@ -292,7 +290,7 @@ class JdbcCatalog:
                     "sys.repair with the old name, and then drop this one"
                 )
             raise
-        return replace(table, schema_commit=JdbcSchemaCommit(self, identifier))
+        return replace(table, schema_commit=ShownSchemaCommit(self, identifier))
 
     def create_table(
         self, identifier: str, schema: TableSchema, *, if_not_exists: bool = False
@@ -311,7 +309,7 @@ class JdbcCatalog:
         with held(self._lock(identifier)):
             first = self._files.create_first_schema(identifier, schema)
         if first is None:
-            if not self._appears(identifier):
+            if not appears(lambda: self._exists(identifier)):
                 raise AlreadyExists(
                     f"the folder of table {identifier} holds a schema, although the JDBC catalog "
                     f"{self._key} has no such table",
@@ -328,15 +326,6 @@ class JdbcCatalog:
         except IntegrityError as e:
             if not if_not_exists:
                 raise taken from e
-
-    def _appears(self, identifier: str) -> bool:
-        """Whether the table is there, or soon: another client may have made its first schema."""
-        until = time.monotonic() + _CREATION_SECONDS
-        while not self._exists(identifier):
-            if time.monotonic() > until:
-                return False
-            time.sleep(0.1)
-        return True
 
     def _rows(self, connection: Connection, identifier: str) -> TableRows:
         return TableRows(connection, self._key, identifier)
@@ -372,7 +361,7 @@ class JdbcCatalog:
 
             with suppress(IntegrityError), self._database.transaction() as connection:
                 self._rows(connection, identifier).insert()
-        self.show_properties(identifier, schema)
+        self.show_schema(identifier, schema)
 
     def alter_table(
         self,
@@ -393,10 +382,10 @@ class JdbcCatalog:
                 identifier, wanted, now_millis=now_millis, branch=branch
             )
         if shown:
-            self.show_properties(identifier, changed)
+            self.show_schema(identifier, changed)
         return changed
 
-    def show_properties(self, identifier: str, schema: TableSchema) -> None:
+    def show_schema(self, identifier: str, changed: TableSchema) -> None:
         """Make the table's properties those of the schema, if the catalog keeps them.
 
         If another client has changed the schema meanwhile, they are those of its schema.
@@ -404,7 +393,7 @@ class JdbcCatalog:
         if not self._syncs_properties:
             return
         schemas = self._files.table_files(identifier).schemas()
-        newest: TableSchema | None = schema
+        newest: TableSchema | None = changed
         try:
             while newest is not None:
                 shown = newest
@@ -417,7 +406,7 @@ class JdbcCatalog:
                     return
         except PaimonError as e:
             raise SchemaError(
-                f"table {identifier} has its new schema {schema.id}, but the JDBC catalog did not "
+                f"table {identifier} has its new schema {changed.id}, but the JDBC catalog did not "
                 f"take its options: {e.message}",
                 table=identifier,
                 next_step=f"Paimon uses the new schema; for other programs, CALL "

@@ -128,7 +128,7 @@ def test_properties_follow_the_newest_schema_of_many_changes(catalog: JdbcCatalo
 def test_a_change_of_a_table_that_is_dropped_meanwhile_leaves_no_properties(
     catalog: JdbcCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _before(monkeypatch, JdbcCatalog, "show_properties", lambda: catalog.drop_table("db.t"))
+    _before(monkeypatch, JdbcCatalog, "show_schema", lambda: catalog.drop_table("db.t"))
     catalog.alter_table("db.t", [SetOption("x.y", "1")], now_millis=1)
     assert _properties(catalog, "t") == {}
 
