@@ -31,6 +31,8 @@ from paimon_core.snapshot.snapshot import Snapshot
 _LONGEST_NAME: Final = 255
 _READ_TOGETHER: Final = 512
 """Number of references whose manifest lists are in memory at the same time."""
+_REMOVED_TOGETHER: Final = 10_000
+"""Number of names that wait until they are removed: many together cost less."""
 _SLICE: Final = "$"
 """In the names of slices of joined changelog files only."""
 
@@ -48,6 +50,8 @@ class Mentioned:
     _waiting: dict[str, ManifestFileMeta] = field(default_factory=dict)
     """The manifests of lists that were read, before they are read themselves."""
     _waiting_lists: set[str] = field(default_factory=set)
+    _gone: list[str] = field(default_factory=list)
+    """Names that wait to be removed from `candidates`."""
     _newest: dict[str, set[str]] = field(default_factory=dict)
     """The manifests of the newest snapshot of each branch: most candidates are mentioned there."""
     newest: Snapshot | None = None
@@ -77,8 +81,19 @@ class Mentioned:
             # One of them may have been removed meanwhile: read them one by one to find it.
             self._forget_waiting()
             self._one_by_one(new)
+        finally:
+            self._remove_gone()
         self._seen.update(r.key for r in new)
         return len(new)
+
+    def _remove(self, *names: str) -> None:
+        self._gone += names
+        if len(self._gone) >= _REMOVED_TOGETHER:
+            self._remove_gone()
+
+    def _remove_gone(self) -> None:
+        self.candidates.remove(self._gone)
+        self._gone = []
 
     def _one_by_one(self, references: Iterable[Reference]) -> None:
         for reference in references:
@@ -122,7 +137,7 @@ class Mentioned:
             optional = reference.kind is RefKind.CHANGELOG
             self._index(metadata, snapshot.index_manifest, optional=optional)
         if snapshot.statistics is not None:
-            self.candidates.remove([snapshot.statistics])
+            self._remove(snapshot.statistics)
         self._unknown_of_snapshot(reference)
 
     def _unknown_of_snapshot(self, reference: Reference) -> None:
@@ -164,13 +179,13 @@ class Mentioned:
             return
         if optional and not self.table.io.exists(self.table.paths.manifest(name)):
             return
-        self.candidates.remove([name])
+        self._remove(name)
         found = {
             meta.file_name: meta
             for meta in metadata.manifests(name)
             if meta.file_name not in self._seen and meta.file_name not in self._waiting
         }
-        self.candidates.remove(found)
+        self._remove(*found)
         for meta in found.values():
             self._protect_all(meta.unknown)
         self._waiting |= found
@@ -181,6 +196,7 @@ class Mentioned:
 
         Those of the newest snapshots come first; the others are only read if a candidate is left.
         """
+        self._remove_gone()
         newest = set().union(*self._newest.values())
         parts: tuple[list[ManifestFileMeta], list[ManifestFileMeta]] = ([], [])
         for name, meta in self._waiting.items():
@@ -207,9 +223,9 @@ class Mentioned:
             return
         if optional and not self.table.io.exists(self.table.paths.manifest(name)):
             return
-        self.candidates.remove([name])
+        self._remove(name)
         entries = metadata.index_entries(name)
-        self.candidates.remove(e.index_file.file_name for e in entries)
+        self._remove(*(e.index_file.file_name for e in entries))
         for entry in entries:
             self._protect_all(entry.unknown)
         self._seen.add(name)

@@ -20,7 +20,7 @@ import numpy as np
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.confined import is_inside
-from paimon_core.io.file_io import FileStat
+from paimon_core.io.file_io import FileStat, parent
 from paimon_core.io.file_stats import Column, FileStats, FileStatsBuilder
 from paimon_core.options import DATA_FILE_EXTERNAL_PATHS
 from paimon_core.paths import BUCKET_PREFIX, CARETAKER_DIR
@@ -41,13 +41,12 @@ from paimon_maintenance.jobs.remove_orphan_files.quarantine import QUARANTINES
 class Candidates:
     """The candidates, and the totals of all listed files.
 
-    `is_unknown` marks candidates of unknown kinds, which stay, `is_data` those in bucket folders.
-    `entries` is the number of entries in each folder of `files.folders`.
+    `kinds` and `entries` are the kind of each folder of `files.folders`, None where all its candidates
+    are temporary, and the number of its entries.
     """
 
     files: FileStats
-    is_unknown: Column
-    is_data: Column
+    kinds: Sequence[Folder | None]
     entries: Column
     empty_folders: Sequence[str]
     data_files: int = 0
@@ -56,14 +55,33 @@ class Candidates:
     young: int = 0
     links: int = 0
 
+    @property
+    def is_data(self) -> Column:
+        """Marks the candidates in bucket folders."""
+        is_bucket = np.fromiter((kind is Folder.BUCKET for kind in self.kinds), bool)
+        return is_bucket[self.files.folder]
+
+    def unknown(self, chosen: Column, *, unknown_kinds: bool) -> Column:
+        """Marks the `chosen` candidates whose names have no pattern that this version knows.
+
+        With `unknown_kinds`, only packs of managed BLOBs, which data files share.
+        """
+        found = np.zeros(len(self.files), bool)
+        at = np.flatnonzero(chosen)
+        files = self.files.take(at)
+        for i, folder, file in zip(at.tolist(), files.folder.tolist(), files, strict=True):
+            kind = self.kinds[folder]
+            if kind is not None and not is_known_kind(file.name, kind):
+                found[i] = not unknown_kinds or file.name.endswith(MANAGED_BLOB_SUFFIX)
+        return found
+
 
 @dataclass(slots=True)
 class _Found:
     """The candidates while folders are listed."""
 
     files: FileStatsBuilder = field(default_factory=FileStatsBuilder)
-    is_unknown: bytearray = field(default_factory=bytearray)
-    is_data: bytearray = field(default_factory=bytearray)
+    kinds: dict[str, Folder | None] = field(default_factory=dict)
     entries: dict[str, int] = field(default_factory=dict)
     empty_folders: list[str] = field(default_factory=list)
     data_files: int = 0
@@ -78,8 +96,7 @@ class _Found:
         entries = (self.entries.get(folder, 0) for folder in files.folders)
         return Candidates(
             files=files,
-            is_unknown=np.frombuffer(bytes(self.is_unknown), bool),
-            is_data=np.frombuffer(bytes(self.is_data), bool),
+            kinds=[self.kinds[folder] for folder in files.folders],
             entries=np.fromiter(entries, np.int64, len(files.folders)),
             empty_folders=self.empty_folders,
             data_files=self.data_files,
@@ -95,13 +112,10 @@ def find_candidates(
     older_than_millis: int,
     context: RunContext,
     external: Sequence[str] = (),
-    *,
-    unknown_kinds: bool = False,
 ) -> Candidates:
     """All files last modified before the time.  OSError if a listing fails.
 
-    With `unknown_kinds`, files of unknown kinds are candidates too, except packs of managed BLOBs,
-    which data files share.  `external` are additional roots of partition and bucket folders.
+    `external` are additional roots of partition and bucket folders.
     """
     found = _Found()
     tree = FolderTree.of(table, context, external)
@@ -119,11 +133,14 @@ def find_candidates(
     for folder, listed in _listed(tree, [*folders, *metadata]):
         files = [f for f in listed if not f.is_dir]
         kind = kinds.get(folder, Folder.BUCKET)
-        if _add(found, files, older_than_millis, kind, unknown_kinds=unknown_kinds):
+        found.kinds[folder] = kind
+        if _add(found, files, older_than_millis, kind):
             found.entries[folder] = len(listed)
         if not listed and folder.rsplit("/", 1)[1].startswith(BUCKET_PREFIX):
             found.empty_folders.append(folder)
     for files in (temporary, *_metadata_files(tree, found)):
+        for file in files:
+            found.kinds.setdefault(parent(file.path), None)
         _add(found, files, older_than_millis)
     return found.candidates()
 
@@ -132,18 +149,15 @@ def _add(
     found: _Found,
     files: Sequence[FileStat],
     older_than_millis: int,
-    folder: Folder | None = None,
-    *,
-    unknown_kinds: bool = False,
+    kind: Folder | None = None,
 ) -> bool:
-    """Add the files of a folder whose kinds are looked at, or (None) that are all temporary.
+    """Add the files of a folder of this kind, or (None) files that are all temporary.
 
     Returns whether one of them is a candidate.
     """
     own = [f for f in files if not f.is_link]
     found.links += len(files) - len(own)
-    data = folder is Folder.BUCKET
-    if data:
+    if kind is Folder.BUCKET:
         found.data_files += len(own)
         found.data_bytes += sum(f.size for f in own)
     else:
@@ -151,20 +165,7 @@ def _add(
     old = [f for f in own if f.modified_millis < older_than_millis]
     found.young += len(own) - len(old)
     found.files.extend(old)
-    found.is_data.extend([data] * len(old))
-    if folder is None:
-        found.is_unknown.extend([False] * len(old))
-    else:
-        found.is_unknown.extend(
-            _is_unknown(f.name, folder, unknown_kinds=unknown_kinds) for f in old
-        )
     return bool(old)
-
-
-def _is_unknown(name: str, folder: Folder, *, unknown_kinds: bool) -> bool:
-    if is_known_kind(name, folder):
-        return False
-    return not unknown_kinds or name.endswith(MANAGED_BLOB_SUFFIX)
 
 
 def _listed(tree: FolderTree, folders: list[str]) -> Iterator[tuple[str, Sequence[FileStat]]]:

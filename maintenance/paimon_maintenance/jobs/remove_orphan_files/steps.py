@@ -83,14 +83,14 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         older_than,
         context,
         external,
-        unknown_kinds=bool(arguments.get("unknown_kinds")),
     )
     files = found.files
     mentioned = Mentioned(table, NameSet(files.names))
     references = mentioned.look()
     left = mentioned.candidates.left(files.names)
-    unknown = files.take(np.flatnonzero(left & found.is_unknown)).by_folder()
-    is_orphan = left & ~found.is_unknown
+    is_unknown = found.unknown(left, unknown_kinds=bool(arguments.get("unknown_kinds")))
+    unknown = files.take(np.flatnonzero(is_unknown)).by_folder()
+    is_orphan = left & ~is_unknown
     orphans = files.take(np.flatnonzero(is_orphan)).by_folder()
     used = np.flatnonzero(orphans.folder_totals()[0]).tolist()
     actions = _actions(table, orphans, found.empty_folders, quarantine=quarantine)
