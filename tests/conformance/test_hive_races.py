@@ -15,6 +15,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from paimon_core.catalog.hive import tables as hive_tables
 from paimon_core.catalog.hive.hive_catalog import HiveCatalog
+from paimon_core.catalog.hive.metastore import Metastore
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.ddl.schema_change import AddColumn, RemoveOption, SetOption
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
@@ -43,8 +44,8 @@ def _rows(catalog: HiveCatalog, name: str) -> int | None:
 
 def _entry(catalog: HiveCatalog, like: str, name: str, location: str) -> None:
     """Another client makes an entry with this location."""
-    table = replace(catalog._hive_table(like), table_name=name)
-    catalog._client.call(
+    table = replace(Metastore(catalog.options).table(like), table_name=name)
+    Metastore(catalog.options).client.call(
         "create_table", hive_tables.with_location(table, location, catalog.options)
     )
 
@@ -52,7 +53,7 @@ def _entry(catalog: HiveCatalog, like: str, name: str, location: str) -> None:
 def test_dropping_an_entry_keeps_the_folder_of_another_table(
     ours: HiveCatalog, database: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folder = ours._location(ours._hive_table(f"{database}.t"))
+    folder = Metastore(ours.options).location(Metastore(ours.options).table(f"{database}.t"))
     for name, location in (
         ("same", folder),
         ("spelt", f"{folder}/"),
@@ -74,7 +75,7 @@ def test_dropping_an_entry_keeps_the_folder_of_a_table_in_another_database(
 ) -> None:
     other = f"{database}_other"
     ours.create_database(other)
-    folder = ours._location(ours._hive_table(f"{database}.t"))
+    folder = Metastore(ours.options).location(Metastore(ours.options).table(f"{database}.t"))
     ours.create_table(f"{other}.own", schema())
     _entry(ours, f"{other}.own", "thief", folder)
     _entry(ours, f"{other}.own", "robber", folder.rpartition("/")[0])
@@ -83,7 +84,11 @@ def test_dropping_an_entry_keeps_the_folder_of_a_table_in_another_database(
 
 
 def test_what_a_link_leads_to_stays(ours: HiveCatalog, database: str) -> None:
-    folder = Path(ours._location(ours._hive_table(f"{database}.t")).removeprefix("file:"))
+    folder = Path(
+        Metastore(ours.options)
+        .location(Metastore(ours.options).table(f"{database}.t"))
+        .removeprefix("file:")
+    )
     link = folder.parent / "link"
     link.symlink_to(folder)
     _entry(ours, f"{database}.t", "linked", f"file:{link}")
@@ -93,9 +98,9 @@ def test_what_a_link_leads_to_stays(ours: HiveCatalog, database: str) -> None:
 
 def test_repair_makes_no_second_entry_for_a_folder(ours: HiveCatalog, database: str) -> None:
     """As after a rename in Hive that left the folder where it was."""
-    table = ours._hive_table(f"{database}.t")
-    ours._client.call("drop_table", database, "t", False)
-    ours._client.call("create_table", replace(table, table_name="renamed"))
+    table = Metastore(ours.options).table(f"{database}.t")
+    Metastore(ours.options).client.call("drop_table", database, "t", False)
+    Metastore(ours.options).client.call("create_table", replace(table, table_name="renamed"))
     ours.repair(database)
     assert ours.list_tables(database) == ["renamed"]
     with pytest.raises(AlreadyExists, match=f"folder of table {database}.renamed"):
@@ -120,7 +125,7 @@ def test_a_long_comment_is_whole_in_the_schema(ours: HiveCatalog, database: str)
     long = AddColumn(("c",), parse_type("INT"), 'it\'s "ü"' * 100)
     changed = ours.alter_table(f"{database}.t", [long], now_millis=1)
     assert changed.fields[-1].description == long.description
-    shown = ours._hive_table(f"{database}.t").sd
+    shown = Metastore(ours.options).table(f"{database}.t").sd
     assert shown is not None
     assert shown.cols is not None
     assert shown.cols[-1].comment == (long.description or "")[:256]
@@ -151,7 +156,7 @@ def test_the_metastore_shows_the_newest_schema_of_many_changes(
     newest = ours.get_table(f"{database}.t").schema
     assert newest.id == 8
     assert sorted(f.id for f in newest.fields) == list(range(6))
-    shown = ours._hive_table(f"{database}.t")
+    shown = Metastore(ours.options).table(f"{database}.t")
     assert shown.sd is not None
     assert [c.name for c in shown.sd.cols or ()] == list(newest.names)
     assert not [k for k in shown.parameters or {} if k.startswith("x") and "." in k]
@@ -168,27 +173,27 @@ def test_the_metastore_shows_columns_that_a_write_adds_and_a_replaced_table(
     other = create_schema([Column("x", "INT")], now_millis=1, options={"a.b": "1"})
     assert merged.commit_schema(replace(other, id=merged.schema.id + 1))
     assert _shown_columns(ours, f"{database}.t") == ["x"]
-    parameters = ours._hive_table(f"{database}.t").parameters or {}
+    parameters = Metastore(ours.options).table(f"{database}.t").parameters or {}
     assert parameters["a.b"] == "1"
     assert "commit.max-retries" not in parameters
 
 
 def _shown_columns(catalog: HiveCatalog, name: str) -> list[str | None]:
-    shown = catalog._hive_table(name).sd
+    shown = Metastore(catalog.options).table(name).sd
     return [c.name for c in (shown and shown.cols) or ()]
 
 
 def test_of_two_renames_one_wins(
     ours: HiveCatalog, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alter = HiveCatalog._alter
+    alter = Metastore.alter
 
     def beside(*args: Any) -> None:
         monkeypatch.undo()
         ours.rename_table(f"{database}.t", f"{database}.b")
         alter(*args)
 
-    monkeypatch.setattr(HiveCatalog, "_alter", beside)
+    monkeypatch.setattr(Metastore, "alter", beside)
     with pytest.raises(NotFound):
         ours.rename_table(f"{database}.t", f"{database}.a")
     assert ours.list_tables(database) == ["b"]

@@ -3,6 +3,8 @@
 ::
 
     hive_catalog   databases, tables, renames
+      |-- repair        entries for the tables whose files are there
+      |-- metastore     the entries of the metastore, and the files of their tables
       |-- tables        Hive's description of a Paimon table
       |-- folders       whether a folder is the table's own
       |-- partitions    partitions that the metastore keeps for other engines

@@ -8,21 +8,20 @@ too (see `partition_registry`).  Names are lower case, as in Hive.
 
 from __future__ import annotations
 
-import getpass
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Final
 
 from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
 from paimon_core.catalog.filesystem import database_path, databases_in, tables_in
 from paimon_core.catalog.hive import tables as hive_tables
-from paimon_core.catalog.hive.folders import check_new_folder, place_of, tables_at
-from paimon_core.catalog.hive.lock import HiveLock
+from paimon_core.catalog.hive.folders import check_new_folder, place_of
+from paimon_core.catalog.hive.metastore import KIND, Metastore, hive_name
 from paimon_core.catalog.hive.partitions import HivePartitions, statistics_of
-from paimon_core.catalog.lock import file_options, held, lock_enabled, under_lock
+from paimon_core.catalog.hive.repair import repair_table
+from paimon_core.catalog.lock import held, lock_enabled, under_lock
 from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files
 from paimon_core.catalog.shown_schema import ShownSchemaCommit, appears
@@ -31,17 +30,14 @@ from paimon_core.catalog.table_folder import delete_table_folder, is_link
 from paimon_core.ddl.schema_change import RemoveOption, SchemaChange, change_from_object
 from paimon_core.errors import (
     AlreadyExists,
-    CatalogError,
     InvalidArgument,
     NotFound,
     PaimonError,
     SchemaError,
     StorageError,
-    UnsupportedFeature,
 )
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.open import open_file_io
-from paimon_core.names import Location, lies_under
 from paimon_core.options import (
     PARTITION_MARK_DONE_ACTION,
     PARTITIONED_TABLE,
@@ -49,9 +45,9 @@ from paimon_core.options import (
     TAG_TO_PARTITION,
 )
 from paimon_core.paths import MAIN_BRANCH
-from paimon_core.remote.hive_client import WAREHOUSE_DIR, HiveClient, with_site
+from paimon_core.remote.hive_client import HiveClient, with_site
 from paimon_core.remote.thrift_calls import Database as HiveDatabase
-from paimon_core.remote.thrift_calls import EnvironmentContext, Table
+from paimon_core.remote.thrift_calls import Table
 from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.open import open_table_at, split_identifier
@@ -63,8 +59,6 @@ _COMMENT: Final = "comment"
 _OWNER: Final = "owner"
 _NAME_LENGTH: Final = 128
 _QUOTES: Final = "'\"`\\"
-_BATCH: Final = 300
-"""As many tables as Hive gives at a time by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,49 +72,34 @@ class HiveCatalog:
         """The catalog, with the options that hive-site.xml adds; nothing is asked yet."""
         catalog = cls(with_site(options))
         HiveClient(catalog.options)
-        lock_enabled(catalog.options, catalog.metastore)
+        lock_enabled(catalog.options, KIND)
         return catalog
 
     @property
     def metastore(self) -> str:
-        return "hive"
+        return KIND
 
     @property
     def maintained_jobs(self) -> frozenset[str]:
         return maintained_jobs(self.options)
 
     @property
-    def _client(self) -> HiveClient:
-        return HiveClient(self.options)
-
-    def _lock(self, name: tuple[str, str]) -> HiveLock | None:
-        on = lock_enabled(self.options, self.metastore)
-        return HiveLock(self._client, *name) if on else None
-
-    @property
-    def _file_options(self) -> dict[str, str]:
-        return file_options(self.options, locked=lock_enabled(self.options, self.metastore))
+    def _metastore(self) -> Metastore:
+        return Metastore(self.options)
 
     # --- databases ---
 
     def list_databases(self) -> list[str]:
         """The names of all databases, sorted."""
-        return sorted(self._client.call("get_all_databases"))
+        return self._metastore.databases()
 
     def get_database(self, database: str) -> Database:
         """The database; comment and owner are among its properties, as in Java."""
-        found = self._hive_database(database)
+        found = self._metastore.database(database)
         own = {_COMMENT: found.description, _OWNER: found.owner_name}
         properties = {**(found.parameters or {}), **{k: v for k, v in own.items() if v is not None}}
         location = hive_tables.database_location(found, self.options)
         return Database(name=database, location=location, properties=properties)
-
-    def _hive_database(self, database: str) -> HiveDatabase:
-        try:
-            found: HiveDatabase = self._client.call("get_database", database)
-        except NotFound as e:
-            raise NotFound(f"database {database} does not exist in the Hive metastore") from e
-        return found
 
     def create_database(
         self,
@@ -132,7 +111,7 @@ class HiveCatalog:
         """Create the database at its property `location`, else in the warehouse."""
         _check_lower_case(database)
         given = dict(properties or {})
-        location = given.pop(_LOCATION, None) or database_path(self._warehouse, database)
+        location = given.pop(_LOCATION, None) or database_path(self._metastore.warehouse, database)
         wanted = HiveDatabase(
             name=database,
             description=given.pop(_COMMENT, None),
@@ -146,17 +125,10 @@ class HiveCatalog:
             given[hive_tables.LOCATION_PROPERTY] = location
             wanted = replace(wanted, location_uri=None)
         try:
-            self._client.call("create_database", wanted)
+            self._metastore.client.call("create_database", wanted)
         except AlreadyExists as e:
             if not if_not_exists:
                 raise AlreadyExists(f"database {database} already exists") from e
-
-    @property
-    def _warehouse(self) -> str:
-        found = self.options.get("warehouse") or self.options.get(WAREHOUSE_DIR)
-        if not found:
-            raise InvalidArgument("a Hive catalog needs the option warehouse to create a database")
-        return found
 
     def alter_database(
         self,
@@ -166,11 +138,11 @@ class HiveCatalog:
         removed: Sequence[str] = (),
     ) -> None:
         """Set and remove properties; one that is to be removed and does not exist is no error."""
-        found = self._hive_database(database)
+        found = self._metastore.database(database)
         parameters = {**(found.parameters or {}), **(changes or {})}
         for key in removed:
             parameters.pop(key, None)
-        self._client.call(
+        self._metastore.client.call(
             "alter_database",
             database,
             replace(
@@ -190,12 +162,12 @@ class HiveCatalog:
         InvalidArgument if it holds anything; with `cascade`, only if that is not of Paimon.
         """
         try:
-            found = self._hive_database(database)
+            found = self._metastore.database(database)
         except NotFound:
             if if_exists:
                 return
             raise
-        tables = list(self._tables(database))
+        tables = list(self._metastore.tables(database))
         own = [t for t in tables if hive_tables.is_paimon(t)]
         if len(own) < len(tables) or (own and not cascade):
             raise InvalidArgument(
@@ -205,10 +177,10 @@ class HiveCatalog:
             )
         for table in own:
             if not hive_tables.is_external(table):
-                self._files(table).check_droppable()
+                self._metastore.files(table).check_droppable()
         for table in own:
             self.drop_table(f"{database}.{table.table_name}", if_exists=True)
-        self._client.call("drop_database", database, False, False)
+        self._metastore.client.call("drop_database", database, False, False)
         location = hive_tables.database_location(found, self.options)
         if location:
             io, path = open_file_io(location, self.options)
@@ -216,59 +188,19 @@ class HiveCatalog:
 
     # --- tables ---
 
-    def _tables(self, database: str) -> Iterator[Table]:
-        self._hive_database(database)
-        names: Sequence[str] = self._client.call("get_all_tables", database)
-        for start in range(0, len(names), _BATCH):
-            batch = tuple(names[start : start + _BATCH])
-            yield from self._client.call("get_table_objects_by_name", database, batch)
-
     def list_tables(self, database: str) -> list[str]:
         """The names of the database's Paimon tables, sorted."""
-        found = self._tables(database)
+        found = self._metastore.tables(database)
         return sorted(str(t.table_name) for t in found if hive_tables.is_paimon(t))
 
     def list_others(self, database: str) -> list[OtherObject]:
         """Views and tables of other formats, sorted by name."""
         found = [
             OtherObject(str(t.table_name), hive_tables.other_kind(t))
-            for t in self._tables(database)
+            for t in self._metastore.tables(database)
             if not hive_tables.is_paimon(t)
         ]
         return sorted(found, key=lambda other: other.name)
-
-    def _hive_table(self, identifier: str) -> Table:
-        """The metastore's table; NotFound, or UnsupportedFeature for what is not of Paimon."""
-        try:
-            found: Table = self._client.call("get_table", *_name(identifier))
-        except NotFound as e:
-            raise NotFound(
-                f"table {identifier} does not exist in the Hive metastore", table=identifier
-            ) from e
-        if not hive_tables.is_paimon(found):
-            kind = hive_tables.other_kind(found)
-            raise UnsupportedFeature(
-                f"type={kind}",
-                f"{identifier} is not a Paimon table but a {kind}",
-                table=identifier,
-                next_step="no action is needed: Paimon's maintenance does not apply to it",
-            )
-        return found
-
-    def _location(self, table: Table) -> str:
-        location = hive_tables.location_of(table, self.options)
-        if not location:
-            raise CatalogError(
-                f"the Hive metastore has no location for table {table.db_name}.{table.table_name}"
-            )
-        return location
-
-    def _files(self, table: Table) -> TableFiles:
-        return self._files_at(self._location(table), f"{table.db_name}.{table.table_name}")
-
-    def _files_at(self, location: str, identifier: str) -> TableFiles:
-        io, path = open_file_io(location, self._file_options)
-        return TableFiles(io=io, path=path, identifier=identifier, options=self.options)
 
     def get_table(
         self,
@@ -279,19 +211,19 @@ class HiveCatalog:
         watch: Watch | None = None,
     ) -> FileStoreTable:
         """The table under its newest schema; with the lock enabled, its commits hold it."""
-        found = self._hive_table(identifier)
-        name = _name(identifier)
-        watch = under_lock(self._lock(name), watch)
-        io, root = open_file_io(self._location(found), self._file_options)
+        found = self._metastore.table(identifier)
+        name = hive_name(identifier)
+        watch = under_lock(self._metastore.lock(name), watch)
+        io, root = open_file_io(self._metastore.location(found), self._metastore.file_options)
         return open_table_at(
             io if watch is None else watch(io, root),
             root,
             identifier,
             branch=branch,
             dynamic_options=dynamic_options,
-            partition_registry=HivePartitions(self._client, *name),
+            partition_registry=HivePartitions(self._metastore.client, *name),
             schema_commit=ShownSchemaCommit(self, identifier),
-            location=self._location(found),
+            location=self._metastore.location(found),
         )
 
     def create_table(
@@ -301,12 +233,12 @@ class HiveCatalog:
 
         With the option `path`, or as an external table, the folder may hold a table already.
         """
-        name = _name(identifier)
+        name = hive_name(identifier)
         for part in split_identifier(identifier):
             _check_lower_case(part)
             _check_storable(part)
-        database = self._hive_database(name[0])
-        if self._exists(name):
+        database = self._metastore.database(name[0])
+        if self._metastore.exists(name):
             if if_not_exists:
                 return
             raise AlreadyExists(f"table {identifier} already exists", table=identifier)
@@ -314,12 +246,14 @@ class HiveCatalog:
         check_new_folder(path)
         external = path is not None or hive_tables.is_created_external(schema, self.options)
         parent = hive_tables.database_location(database, self.options)
-        location = path or f"{parent or database_path(self._warehouse, name[0])}/{name[1]}"
-        files = self._files_at(location, identifier)
-        with held(self._lock(name)):
+        location = (
+            path or f"{parent or database_path(self._metastore.warehouse, name[0])}/{name[1]}"
+        )
+        files = self._metastore.files_at(location, identifier)
+        with held(self._metastore.lock(name)):
             first = files.create_first(schema, external=external)
         if first is None:
-            if if_not_exists and appears(lambda: self._exists(name)):
+            if if_not_exists and appears(lambda: self._metastore.exists(name)):
                 return
             raise AlreadyExists(
                 f"the folder {location} holds a schema, although the Hive metastore has no table "
@@ -328,7 +262,7 @@ class HiveCatalog:
                 next_step="move the folder away, or register the table with CALL sys.repair",
             )
         try:
-            self._register(name, first, location, external=external)
+            self._metastore.register(name, first, location, external=external)
         except (StorageError, AlreadyExists) as e:
             # It may have been created, or another client has registered this folder.
             if isinstance(e, AlreadyExists) and if_not_exists:
@@ -340,13 +274,6 @@ class HiveCatalog:
             e.table = e.table or identifier
             raise
 
-    def _exists(self, name: tuple[str, str]) -> bool:
-        try:
-            self._client.call("get_table", *name)
-        except NotFound:
-            return False
-        return True
-
     def alter_table(
         self,
         identifier: str,
@@ -357,9 +284,11 @@ class HiveCatalog:
     ) -> TableSchema:
         """The new schema, committed under the lock; then the metastore's table follows it."""
         wanted = [change_from_object(c) if isinstance(c, Mapping) else c for c in changes]
-        table = self._hive_table(identifier)
-        with held(self._lock(_name(identifier))):
-            changed = self._files(table).alter(wanted, now_millis=now_millis, branch=branch)
+        table = self._metastore.table(identifier)
+        with held(self._metastore.lock(hive_name(identifier))):
+            changed = self._metastore.files(table).alter(
+                wanted, now_millis=now_millis, branch=branch
+            )
         if branch in (None, MAIN_BRANCH):
             removed = [c.key for c in wanted if isinstance(c, RemoveOption)]
             self.show_schema(identifier, changed, removed)
@@ -375,7 +304,7 @@ class HiveCatalog:
         try:
             # The metastore's table is replaced as a whole: what another client writes between our
             # reading it and our change would be lost.
-            with held(self._lock(_name(identifier))):
+            with held(self._metastore.lock(hive_name(identifier))):
                 self._show(identifier, changed, None if removed is None else set(removed))
         except PaimonError as e:
             raise SchemaError(
@@ -391,53 +320,49 @@ class HiveCatalog:
         newest: TableSchema | None = changed
         while newest is not None:
             shown = newest
-            table = self._hive_table(identifier)
-            location = self._location(table)
+            table = self._metastore.table(identifier)
+            location = self._metastore.location(table)
             if gone is None:
-                gone = _removed_by(self._files(table).schemas(), changed)
-            self._alter(
+                gone = _removed_by(self._metastore.files(table).schemas(), changed)
+            self._metastore.alter(
                 identifier,
                 hive_tables.altered_table(table, shown, location, self.options, sorted(gone)),
             )
-            newest = self._files(table).schemas().latest()
+            newest = self._metastore.files(table).schemas().latest()
             if newest is None or newest.id <= shown.id:
                 return
             gone = (gone | shown.options.keys()) - newest.options.keys()
-
-    def _alter(self, identifier: str, table: Table) -> None:
-        context = EnvironmentContext(properties={"CASCADE": "true", "DO_NOT_UPDATE_STATS": "false"})
-        self._client.call(
-            "alter_table_with_environment_context", *_name(identifier), table, context
-        )
 
     def rename_table(self, identifier: str, new_identifier: str) -> None:
         """Rename the table; the metastore or this client moves a managed table's folder."""
         database, name = split_identifier(new_identifier)
         _check_lower_case(name)
         _check_storable(name)
-        self._hive_database(database)
-        table = self._hive_table(identifier)
-        if self._exists(_name(new_identifier)):
+        self._metastore.database(database)
+        table = self._metastore.table(identifier)
+        if self._metastore.exists(hive_name(new_identifier)):
             raise AlreadyExists(f"{new_identifier} already exists", table=new_identifier)
-        source = self._files(table)
+        source = self._metastore.files(table)
         try:
-            self._alter(identifier, replace(table, db_name=database, table_name=name))
+            self._metastore.alter(identifier, replace(table, db_name=database, table_name=name))
         except InvalidArgument as e:
-            self._hive_table(identifier)  # NotFound, if another client has renamed or dropped it
+            self._metastore.table(
+                identifier
+            )  # NotFound, if another client has renamed or dropped it
             raise AlreadyExists(
                 f"table {identifier} cannot be renamed to {new_identifier}: {e.message}",
                 table=identifier,
             ) from e
-        renamed = self._hive_table(new_identifier)
-        target = self._files(renamed)
+        renamed = self._metastore.table(new_identifier)
+        target = self._metastore.files(renamed)
         if hive_tables.is_external(table) or target.path == source.path:
             return
         if source.schemas().latest() is None:
             return  # the metastore has moved it
         if not source.io.rename(source.path, target.path):
-            self._alter(
+            self._metastore.alter(
                 new_identifier,
-                hive_tables.with_location(renamed, self._location(table), self.options),
+                hive_tables.with_location(renamed, self._metastore.location(table), self.options),
             )
             raise AlreadyExists(
                 f"table {identifier} is now {new_identifier}, and its folder stays "
@@ -448,17 +373,17 @@ class HiveCatalog:
     def drop_table(self, identifier: str, *, if_exists: bool = False) -> None:
         """Delete the metastore's table, then the folder unless the table is external."""
         try:
-            table = self._hive_table(identifier)
+            table = self._metastore.table(identifier)
         except NotFound:
             if if_exists:
                 return
             raise
-        files = self._files(table)
+        files = self._metastore.files(table)
         external = hive_tables.is_external(table)
         kept = "" if external else self._why_kept(table, files)
         if not external and not kept:
             files.check_droppable()
-        self._client.call("drop_table", *_name(identifier), False)
+        self._metastore.client.call("drop_table", *hive_name(identifier), False)
         if kept:
             log.warning("table=%s is dropped, but %s stays: %s", identifier, files.path, kept)
         elif not external:
@@ -466,30 +391,15 @@ class HiveCatalog:
 
     def _why_kept(self, table: Table, files: TableFiles) -> str:
         """Why the folder of a managed table that is dropped may not be its own; empty if it is."""
-        place = place_of(self._location(table))
+        place = place_of(self._metastore.location(table))
         if place is None:
             return "it is no folder of a table"
         if is_link(files.io, files.path):
             return "it is a symbolic link"
-        others = self._tables_at(place, files.identifier)
+        others = self._metastore.tables_at(place, files.identifier)
         if others:
             return f"it holds table {', '.join(others)}"
         return "" if files.schemas().ids() else "it holds no schema"
-
-    def _tables_at(self, place: Location, identifier: str) -> list[str]:
-        """Other tables in, above or below a folder: of the table's database, and of the folder's."""
-        own = _name(identifier)[0]
-        databases = {own}
-        folder = place_of(self._folder(own))
-        if folder is None or not lies_under(place, folder):
-            for name in self.list_databases():
-                folder = place_of(self._folder(name))
-                if folder is not None and (lies_under(place, folder) or lies_under(folder, place)):
-                    databases.add(name)
-        tables = [t for name in sorted(databases) for t in self._tables(name)]
-        return tables_at(place, tables, self.options, except_for=".".join(_name(identifier)))
-
-    # --- repair ---
 
     def repair(self, name: str = "") -> None:
         """Bring the metastore in line with the files: of `db.t`, of a database, or of all.
@@ -498,75 +408,27 @@ class HiveCatalog:
         schema, and partitions are added.  Nothing is removed from the metastore.  NotFound for a
         table without files.  Java: `HiveCatalog.repairTable`, `repairDatabase`, `repairCatalog`.
         """
+        metastore = self._metastore
         if not name:
-            for database in databases_in(*open_file_io(self._warehouse, self._file_options)):
+            for database in databases_in(
+                *open_file_io(metastore.warehouse, metastore.file_options)
+            ):
                 self.repair(database)
         elif "." in name:
-            self._repair_table(name)
+            repair_table(metastore, name, self.get_table)
         else:
             self.create_database(name, if_not_exists=True)
-            for table in tables_in(*open_file_io(self._folder(name), self._file_options)):
+            folder = metastore.folder_of(name)
+            for table in tables_in(*open_file_io(folder, metastore.file_options)):
                 with suppress(NotFound, AlreadyExists):
-                    self._repair_table(f"{name}.{table}")
-
-    def _folder(self, database: str) -> str:
-        found = hive_tables.database_location(self._hive_database(database), self.options)
-        return found or database_path(self._warehouse, database)
-
-    def _repair_table(self, identifier: str) -> None:
-        name = _name(identifier)
-        registered = self._hive_table(identifier) if self._exists(name) else None
-        location = (
-            f"{self._folder(name[0])}/{name[1]}"
-            if registered is None
-            else self._location(registered)
-        )
-        schema = self._files_at(location, identifier).schemas().latest()
-        if schema is None:
-            raise NotFound(
-                f"table {identifier} does not exist: no schema under {location}", table=identifier
-            )
-        if registered is None:
-            place = place_of(location)
-            others = self._tables_at(place, identifier) if place is not None else []
-            if others:
-                raise AlreadyExists(
-                    f"{location} is the folder of table {', '.join(others)}",
-                    table=identifier,
-                    next_step="no action is needed, unless that table should have another folder",
-                )
-            external = hive_tables.is_created_external(schema, self.options)
-            self._register(name, schema, location, external=external)
-        else:
-            wanted = hive_tables.altered_table(registered, schema, location, self.options, ())
-            if wanted != registered:
-                self._alter(identifier, wanted)
-        table = self.get_table(identifier)
-        keeps_partitions: bool = table.options.value(PARTITIONED_TABLE)
-        if schema.partition_keys and keeps_partitions:
-            found = [dict(p.statistics.spec) for p in partitions_of_files(table)]
-            HivePartitions(self._client, *name).add(found)
-
-    def _register(
-        self, name: tuple[str, str], schema: TableSchema, location: str, *, external: bool
-    ) -> None:
-        table = hive_tables.new_table(
-            name,
-            schema,
-            location,
-            self.options,
-            external=external,
-            owner=getpass.getuser(),
-            now_millis=int(datetime.now(UTC).timestamp() * 1000),
-        )
-        self._client.call("create_table", table)
+                    repair_table(metastore, f"{name}.{table}", self.get_table)
 
     # --- partitions ---
 
     def list_partitions(self, identifier: str) -> list[Partition]:
         """The partitions of the newest snapshot; for `metastore.tag-to-partition`, the metastore's."""
         table = self.get_table(identifier)
-        registry = HivePartitions(self._client, *_name(identifier))
+        registry = HivePartitions(self._metastore.client, *hive_name(identifier))
         if table.options.value(TAG_TO_PARTITION) is not None:
             return [Partition(statistics_of(spec, found)) for spec, found in registry.found()]
         partitions = partitions_of_files(table)
@@ -574,12 +436,6 @@ class HiveCatalog:
         if not marks or not table.options.value(PARTITIONED_TABLE):
             return partitions
         return [replace(p, done=registry.is_done(p.statistics.spec)) for p in partitions]
-
-
-def _name(identifier: str) -> tuple[str, str]:
-    """Database and table as the metastore spells them."""
-    database, table = split_identifier(identifier)
-    return database.lower(), table.lower()
 
 
 def _check_lower_case(name: str) -> None:
