@@ -26,6 +26,7 @@ from paimon_maintenance.engines.spark.output import StartupOutput
 from paimon_maintenance.job.engine import SparkApplication
 
 if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -38,7 +39,7 @@ FAIR_SCHEDULING: Final = {"spark.scheduler.mode": "FAIR"}
 """Configuration of an application whose threads share its executors."""
 _HISTORY_SERVER: Final = "spark.yarn.historyServer.address"
 """Spark's name for the address of its history server; used here with every master."""
-_END_SECONDS: Final = 3.0
+_END_SECONDS: Final = 10.0
 """Time for a killed JVM to end."""
 _POOL: Final = "spark.scheduler.pool"
 _WORKER_ENVIRONMENT: Final = "PYSPARK_PYTHON"
@@ -186,15 +187,17 @@ def _forget_context(context: SparkContext) -> None:
     context.stop()
 
 
-def _forget_gateway(*, wait_seconds: float = 0.0) -> None:
+def _forget_gateway() -> None:
     """Make pyspark forget its gateway if the JVM behind it has ended, also if it did while starting."""
     from pyspark import SparkContext  # noqa: PLC0415 - see `_start`
 
-    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - nothing public has it
-    if process is None:
+    gateway = SparkContext._gateway  # noqa: SLF001 - nothing public has it
+    process = getattr(gateway, "proc", None)
+    if gateway is None or process is None:
         return
     try:
-        process.wait(wait_seconds)
+        # A JVM that was killed answers no more some time before its process has ended.
+        process.wait(0.0 if _answers(gateway) else _END_SECONDS)
     except subprocess.TimeoutExpired:
         return
     started = SparkContext._active_spark_context  # noqa: SLF001 - as above
@@ -203,9 +206,17 @@ def _forget_gateway(*, wait_seconds: float = 0.0) -> None:
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - or resets it
 
 
+def _answers(gateway: JavaGateway) -> bool:
+    try:
+        gateway.jvm.System.nanoTime()
+    except Exception:  # noqa: BLE001 - py4j raises errors of several kinds
+        return False
+    return True
+
+
 def _start(master: str | None, conf: dict[str, str], *, verbose: bool) -> StartedSession:
     try:
-        from py4j.protocol import Py4JError, Py4JNetworkError  # noqa: PLC0415 - the point of this module
+        from py4j.protocol import Py4JError  # noqa: PLC0415 - the point of this module
         from pyspark.errors import PySparkException  # noqa: PLC0415 - the point of this module
         from pyspark.sql import SparkSession  # noqa: PLC0415 - the point of this module
     except ImportError as e:
@@ -239,8 +250,7 @@ def _start(master: str | None, conf: dict[str, str], *, verbose: bool) -> Starte
             with _quiet_jvm({**conf, "spark.master": master or DEFAULT_MASTER}):
                 session = builder.getOrCreate()
     except (PySparkException, Py4JError, OSError, RuntimeError) as e:
-        is_gone = isinstance(e, OSError | Py4JNetworkError)
-        _forget_gateway(wait_seconds=_END_SECONDS if is_gone else 0.0)
+        _forget_gateway()
         raise SparkUnavailable(f"Spark did not start: {e}") from e
     session.sparkContext.setLogLevel("ERROR")
     if submitted and _is_local(session.sparkContext.master):
