@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.io.file_io import FileIO
+from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.avro_codec import SeenRecords
 from paimon_core.manifest.data_file import ManifestFileMeta
 from paimon_core.manifest.entries.records import optional_int, stats_from_record, stats_to_record
 from paimon_core.manifest.layouts import MANIFEST
-from paimon_core.manifest.metadata_file import RecordKind, read_metadata, write_metadata
+from paimon_core.manifest.metadata_file import RecordKind, decode_metadata, write_metadata
 from paimon_core.manifest.unknown_fields import UnknownFields
 from paimon_core.names import checked_name
 from paimon_core.options import Options
 from paimon_core.paths import TablePaths
 
 LIST_VERSION: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SizedList:
+    """The manifests that a list names, and the size of its file in bytes."""
+
+    manifests: tuple[ManifestFileMeta, ...]
+    size: int
+
+    def __len__(self) -> int:
+        return len(self.manifests)
 
 
 def read_manifest_list(
@@ -28,7 +41,15 @@ def read_manifest_list(
     Raises FileNotFoundError if the file is missing, CorruptTable if it cannot be decoded,
     UnsupportedFeature for another version or format.
     """
-    return read_metadata(io, path, _LIST_KIND, seen=seen)
+    return list(read_sized_list(io, path, seen).manifests)
+
+
+def read_sized_list(
+    io: FileIO, path: str, seen: SeenRecords[ManifestFileMeta] | None = None
+) -> SizedList:
+    """Return the manifests in the list and its size; errors as in `read_manifest_list`."""
+    data = read_whole(io, path)
+    return SizedList(tuple(decode_metadata(data, path, _LIST_KIND, seen=seen)), len(data))
 
 
 def write_manifest_list(

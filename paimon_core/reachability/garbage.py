@@ -203,7 +203,8 @@ def _keep_contents(anchor: Anchor, metadata: Metadata, kept: set[str]) -> None:
     """Add the manifests and index files that an anchor names to `kept`."""
     reference = anchor.reference
     for name in metadata.needed_lists(reference, first=anchor.first):
-        kept.update(m.file_name for m in metadata.manifests(name))
+        size = reference.snapshot.list_size(name)
+        kept.update(m.file_name for m in metadata.manifests(name, size))
     index = reference.snapshot.index_manifest
     if index is not None and reference.kind is not RefKind.CHANGELOG:
         kept.update(e.index_file.file_name for e in metadata.index_entries(index))

@@ -47,6 +47,8 @@ class Mentioned:
     table: FileStoreTable
     candidates: NameSet
     _seen: set[object] = field(default_factory=set)
+    _seen_lists: set[str] = field(default_factory=set)
+    """Apart from `_seen`: a list that names another list, as if it were a manifest, is corrupt."""
     _waiting: dict[str, ManifestFileMeta] = field(default_factory=dict)
     """The manifests of lists that were read, before they are read themselves."""
     _waiting_lists: set[str] = field(default_factory=set)
@@ -72,7 +74,7 @@ class Mentioned:
                 # A new reader for each group: `_seen` holds what was read, so the content need not
                 # stay in memory.
                 metadata = Metadata(self.table)
-                lists = [n for r in group for n, _ in listed_names(r) if n not in self._seen]
+                lists = [n for r in group for n, _ in listed_names(r) if n not in self._seen_lists]
                 metadata.prefetch(lists, missing=True)
                 for reference in group:
                     self._reference(reference, metadata)
@@ -112,14 +114,10 @@ class Mentioned:
 
     def _reference(self, reference: Reference, metadata: Metadata) -> None:
         snapshot = reference.snapshot
-        lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
-        if reference.kind is RefKind.CHANGELOG:
-            # Its base and delta lists may be gone if it does not need them.
-            for name in lists:
-                self._list(metadata, name, optional=True)
-        else:
-            for name in lists:
-                self._list(metadata, name)
+        # The base and delta lists of a changelog may be gone if it does not need them.
+        optional = reference.kind is RefKind.CHANGELOG
+        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
+            self._list(metadata, name, snapshot.list_size(name), optional=optional)
         if reference.kind is RefKind.SNAPSHOT:
             manifests = metadata.data_manifests(snapshot)
             self._newest[reference.table.branch] = {m.file_name for m in manifests}
@@ -132,7 +130,8 @@ class Mentioned:
                 reference.kind is RefKind.TAG
                 or snapshot.id == reference.table.snapshots.earliest_id()
             )
-            self._list(metadata, snapshot.changelog_manifest_list, optional=optional)
+            name, size = snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size
+            self._list(metadata, name, size, optional=optional)
         if snapshot.index_manifest is not None:
             optional = reference.kind is RefKind.CHANGELOG
             self._index(metadata, snapshot.index_manifest, optional=optional)
@@ -174,15 +173,17 @@ class Mentioned:
         for unknown in fields:
             self._protect(unknown.data)
 
-    def _list(self, metadata: Metadata, name: str, *, optional: bool = False) -> None:
-        if name in self._seen or name in self._waiting_lists:
+    def _list(
+        self, metadata: Metadata, name: str, size: int | None, *, optional: bool = False
+    ) -> None:
+        if name in self._seen_lists or name in self._waiting_lists:
             return
         if optional and not self.table.io.exists(self.table.paths.manifest(name)):
             return
         self._remove(name)
         found = {
             meta.file_name: meta
-            for meta in metadata.manifests(name)
+            for meta in metadata.manifests(name, size)
             if meta.file_name not in self._seen and meta.file_name not in self._waiting
         }
         self._remove(*found)
@@ -204,7 +205,8 @@ class Mentioned:
         for metas in parts:
             if not self.candidates.is_empty:
                 self._read(metas)
-        self._seen.update(self._waiting, self._waiting_lists)
+        self._seen.update(self._waiting)
+        self._seen_lists |= self._waiting_lists
         self._forget_waiting()
 
     def _read(self, metas: Sequence[ManifestFileMeta]) -> None:

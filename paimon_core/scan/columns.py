@@ -19,11 +19,12 @@ from paimon_core.manifest.entries.columns import (
     Partitions,
     columns_of,
 )
-from paimon_core.manifest.entries.columns_codec import RawManifest, decode_columns
+from paimon_core.manifest.entries.columns_codec import Decoded, RawManifest, decode_columns
 from paimon_core.manifest.manifest_file import read_manifest
 from paimon_core.manifest.merge_columns import live_columns
 from paimon_core.manifest.merge_entries import live_entries
 from paimon_core.scan.manifests import (
+    check_complete,
     data_manifests,
     entries_by_manifest,
     missing_metadata,
@@ -70,7 +71,7 @@ def entry_columns(
     wanted, metas = tuple(numbers), list(manifests)
     yield columns_of((), partitions, wanted)
     if _entries(metas) > MOST_OBJECTS:
-        for decoded in decode_columns(_raw_manifests(table, metas), partitions, wanted):
+        for decoded in _decoded(table, metas, partitions, wanted):
             yield decoded.columns
         return
     for number, entries in enumerate(entries_by_manifest(table, metas)):
@@ -90,7 +91,7 @@ def chosen_files(
     """
     manifests = data_manifests(table, snapshot)
     if _entries(manifests) > MOST_OBJECTS:
-        decoded = decode_columns(_raw_manifests(table, manifests), partitions, ())
+        decoded = _decoded(table, manifests, partitions, ())
         chosen = (e for d in decoded for e in d.entries(np.flatnonzero(choose(d.columns))))
         return live_entries(chosen)
     found: list[ManifestEntry] = []
@@ -161,6 +162,21 @@ def _by_manifest(
 
 def _entries(manifests: Iterable[ManifestFileMeta]) -> int:
     return sum(m.num_added_files + m.num_deleted_files for m in manifests)
+
+
+def _decoded(
+    table: FileStoreTable,
+    metas: Sequence[ManifestFileMeta],
+    partitions: Partitions,
+    wanted: Sequence[str],
+) -> Iterator[Decoded]:
+    """Decode the manifests; CorruptTable after the last part if one of them is incomplete."""
+    counts = np.zeros(len(metas), np.int64)
+    for decoded in decode_columns(_raw_manifests(table, metas), partitions, wanted):
+        counts += np.bincount(decoded.columns.manifest, minlength=len(metas))
+        yield decoded
+    for meta, count in zip(metas, counts.tolist(), strict=True):
+        check_complete(table, meta, count)
 
 
 def _raw_manifests(
