@@ -377,6 +377,16 @@ def _give_up(
     taken = latest is not None and latest.id >= tried.id
     if doubt is not None and not taken:
         raise doubt.error(table, request, attempt, doubt.cause) from doubt.cause
+    if not taken:
+        path = table.paths.snapshot(tried.id)
+        raise CommitConflict(
+            f"gave up committing to table {table.name} after {attempt + 1} attempts: {path} is in the "
+            "way, and is no snapshot",
+            table=table.name,
+            file=path,
+            snapshot=tried.id,
+            next_step="look what it is, move it out of the table, then run again",
+        )
     raise CommitConflict(
         f"gave up committing to table {table.name} after {attempt + 1} attempts: other commits "
         f"were first in every attempt",

@@ -12,7 +12,7 @@ from typing import Final, cast
 
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.file_io import FileStat, map_parallel
+from paimon_core.io.file_io import FileIO, FileStat, map_parallel
 from paimon_core.io.json_text import parse_json_object
 from paimon_core.io.read_retry import read_with_retries
 from paimon_core.names import is_file_name, location, shown
@@ -22,6 +22,7 @@ from paimon_maintenance.job.plan import Effect, Loss, LossKind
 from paimon_maintenance.job.text import counted, human_bytes
 
 QUARANTINES: Final = "caretaker/quarantine"
+_MANIFEST: Final = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def move_aside(table: FileStoreTable, quarantine_id: str, files: Sequence[FileSt
     root = f"{table.root}/"
     content = {"files": {f.path.removeprefix(root): f.size for f in files}}
     target = folder_of(table, quarantine_id)
-    table.io.overwrite(f"{target}/manifest.json", json.dumps(content, indent=1).encode())
+    table.io.overwrite(f"{target}/{_MANIFEST}", json.dumps(content, indent=1).encode())
 
     def move(file: FileStat) -> bool:
         try:
@@ -70,7 +71,7 @@ def _read(table: FileStoreTable, arguments: Mapping[str, object]) -> Quarantine:
             f"argument --quarantine is required (known ids: {', '.join(known)})",
             table=table.name,
         )
-    path = f"{folder_of(table, quarantine_id)}/manifest.json"
+    path = f"{folder_of(table, quarantine_id)}/{_MANIFEST}"
 
     def parse(content: bytes) -> dict[str, int]:
         files = parse_json_object(content)["files"]
@@ -134,7 +135,7 @@ def make_restore(table: FileStoreTable, arguments: Mapping[str, object], _: RunC
 
 
 def apply_restore(table: FileStoreTable, plan: Plan, _: RunContext) -> Committed:
-    """Move the files back, then delete the empty quarantine."""
+    """Move the files back, then delete the quarantine, unless it holds files that nothing names."""
     source = folder_of(table, plan.work.id)
     restored, there = 0, []
     for path in plan.work.files:
@@ -145,9 +146,23 @@ def apply_restore(table: FileStoreTable, plan: Plan, _: RunContext) -> Committed
                 there.append(path)
         except FileNotFoundError:
             continue
-    if not there:
+    # An incomplete manifest must not cost the files that it does not name.
+    known = {f"{source}/{path}" for path in (_MANIFEST, *there)}
+    unnamed = sorted(_files_below(table.io, source) - known)
+    if not there and not unnamed:
         table.io.delete_dir(source)
-    return Committed(details={"restored_files": restored, "already_there": there})
+    details: dict[str, object] = {"restored_files": restored, "already_there": there}
+    if unnamed:
+        details["unnamed"] = [path.removeprefix(f"{source}/") for path in unnamed]
+    return Committed(details=details)
+
+
+def _files_below(io: FileIO, folder: str) -> set[str]:
+    """The files and links in a folder and the folders below it."""
+    found = io.list_dir(folder)
+    folders = [f.path for f in found if f.is_dir and not f.is_link]
+    files = {f.path for f in found if f.is_link or not f.is_dir}
+    return files.union(*(_files_below(io, path) for path in folders))
 
 
 def make_purge(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
