@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
-from paimon_core.commit.base import is_replaced, stands
+from paimon_core.commit.base import check_same_table, is_replaced, stands
 from paimon_core.commit.conflict import SortKey, check_conflicts
 from paimon_core.commit.iceberg.publish import publish_commit
 from paimon_core.commit.manifest_changes import ManifestChanges, append_changes, compact_changes
@@ -200,6 +200,8 @@ def _commit_changes(
                 doubt.check_base(table, request, attempt, base)
             if doubt is not None and latest is not None and latest.id >= doubt.snapshot:
                 doubt = None  # the id is taken by another commit
+            if latest is not None:
+                check_same_table(table)  # without a snapshot, `stands` does it
             changes = provide(latest)
             if latest is not None and (request.check or _is_outdated(table, latest, request)):
                 changes = _checked(table, latest, changes, request, sort_key)
