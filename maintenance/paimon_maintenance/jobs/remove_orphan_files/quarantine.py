@@ -20,9 +20,12 @@ from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from paimon_maintenance.job.plan import Effect, Loss, LossKind
 from paimon_maintenance.job.text import counted, human_bytes
+from paimon_maintenance.storage.bulk import delete_paths
 
 QUARANTINES: Final = "caretaker/quarantine"
 _MANIFEST: Final = "manifest.json"
+_FILES_A_FENCE: Final = 1_000
+"""Number of files to move between two checks of the lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +44,14 @@ def folder_of(table: FileStoreTable, quarantine_id: str) -> str:
     return f"{table.root}/{QUARANTINES}/{quarantine_id}"
 
 
-def move_aside(table: FileStoreTable, quarantine_id: str, files: Sequence[FileStat]) -> int:
+def move_aside(
+    table: FileStoreTable, quarantine_id: str, files: Sequence[FileStat], context: RunContext
+) -> int:
     """Move the files to the quarantine and return their number; skips missing files."""
     root = f"{table.root}/"
     content = {"files": {f.path.removeprefix(root): f.size for f in files}}
     target = folder_of(table, quarantine_id)
+    context.fence()
     table.io.overwrite(f"{target}/{_MANIFEST}", json.dumps(content, indent=1).encode())
 
     def move(file: FileStat) -> bool:
@@ -54,7 +60,11 @@ def move_aside(table: FileStoreTable, quarantine_id: str, files: Sequence[FileSt
         except FileNotFoundError:
             return False
 
-    return sum(map_parallel(table.io, move, files))
+    moved = 0
+    for start in range(0, len(files), _FILES_A_FENCE):
+        context.fence()
+        moved += sum(map_parallel(table.io, move, files[start : start + _FILES_A_FENCE]))
+    return moved
 
 
 def _read(table: FileStoreTable, arguments: Mapping[str, object]) -> Quarantine:
@@ -134,11 +144,12 @@ def make_restore(table: FileStoreTable, arguments: Mapping[str, object], _: RunC
     return _plan("restore_orphan_files", "put back", table, found, arguments)
 
 
-def apply_restore(table: FileStoreTable, plan: Plan, _: RunContext) -> Committed:
+def apply_restore(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     """Move the files back, then delete the quarantine, unless it holds files that nothing names."""
     source = folder_of(table, plan.work.id)
     restored, there = 0, []
     for path in plan.work.files:
+        context.fence()
         try:
             if table.io.rename(f"{source}/{path}", f"{table.root}/{path}"):
                 restored += 1
@@ -150,6 +161,7 @@ def apply_restore(table: FileStoreTable, plan: Plan, _: RunContext) -> Committed
     known = {f"{source}/{path}" for path in (_MANIFEST, *there)}
     unnamed = sorted(_files_below(table.io, source) - known)
     if not there and not unnamed:
+        context.fence()
         table.io.delete_dir(source)
     details: dict[str, object] = {"restored_files": restored, "already_there": there}
     if unnamed:
@@ -171,11 +183,12 @@ def make_purge(table: FileStoreTable, arguments: Mapping[str, object], _: RunCon
     return _plan("purge_orphan_files", "delete", table, found, arguments, deletes=True)
 
 
-def apply_purge(table: FileStoreTable, plan: Plan, _: RunContext) -> Committed:
+def apply_purge(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     """Delete the files, then the folder with the manifest."""
     source = folder_of(table, plan.work.id)
     paths = [f"{source}/{path}" for path in plan.work.files]
-    deleted = sum(map_parallel(table.io, table.io.delete, paths))
+    deleted = sum(delete_paths(table, paths, context))
+    context.fence()
     table.io.delete_dir(source)
     return Committed(
         details={"deleted_files": deleted, "deleted_bytes": sum(plan.work.files.values())}

@@ -22,7 +22,7 @@ from paimon_core.io.file_io import parent
 from paimon_core.io.read_retry import read_whole
 from paimon_core.lsm.key_order import stored_key_order
 from paimon_core.manifest.data_file import ManifestEntry
-from paimon_core.manifest.manifest_list import read_sized_list
+from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.refs.consumers import Consumer
 from paimon_core.scan.scan import scan_files
@@ -184,7 +184,7 @@ def with_true_sizes(branch: FileStoreTable, snapshot: Snapshot) -> Snapshot | No
         if name is None or size is None:
             continue
         try:
-            found = read_sized_list(branch.io, branch.paths.manifest(name)).size
+            found = read_manifest_list(branch.io, branch.paths.manifest(name)).size
         except (FileNotFoundError, CorruptTable):
             return None
         if found < size:

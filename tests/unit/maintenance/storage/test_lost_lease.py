@@ -1,0 +1,102 @@
+"""A run that wakes up after another one took over its lease changes nothing any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from failing_io import FailingFileIO, Trigger
+from lakes import Lake, age_all
+
+import paimon_maintenance.run.request
+from paimon_core.errors import LeaseLost
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.table.open import open_table_at
+from paimon_maintenance.job.report import Report
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import run_table
+from paimon_maintenance.storage import clock
+from paimon_maintenance.storage.lease import LEASES
+
+
+@pytest.fixture
+def lake(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    """A table with two orphans and a branch."""
+    monkeypatch.setattr(clock, "VALID_MILLIS", 0)
+    lake.primary_key()
+    lake.fill(2)
+    run(lake, "create_tag", tag="t")
+    run(lake, "create_branch", branch_name="b", tag="t")
+    for name in ("data-1.parquet", "data-2.parquet"):
+        (root(lake) / "bucket-0" / name).write_text(name)
+    age_all(lake.warehouse)
+    return lake
+
+
+def root(lake: Lake) -> Path:
+    return Path(lake.table().root)
+
+
+def run(lake: Lake, job: str, **arguments: Any) -> Report:
+    found = job_named(job)
+    return run_table(
+        RunRequest(
+            job=found,
+            warehouse=str(lake.warehouse),
+            table="db.t",
+            arguments=found.read_arguments(arguments),
+            force=True,
+        )
+    )
+
+
+def content(lake: Lake) -> set[str]:
+    ours = (LEASES, "caretaker/released", "caretaker/.clock")
+    files = {str(p.relative_to(root(lake))) for p in root(lake).rglob("*") if p.is_file()}
+    return {f for f in files if not f.startswith(ours)}
+
+
+def stolen_at(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, number: int, seen: Callable[[], None]
+) -> Trigger:
+    """The next run loses its lease before the change of this number."""
+
+    def steal() -> None:
+        for file in (root(lake) / LEASES).iterdir():
+            file.unlink()
+        seen()
+
+    trigger = Trigger(at=number, action=steal)
+    plain = paimon_maintenance.run.request.open_table_of
+
+    def opened(warehouse: str, name: str, **options: Any) -> FileStoreTable:
+        io = FailingFileIO(trigger)
+        dynamic = options["dynamic_options"]
+        return open_table_at(io, plain(warehouse, name).root, name, dynamic_options=dynamic)
+
+    monkeypatch.setattr(paimon_maintenance.run.request, "open_table_of", opened)
+    return trigger
+
+
+@pytest.mark.parametrize("job", ["quarantine", "restore", "purge", "delete_branch"])
+def test_it_makes_one_change_more_at_most(
+    job: str, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if job in ("restore", "purge"):
+        report = run(lake, "remove_orphan_files", mode="quarantine")
+        name, arguments = f"{job}_orphan_files", {"quarantine": report.details["quarantine"]}
+    elif job == "quarantine":
+        name, arguments = "remove_orphan_files", {"mode": "quarantine"}
+    else:
+        name, arguments = job, {"branch_name": "b"}
+    before: list[set[str]] = []
+    # The changes 0 and 1 are the lease itself and what comes right after it.
+    trigger = stolen_at(lake, monkeypatch, 1, lambda: before.append(content(lake)))
+    report = run(lake, name, **arguments)
+    assert trigger.fired
+    assert isinstance(report.error, LeaseLost), report.error
+    # The change that had begun, of a file and its folder, or of a file that moves.
+    assert len(before[0] ^ content(lake)) <= 2
