@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from paimon_core.errors import UnsupportedFeature
@@ -22,34 +21,26 @@ from paimon_core.paths import TablePaths
 LIST_VERSION: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class SizedList:
-    """The manifests that a list names, and the size of its file in bytes."""
+class SizedList(list[ManifestFileMeta]):
+    """The manifests that a list names; `size` is that of its file in bytes."""
 
-    manifests: tuple[ManifestFileMeta, ...]
-    size: int
+    __slots__ = ("size",)
 
-    def __len__(self) -> int:
-        return len(self.manifests)
+    def __init__(self, manifests: Iterable[ManifestFileMeta], size: int) -> None:
+        super().__init__(manifests)
+        self.size = size
 
 
 def read_manifest_list(
     io: FileIO, path: str, seen: SeenRecords[ManifestFileMeta] | None = None
-) -> list[ManifestFileMeta]:
+) -> SizedList:
     """Return the manifests in the list, in order; `seen` are those of lists that were read before.
 
     Raises FileNotFoundError if the file is missing, CorruptTable if it cannot be decoded,
     UnsupportedFeature for another version or format.
     """
-    return list(read_sized_list(io, path, seen).manifests)
-
-
-def read_sized_list(
-    io: FileIO, path: str, seen: SeenRecords[ManifestFileMeta] | None = None
-) -> SizedList:
-    """Return the manifests in the list and its size; errors as in `read_manifest_list`."""
     data = read_whole(io, path)
-    return SizedList(tuple(decode_metadata(data, path, _LIST_KIND, seen=seen)), len(data))
+    return SizedList(decode_metadata(data, path, _LIST_KIND, seen=seen), len(data))
 
 
 def write_manifest_list(

@@ -23,7 +23,7 @@ from paimon_core.manifest.data_file import (
 )
 from paimon_core.manifest.entries.columns import EntryColumns
 from paimon_core.manifest.index_manifest import read_index_manifest
-from paimon_core.manifest.manifest_list import SizedList, read_sized_list
+from paimon_core.manifest.manifest_list import SizedList, read_manifest_list
 from paimon_core.paths import compacted_changelog
 from paimon_core.reachability.references import Reference, RefKind
 from paimon_core.scan.manifests import read_entries, wrong_list_size
@@ -83,7 +83,7 @@ class Metadata:
             found = self._lists[name] = self._read_list(name)
         if size is not None and size != found.size:
             raise wrong_list_size(self.table, self.table.paths.manifest(name), found.size, size)
-        return list(found.manifests)
+        return found.copy()
 
     def needed_lists(self, reference: Reference, *, first: bool) -> list[str]:
         """Return the lists that a reference needs, except a changelog list that Java lost.
@@ -147,7 +147,7 @@ class Metadata:
             if found is None:
                 return []
             self._lists[name] = found
-        return list(self._lists[name].manifests)
+        return self._lists[name].copy()
 
     def index_entries_if_readable(self, name: str) -> list[IndexManifestEntry]:
         """Return the entries of an index manifest; empty if it is missing or cannot be decoded."""
@@ -172,7 +172,7 @@ class Metadata:
     def _decoded_list(self, name: str) -> SizedList:
         table = self.table
         cache, path = table.manifests, table.paths.manifest(name)
-        return cache.get_list(name, lambda: read_sized_list(table.io, path, cache.seen_lists))
+        return cache.get_list(name, lambda: read_manifest_list(table.io, path, cache.seen_lists))
 
 
 def _missing(table: FileStoreTable, path: str) -> CorruptTable:

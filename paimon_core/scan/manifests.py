@@ -10,7 +10,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import map_parallel
 from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta
 from paimon_core.manifest.manifest_file import read_manifest
-from paimon_core.manifest.manifest_list import read_sized_list
+from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.binary_row import decode_row
 
@@ -44,13 +44,13 @@ def manifest_list(table: FileStoreTable, snapshot: Snapshot, name: str) -> list[
     """Return the manifests in list `name`; CorruptTable if it is missing or unreadable."""
     cache, path = table.manifests, table.paths.manifest(name)
     try:
-        found = cache.get_list(name, lambda: read_sized_list(table.io, path, cache.seen_lists))
+        found = cache.get_list(name, lambda: read_manifest_list(table.io, path, cache.seen_lists))
     except FileNotFoundError as e:
         raise missing_metadata(table, path, snapshot.id) from e
     wanted = snapshot.list_size(name)
     if wanted is not None and found.size < wanted:
         raise wrong_list_size(table, path, found.size, wanted)
-    return list(found.manifests)
+    return found.copy()
 
 
 def wrong_list_size(table: FileStoreTable, path: str, size: int, wanted: int) -> CorruptTable:
