@@ -26,7 +26,7 @@ from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.manifest.manifest_list import SizedList, read_manifest_list
 from paimon_core.paths import compacted_changelog
 from paimon_core.reachability.references import Reference, RefKind
-from paimon_core.scan.manifests import read_entries, wrong_list_size
+from paimon_core.scan.manifests import LEAST_BLOCK_BYTES, read_entries, wrong_list_size
 from paimon_core.snapshot.metadata_files import first_missing_metadata
 from paimon_core.snapshot.snapshot import Snapshot
 
@@ -76,12 +76,12 @@ class Metadata:
     def manifests(self, name: str, size: int | None = None) -> list[ManifestFileMeta]:
         """Return the manifests that a list names; CorruptTable if the list is missing.
 
-        Also if its file has another size in bytes than `size`, what the reference says.
+        Also if its file has lost blocks since the reference noted `size`, or is another one.
         """
         found = self._lists.get(name)
         if found is None:
             found = self._lists[name] = self._read_list(name)
-        if size is not None and size != found.size:
+        if size is not None and abs(size - found.size) >= LEAST_BLOCK_BYTES:
             raise wrong_list_size(self.table, self.table.paths.manifest(name), found.size, size)
         return found.copy()
 

@@ -25,6 +25,7 @@ from paimon_core.manifest.merge_columns import live_columns
 from paimon_core.manifest.merge_entries import live_entries
 from paimon_core.scan.manifests import (
     check_complete,
+    check_partition,
     data_manifests,
     entries_by_manifest,
     missing_metadata,
@@ -172,8 +173,14 @@ def _decoded(
 ) -> Iterator[Decoded]:
     """Decode the manifests; CorruptTable after the last part if one of them is incomplete."""
     counts = np.zeros(len(metas), np.int64)
+    known = len(partitions.rows)
     for decoded in decode_columns(_raw_manifests(table, metas), partitions, wanted):
-        counts += np.bincount(decoded.columns.manifest, minlength=len(metas))
+        columns = decoded.columns
+        counts += np.bincount(columns.manifest, minlength=len(metas))
+        for code, row in enumerate(partitions.rows[known:], known):
+            first = int(np.argmax(columns.partition == code))
+            check_partition(table, metas[int(columns.manifest[first])], row)
+        known = len(partitions.rows)
         yield decoded
     for meta, count in zip(metas, counts.tolist(), strict=True):
         check_complete(table, meta, count)

@@ -17,6 +17,11 @@ from paimon_core.types.binary_row import decode_row
 if TYPE_CHECKING:
     from paimon_core.predicate import Predicate
 
+LEAST_BLOCK_BYTES: Final = 19
+"""A block of an Avro file has two numbers, a byte of content, and a marker of 16 bytes.
+
+So a file that lost one or more blocks at its end is shorter by at least this.
+"""
 _TOGETHER_BYTES: Final = 8 * 1024**2
 """Bytes of manifests that are read and decoded at the same time, which limits the memory."""
 
@@ -48,7 +53,7 @@ def manifest_list(table: FileStoreTable, snapshot: Snapshot, name: str) -> list[
     except FileNotFoundError as e:
         raise missing_metadata(table, path, snapshot.id) from e
     wanted = snapshot.list_size(name)
-    if wanted is not None and found.size < wanted:
+    if wanted is not None and found.size <= wanted - LEAST_BLOCK_BYTES:
         raise wrong_list_size(table, path, found.size, wanted)
     return found.copy()
 
@@ -69,12 +74,33 @@ def wrong_list_size(table: FileStoreTable, path: str, size: int, wanted: int) ->
 def read_entries(table: FileStoreTable, meta: ManifestFileMeta) -> tuple[ManifestEntry, ...]:
     """Return the entries of one manifest in order; CorruptTable if it is missing or unreadable."""
     path = table.paths.manifest(meta.file_name)
+
+    def load() -> list[ManifestEntry]:
+        found = read_manifest(table.io, path)
+        for partition in {entry.partition for entry in found}:
+            check_partition(table, meta, partition)
+        return found
+
     try:
-        entries = table.manifests.get(meta.file_name, lambda: read_manifest(table.io, path))
+        entries = table.manifests.get(meta.file_name, load)
     except FileNotFoundError as e:
         raise missing_metadata(table, path, None) from e
     check_complete(table, meta, len(entries))
     return entries
+
+
+def check_partition(table: FileStoreTable, meta: ManifestFileMeta, partition: bytes) -> None:
+    """Raise CorruptTable, naming the manifest, for a partition that the table cannot have."""
+    try:
+        table.paths.partition_path(partition)
+    except CorruptTable as e:
+        path = table.paths.manifest(meta.file_name)
+        raise CorruptTable(
+            f"manifest {path} of table {table.name} names a partition that the table cannot have: "
+            f"{e.message}",
+            table=table.name,
+            file=path,
+        ) from e
 
 
 def check_complete(table: FileStoreTable, meta: ManifestFileMeta, entries: int) -> None:

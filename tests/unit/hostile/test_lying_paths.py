@@ -25,9 +25,11 @@ from paimon_core.manifest.data_file import (
     IndexManifestEntry,
     ManifestEntry,
 )
+from paimon_core.manifest.entries.records import ENTRY_KIND
 from paimon_core.manifest.index_manifest import write_index_manifest
 from paimon_core.manifest.manifest_file import read_manifest, write_manifests
 from paimon_core.manifest.manifest_list import read_manifest_list, write_manifest_list
+from paimon_core.manifest.metadata_file import write_metadata
 from paimon_core.scan.scan import scan_files
 
 EXPIRE = ("--retain-max", 1, "--retain-min", 1, "--force")
@@ -283,3 +285,26 @@ def test_a_pipe_in_the_place_of_the_next_snapshot(lake: Lake) -> None:
         assert "Errno" not in ran.err
         if ran.code == 7:
             assert f"{path} should be a file but is a pipe or device" in ran.err
+
+
+@pytest.mark.parametrize("row", [b"", bytes(12), b"\xff" * 12])
+def test_a_partition_that_the_table_cannot_have(row: bytes, tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.primary_key(partitioned=True)
+    lake.fill(3)
+    table = lake.table()
+    newest = table.latest_or_not_found()
+    (meta,) = read_manifest_list(table.io, table.paths.manifest(newest.delta_manifest_list))
+    path = table.paths.manifest(meta.file_name)
+    entries = [replace(e, partition=row) for e in read_manifest(table.io, path)]
+    Path(path).unlink()
+    write_metadata(table.io, path, ENTRY_KIND, entries, table.options)
+    age_all(lake.warehouse)
+    jobs = {"compact_manifest": (), "expire_snapshots": EXPIRE, "remove_orphan_files": ()}
+    (root(lake) / "dt=day0" / "bucket-0" / "data-0.parquet").write_text("an orphan")
+    age_all(lake.warehouse)
+    for job, more in jobs.items():
+        ran = run(lake, job, *more)
+        assert ran.code == 7, (job, ran.out)
+        assert path in ran.err
+        assert "db.t" in ran.err

@@ -25,6 +25,7 @@ from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.refs.consumers import Consumer
+from paimon_core.scan.manifests import LEAST_BLOCK_BYTES
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.numbered_files import LATEST
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
@@ -187,7 +188,7 @@ def with_true_sizes(branch: FileStoreTable, snapshot: Snapshot) -> Snapshot | No
             found = read_manifest_list(branch.io, branch.paths.manifest(name)).size
         except (FileNotFoundError, CorruptTable):
             return None
-        if found < size:
+        if found <= size - LEAST_BLOCK_BYTES:
             return None
         sizes[f"{part}_manifest_list_size"] = found
     right = replace(snapshot, **sizes)  # type: ignore[arg-type]  # sizes of lists only
