@@ -280,6 +280,7 @@ def apply_expiry(table: FileStoreTable, work: Expiry, deleting: Deleting) -> dic
             planned=work.files,
             clean_folders=work.clean_folders,
             delete=deleting.delete,
+            leased=deleting.leased,
         )
         details.update(removed.to_json())
         if work.keep_changelogs:
