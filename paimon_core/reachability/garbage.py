@@ -203,6 +203,7 @@ def _anchors(going: Sequence[Reference], staying: Sequence[Reference]) -> Iterat
             alive.add(reference.snapshot.identity)
     newest_going = max(r.snapshot.id for r in going)
     branches = {r.table.branch for r in going}
+    believed = _are_older(going, staying)
     order = {RefKind.SNAPSHOT: 0, RefKind.TAG: 1, RefKind.CHANGELOG: 2}
     for reference in sorted(staying, key=lambda r: order[r.kind]):
         snapshot, branch = reference.snapshot, reference.table.branch
@@ -210,7 +211,7 @@ def _anchors(going: Sequence[Reference], staying: Sequence[Reference]) -> Iterat
             case RefKind.SNAPSHOT:
                 first = snapshot.id - 1 not in lines[branch]
                 whole = first or snapshot.commit_kind is CommitKind.OVERWRITE
-                all_older = branches == {branch} and newest_going < min(lines[branch])
+                all_older = believed and branches == {branch} and newest_going < min(lines[branch])
                 if whole or not all_older:
                     yield Anchor(reference, whole, first)
             case RefKind.TAG:
@@ -218,6 +219,23 @@ def _anchors(going: Sequence[Reference], staying: Sequence[Reference]) -> Iterat
                     yield Anchor(reference, whole=True)
             case RefKind.CHANGELOG:
                 yield Anchor(reference, whole=True)
+
+
+def _are_older(going: Sequence[Reference], staying: Sequence[Reference]) -> bool:
+    """Return whether the numbers of what goes can be believed.
+
+    A tag or a journal may name any number, but each snapshot has lists of its own.
+    """
+    names = {
+        name
+        for r in staying
+        if r.kind is RefKind.SNAPSHOT
+        for name in (r.snapshot.base_manifest_list, r.snapshot.delta_manifest_list)
+    }
+    return not any(
+        s.base_manifest_list in names or s.delta_manifest_list in names
+        for s in (r.snapshot for r in going)
+    )
 
 
 def _keep_contents(anchor: Anchor, metadata: Metadata, kept: set[str]) -> None:

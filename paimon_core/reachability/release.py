@@ -30,6 +30,7 @@ from paimon_core.io.read_retry import read_with_retries
 from paimon_core.paths import CARETAKER_DIR
 from paimon_core.reachability.files import Metadata, Role
 from paimon_core.reachability.garbage import check_deletable, find_garbage
+from paimon_core.reachability.needed import check_not_needed
 from paimon_core.reachability.references import (
     Reference,
     RefKind,
@@ -222,6 +223,7 @@ def finish_interrupted(
     going = read_journals(table, paths)
     left = all_references(table)
     garbage = find_garbage(table, without(going, left), left, Metadata(table))
+    check_not_needed(table, garbage.files)
     removed = delete_files(table, garbage.files, clean_folders=clean_folders, delete=delete)
     for path in paths:
         table.io.delete(path)

@@ -305,9 +305,10 @@ def _remove(table: FileStoreTable, work: Expiry, newest: Snapshot, deleting: Del
         remove_oldest(removal, [r.snapshot for r in work.going], watch)
     except StalePlan:
         if work.keep_changelogs:
-            # A changelog replaces a deleted snapshot.
+            # A changelog replaces a snapshot that was deleted here.  What a rollback has deleted
+            # takes its changelog along.
             for reference in work.going:
-                if reference.is_alive():
+                if reference.is_alive() or not removal.took(reference.snapshot.id):
                     table.changelogs.delete(reference.snapshot.id)
         raise
     earliest = table.snapshots.earliest_id()

@@ -167,6 +167,10 @@ class Removal:
             log.warning("table=%s snapshots put back: %s", self.snapshots.table, sorted(back))
         return sorted(back), sorted(self._removed)
 
+    def took(self, snapshot_id: int) -> bool:
+        """Return whether this removal has deleted the snapshot, and not put it back."""
+        return snapshot_id in self._removed
+
     def _is_as_it_was(self, number: int) -> bool:
         if number in self._removed:
             return False  # another snapshot took its id

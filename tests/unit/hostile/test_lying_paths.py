@@ -308,3 +308,29 @@ def test_a_partition_that_the_table_cannot_have(row: bytes, tmp_path: Path) -> N
         assert ran.code == 7, (job, ran.out)
         assert path in ran.err
         assert "db.t" in ran.err
+
+
+@pytest.mark.parametrize("number", [0, 1, 2**40])
+@pytest.mark.parametrize("source", [4, 5, 6])
+def test_a_journal_of_snapshots_that_never_were(source: int, number: int, lake: Lake) -> None:
+    """It says that an old snapshot went, and names the lists of one that is there."""
+    run(lake, "expire_snapshots", "--retain-max", 4, "--retain-min", 1)
+    told = json.loads((root(lake) / "snapshot" / f"snapshot-{source}").read_text())
+    told |= {"id": number, "commitUser": "nobody"}
+    journal = root(lake) / "caretaker" / "released" / "x.json"
+    journal.parent.mkdir(exist_ok=True)
+    item = {"branch": "main", "kind": "snapshot", "name": str(number), "snapshot": told}
+    journal.write_text(json.dumps({"references": [item]}))
+    assert run(lake, "expire_snapshots", "--retain-max", 99).code == 0
+    assert not journal.exists()
+    assert is_whole(lake)
+
+
+def test_a_tag_that_says_an_older_number(lake: Lake) -> None:
+    """It names the lists of snapshot 5, whose files the newest one has no more."""
+    run(lake, "compact")
+    run(lake, "expire_snapshots", "--retain-max", 5, "--retain-min", 1)
+    told = json.loads((root(lake) / "snapshot" / "snapshot-5").read_text())
+    (root(lake) / "tag" / "tag-x").write_text(json.dumps({**told, "id": 1, "commitUser": "x"}))
+    run(lake, "delete_tag", "--tag", "x", "--force")
+    assert is_whole(lake)

@@ -101,3 +101,25 @@ def test_the_journal_of_a_dead_writer_is_finished_once_it_is_old(lake: Lake) -> 
     assert run(lake, "expire_snapshots", "--retain-max", 99) == 0
     assert not path.exists()
     assert is_whole(lake)
+
+
+def test_no_changelog_is_left_of_what_a_rollback_took(tmp_path: Path) -> None:
+    """The writer keeps changelogs longer than snapshots."""
+    kept = {"changelog-producer": "input", "changelog.num-retained.min": "9"}
+    kept |= {"changelog.num-retained.max": "99", "bucket": "1", "write-only": "true"}
+    k = 0
+    while True:
+        lake = Lake(tmp_path / str(k))
+        lake.create(options=kept)
+        lake.fill(6)
+
+        def go_back(lake: Lake = lake) -> None:
+            run(lake, "rollback", "--snapshot", 4, "--safety-tag", "0 s")
+
+        trigger = Trigger(at=k, action=go_back)
+        maintain(lake, trigger)
+        if not trigger.fired:
+            assert k > 6
+            return
+        assert is_whole(lake), k
+        k += 1
