@@ -52,7 +52,7 @@ from paimon_core.reachability.references import Reference, RefKind
 from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
 from paimon_core.scan.columns import entry_columns
 from paimon_core.scan.manifests import may_hold
-from paimon_core.snapshot.snapshot import CommitKind
+from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
 MOST_PARTITIONS_PRUNED: Final = 64
 """With more partitions, checking each manifest for each of them costs more than it saves."""
@@ -200,7 +200,7 @@ def _anchors(going: Sequence[Reference], staying: Sequence[Reference]) -> Iterat
     for reference in staying:
         if reference.kind is RefKind.SNAPSHOT:
             lines[reference.table.branch].add(reference.snapshot.id)
-            alive.add(reference.snapshot.identity)
+            alive.add(_content(reference.snapshot))
     newest_going = max(r.snapshot.id for r in going)
     branches = {r.table.branch for r in going}
     believed = _are_older(going, staying)
@@ -215,10 +215,16 @@ def _anchors(going: Sequence[Reference], staying: Sequence[Reference]) -> Iterat
                 if whole or not all_older:
                     yield Anchor(reference, whole, first)
             case RefKind.TAG:
-                if snapshot.identity not in alive:
+                if _content(snapshot) not in alive:
                     yield Anchor(reference, whole=True)
             case RefKind.CHANGELOG:
                 yield Anchor(reference, whole=True)
+
+
+def _content(snapshot: Snapshot) -> tuple[object, ...]:
+    """Return what two references have in common if they need the same files."""
+    lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.index_manifest)
+    return (snapshot.identity, *lists)
 
 
 def _are_older(going: Sequence[Reference], staying: Sequence[Reference]) -> bool:

@@ -334,3 +334,16 @@ def test_a_tag_that_says_an_older_number(lake: Lake) -> None:
     (root(lake) / "tag" / "tag-x").write_text(json.dumps({**told, "id": 1, "commitUser": "x"}))
     run(lake, "delete_tag", "--tag", "x", "--force")
     assert is_whole(lake)
+
+
+def test_a_tag_of_a_snapshot_with_other_lists(lake: Lake) -> None:
+    """It calls itself snapshot 6, and names the lists of snapshot 2."""
+    folder = root(lake) / "snapshot"
+    second = json.loads((folder / "snapshot-2").read_text())
+    newest = json.loads((folder / "snapshot-6").read_text())
+    lists = {k: v for k, v in second.items() if "ManifestList" in k}
+    (root(lake) / "tag" / "tag-x").write_text(json.dumps({**newest, **lists}))
+    before = read_rows(lake.warehouse, "--tag", "x")
+    run(lake, "expire_snapshots", *EXPIRE)
+    assert read_rows(lake.warehouse, "--tag", "x") == before
+    assert is_whole(lake)
