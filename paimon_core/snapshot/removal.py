@@ -21,10 +21,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from paimon_core.errors import StalePlan
+from paimon_core.errors import CorruptTable, LeaseLost, StalePlan
 from paimon_core.io.file_io import map_parallel
+from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.snapshot.line import NewestWatch, gaps_in
+from paimon_core.snapshot.metadata_files import first_missing_metadata
 from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.snapshot.snapshot_json import snapshot_from_json
 from paimon_core.snapshot.store import SnapshotStore
 
 log = logging.getLogger(__name__)
@@ -148,16 +151,22 @@ class Removal:
         A snapshot is restored only next to its former neighbour, or into an empty folder: the line
         must not get a gap, a snapshot that does not build on the one before, or one that expired
         because others follow it.
+
+        A job that has lost its lease meanwhile puts back, too, or the table might have no snapshot
+        left; but only what is whole: whoever has the lease now may have deleted its files.
         """
-        back = self._take_added_away()
+        leased = self._is_leased()
+        back = self._take_added_away() if leased else []
         at_end = self.side is Side.END
         for number in sorted(self._removed, reverse=not at_end):
             ids = self.snapshots.ids()
             neighbour = number - 1 if at_end else number + 1
             if ids and (neighbour not in ids or not self._is_as_it_was(neighbour)):
                 continue
-            self.fence()
             content = self._removed[number]
+            leased = leased and self._is_leased()
+            if not leased and not self._is_whole(content):
+                continue
             path = self.snapshots.paths.snapshot(number)
             if self.snapshots.io.create_if_absent(path, content) or self._is_same(number, content):
                 back.append(number)
@@ -166,6 +175,27 @@ class Removal:
         if back:
             log.warning("table=%s snapshots put back: %s", self.snapshots.table, sorted(back))
         return sorted(back), sorted(self._removed)
+
+    def _is_leased(self) -> bool:
+        try:
+            self.fence()
+        except LeaseLost:
+            return False
+        return True
+
+    def _is_whole(self, content: bytes) -> bool:
+        """Return whether every metadata file of a removed snapshot exists."""
+        io, paths = self.snapshots.io, self.snapshots.paths
+        try:
+            missing = first_missing_metadata(
+                io,
+                paths,
+                snapshot_from_json(content),
+                lambda name: read_manifest_list(io, paths.manifest(name)),
+            )
+        except CorruptTable:
+            return False
+        return missing is None
 
     def took(self, snapshot_id: int) -> bool:
         """Return whether this removal has deleted the snapshot, and not put it back."""
@@ -239,6 +269,10 @@ def remove_newest(
         prove()
     except StalePlan as e:
         raise undone(removal, e) from e
+    except LeaseLost:
+        if not snapshots.exists(back_to):  # whoever has the lease has let it expire
+            removal.put_back()
+        raise
 
 
 def remove_oldest(removal: Removal, going: Sequence[Snapshot], watch: NewestWatch) -> None:

@@ -6,15 +6,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from command_line import read_rows
 from failing_io import FailingFileIO, Trigger
-from lakes import Lake, age_all
+from lakes import ENV, Lake, age_all
 
 import paimon_maintenance.run.request
-from paimon_core.errors import LeaseLost
+from paimon_core.commit.committer import commit
+from paimon_core.errors import LeaseLost, PaimonError
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.table.open import open_table_at
+from paimon_core.table.open import open_table, open_table_at
+from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.job.report import Report
+from paimon_maintenance.jobs.versions import inflight_commits
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import run_table
@@ -100,3 +105,54 @@ def test_it_makes_one_change_more_at_most(
     assert isinstance(report.error, LeaseLost), report.error
     # The change that had begun, of a file and its folder, or of a file that moves.
     assert len(before[0] ^ content(lake)) <= 2
+
+
+@pytest.mark.parametrize("other", ["expire_snapshots", "delete_tag", "rename_branch"])
+@pytest.mark.parametrize("job", ["rollback", "fast_forward", "rename_branch"])
+def test_the_table_stays_readable_whoever_has_the_lease(
+    job: str, other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run sleeps before any one of its changes, while another job takes its lease and runs."""
+    monkeypatch.setattr(inflight_commits, "LOCAL_MILLIS", 0)
+    monkeypatch.setattr(clock, "VALID_MILLIS", 0)
+    arguments: dict[str, dict[str, Any]] = {
+        "rollback": {"snapshot": 4, "safety_tag": "0 s"},
+        "fast_forward": {"branch_name": "b", "safety_tag": "0 s"},
+        "expire_snapshots": {"retain_max": 1, "retain_min": 1},
+        "delete_tag": {"tag": ["t"]},
+        "rename_branch": {"branch_name": "b", "target_branch": "c"},
+    }
+    plain = paimon_maintenance.run.request.open_table_of
+    number = 1
+    while True:
+        lake = Lake(tmp_path / str(number))
+        lake.primary_key()
+        run(lake, "create_branch", branch_name="b")
+        for _ in range(2):
+            append(lake, "b")
+        lake.fill(6)
+        run(lake, "create_tag", tag="t")
+        reports: list[Report] = []
+
+        def wake(lake: Lake = lake, reports: list[Report] = reports) -> None:
+            monkeypatch.setattr(paimon_maintenance.run.request, "open_table_of", plain)
+            reports.append(run(lake, other, **arguments[other]))
+
+        trigger = stolen_at(lake, monkeypatch, number, wake)
+        report = run(lake, job, **arguments[job])
+        monkeypatch.setattr(paimon_maintenance.run.request, "open_table_of", plain)
+        if not trigger.fired:
+            break
+        told = (number, report.error, reports[0].error)
+        for each in (report, reports[0]):
+            assert each.error is None or isinstance(each.error, PaimonError), told
+        assert len(read_rows(lake.warehouse)) == 10, told
+        number += 1
+    assert number > 1
+
+
+def append(lake: Lake, branch: str) -> None:
+    table = open_table(str(lake.warehouse), "db.t", branch=branch)
+    writer = RowWriter(table, env=ENV)
+    writer.write(pa.table({"k": pa.array(range(10), pa.int32()), "v": ["branch"] * 10}))
+    commit(table, writer.prepare_commit(), user=ENV.new_uuid(), env=ENV)
