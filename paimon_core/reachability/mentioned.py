@@ -22,7 +22,12 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestFileMeta
 from paimon_core.manifest.entries.columns import Partitions, as_flags
 from paimon_core.manifest.unknown_fields import UnknownFields
-from paimon_core.reachability.files import Metadata, listed_names, resolved_changelog_path
+from paimon_core.reachability.files import (
+    Metadata,
+    appended_is_changelog,
+    listed_names,
+    resolved_changelog_path,
+)
 from paimon_core.reachability.name_set import NameSet
 from paimon_core.reachability.references import Reference, RefKind, all_references
 from paimon_core.scan.columns import entry_columns
@@ -52,6 +57,8 @@ class Mentioned:
     _waiting: dict[str, ManifestFileMeta] = field(default_factory=dict)
     """The manifests of lists that were read, before they are read themselves."""
     _waiting_lists: set[str] = field(default_factory=set)
+    _optional: dict[str, ManifestFileMeta] = field(default_factory=dict)
+    """Those of `_waiting` that no reference needs so far: an interrupted run may have deleted them."""
     _gone: list[str] = field(default_factory=list)
     """Names that wait to be removed from `candidates`."""
     _newest: dict[str, set[str]] = field(default_factory=dict)
@@ -111,12 +118,17 @@ class Mentioned:
         """Forget lists whose manifests were not read: another reference may need them."""
         self._waiting = {}
         self._waiting_lists = set()
+        self._optional = {}
 
     def _reference(self, reference: Reference, metadata: Metadata) -> None:
         snapshot = reference.snapshot
-        # The base and delta lists of a changelog may be gone if it does not need them.
-        optional = reference.kind is RefKind.CHANGELOG
+        # The base and delta lists of a changelog, and their manifests, may be gone if it does not
+        # need them.
+        of_changelog = reference.kind is RefKind.CHANGELOG
         for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
+            if of_changelog and not self.table.io.exists(self.table.paths.manifest(name)):
+                continue
+            optional = of_changelog and not appended_is_changelog(reference)
             self._list(metadata, name, snapshot.list_size(name), optional=optional)
         if reference.kind is RefKind.SNAPSHOT:
             manifests = metadata.data_manifests(snapshot)
@@ -189,6 +201,11 @@ class Mentioned:
         self._remove(*found)
         for meta in found.values():
             self._protect_all(meta.unknown)
+        if optional:
+            self._optional |= found
+            return
+        for needed in found:
+            self._optional.pop(needed, None)
         self._waiting |= found
         self._waiting_lists.add(name)
 
@@ -205,9 +222,21 @@ class Mentioned:
         for metas in parts:
             if not self.candidates.is_empty:
                 self._read(metas)
+        self._read_optional()
         self._seen.update(self._waiting)
         self._seen_lists |= self._waiting_lists
         self._forget_waiting()
+
+    def _read_optional(self) -> None:
+        if self.candidates.is_empty or not self._optional:
+            return
+        try:
+            self._read(list(self._optional.values()))
+        except CorruptTable:
+            for name, meta in self._optional.items():
+                if self.table.io.exists(self.table.paths.manifest(name)):
+                    self._read([meta])
+        self._seen.update(self._optional)
 
     def _read(self, metas: Sequence[ManifestFileMeta]) -> None:
         for part in entry_columns(self.table, metas, Partitions()):

@@ -272,6 +272,9 @@ def remove_newest(
     except LeaseLost:
         if not snapshots.exists(back_to):  # whoever has the lease has let it expire
             removal.put_back()
+        hint = snapshots.hints()[1]
+        if hint is not None and not snapshots.exists(hint):
+            snapshots.delete_latest_hint()  # Java cannot read a table with a wrong one
         raise
 
 
