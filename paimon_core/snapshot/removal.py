@@ -156,17 +156,17 @@ class Removal:
         left; but only what is whole: whoever has the lease now may have deleted its files.
         """
         leased = self._is_leased()
-        back = self._take_added_away() if leased else []
+        back = self._take_added_away(only_broken=not leased)
         at_end = self.side is Side.END
         for number in sorted(self._removed, reverse=not at_end):
             ids = self.snapshots.ids()
             neighbour = number - 1 if at_end else number + 1
             if ids and (neighbour not in ids or not self._is_as_it_was(neighbour)):
                 continue
-            content = self._removed[number]
             leased = leased and self._is_leased()
-            if not leased and not self._is_whole(content):
+            if not leased and not self._is_whole(self._removed_snapshot(number)):
                 continue
+            content = self._removed[number]
             path = self.snapshots.paths.snapshot(number)
             if self.snapshots.io.create_if_absent(path, content) or self._is_same(number, content):
                 back.append(number)
@@ -176,6 +176,17 @@ class Removal:
             log.warning("table=%s snapshots put back: %s", self.snapshots.table, sorted(back))
         return sorted(back), sorted(self._removed)
 
+    def rescue(self) -> None:
+        """Leave a table that can be read, after the lease was lost in the middle."""
+        snapshots = self.snapshots
+        newest = snapshots.get_or_none(max(snapshots.ids(), default=0))
+        if newest is None or not self._is_whole(newest):
+            # Whoever has the lease has let expire or deleted what this job relied on.
+            self.put_back()
+        hint = snapshots.hints()[1]
+        if hint is not None and not snapshots.exists(hint):
+            snapshots.delete_latest_hint()  # Java cannot read a table with a wrong one
+
     def _is_leased(self) -> bool:
         try:
             self.fence()
@@ -183,15 +194,15 @@ class Removal:
             return False
         return True
 
-    def _is_whole(self, content: bytes) -> bool:
-        """Return whether every metadata file of a removed snapshot exists."""
+    def _removed_snapshot(self, number: int) -> Snapshot:
+        return snapshot_from_json(self._removed[number])
+
+    def _is_whole(self, snapshot: Snapshot) -> bool:
+        """Return whether every metadata file that a reader of the snapshot needs exists."""
         io, paths = self.snapshots.io, self.snapshots.paths
         try:
             missing = first_missing_metadata(
-                io,
-                paths,
-                snapshot_from_json(content),
-                lambda name: read_manifest_list(io, paths.manifest(name)),
+                io, paths, snapshot, lambda name: read_manifest_list(io, paths.manifest(name))
             )
         except CorruptTable:
             return False
@@ -210,8 +221,11 @@ class Removal:
         now = self.snapshots.get_or_none(number)
         return now is not None and now.identity == then.identity
 
-    def _take_added_away(self) -> list[int]:
-        """Delete what was added, newest first.  Return the ids of restored snapshots."""
+    def _take_added_away(self, *, only_broken: bool) -> list[int]:
+        """Delete what was added, newest first.  Return the ids of restored snapshots.
+
+        `only_broken`: only what has lost its metadata, which is of no use to whoever has the lease.
+        """
         back: list[int] = []
         for snapshot, followed in sorted(self._added, key=lambda added: -added[0].id):
             now = self.snapshots.get_or_none(snapshot.id)
@@ -219,8 +233,13 @@ class Removal:
                 continue
             if not followed and self.snapshots.exists(snapshot.id + 1):
                 break  # a commit builds on it
-            self.fence()
+            if only_broken and self._is_whole(snapshot):
+                continue
+            if not only_broken:
+                self.fence()
             if snapshot.id in self._replaced:
+                if only_broken and not self._is_whole(self._removed_snapshot(snapshot.id)):
+                    continue
                 self._restore(snapshot.id, self._removed.pop(snapshot.id))
                 back.append(snapshot.id)
             else:
@@ -270,11 +289,7 @@ def remove_newest(
     except StalePlan as e:
         raise undone(removal, e) from e
     except LeaseLost:
-        if not snapshots.exists(back_to):  # whoever has the lease has let it expire
-            removal.put_back()
-        hint = snapshots.hints()[1]
-        if hint is not None and not snapshots.exists(hint):
-            snapshots.delete_latest_hint()  # Java cannot read a table with a wrong one
+        removal.rescue()
         raise
 
 

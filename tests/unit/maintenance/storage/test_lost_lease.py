@@ -107,7 +107,7 @@ def test_it_makes_one_change_more_at_most(
     assert len(before[0] ^ content(lake)) <= 2
 
 
-@pytest.mark.parametrize("other", ["expire_snapshots", "delete_tag", "rename_branch"])
+@pytest.mark.parametrize("other", ["expire_snapshots", "delete_branch", "rename_branch"])
 @pytest.mark.parametrize("job", ["rollback", "fast_forward", "rename_branch"])
 def test_the_table_stays_readable_whoever_has_the_lease(
     job: str, other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -119,7 +119,7 @@ def test_the_table_stays_readable_whoever_has_the_lease(
         "rollback": {"snapshot": 4, "safety_tag": "0 s"},
         "fast_forward": {"branch_name": "b", "safety_tag": "0 s"},
         "expire_snapshots": {"retain_max": 1, "retain_min": 1},
-        "delete_tag": {"tag": ["t"]},
+        "delete_branch": {"branch_name": "b"},
         "rename_branch": {"branch_name": "b", "target_branch": "c"},
     }
     plain = paimon_maintenance.run.request.open_table_of
