@@ -300,6 +300,7 @@ def remove_oldest(removal: Removal, going: Sequence[Snapshot], watch: NewestWatc
     """
     at_once = removal.snapshots.io.parallelism
     ordered = sorted(going, key=lambda s: s.id)
+    removal.remember(ordered)  # so that none is put back next to a snapshot of another line
     watch.check()
     try:
         for start in range(0, len(ordered), at_once):
