@@ -65,6 +65,15 @@ def file_number(text: str) -> int | None:
     return number if number <= LARGEST_LONG else None
 
 
+def name_number(text: str) -> int | None:
+    """Parse the number at the end of a file name; None for another spelling of it, such as "05".
+
+    Nobody reads such a file: a number leads to one name.
+    """
+    number = file_number(text)
+    return number if number is not None and str(number) == text else None
+
+
 def checked_long(value: object, field_name: str) -> int:
     """Return the value of a field that holds a Java long; TypeError or ValueError if it is not."""
     if isinstance(value, bool) or not isinstance(value, int):

@@ -73,7 +73,7 @@ _NANOS: Final = {
 }
 _WHOLE: Final = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-_NUMBER_UNIT: Final = re.compile(r"^\s*(\d+)\s*([^\d\s]*)\s*$")
+_NUMBER_UNIT: Final = re.compile(r"^\s*(\d{1,19})\s*([^\d\s]*)\s*$")
 
 
 def parse_memory_size(text: str) -> int:
@@ -81,7 +81,7 @@ def parse_memory_size(text: str) -> int:
     match = _NUMBER_UNIT.match(text)
     unit = match and _MEMORY_UNITS.get(match.group(2).lower())
     if not match or unit is None:
-        raise InvalidArgument(f"not a memory size: {text!r} (expected for example '128 mb')")
+        raise InvalidArgument(f"not a memory size: {text[:80]!r} (expected for example '128 mb')")
     return int(match.group(1)) * unit
 
 
@@ -93,7 +93,9 @@ def parse_duration_millis(text: str) -> int:
     match = _NUMBER_UNIT.match(text)
     unit = match and _NANOS.get(match.group(2).lower())
     if not match or unit is None:
-        raise InvalidArgument(f"not a duration: {text!r} (expected for example '1 d' or '90 min')")
+        raise InvalidArgument(
+            f"not a duration: {text[:80]!r} (expected for example '1 d' or '90 min')"
+        )
     return int(match.group(1)) * unit // 1_000_000
 
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from paimon_core.errors import CorruptTable, InvalidArgument
-from paimon_core.names import Boundary, declared_roots
+from paimon_core.names import Boundary, declared_roots, lies_under, location, shown
 from paimon_core.options import (
     DATA_FILE_PATH_DIRECTORY,
     INDEX_FILE_IN_DATA_FILE_DIR,
@@ -50,6 +50,20 @@ CONSUMER_PREFIX: Final = "consumer-"
 BUCKET_PREFIX: Final = "bucket-"
 CARETAKER_DIR: Final = "caretaker"
 """The folder below a table's root for Caretaker's own files, which no Java program reads."""
+_METADATA_FOLDERS: Final = frozenset(
+    {
+        "schema",
+        "snapshot",
+        "changelog",
+        "tag",
+        "consumer",
+        "branch",
+        "manifest",
+        "statistics",
+        CARETAKER_DIR,
+    }
+)
+"""The folders below a table's root without data or index files."""
 _COMPACTED_CHANGELOG: Final = re.compile(
     r"(compacted-changelog-[^$/.]*)\$([0-9]{1,10})-([0-9]{1,18})(?:-([0-9]{1,18})-([0-9]{1,18}))?(\.[^$/]*)?"
 )
@@ -185,7 +199,7 @@ class TablePaths:
     def index_file(self, partition: bytes, bucket: int, file: LocatedFile) -> str:
         """Return the path of an index file of a bucket."""
         if file.external_path is not None:
-            return self._inside(file.external_path)
+            return self._external(file)
         if self.index_beside_data:
             return f"{self.bucket_dir(partition, bucket)}/{file.file_name}"
         return self.index(file.file_name)
@@ -235,17 +249,35 @@ class TablePaths:
     def data_file(self, partition: bytes, bucket: int, file: LocatedFile) -> str:
         """Return the path of a data or changelog file; CorruptTable if it is outside the table."""
         if file.external_path is not None:
-            return self._inside(file.external_path)
+            return self._external(file)
         return f"{self.bucket_dir(partition, bucket)}/{file.file_name}"
 
     def extra_file(self, partition: bytes, bucket: int, file: LocatedFile, name: str) -> str:
         """Return the path of a file's extra file (index or changelog), in the same folder."""
         if file.external_path is not None:
-            return f"{self._inside(file.external_path).rsplit('/', 1)[0]}/{name}"
+            return f"{self._external(file).rsplit('/', 1)[0]}/{name}"
         return f"{self.bucket_dir(partition, bucket)}/{name}"
 
-    def _inside(self, path: str) -> str:
-        return self.boundary.checked(path)
+    def _external(self, file: LocatedFile) -> str:
+        """Return the external path of a file; CorruptTable if it cannot be that of a file's.
+
+        Which files are needed is decided by their names, so a path that ends with another one could
+        name any file of the table.  Metadata never has an external path.
+        """
+        path = self.boundary.checked(file.external_path or "")
+        place, root = location(path), location(self.root)
+        own = place is not None and root is not None and lies_under(place, root)
+        if place is None or place[1][-1] != file.file_name:
+            problem = f"is not the path of a file named {shown(file.file_name)}"
+        elif own and root is not None and place[1][len(root[1])] in _METADATA_FOLDERS:
+            problem = "lies among the metadata of the table"
+        else:
+            return path
+        raise CorruptTable(
+            f"the external path {shown(path)} of a file of the table at {self.root} {problem}",
+            file=path,
+            next_step="nothing was changed there; run `caretaker verify` on the table",
+        )
 
     def __reduce__(self) -> tuple[object, ...]:
         # The path cache is not copied.

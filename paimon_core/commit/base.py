@@ -10,7 +10,13 @@ from __future__ import annotations
 
 import logging
 
-from paimon_core.errors import CommitRemoved, CommitStateUnknown, NotFound, StalePlan
+from paimon_core.errors import (
+    CommitRemoved,
+    CommitStateUnknown,
+    CorruptTable,
+    NotFound,
+    StalePlan,
+)
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.snapshot.removal import Removal, Side, remove_newest
 from paimon_core.snapshot.snapshot import Snapshot
@@ -99,7 +105,7 @@ def _check_branch(table: FileStoreTable, made: Snapshot) -> None:
     with the files of the old table.
     """
     if not table.schemas.ids():
-        table.snapshots.delete(made.id)
+        _withdraw(table, made)
         raise NotFound(
             f"branch {table.branch} of table {table.name} was deleted during a commit to it",
             table=table.name,
@@ -108,11 +114,31 @@ def _check_branch(table: FileStoreTable, made: Snapshot) -> None:
     if table.snapshots.owner is not None or _has_schema(table):
         return
     table.snapshots.delete_latest_hint()
-    table.snapshots.delete(made.id)
-    raise NotFound(
+    _withdraw(table, made)
+    raise _renewed(table)
+
+
+def _withdraw(table: FileStoreTable, made: Snapshot) -> None:
+    """Delete the snapshot that was just committed; in a new table, its number may be another's."""
+    now = table.snapshots.get_or_none(made.id)
+    if now is not None and now.identity == made.identity:
+        table.snapshots.delete(made.id)
+
+
+def check_same_table(table: FileStoreTable) -> None:
+    """Raise NotFound if the table was dropped and created again since its handle was opened.
+
+    The files of a commit were written to the old table, and are gone: the new one would name files
+    that do not exist.  Nothing in its snapshots tells that it is another table.
+    """
+    if table.snapshots.owner is None and not _has_schema(table):
+        raise _renewed(table)
+
+
+def _renewed(table: FileStoreTable) -> NotFound:
+    return NotFound(
         f"table {table.name} was dropped and created again during a commit to it",
         table=table.name,
-        snapshot=made.id,
         next_step="run again on the new table",
     )
 
@@ -121,4 +147,9 @@ def _has_schema(table: FileStoreTable) -> bool:
     """Whether the schema that the handle was opened with is still that of its id."""
     stored = table.schemas.of_branch(table.branch)  # without what is remembered
     wanted = table.schema
-    return stored.exists(wanted.id) and stored.get(wanted.id).time_millis == wanted.time_millis
+    try:
+        return stored.get(wanted.id).time_millis == wanted.time_millis
+    except CorruptTable:
+        if stored.exists(wanted.id):
+            raise
+        return False

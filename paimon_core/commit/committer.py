@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
-from paimon_core.commit.base import is_replaced, stands
+from paimon_core.commit.base import check_same_table, is_replaced, stands
 from paimon_core.commit.conflict import SortKey, check_conflicts
 from paimon_core.commit.iceberg.publish import publish_commit
 from paimon_core.commit.manifest_changes import ManifestChanges, append_changes, compact_changes
@@ -30,7 +30,7 @@ from paimon_core.commit.request import CommitRequest, Origin
 from paimon_core.commit.row_group_conflict import RowGroup, check_row_groups
 from paimon_core.commit.unknown_metadata import with_unknown_fields
 from paimon_core.commit.vector_conflict import check_vectors
-from paimon_core.environment import Environment
+from paimon_core.environment import Environment, local_clock
 from paimon_core.errors import (
     CatalogError,
     CommitConflict,
@@ -43,6 +43,8 @@ from paimon_core.errors import (
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.lsm.key_order import stored_key
+from paimon_core.manifest.data_file import FileKind
+from paimon_core.manifest.entries.columns import NULL
 from paimon_core.options import (
     COMMIT_MAX_RETRIES,
     COMMIT_MAX_RETRY_WAIT,
@@ -201,6 +203,8 @@ def _commit_changes(
             if doubt is not None and latest is not None and latest.id >= doubt.snapshot:
                 doubt = None  # the id is taken by another commit
             changes = provide(latest)
+            if latest is not None and _may_be_of_old_table(changes, latest, request, env):
+                check_same_table(table)  # without a snapshot, `stands` does it
             if latest is not None and (request.check or _is_outdated(table, latest, request)):
                 changes = _checked(table, latest, changes, request, sort_key)
             snapshot = prepare_snapshot(table, latest, changes, request, manifests, env=env)
@@ -283,6 +287,23 @@ class _Doubt:
         """
         if base is not None and is_replaced(table, base):
             raise self.error(table, request, attempt, f"snapshot {base.id}, its base, was removed")
+
+
+def _may_be_of_old_table(
+    changes: ManifestChanges, latest: Snapshot, request: CommitRequest, env: Environment
+) -> bool:
+    """Return whether files may have been written before the table was dropped and created again.
+
+    No: if they are newer than a snapshot, it is of the table that they were written to.  A compaction
+    deletes files that a new table does not have.
+    """
+    if request.kind is CommitKind.COMPACT:
+        return False
+    times = [e.file.creation_time for e in changes.files if e.kind is FileKind.ADD]
+    if not times:
+        return False
+    oldest = min(NULL if time is None else time for time in times)
+    return oldest <= local_clock(latest.time_millis, env)
 
 
 def _is_outdated(table: FileStoreTable, latest: Snapshot, request: CommitRequest) -> bool:
@@ -377,6 +398,16 @@ def _give_up(
     taken = latest is not None and latest.id >= tried.id
     if doubt is not None and not taken:
         raise doubt.error(table, request, attempt, doubt.cause) from doubt.cause
+    if not taken:
+        path = table.paths.snapshot(tried.id)
+        raise CommitConflict(
+            f"gave up committing to table {table.name} after {attempt + 1} attempts: {path} is in the "
+            "way, and is no snapshot",
+            table=table.name,
+            file=path,
+            snapshot=tried.id,
+            next_step="look what it is, move it out of the table, then run again",
+        )
     raise CommitConflict(
         f"gave up committing to table {table.name} after {attempt + 1} attempts: other commits "
         f"were first in every attempt",

@@ -33,7 +33,13 @@ from paimon_core.options import (
     ROW_TRACKING_ENABLED,
 )
 from paimon_core.scan.columns import MOST_OBJECTS
-from paimon_core.scan.manifests import data_manifests, may_hold, missing_metadata, read_entries
+from paimon_core.scan.manifests import (
+    check_complete,
+    data_manifests,
+    may_hold,
+    missing_metadata,
+    read_entries,
+)
 from paimon_core.snapshot.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -191,9 +197,11 @@ def _read_once(table: FileStoreTable, meta: ManifestFileMeta) -> Sequence[Manife
         return read_entries(table, meta)
     path = table.paths.manifest(meta.file_name)
     try:
-        return read_manifest(table.io, path)
+        entries = read_manifest(table.io, path)
     except FileNotFoundError as e:
         raise missing_metadata(table, path, None) from e
+    check_complete(table, meta, len(entries))
+    return entries
 
 
 def _index_manifest(

@@ -5,8 +5,9 @@ caller: expiry, orphan removal, rollback, clean-up after a failed commit.
 
 A path must lie under the table's root or under a folder that the table declares. The check uses the
 path's text and, on a local file system, also the path with its symbolic links resolved.  The root
-itself may be reached through a link.  Links inside the table that point outside it are not
-followed.
+itself may be reached through a link.  Links inside the table are followed only into a declared
+folder: a link to another place of the table, say from a branch to the root, gives files a second
+path, under which something else would be deleted.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from paimon_core.errors import CorruptTable
 from paimon_core.io.delegating import DelegatingFileIO
@@ -62,7 +63,8 @@ def check_inside(boundary: Boundary, path: str) -> None:
     boundary.checked(path)
     if not is_inside(boundary, parent(path)):
         raise CorruptTable(
-            f"{path} is reached through a symbolic link that leads out of the table",
+            f"{path} is reached through a symbolic link that leads out of the table, or to another "
+            "place in it",
             file=path,
             next_step="nothing was changed there; replace the link by a folder or a mount, or "
             "name the folder behind it in data-file.external-paths",
@@ -72,20 +74,17 @@ def check_inside(boundary: Boundary, path: str) -> None:
 def check_all_inside(boundary: Boundary, paths: Iterable[str]) -> None:
     """As `check_inside` for each of many paths; a folder above them is resolved once."""
     known: dict[str, str] = {}
-    roots: list[str] | None = None
+    roots: list[_Root] | None = None
     for path in paths:
         boundary.checked(path)
         folder = parent(path)
         if not _is_local(folder):
             continue
         if roots is None:
-            roots = [
-                os.path.realpath(local_path(r)) for r in boundary.known_roots() if _is_local(r)
-            ]
+            roots = _local_roots(boundary)
         if len(known) > _MOST_KNOWN:
             known.clear()
-        real = _resolved(local_path(folder), known)
-        if not any(_same_or_under(real, root) for root in roots):
+        if not _stays(local_path(folder), _resolved(local_path(folder), known), roots):
             check_inside(boundary, path)
 
 
@@ -106,16 +105,34 @@ def _resolved(folder: str, known: dict[str, str]) -> str:
 def is_inside(boundary: Boundary, folder: str) -> bool:
     """Return whether a folder, with its links resolved, is a folder of the table or below one.
 
-    Always True on stores without symbolic links.
+    False if links lead from one place of the table to another one.  Always True on stores without
+    symbolic links.
     """
     if not _is_local(folder):
         return True
-    real = os.path.realpath(local_path(folder))
-    return any(
-        _same_or_under(real, os.path.realpath(local_path(root)))
-        for root in boundary.known_roots()
-        if _is_local(root)
-    )
+    place = local_path(folder)
+    return _stays(place, os.path.realpath(place), _local_roots(boundary))
+
+
+class _Root(NamedTuple):
+    """A folder of the table, and the same with its links resolved."""
+
+    path: str
+    real: str
+
+
+def _local_roots(boundary: Boundary) -> list[_Root]:
+    paths = [local_path(root).rstrip("/") for root in boundary.known_roots() if _is_local(root)]
+    return [_Root(path, os.path.realpath(path)) for path in paths]
+
+
+def _stays(folder: str, real: str, roots: Sequence[_Root]) -> bool:
+    """Return whether a folder is where its path says, or in another one of the roots."""
+    own = [r for r in roots if folder == r.path or folder.startswith(f"{r.path}/")]
+    if any(real == r.real + folder[len(r.path) :] for r in own):
+        return True
+    elsewhere = any(_same_or_under(real, r.real) for r in own)
+    return not elsewhere and any(_same_or_under(real, r.real) for r in roots)
 
 
 def _is_local(path: str) -> bool:

@@ -6,6 +6,7 @@ see an empty or half-written file. (Java's own readers retry as well.)
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -20,18 +21,24 @@ WAITS_MILLIS: Final = (10, 40, 100, 250)
 def read_whole(io: FileIO, path: str, *, table: str | None = None) -> bytes:
     """Return the content of a metadata file.
 
-    Raises FileNotFoundError if it does not exist, and CorruptTable if there is a folder in place of
-    the file or a file in place of its folder.
+    Raises FileNotFoundError if it does not exist, and CorruptTable if there is a folder or a pipe in
+    place of the file or a file in place of its folder.
     """
     try:
         return io.read_bytes(path)
     except (IsADirectoryError, NotADirectoryError) as e:
         raise not_a_file(path, e, table=table) from e
+    except OSError as e:
+        if e.errno != errno.EINVAL or not e.filename:
+            raise
+        raise not_a_file(path, e, table=table) from e  # a pipe or device
 
 
 def not_a_file(path: str, error: OSError, *, table: str | None = None) -> CorruptTable:
     """Return the error for a folder in place of a file, or a file in place of its folder."""
     where = "a folder" if isinstance(error, IsADirectoryError) else "below another file"
+    if error.errno == errno.EINVAL:
+        where = "a pipe or device"
     return CorruptTable(
         f"{path} should be a file but is {where}",
         table=table,

@@ -12,6 +12,7 @@ from typing import Final, Generic, TypeVar
 
 from paimon_core.manifest.avro_codec import SeenRecords
 from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta
+from paimon_core.manifest.manifest_list import SizedList
 
 T = TypeVar("T", bound=Sized)
 DEFAULT_CAPACITY = 400_000
@@ -60,18 +61,16 @@ class ManifestCache:
         self._capacity = capacity
         self._bytes: _Held[bytes] = _Held(_MOST_BYTES)
         self._entries: _Held[tuple[ManifestEntry, ...]] = _Held(capacity)
-        self._lists: _Held[tuple[ManifestFileMeta, ...]] = _Held(capacity // 4)
+        self._lists: _Held[SizedList] = _Held(capacity // 4)
         self.seen_lists: SeenRecords[ManifestFileMeta] = SeenRecords()
 
     def get(self, name: str, load: Callable[[], list[ManifestEntry]]) -> tuple[ManifestEntry, ...]:
         """Return the entries of manifest `name`, from `load` if they are not cached."""
         return self._entries.get(name, lambda: tuple(load()))
 
-    def get_list(
-        self, name: str, load: Callable[[], list[ManifestFileMeta]]
-    ) -> list[ManifestFileMeta]:
+    def get_list(self, name: str, load: Callable[[], SizedList]) -> SizedList:
         """Return the manifests in list `name`, from `load` if they are not cached."""
-        return list(self._lists.get(name, lambda: tuple(load())))
+        return self._lists.get(name, load)
 
     def get_bytes(self, name: str, load: Callable[[], bytes]) -> bytes:
         """Return manifest `name` as it is stored, from `load` if it is not cached."""

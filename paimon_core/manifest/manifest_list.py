@@ -7,11 +7,12 @@ from typing import Any, Final
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.io.file_io import FileIO
+from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.avro_codec import SeenRecords
 from paimon_core.manifest.data_file import ManifestFileMeta
 from paimon_core.manifest.entries.records import optional_int, stats_from_record, stats_to_record
 from paimon_core.manifest.layouts import MANIFEST
-from paimon_core.manifest.metadata_file import RecordKind, read_metadata, write_metadata
+from paimon_core.manifest.metadata_file import RecordKind, decode_metadata, write_metadata
 from paimon_core.manifest.unknown_fields import UnknownFields
 from paimon_core.names import checked_name
 from paimon_core.options import Options
@@ -20,15 +21,26 @@ from paimon_core.paths import TablePaths
 LIST_VERSION: Final = 2
 
 
+class SizedList(list[ManifestFileMeta]):
+    """The manifests that a list names; `size` is that of its file in bytes."""
+
+    __slots__ = ("size",)
+
+    def __init__(self, manifests: Iterable[ManifestFileMeta], size: int) -> None:
+        super().__init__(manifests)
+        self.size = size
+
+
 def read_manifest_list(
     io: FileIO, path: str, seen: SeenRecords[ManifestFileMeta] | None = None
-) -> list[ManifestFileMeta]:
+) -> SizedList:
     """Return the manifests in the list, in order; `seen` are those of lists that were read before.
 
     Raises FileNotFoundError if the file is missing, CorruptTable if it cannot be decoded,
     UnsupportedFeature for another version or format.
     """
-    return read_metadata(io, path, _LIST_KIND, seen=seen)
+    data = read_whole(io, path)
+    return SizedList(decode_metadata(data, path, _LIST_KIND, seen=seen), len(data))
 
 
 def write_manifest_list(

@@ -65,14 +65,27 @@ def read_metadata(
     decode_avro: Callable[[Container], list[T]] | None = None,
     seen: SeenRecords[T] | None = None,
 ) -> list[T]:
-    """Return the values in the file in order; `decode_avro` is an optional faster Avro decoder.
+    """Return the values in the file in order; FileNotFoundError if it is missing.
+
+    Otherwise as `decode_metadata`.
+    """
+    return decode_metadata(read_whole(io, path), path, kind, decode_avro, seen)
+
+
+def decode_metadata(
+    data: bytes,
+    path: str,
+    kind: RecordKind[T],
+    decode_avro: Callable[[Container], list[T]] | None = None,
+    seen: SeenRecords[T] | None = None,
+) -> list[T]:
+    """Return the values in a file's content in order; `decode_avro` is an optional faster decoder.
 
     `seen` are records of files that were read before (`known_and_unknown`).
 
-    Raises FileNotFoundError if the file is missing; CorruptTable, naming the file, if it cannot be
-    decoded; UnsupportedFeature for an unknown version or format.
+    Raises CorruptTable, naming the file at `path`, if it cannot be decoded; UnsupportedFeature for
+    an unknown version or format.
     """
-    data = read_whole(io, path)
     try:
         if data.startswith(MAGIC):
             container = Container(BytesIO(data))

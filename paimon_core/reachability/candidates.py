@@ -20,6 +20,7 @@ from paimon_core.manifest.entries.columns import (
     EntryColumns,
     Partitions,
     as_flags,
+    name_array,
 )
 from paimon_core.manifest.merge_columns import identity_hashes, merged_positions, name_hashes
 from paimon_core.reachability.files import (
@@ -30,6 +31,7 @@ from paimon_core.reachability.files import (
     listed_names,
     paths_of,
 )
+from paimon_core.reachability.name_set import NameSet
 from paimon_core.reachability.references import Reference, RefKind
 from paimon_core.reachability.stored_files import StoredFiles, StoredFilesBuilder
 from paimon_core.scan.columns import entry_columns
@@ -71,12 +73,15 @@ class Candidates:
         size = int(self.entries.numbers["file_size"][chosen].sum())
         return int(chosen.sum()) + extra, size
 
-    def stored(self, chosen: Column) -> StoredFiles:
-        """Return the chosen files with their extra files."""
+    def stored(self, chosen: Column, unneeded: NameSet) -> StoredFiles:
+        """Return the chosen files with those of their extra files that are `unneeded`."""
         builder = StoredFilesBuilder()
         entries = self.entries if chosen.all() else self.entries.take(np.flatnonzero(chosen))
         special = as_flags(pc.match_substring(entries.names, _SLICE))
         special[list(entries.rare)] = True
+        extra_names = [name for rare in entries.rare.values() for name in rare.extra_files]
+        is_free = unneeded.left(name_array(extra_names))
+        needed = {extra_names[i] for i in np.flatnonzero(~is_free).tolist()}
         for number, (table, role) in enumerate(self.origins):
             of_origin = entries.manifest == number
             plain = np.flatnonzero(of_origin & ~special)
@@ -86,7 +91,8 @@ class Candidates:
                 path, *extra = paths_of(table, entries, i)
                 builder.add(StoredFile(path, role, int(entries.numbers["file_size"][i])))
                 for other in extra:
-                    builder.add(StoredFile(other, role, None))
+                    if other.rsplit("/", 1)[-1] not in needed:
+                        builder.add(StoredFile(other, role, None))
         return builder.finish()
 
 

@@ -23,10 +23,10 @@ from paimon_core.manifest.data_file import (
 )
 from paimon_core.manifest.entries.columns import EntryColumns
 from paimon_core.manifest.index_manifest import read_index_manifest
-from paimon_core.manifest.manifest_list import read_manifest_list
+from paimon_core.manifest.manifest_list import SizedList, read_manifest_list
 from paimon_core.paths import compacted_changelog
 from paimon_core.reachability.references import Reference, RefKind
-from paimon_core.scan.manifests import read_entries
+from paimon_core.scan.manifests import LEAST_BLOCK_BYTES, read_entries, wrong_list_size
 from paimon_core.snapshot.metadata_files import first_missing_metadata
 from paimon_core.snapshot.snapshot import Snapshot
 
@@ -62,7 +62,7 @@ class Metadata:
     """Reads manifest lists and index manifests of a table, each once.  Not thread-safe."""
 
     table: FileStoreTable
-    _lists: dict[str, list[ManifestFileMeta]] = field(default_factory=dict)
+    _lists: dict[str, SizedList] = field(default_factory=dict)
     _indexes: dict[str, list[IndexManifestEntry]] = field(default_factory=dict)
 
     def prefetch(self, lists: Iterable[str | None], *, missing: bool = False) -> None:
@@ -73,11 +73,17 @@ class Metadata:
             if found is not None:
                 self._lists[name] = found
 
-    def manifests(self, name: str) -> list[ManifestFileMeta]:
-        """Return the manifests that a list names; CorruptTable if the list is missing."""
-        if name not in self._lists:
-            self._lists[name] = self._read_list(name)
-        return self._lists[name]
+    def manifests(self, name: str, size: int | None = None) -> list[ManifestFileMeta]:
+        """Return the manifests that a list names; CorruptTable if the list is missing.
+
+        Also if its file has lost blocks since the reference noted `size`, or is another one.
+        """
+        found = self._lists.get(name)
+        if found is None:
+            found = self._lists[name] = self._read_list(name)
+        if size is not None and abs(size - found.size) >= LEAST_BLOCK_BYTES:
+            raise wrong_list_size(self.table, self.table.paths.manifest(name), found.size, size)
+        return found.copy()
 
     def needed_lists(self, reference: Reference, *, first: bool) -> list[str]:
         """Return the lists that a reference needs, except a changelog list that Java lost.
@@ -97,8 +103,8 @@ class Metadata:
     def data_manifests(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
         """Return base, then delta manifests; CorruptTable if a list is missing."""
         return [
-            *self.manifests(snapshot.base_manifest_list),
-            *self.manifests(snapshot.delta_manifest_list),
+            *self.manifests(snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+            *self.manifests(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
         ]
 
     def entries(self, metas: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntry]:
@@ -122,7 +128,12 @@ class Metadata:
         Checks storage for each file, even if it was read before.
         """
         table = self.table
-        missing = first_missing_metadata(table.io, table.paths, snapshot, self.manifests)
+        missing = first_missing_metadata(
+            table.io,
+            table.paths,
+            snapshot,
+            lambda name: self.manifests(name, snapshot.list_size(name)),
+        )
         if missing is not None:
             raise _missing(table, missing)
 
@@ -136,7 +147,7 @@ class Metadata:
             if found is None:
                 return []
             self._lists[name] = found
-        return self._lists[name]
+        return self._lists[name].copy()
 
     def index_entries_if_readable(self, name: str) -> list[IndexManifestEntry]:
         """Return the entries of an index manifest; empty if it is missing or cannot be decoded."""
@@ -145,20 +156,20 @@ class Metadata:
         except CorruptTable:
             return []
 
-    def _read_list(self, name: str) -> list[ManifestFileMeta]:
+    def _read_list(self, name: str) -> SizedList:
         path = self.table.paths.manifest(name)
         try:
             return self._decoded_list(name)
         except FileNotFoundError as e:
             raise _missing(self.table, path) from e
 
-    def _optional_list(self, name: str) -> list[ManifestFileMeta] | None:
+    def _optional_list(self, name: str) -> SizedList | None:
         try:
             return self._decoded_list(name)
         except (FileNotFoundError, CorruptTable):
             return None
 
-    def _decoded_list(self, name: str) -> list[ManifestFileMeta]:
+    def _decoded_list(self, name: str) -> SizedList:
         table = self.table
         cache, path = table.manifests, table.paths.manifest(name)
         return cache.get_list(name, lambda: read_manifest_list(table.io, path, cache.seen_lists))

@@ -30,6 +30,7 @@ import pyarrow as pa
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.confined import check_all_inside
+from paimon_core.manifest.data_file import IndexFileMeta
 from paimon_core.manifest.entries.columns import (
     Column,
     ColumnsBuilder,
@@ -51,8 +52,7 @@ from paimon_core.reachability.references import Reference, RefKind
 from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
 from paimon_core.scan.columns import entry_columns
 from paimon_core.scan.manifests import may_hold
-from paimon_core.snapshot.snapshot import CommitKind
-from paimon_core.types.buffers import take_values
+from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
 MOST_PARTITIONS_PRUNED: Final = 64
 """With more partitions, checking each manifest for each of them costs more than it saves."""
@@ -96,10 +96,11 @@ def find_garbage(
     metadata.prefetch((n for a in anchors for n, _ in listed_names(a.reference)), missing=True)
     for anchor in anchors:
         _keep_contents(anchor, metadata, kept)
-    left, held = _drop_live(table, anchors, candidates, metadata)
-    data = candidates.stored(left)
+    contents = _CandidateEntries(table, candidates, metadata, _beside_data(going, metadata))
+    left, held = _drop_live(table, anchors, candidates, contents)
+    data = candidates.stored(left, contents.names)
     del candidates  # they may be as many as the files
-    metadata_files = StoredFiles.of(_metadata_files(going, kept, metadata))
+    metadata_files = StoredFiles.of(_metadata_files(going, kept, metadata, contents.names))
     files = StoredFiles.joined(data, metadata_files).distinct()
     check_deletable(table, files)
     pa.default_memory_pool().release_unused()  # what decoding took, before callers decode again
@@ -119,9 +120,12 @@ def check_deletable(table: FileStoreTable, files: StoredFiles) -> None:
 
 
 def _metadata_files(
-    going: Iterable[Reference], kept: set[str], metadata: Metadata
+    going: Iterable[Reference], kept: set[str], metadata: Metadata, unneeded: NameSet
 ) -> Iterator[StoredFile]:
-    """Return lists, manifests, index files and statistics of what is removed, except kept ones."""
+    """Return lists, manifests, index files and statistics of what is removed, except kept ones.
+
+    Of the index files that may lie among data files, only the `unneeded` ones.
+    """
     known = set(kept)
     for reference in going:
         paths, snapshot = reference.table.paths, reference.snapshot
@@ -139,12 +143,29 @@ def _metadata_files(
         if index is not None and index not in kept:
             for entry in metadata.index_entries_if_readable(index):
                 file = entry.index_file
+                if _is_beside_data(reference, file) and file.file_name not in unneeded:
+                    continue
                 if file.file_name not in kept:
                     path = paths.index_file(entry.partition, entry.bucket, file)
                     yield StoredFile(path, Role.INDEX, file.file_size)
             yield StoredFile(paths.manifest(index), Role.INDEX_MANIFEST, None)
         if snapshot.statistics is not None and snapshot.statistics not in kept:
             yield StoredFile(paths.statistics(snapshot.statistics), Role.STATISTICS, None)
+
+
+def _is_beside_data(reference: Reference, file: IndexFileMeta) -> bool:
+    return reference.table.paths.index_beside_data or file.external_path is not None
+
+
+def _beside_data(going: Iterable[Reference], metadata: Metadata) -> list[str]:
+    """Return the names of index files that may lie among data files."""
+    return [
+        entry.index_file.file_name
+        for reference in going
+        if reference.snapshot.index_manifest is not None and reference.kind is not RefKind.CHANGELOG
+        for entry in metadata.index_entries_if_readable(reference.snapshot.index_manifest)
+        if _is_beside_data(reference, entry.index_file)
+    ]
 
 
 # --- what remains ---------------------------------------------------------------------------------
@@ -179,9 +200,10 @@ def _anchors(going: Sequence[Reference], staying: Sequence[Reference]) -> Iterat
     for reference in staying:
         if reference.kind is RefKind.SNAPSHOT:
             lines[reference.table.branch].add(reference.snapshot.id)
-            alive.add(reference.snapshot.identity)
+            alive.add(_content(reference.snapshot))
     newest_going = max(r.snapshot.id for r in going)
     branches = {r.table.branch for r in going}
+    believed = _are_older(going, staying)
     order = {RefKind.SNAPSHOT: 0, RefKind.TAG: 1, RefKind.CHANGELOG: 2}
     for reference in sorted(staying, key=lambda r: order[r.kind]):
         snapshot, branch = reference.snapshot, reference.table.branch
@@ -189,21 +211,45 @@ def _anchors(going: Sequence[Reference], staying: Sequence[Reference]) -> Iterat
             case RefKind.SNAPSHOT:
                 first = snapshot.id - 1 not in lines[branch]
                 whole = first or snapshot.commit_kind is CommitKind.OVERWRITE
-                all_older = branches == {branch} and newest_going < min(lines[branch])
+                all_older = believed and branches == {branch} and newest_going < min(lines[branch])
                 if whole or not all_older:
                     yield Anchor(reference, whole, first)
             case RefKind.TAG:
-                if snapshot.identity not in alive:
+                if _content(snapshot) not in alive:
                     yield Anchor(reference, whole=True)
             case RefKind.CHANGELOG:
                 yield Anchor(reference, whole=True)
+
+
+def _content(snapshot: Snapshot) -> tuple[object, ...]:
+    """Return what two references have in common if they need the same files."""
+    lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.index_manifest)
+    return (snapshot.identity, *lists)
+
+
+def _are_older(going: Sequence[Reference], staying: Sequence[Reference]) -> bool:
+    """Return whether the numbers of what goes can be believed.
+
+    A tag or a journal may name any number, but each snapshot has lists of its own.
+    """
+    names = {
+        name
+        for r in staying
+        if r.kind is RefKind.SNAPSHOT
+        for name in (r.snapshot.base_manifest_list, r.snapshot.delta_manifest_list)
+    }
+    return not any(
+        s.base_manifest_list in names or s.delta_manifest_list in names
+        for s in (r.snapshot for r in going)
+    )
 
 
 def _keep_contents(anchor: Anchor, metadata: Metadata, kept: set[str]) -> None:
     """Add the manifests and index files that an anchor names to `kept`."""
     reference = anchor.reference
     for name in metadata.needed_lists(reference, first=anchor.first):
-        kept.update(m.file_name for m in metadata.manifests(name))
+        size = reference.snapshot.list_size(name)
+        kept.update(m.file_name for m in metadata.manifests(name, size))
     index = reference.snapshot.index_manifest
     if index is not None and reference.kind is not RefKind.CHANGELOG:
         kept.update(e.index_file.file_name for e in metadata.index_entries(index))
@@ -213,17 +259,18 @@ def _drop_live(
     table: FileStoreTable,
     anchors: Iterable[Anchor],
     candidates: Candidates,
-    metadata: Metadata,
+    contents: _CandidateEntries,
 ) -> tuple[Column, dict[str, tuple[int, int]]]:
     """Return which candidates no anchor needs, and what each of the anchors holds."""
     held: dict[str, tuple[int, int]] = {}
     names = candidates.entries.names
     left = np.ones(len(candidates), bool)
-    contents = _CandidateEntries(table, candidates, metadata)
     for reference, whole, _ in anchors:
-        if not left.any():
+        if contents.names.is_empty:
             break
-        contents.names.remove_array(_needed_names(reference, contents, whole=whole))
+        needed = _needed(reference, contents, whole=whole)
+        contents.names.remove_array(needed.names)
+        contents.names.remove(name for rare in needed.rare.values() for name in rare.extra_files)
         before, left = left, contents.names.left(names)
         mine = before & ~left
         others = reference.kind is not RefKind.SNAPSHOT or reference.table.branch != table.branch
@@ -233,17 +280,40 @@ def _drop_live(
 
 
 class _CandidateEntries:
-    """The entries of manifests that name candidates, each manifest read once."""
+    """The entries of manifests that name candidates, each manifest read once.
 
-    def __init__(self, table: FileStoreTable, candidates: Candidates, metadata: Metadata) -> None:
-        self.names = NameSet(candidates.entries.names)
-        self._all = NameSet(candidates.entries.names)
+    `names` are those of the candidates, of their extra files and the `others`, as long as nothing is
+    known to need them.
+    """
+
+    def __init__(
+        self,
+        table: FileStoreTable,
+        candidates: Candidates,
+        metadata: Metadata,
+        others: Sequence[str],
+    ) -> None:
+        extra = [n for rare in candidates.entries.rare.values() for n in rare.extra_files]
+        chunks = candidates.entries.names
+        chunks = chunks.chunks if isinstance(chunks, pa.ChunkedArray) else [chunks]
+        names = pa.chunked_array([*chunks, name_array([*extra, *others])])
+        self.names = NameSet(names)
+        self._all = NameSet(names)
         self._table = table
         self._metadata = metadata
         self._partitions = Partitions()
-        partitions = candidates.partitions(MOST_PARTITIONS_PRUNED)
+        partitions = None if others else candidates.partitions(MOST_PARTITIONS_PRUNED)
         self._in_range = None if partitions is None else may_hold(table, partitions)
         self._found: dict[str, list[EntryColumns]] = {}
+
+    def _mentioned_in(self, part: EntryColumns) -> Column:
+        """Return which entries name one of the files, as their file or an extra file of it."""
+        mentioned = self._all.left(part.names)
+        extra = [(i, name) for i, rare in part.rare.items() for name in rare.extra_files]
+        if extra:
+            found = self._all.left(name_array([name for _, name in extra]))
+            mentioned[[extra[i][0] for i in np.flatnonzero(found).tolist()]] = True
+        return mentioned
 
     def of(self, *lists: str) -> EntryColumns:
         """Return the entries of all manifests in these lists, in order."""
@@ -252,7 +322,7 @@ class _CandidateEntries:
         found: dict[str, list[EntryColumns]] = {name: [] for name in new}
         wanted = [m for m in new.values() if self._in_range is None or self._in_range(m)]
         for part in entry_columns(self._table, wanted, self._partitions, ("file_source",)):
-            mentions = part.take(np.flatnonzero(self._all.left(part.names)))
+            mentions = part.take(np.flatnonzero(self._mentioned_in(part)))
             if not len(mentions):
                 continue
             numbers, starts = np.unique(mentions.manifest, return_index=True)
@@ -268,27 +338,21 @@ class _CandidateEntries:
         return builder.columns()
 
 
-def _needed_names(
-    reference: Reference, contents: _CandidateEntries, *, whole: bool
-) -> pa.ChunkedArray:
-    """Return the names of candidates that a reference needs."""
+def _needed(reference: Reference, contents: _CandidateEntries, *, whole: bool) -> EntryColumns:
+    """Return the entries of candidates that a reference needs."""
     snapshot = reference.snapshot
     if reference.kind is RefKind.CHANGELOG:
         name = snapshot.changelog_manifest_list
         if name is not None:
-            return contents.of(name).names
+            return contents.of(name)
         if not appended_is_changelog(reference):
-            return name_array(())
+            return contents.of()
         added = contents.of(snapshot.delta_manifest_list)
-        return _names(added, is_appended(added)) if len(added) else added.names
+        return added.take(np.flatnonzero(is_appended(added))) if len(added) else added
     if not whole:
         delta = contents.of(snapshot.delta_manifest_list)
-        return _names(delta, delta.added)
+        return delta.take(np.flatnonzero(delta.added))
     mentions = contents.of(snapshot.base_manifest_list, snapshot.delta_manifest_list)
     live = np.zeros(len(mentions), bool)
     live[merged_positions(mentions, identity_hashes(mentions))] = True
-    return _names(mentions, live & mentions.added)
-
-
-def _names(entries: EntryColumns, chosen: Column) -> pa.ChunkedArray:
-    return take_values(entries.names, np.flatnonzero(chosen))
+    return mentions.take(np.flatnonzero(live & mentions.added))

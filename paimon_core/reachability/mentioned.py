@@ -22,7 +22,12 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestFileMeta
 from paimon_core.manifest.entries.columns import Partitions, as_flags
 from paimon_core.manifest.unknown_fields import UnknownFields
-from paimon_core.reachability.files import Metadata, listed_names, resolved_changelog_path
+from paimon_core.reachability.files import (
+    Metadata,
+    appended_is_changelog,
+    listed_names,
+    resolved_changelog_path,
+)
 from paimon_core.reachability.name_set import NameSet
 from paimon_core.reachability.references import Reference, RefKind, all_references
 from paimon_core.scan.columns import entry_columns
@@ -47,9 +52,13 @@ class Mentioned:
     table: FileStoreTable
     candidates: NameSet
     _seen: set[object] = field(default_factory=set)
+    _seen_lists: set[str] = field(default_factory=set)
+    """Apart from `_seen`: a list that names another list, as if it were a manifest, is corrupt."""
     _waiting: dict[str, ManifestFileMeta] = field(default_factory=dict)
     """The manifests of lists that were read, before they are read themselves."""
     _waiting_lists: set[str] = field(default_factory=set)
+    _optional: dict[str, ManifestFileMeta] = field(default_factory=dict)
+    """Those of `_waiting` that no reference needs so far: an interrupted run may have deleted them."""
     _gone: list[str] = field(default_factory=list)
     """Names that wait to be removed from `candidates`."""
     _newest: dict[str, set[str]] = field(default_factory=dict)
@@ -72,7 +81,7 @@ class Mentioned:
                 # A new reader for each group: `_seen` holds what was read, so the content need not
                 # stay in memory.
                 metadata = Metadata(self.table)
-                lists = [n for r in group for n, _ in listed_names(r) if n not in self._seen]
+                lists = [n for r in group for n, _ in listed_names(r) if n not in self._seen_lists]
                 metadata.prefetch(lists, missing=True)
                 for reference in group:
                     self._reference(reference, metadata)
@@ -109,17 +118,18 @@ class Mentioned:
         """Forget lists whose manifests were not read: another reference may need them."""
         self._waiting = {}
         self._waiting_lists = set()
+        self._optional = {}
 
     def _reference(self, reference: Reference, metadata: Metadata) -> None:
         snapshot = reference.snapshot
-        lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
-        if reference.kind is RefKind.CHANGELOG:
-            # Its base and delta lists may be gone if it does not need them.
-            for name in lists:
-                self._list(metadata, name, optional=True)
-        else:
-            for name in lists:
-                self._list(metadata, name)
+        # The base and delta lists of a changelog, and their manifests, may be gone if it does not
+        # need them.
+        of_changelog = reference.kind is RefKind.CHANGELOG
+        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
+            if of_changelog and not self.table.io.exists(self.table.paths.manifest(name)):
+                continue
+            optional = of_changelog and not appended_is_changelog(reference)
+            self._list(metadata, name, snapshot.list_size(name), optional=optional)
         if reference.kind is RefKind.SNAPSHOT:
             manifests = metadata.data_manifests(snapshot)
             self._newest[reference.table.branch] = {m.file_name for m in manifests}
@@ -132,7 +142,8 @@ class Mentioned:
                 reference.kind is RefKind.TAG
                 or snapshot.id == reference.table.snapshots.earliest_id()
             )
-            self._list(metadata, snapshot.changelog_manifest_list, optional=optional)
+            name, size = snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size
+            self._list(metadata, name, size, optional=optional)
         if snapshot.index_manifest is not None:
             optional = reference.kind is RefKind.CHANGELOG
             self._index(metadata, snapshot.index_manifest, optional=optional)
@@ -174,20 +185,27 @@ class Mentioned:
         for unknown in fields:
             self._protect(unknown.data)
 
-    def _list(self, metadata: Metadata, name: str, *, optional: bool = False) -> None:
-        if name in self._seen or name in self._waiting_lists:
+    def _list(
+        self, metadata: Metadata, name: str, size: int | None, *, optional: bool = False
+    ) -> None:
+        if name in self._seen_lists or name in self._waiting_lists:
             return
         if optional and not self.table.io.exists(self.table.paths.manifest(name)):
             return
         self._remove(name)
         found = {
             meta.file_name: meta
-            for meta in metadata.manifests(name)
+            for meta in metadata.manifests(name, size)
             if meta.file_name not in self._seen and meta.file_name not in self._waiting
         }
         self._remove(*found)
         for meta in found.values():
             self._protect_all(meta.unknown)
+        if optional:
+            self._optional |= found
+            return
+        for needed in found:
+            self._optional.pop(needed, None)
         self._waiting |= found
         self._waiting_lists.add(name)
 
@@ -204,8 +222,21 @@ class Mentioned:
         for metas in parts:
             if not self.candidates.is_empty:
                 self._read(metas)
-        self._seen.update(self._waiting, self._waiting_lists)
+        self._read_optional()
+        self._seen.update(self._waiting)
+        self._seen_lists |= self._waiting_lists
         self._forget_waiting()
+
+    def _read_optional(self) -> None:
+        if self.candidates.is_empty or not self._optional:
+            return
+        try:
+            self._read(list(self._optional.values()))
+        except CorruptTable:
+            for name, meta in self._optional.items():
+                if self.table.io.exists(self.table.paths.manifest(name)):
+                    self._read([meta])
+        self._seen.update(self._optional)
 
     def _read(self, metas: Sequence[ManifestFileMeta]) -> None:
         for part in entry_columns(self.table, metas, Partitions()):

@@ -88,6 +88,7 @@ def on_branch(table: FileStoreTable, branch: str) -> FileStoreTable:
         raise CorruptTable(
             f"branch {branch} of table {table.name} has no schema",
             table=table.name,
+            file=table.paths.of_branch(branch).schema_dir,
             next_step=f"its creation did not finish: delete branch {branch}, or repair it",
         )
     schema = latest.with_options(table.dynamic_options)

@@ -23,12 +23,14 @@ import numpy as np
 
 from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.file_io import FileIO, parent
+from paimon_core.io.file_io import FileIO, FileStat, parent
 from paimon_core.io.file_io import delete_files as delete_paths
 from paimon_core.io.json_text import to_pretty_json
 from paimon_core.io.read_retry import read_with_retries
+from paimon_core.paths import CARETAKER_DIR
 from paimon_core.reachability.files import Metadata, Role
 from paimon_core.reachability.garbage import check_deletable, find_garbage
+from paimon_core.reachability.needed import check_not_needed
 from paimon_core.reachability.references import (
     Reference,
     RefKind,
@@ -41,7 +43,11 @@ from paimon_core.snapshot.snapshot_json import snapshot_from_object, snapshot_to
 
 logger = logging.getLogger(__name__)
 
-JOURNALS: Final = "caretaker/released"
+JOURNALS: Final = f"{CARETAKER_DIR}/released"
+_OF_WRITER: Final = ".writer"
+"""In the name of a journal without a lease."""
+_WRITER_MILLIS: Final = 3_600_000
+"""No writer is at work on a journal of this age."""
 _DELETED_TOGETHER: Final = 100_000
 """Number of files whose paths are in memory while they are deleted."""
 _DATA: Final = (Role.DATA, Role.CHANGELOG)
@@ -89,17 +95,19 @@ def release(
     planned: StoredFiles | None = None,
     clean_folders: bool = False,
     delete: Delete = delete_here,
+    leased: bool = True,
 ) -> Removed:
     """Delete references and the files that only they need; return what was deleted.
 
     `delete_references` deletes the references themselves, or raises StalePlan; if it restored all
     of them, there is nothing to finish.  With `planned`, only those files are deleted.  The journal
     leaves others to the next run: another job has removed references to them since the plan, and
-    its plan left them to this job.  Raises CorruptTable if the remaining references cannot be read:
+    its plan left them to this job.  Without a lease (`leased`), the journal says so: a job with a
+    lease may meet it while this call is at work.  Raises CorruptTable if the remaining references cannot be read:
     then the references are deleted but their files are not, and the journal remains for the next
     run.
     """
-    journal = write_journal(table, going, new_uuid) if going else None
+    journal = write_journal(table, going, new_uuid, leased=leased) if going else None
     try:
         delete_references()
     except PaimonError:
@@ -127,10 +135,14 @@ def _all_alive(references: Iterable[Reference]) -> bool:
 
 
 def write_journal(
-    table: FileStoreTable, going: Iterable[Reference], new_uuid: Callable[[], str]
+    table: FileStoreTable,
+    going: Iterable[Reference],
+    new_uuid: Callable[[], str],
+    *,
+    leased: bool = True,
 ) -> str:
     """Write the journal of the removed references and return its path."""
-    path = f"{table.root}/{JOURNALS}/{new_uuid()}.json"
+    path = f"{table.root}/{JOURNALS}/{new_uuid()}{'' if leased else _OF_WRITER}.json"
     content = {
         "references": [
             {
@@ -147,9 +159,24 @@ def write_journal(
 
 
 def journals(table: FileStoreTable) -> list[str]:
-    """Return the paths of journals of interrupted runs, sorted."""
+    """Return the paths of journals of interrupted runs, sorted.
+
+    Whoever holds the lease knows that nobody else with a lease is at work.  A writer has none: what it
+    removes after its commit it may still put back, and then its files must be there.  So its journal
+    counts only once the table has files that are much younger.
+    """
     found = table.io.list_dir(f"{table.root}/{JOURNALS}")
-    return sorted(f.path for f in found if not f.is_dir and f.name.endswith(".json"))
+    found = [f for f in found if not f.is_dir and f.name.endswith(".json")]
+    if any(_is_of_writer(f) for f in found):
+        others = (f"{table.root}/{CARETAKER_DIR}/leases", table.paths.snapshot_dir)
+        files = [*found, *(f for folder in others for f in table.io.list_dir(folder))]
+        ended = max(f.modified_millis for f in files) - _WRITER_MILLIS
+        found = [f for f in found if not _is_of_writer(f) or f.modified_millis < ended]
+    return sorted(f.path for f in found)
+
+
+def _is_of_writer(file: FileStat) -> bool:
+    return file.name.endswith(f"{_OF_WRITER}.json")
 
 
 def read_journal(table: FileStoreTable, path: str) -> list[Reference]:
@@ -196,6 +223,7 @@ def finish_interrupted(
     going = read_journals(table, paths)
     left = all_references(table)
     garbage = find_garbage(table, without(going, left), left, Metadata(table))
+    check_not_needed(table, garbage.files)
     removed = delete_files(table, garbage.files, clean_folders=clean_folders, delete=delete)
     for path in paths:
         table.io.delete(path)

@@ -304,9 +304,13 @@ class BranchStore:
         check_branch_name(new_name)
         if not self.exists(name):
             raise self._not_found(name)
-        if self.exists(new_name) or not self.io.rename(
-            self.paths.branch_dir(name), self.paths.branch_dir(new_name)
-        ):
+        try:
+            done = not self.exists(new_name) and self.io.rename(
+                self.paths.branch_dir(name), self.paths.branch_dir(new_name)
+            )
+        except FileNotFoundError as e:  # another client has renamed or deleted it meanwhile
+            raise self._not_found(name) from e
+        if not done:
             raise AlreadyExists(
                 f"branch {new_name!r} of table {self.table} already exists", table=self.table
             )

@@ -148,6 +148,7 @@ def apply_changelogs(
             planned=work.files,
             clean_folders=table.options.value(SNAPSHOT_CLEAN_EMPTY_DIRECTORIES),
             delete=deleting.delete,
+            leased=deleting.leased,
         )
         details.update(removed.to_json())
     details["expired_changelogs"] = [r.snapshot.id for r in work.going]

@@ -15,8 +15,12 @@ def unfenced() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Deleting:
-    """`fence` runs before each change and raises if the caller must stop; `delete` deletes files."""
+    """`fence` runs before each change and raises if the caller must stop; `delete` deletes files.
+
+    `leased`: whether the caller holds the lease on the table, unlike a writer.
+    """
 
     env: Environment
     fence: Callable[[], None] = unfenced
     delete: Delete = delete_here
+    leased: bool = False

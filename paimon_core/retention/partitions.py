@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, cast
 
 import numpy as np
 
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.overwrite import replace_partitions
 from paimon_core.environment import Environment
-from paimon_core.errors import InvalidArgument
+from paimon_core.errors import CommitConflict, InvalidArgument
+from paimon_core.features import check_droppable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.manifest.entries.columns import sums
+from paimon_core.manifest.data_file import FileKind
+from paimon_core.manifest.entries.columns import NULL, sums
+from paimon_core.names import LARGEST_LONG
 from paimon_core.options import (
     PARTITION_EXPIRATION_BATCH_SIZE,
     PARTITION_EXPIRATION_MAX_NUM,
@@ -24,7 +29,7 @@ from paimon_core.options import (
 )
 from paimon_core.retention.date_time_format import DateTimeFormat
 from paimon_core.retention.partition_time import DEFAULT_FORMAT, put_together
-from paimon_core.retention.registered_partitions import unregister_partitions
+from paimon_core.retention.registered_partitions import unregistered
 from paimon_core.scan.columns import scan_columns
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from paimon_core.types.binary_row import decode_row
@@ -39,7 +44,8 @@ STRATEGIES: Final = ("values-time", "update-time")
 class Partition:
     """One partition: its stored row, its path, and its live files.
 
-    `newest_file` is the creation time of its newest file, in milliseconds of the local wall clock.
+    `newest_file` is the creation time of its newest file, in milliseconds of the local wall clock; of
+    a file without a creation time nobody knows that it is old.
     """
 
     row: bytes
@@ -58,7 +64,8 @@ def partitions_of(table: FileStoreTable, snapshot: Snapshot | None) -> list[Part
     files = np.bincount(live.partition, minlength=len(rows))
     size = sums(live.partition, live.numbers["file_size"], len(rows))
     newest = np.zeros(len(rows), np.int64)
-    np.maximum.at(newest, live.partition, live.numbers["creation_time"])
+    times = live.numbers["creation_time"]
+    np.maximum.at(newest, live.partition, np.where(times == NULL, LARGEST_LONG, times))
     partitions = [
         Partition(
             row=row,
@@ -243,15 +250,33 @@ def apply_partitions(
     made: list[Snapshot] = []
     size = work.batch_size or max(1, len(work.going))
     for number, start in enumerate(range(0, len(work.going), size)):
-        rows = frozenset(p.row for p in work.going[start : start + size])
-        unregister_partitions(table, rows)
-        made.append(
-            replace_partitions(
-                table,
-                rows.__contains__,
-                user=user_of(number),
-                env=env,
-                identifier=identifier,
+        newest = {p.row: p.newest_file for p in work.going[start : start + size]}
+        check = partial(_check_not_newer, table, newest) if work.by_update_time else None
+        with unregistered(table, newest):
+            made.append(
+                replace_partitions(
+                    table,
+                    newest.__contains__,
+                    user=user_of(number),
+                    env=env,
+                    identifier=identifier,
+                    check=check,
+                )
             )
-        )
     return made
+
+
+def _check_not_newer(
+    table: FileStoreTable, newest: Mapping[bytes, int], changes: ManifestChanges
+) -> None:
+    """Raise CommitConflict if a partition that goes by its last update was updated meanwhile."""
+    check_droppable(table)
+    for entry in changes.files:
+        time = entry.file.creation_time
+        if entry.kind is FileKind.DELETE and (time is None or time > newest[entry.partition]):
+            raise CommitConflict(
+                f"partition {table.paths.partition_path(entry.partition)} of table {table.name} "
+                "received files since the plan to expire it",
+                table=table.name,
+                next_step="nothing of it was dropped; run again",
+            )

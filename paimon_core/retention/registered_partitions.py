@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 from paimon_core.commit.registered_partitions import registry_of
@@ -29,11 +30,25 @@ def done_spec(spec: Mapping[str, str]) -> dict[str, str]:
     return {**spec, last: spec[last] + _DONE}
 
 
-def unregister_partitions(table: FileStoreTable, rows: Collection[bytes]) -> None:
+@contextmanager
+def unregistered(table: FileStoreTable, rows: Collection[bytes]) -> Iterator[None]:
+    """Drop these partitions in the catalog before the block, which commits that they are gone.
+
+    If the commit fails, the catalog gets those back that are still there.  A run that is interrupted
+    between the two finds the partition again.
+    """
+    _unregister(table, rows)
+    try:
+        yield
+    except PaimonError:
+        synchronise_partitions(table)
+        raise
+
+
+def _unregister(table: FileStoreTable, rows: Collection[bytes]) -> None:
     """Drop these partitions and their marks in the catalog, if it keeps the table's partitions.
 
-    A partition that another branch has stays.  To be called before the commit: a run that is
-    interrupted between the two finds the partition again.
+    A partition that another branch has stays.
     """
     registry = registry_of(table)
     if registry is None or not rows:

@@ -280,6 +280,7 @@ def apply_expiry(table: FileStoreTable, work: Expiry, deleting: Deleting) -> dic
             planned=work.files,
             clean_folders=work.clean_folders,
             delete=deleting.delete,
+            leased=deleting.leased,
         )
         details.update(removed.to_json())
         if work.keep_changelogs:
@@ -304,9 +305,10 @@ def _remove(table: FileStoreTable, work: Expiry, newest: Snapshot, deleting: Del
         remove_oldest(removal, [r.snapshot for r in work.going], watch)
     except StalePlan:
         if work.keep_changelogs:
-            # A changelog replaces a deleted snapshot.
+            # A changelog replaces a snapshot that was deleted here.  What a rollback has deleted
+            # takes its changelog along.
             for reference in work.going:
-                if reference.is_alive():
+                if reference.is_alive() or not removal.took(reference.snapshot.id):
                     table.changelogs.delete(reference.snapshot.id)
         raise
     earliest = table.snapshots.earliest_id()

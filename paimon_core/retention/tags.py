@@ -307,6 +307,7 @@ def free_tags(
         planned=planned,
         clean_folders=table.options.value(SNAPSHOT_CLEAN_EMPTY_DIRECTORIES),
         delete=deleting.delete,
+        leased=deleting.leased,
     )
 
 

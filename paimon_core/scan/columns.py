@@ -19,11 +19,13 @@ from paimon_core.manifest.entries.columns import (
     Partitions,
     columns_of,
 )
-from paimon_core.manifest.entries.columns_codec import RawManifest, decode_columns
+from paimon_core.manifest.entries.columns_codec import Decoded, RawManifest, decode_columns
 from paimon_core.manifest.manifest_file import read_manifest
 from paimon_core.manifest.merge_columns import live_columns
 from paimon_core.manifest.merge_entries import live_entries
 from paimon_core.scan.manifests import (
+    check_complete,
+    check_partition,
     data_manifests,
     entries_by_manifest,
     missing_metadata,
@@ -70,7 +72,7 @@ def entry_columns(
     wanted, metas = tuple(numbers), list(manifests)
     yield columns_of((), partitions, wanted)
     if _entries(metas) > MOST_OBJECTS:
-        for decoded in decode_columns(_raw_manifests(table, metas), partitions, wanted):
+        for decoded in _decoded(table, metas, partitions, wanted):
             yield decoded.columns
         return
     for number, entries in enumerate(entries_by_manifest(table, metas)):
@@ -90,7 +92,7 @@ def chosen_files(
     """
     manifests = data_manifests(table, snapshot)
     if _entries(manifests) > MOST_OBJECTS:
-        decoded = decode_columns(_raw_manifests(table, manifests), partitions, ())
+        decoded = _decoded(table, manifests, partitions, ())
         chosen = (e for d in decoded for e in d.entries(np.flatnonzero(choose(d.columns))))
         return live_entries(chosen)
     found: list[ManifestEntry] = []
@@ -161,6 +163,29 @@ def _by_manifest(
 
 def _entries(manifests: Iterable[ManifestFileMeta]) -> int:
     return sum(m.num_added_files + m.num_deleted_files for m in manifests)
+
+
+def _decoded(
+    table: FileStoreTable,
+    metas: Sequence[ManifestFileMeta],
+    partitions: Partitions,
+    wanted: Sequence[str],
+) -> Iterator[Decoded]:
+    """Decode the manifests; CorruptTable after the last part if one of them is incomplete."""
+    counts = np.zeros(len(metas), np.int64)
+    known = len(partitions.rows)
+    keys = len(table.schema.partition_keys).to_bytes(4, "big")
+    for decoded in decode_columns(_raw_manifests(table, metas), partitions, wanted):
+        columns = decoded.columns
+        counts += np.bincount(columns.manifest, minlength=len(metas))
+        for code, row in enumerate(partitions.rows[known:], known):
+            if not row.startswith(keys):
+                first = int(np.argmax(columns.partition == code))
+                check_partition(table, metas[int(columns.manifest[first])], row)
+        known = len(partitions.rows)
+        yield decoded
+    for meta, count in zip(metas, counts.tolist(), strict=True):
+        check_complete(table, meta, count)
 
 
 def _raw_manifests(

@@ -17,6 +17,11 @@ from paimon_core.types.binary_row import decode_row
 if TYPE_CHECKING:
     from paimon_core.predicate import Predicate
 
+LEAST_BLOCK_BYTES: Final = 19
+"""A block of an Avro file has two numbers, a byte of content, and a marker of 16 bytes.
+
+So a file that lost one or more blocks at its end is shorter by at least this.
+"""
 _TOGETHER_BYTES: Final = 8 * 1024**2
 """Bytes of manifests that are read and decoded at the same time, which limits the memory."""
 
@@ -44,18 +49,75 @@ def manifest_list(table: FileStoreTable, snapshot: Snapshot, name: str) -> list[
     """Return the manifests in list `name`; CorruptTable if it is missing or unreadable."""
     cache, path = table.manifests, table.paths.manifest(name)
     try:
-        return cache.get_list(name, lambda: read_manifest_list(table.io, path, cache.seen_lists))
+        found = cache.get_list(name, lambda: read_manifest_list(table.io, path, cache.seen_lists))
     except FileNotFoundError as e:
         raise missing_metadata(table, path, snapshot.id) from e
+    wanted = snapshot.list_size(name)
+    if wanted is not None and found.size <= wanted - LEAST_BLOCK_BYTES:
+        raise wrong_list_size(table, path, found.size, wanted)
+    return found.copy()
+
+
+def wrong_list_size(table: FileStoreTable, path: str, size: int, wanted: int) -> CorruptTable:
+    """Return the error for a manifest list of another size than its snapshot says.
+
+    A list that was cut between two blocks, or after its header, reads like a whole one.
+    """
+    return CorruptTable(
+        f"manifest list {path} of table {table.name} has {size:,} bytes, but its snapshot says "
+        f"{wanted:,}",
+        table=table.name,
+        file=path,
+    )
 
 
 def read_entries(table: FileStoreTable, meta: ManifestFileMeta) -> tuple[ManifestEntry, ...]:
     """Return the entries of one manifest in order; CorruptTable if it is missing or unreadable."""
     path = table.paths.manifest(meta.file_name)
+
+    def load() -> list[ManifestEntry]:
+        found = read_manifest(table.io, path)
+        for partition in {entry.partition for entry in found}:
+            check_partition(table, meta, partition)
+        return found
+
     try:
-        return table.manifests.get(meta.file_name, lambda: read_manifest(table.io, path))
+        entries = table.manifests.get(meta.file_name, load)
     except FileNotFoundError as e:
         raise missing_metadata(table, path, None) from e
+    check_complete(table, meta, len(entries))
+    return entries
+
+
+def check_partition(table: FileStoreTable, meta: ManifestFileMeta, partition: bytes) -> None:
+    """Raise CorruptTable, naming the manifest, for a partition that the table cannot have."""
+    try:
+        table.paths.partition_path(partition)
+    except CorruptTable as e:
+        path = table.paths.manifest(meta.file_name)
+        raise CorruptTable(
+            f"manifest {path} of table {table.name} names a partition that the table cannot have: "
+            f"{e.message}",
+            table=table.name,
+            file=path,
+        ) from e
+
+
+def check_complete(table: FileStoreTable, meta: ManifestFileMeta, entries: int) -> None:
+    """Raise CorruptTable if a manifest holds fewer entries than its manifest list says.
+
+    An Avro file that was cut between two blocks reads like a whole one.  The files that the missing
+    entries name would look like garbage.
+    """
+    wanted = meta.num_added_files + meta.num_deleted_files
+    if entries < wanted:
+        path = table.paths.manifest(meta.file_name)
+        raise CorruptTable(
+            f"manifest {path} of table {table.name} holds {entries:,} entries, but its manifest list "
+            f"says {wanted:,}",
+            table=table.name,
+            file=path,
+        )
 
 
 def missing_metadata(table: FileStoreTable, path: str, snapshot_id: int | None) -> CorruptTable:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from paimon_core.errors import CorruptTable
 from paimon_core.io.file_io import FileIO, map_parallel
 from paimon_core.io.read_retry import read_with_retries
-from paimon_core.names import declared_roots, file_number
+from paimon_core.names import declared_roots, name_number
 from paimon_core.paths import BRANCH_PREFIX, MAIN_BRANCH, SCHEMA_PREFIX, TablePaths
 from paimon_core.schema.schema_json import schema_from_json, schema_to_json
 from paimon_core.schema.table_schema import TableSchema
@@ -37,7 +37,7 @@ class SchemaStore:
         """List all schema ids, sorted."""
         start = len(SCHEMA_PREFIX)
         names = (f.name for f in self.io.list_dir(self.paths.schema_dir) if not f.is_dir)
-        numbers = (file_number(n[start:]) for n in names if n.startswith(SCHEMA_PREFIX))
+        numbers = (name_number(n[start:]) for n in names if n.startswith(SCHEMA_PREFIX))
         return sorted(n for n in numbers if n is not None)
 
     def latest(self) -> TableSchema | None:

@@ -49,12 +49,20 @@ class ChangelogStore(NumberedStore):
         """Return the changelog or None if it does not exist; CorruptTable if it is unreadable."""
         path = self.paths.changelog(snapshot_id)
         try:
-            return read_with_retries(self.io, path, snapshot_from_json, table=self.table)
+            found = read_with_retries(self.io, path, snapshot_from_json, table=self.table)
         except FileNotFoundError:
             return None
         except CorruptTable as e:
             e.snapshot = snapshot_id
             raise
+        if found.id != snapshot_id:
+            raise CorruptTable(
+                f"{path} of table {self.table} says that it is changelog {found.id}",
+                table=self.table,
+                file=path,
+                snapshot=snapshot_id,
+            )
+        return found
 
     def all(self) -> list[Snapshot]:
         """Return all changelogs, sorted by id, without those that expire during the call."""

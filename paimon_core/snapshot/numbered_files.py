@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_core.io.file_io import FileIO
-from paimon_core.names import file_number
+from paimon_core.names import file_number, name_number
 from paimon_core.snapshot.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class NumberedFiles:
         """List the folder and return all numbers, sorted; other files are ignored."""
         start = len(self.prefix)
         names = (f.name for f in self.io.list_dir(self.folder) if not f.is_dir)
-        numbers = (file_number(n[start:]) for n in names if n.startswith(self.prefix))
+        numbers = (name_number(n[start:]) for n in names if n.startswith(self.prefix))
         return sorted(n for n in numbers if n is not None)
 
     def latest(self) -> int | None:

@@ -21,10 +21,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from paimon_core.errors import StalePlan
+from paimon_core.errors import CorruptTable, LeaseLost, StalePlan
 from paimon_core.io.file_io import map_parallel
+from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.snapshot.line import NewestWatch, gaps_in
+from paimon_core.snapshot.metadata_files import first_missing_metadata
 from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.snapshot.snapshot_json import snapshot_from_json
 from paimon_core.snapshot.store import SnapshotStore
 
 log = logging.getLogger(__name__)
@@ -148,15 +151,21 @@ class Removal:
         A snapshot is restored only next to its former neighbour, or into an empty folder: the line
         must not get a gap, a snapshot that does not build on the one before, or one that expired
         because others follow it.
+
+        A job that has lost its lease meanwhile puts back, too, or the table might have no snapshot
+        left; but only what is whole: whoever has the lease now may have deleted its files.
         """
-        back = self._take_added_away()
+        leased = self._is_leased()
+        back = self._take_added_away(only_broken=not leased)
         at_end = self.side is Side.END
         for number in sorted(self._removed, reverse=not at_end):
             ids = self.snapshots.ids()
             neighbour = number - 1 if at_end else number + 1
             if ids and (neighbour not in ids or not self._is_as_it_was(neighbour)):
                 continue
-            self.fence()
+            leased = leased and self._is_leased()
+            if not leased and not self._is_whole(self._removed_snapshot(number)):
+                continue
             content = self._removed[number]
             path = self.snapshots.paths.snapshot(number)
             if self.snapshots.io.create_if_absent(path, content) or self._is_same(number, content):
@@ -167,6 +176,42 @@ class Removal:
             log.warning("table=%s snapshots put back: %s", self.snapshots.table, sorted(back))
         return sorted(back), sorted(self._removed)
 
+    def rescue(self) -> None:
+        """Leave a table that can be read, after the lease was lost in the middle."""
+        snapshots = self.snapshots
+        newest = snapshots.get_or_none(max(snapshots.ids(), default=0))
+        if newest is None or not self._is_whole(newest):
+            # Whoever has the lease has let expire or deleted what this job relied on.
+            self.put_back()
+        hint = snapshots.hints()[1]
+        if hint is not None and not snapshots.exists(hint):
+            snapshots.delete_latest_hint()  # Java cannot read a table with a wrong one
+
+    def _is_leased(self) -> bool:
+        try:
+            self.fence()
+        except LeaseLost:
+            return False
+        return True
+
+    def _removed_snapshot(self, number: int) -> Snapshot:
+        return snapshot_from_json(self._removed[number])
+
+    def _is_whole(self, snapshot: Snapshot) -> bool:
+        """Return whether every metadata file that a reader of the snapshot needs exists."""
+        io, paths = self.snapshots.io, self.snapshots.paths
+        try:
+            missing = first_missing_metadata(
+                io, paths, snapshot, lambda name: read_manifest_list(io, paths.manifest(name))
+            )
+        except CorruptTable:
+            return False
+        return missing is None
+
+    def took(self, snapshot_id: int) -> bool:
+        """Return whether this removal has deleted the snapshot, and not put it back."""
+        return snapshot_id in self._removed
+
     def _is_as_it_was(self, number: int) -> bool:
         if number in self._removed:
             return False  # another snapshot took its id
@@ -176,8 +221,11 @@ class Removal:
         now = self.snapshots.get_or_none(number)
         return now is not None and now.identity == then.identity
 
-    def _take_added_away(self) -> list[int]:
-        """Delete what was added, newest first.  Return the ids of restored snapshots."""
+    def _take_added_away(self, *, only_broken: bool) -> list[int]:
+        """Delete what was added, newest first.  Return the ids of restored snapshots.
+
+        `only_broken`: only what has lost its metadata, which is of no use to whoever has the lease.
+        """
         back: list[int] = []
         for snapshot, followed in sorted(self._added, key=lambda added: -added[0].id):
             now = self.snapshots.get_or_none(snapshot.id)
@@ -185,8 +233,13 @@ class Removal:
                 continue
             if not followed and self.snapshots.exists(snapshot.id + 1):
                 break  # a commit builds on it
-            self.fence()
+            if only_broken and self._is_whole(snapshot):
+                continue
+            if not only_broken:
+                self.fence()
             if snapshot.id in self._replaced:
+                if only_broken and not self._is_whole(self._removed_snapshot(snapshot.id)):
+                    continue
                 self._restore(snapshot.id, self._removed.pop(snapshot.id))
                 back.append(snapshot.id)
             else:
@@ -235,6 +288,9 @@ def remove_newest(
         prove()
     except StalePlan as e:
         raise undone(removal, e) from e
+    except LeaseLost:
+        removal.rescue()
+        raise
 
 
 def remove_oldest(removal: Removal, going: Sequence[Snapshot], watch: NewestWatch) -> None:
@@ -244,6 +300,7 @@ def remove_oldest(removal: Removal, going: Sequence[Snapshot], watch: NewestWatc
     """
     at_once = removal.snapshots.io.parallelism
     ordered = sorted(going, key=lambda s: s.id)
+    removal.remember(ordered)  # so that none is put back next to a snapshot of another line
     watch.check()
     try:
         for start in range(0, len(ordered), at_once):

@@ -66,6 +66,15 @@ class Snapshot:
             self.time_millis,
         )
 
+    def list_size(self, name: str) -> int | None:
+        """Return the size in bytes that the snapshot names for one of its manifest lists."""
+        sizes = {
+            self.changelog_manifest_list: self.changelog_manifest_list_size,
+            self.delta_manifest_list: self.delta_manifest_list_size,
+            self.base_manifest_list: self.base_manifest_list_size,
+        }
+        return sizes.get(name)
+
     @property
     def unknown(self) -> Mapping[str, object]:
         """The fields that this version does not know."""

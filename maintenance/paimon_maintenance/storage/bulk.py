@@ -85,7 +85,8 @@ def delete_paths(table: FileStoreTable, paths: Sequence[str], context: RunContex
 
 def deleting_in(context: RunContext) -> Deleting:
     """The services of a run for what `paimon_core.retention` removes."""
-    return Deleting(context.env, context.fence, partial(delete_paths, context=context))
+    delete = partial(delete_paths, context=context)
+    return Deleting(context.env, context.fence, delete, leased=True)
 
 
 def _list_here(table: FileStoreTable, folders: Sequence[str]) -> list[list[FileStat]]:

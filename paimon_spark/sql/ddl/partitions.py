@@ -12,7 +12,7 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import parse_bool
 from paimon_core.paths import escape_path_name
-from paimon_core.retention.registered_partitions import unregister_partitions
+from paimon_core.retention.registered_partitions import unregistered
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.chain_overwrite import replace_partitions
 from paimon_core.types.binary_row import decode_row
@@ -223,15 +223,17 @@ def remove_partitions(
         return any(test(partition) for test in tests)
 
     latest = table.snapshots.latest()
+    going: set[bytes] = set()
     if latest is not None and table.partition_registry is not None:
         found = scan_files(table, latest, keep_partition=is_going)
-        unregister_partitions(table, {entry.partition for entry in found})
-    replace_partitions(
-        table,
-        is_going,
-        user=session.env.new_uuid(),
-        env=session.env,
-    )
+        going = {entry.partition for entry in found}
+    with unregistered(table, going):
+        replace_partitions(
+            table,
+            is_going,
+            user=session.env.new_uuid(),
+            env=session.env,
+        )
 
 
 def truncate(session: SqlSession, words: Words) -> Result:

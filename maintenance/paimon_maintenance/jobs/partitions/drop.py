@@ -11,7 +11,7 @@ from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_committable, check_droppable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.retention.partitions import Partition, partitions_of
-from paimon_core.retention.registered_partitions import unregister_partitions
+from paimon_core.retention.registered_partitions import unregistered
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
 from paimon_maintenance.job.plan import Retained, SnapshotPin
@@ -76,15 +76,17 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     def is_going(row: bytes) -> bool:
         return any(test is None or test(row) for test in tests)
 
+    going: list[bytes] = []
     if table.partition_registry is not None:
         now = partitions_of(table, table.snapshots.latest())
-        unregister_partitions(table, [p.row for p in now if is_going(p.row)])
-    snapshot = replace_partitions(
-        table,
-        is_going,
-        user=context.commit_user,
-        env=context.env,
-    )
+        going = [p.row for p in now if is_going(p.row)]
+    with unregistered(table, going):
+        snapshot = replace_partitions(
+            table,
+            is_going,
+            user=context.commit_user,
+            env=context.env,
+        )
     names = [p.path for p in plan.work.partitions]
     return Committed(snapshots=(snapshot.id,), details={"dropped_partitions": names})
 

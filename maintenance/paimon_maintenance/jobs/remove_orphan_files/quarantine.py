@@ -12,7 +12,7 @@ from typing import Final, cast
 
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.file_io import FileStat, map_parallel
+from paimon_core.io.file_io import FileIO, FileStat, map_parallel
 from paimon_core.io.json_text import parse_json_object
 from paimon_core.io.read_retry import read_with_retries
 from paimon_core.names import is_file_name, location, shown
@@ -20,8 +20,12 @@ from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from paimon_maintenance.job.plan import Effect, Loss, LossKind
 from paimon_maintenance.job.text import counted, human_bytes
+from paimon_maintenance.storage.bulk import delete_paths
 
 QUARANTINES: Final = "caretaker/quarantine"
+_MANIFEST: Final = "manifest.json"
+_FILES_A_FENCE: Final = 1_000
+"""Number of files to move between two checks of the lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +44,15 @@ def folder_of(table: FileStoreTable, quarantine_id: str) -> str:
     return f"{table.root}/{QUARANTINES}/{quarantine_id}"
 
 
-def move_aside(table: FileStoreTable, quarantine_id: str, files: Sequence[FileStat]) -> int:
+def move_aside(
+    table: FileStoreTable, quarantine_id: str, files: Sequence[FileStat], context: RunContext
+) -> int:
     """Move the files to the quarantine and return their number; skips missing files."""
     root = f"{table.root}/"
     content = {"files": {f.path.removeprefix(root): f.size for f in files}}
     target = folder_of(table, quarantine_id)
-    table.io.overwrite(f"{target}/manifest.json", json.dumps(content, indent=1).encode())
+    context.fence()
+    table.io.overwrite(f"{target}/{_MANIFEST}", json.dumps(content, indent=1).encode())
 
     def move(file: FileStat) -> bool:
         try:
@@ -53,7 +60,11 @@ def move_aside(table: FileStoreTable, quarantine_id: str, files: Sequence[FileSt
         except FileNotFoundError:
             return False
 
-    return sum(map_parallel(table.io, move, files))
+    moved = 0
+    for start in range(0, len(files), _FILES_A_FENCE):
+        context.fence()
+        moved += sum(map_parallel(table.io, move, files[start : start + _FILES_A_FENCE]))
+    return moved
 
 
 def _read(table: FileStoreTable, arguments: Mapping[str, object]) -> Quarantine:
@@ -70,7 +81,7 @@ def _read(table: FileStoreTable, arguments: Mapping[str, object]) -> Quarantine:
             f"argument --quarantine is required (known ids: {', '.join(known)})",
             table=table.name,
         )
-    path = f"{folder_of(table, quarantine_id)}/manifest.json"
+    path = f"{folder_of(table, quarantine_id)}/{_MANIFEST}"
 
     def parse(content: bytes) -> dict[str, int]:
         files = parse_json_object(content)["files"]
@@ -133,11 +144,12 @@ def make_restore(table: FileStoreTable, arguments: Mapping[str, object], _: RunC
     return _plan("restore_orphan_files", "put back", table, found, arguments)
 
 
-def apply_restore(table: FileStoreTable, plan: Plan, _: RunContext) -> Committed:
-    """Move the files back, then delete the empty quarantine."""
+def apply_restore(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
+    """Move the files back, then delete the quarantine, unless it holds files that nothing names."""
     source = folder_of(table, plan.work.id)
     restored, there = 0, []
     for path in plan.work.files:
+        context.fence()
         try:
             if table.io.rename(f"{source}/{path}", f"{table.root}/{path}"):
                 restored += 1
@@ -145,9 +157,24 @@ def apply_restore(table: FileStoreTable, plan: Plan, _: RunContext) -> Committed
                 there.append(path)
         except FileNotFoundError:
             continue
-    if not there:
+    # An incomplete manifest must not cost the files that it does not name.
+    known = {f"{source}/{path}" for path in (_MANIFEST, *there)}
+    unnamed = sorted(_files_below(table.io, source) - known)
+    if not there and not unnamed:
+        context.fence()
         table.io.delete_dir(source)
-    return Committed(details={"restored_files": restored, "already_there": there})
+    details: dict[str, object] = {"restored_files": restored, "already_there": there}
+    if unnamed:
+        details["unnamed"] = [path.removeprefix(f"{source}/") for path in unnamed]
+    return Committed(details=details)
+
+
+def _files_below(io: FileIO, folder: str) -> set[str]:
+    """The files and links in a folder and the folders below it."""
+    found = io.list_dir(folder)
+    folders = [f.path for f in found if f.is_dir and not f.is_link]
+    files = {f.path for f in found if f.is_link or not f.is_dir}
+    return files.union(*(_files_below(io, path) for path in folders))
 
 
 def make_purge(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
@@ -156,11 +183,12 @@ def make_purge(table: FileStoreTable, arguments: Mapping[str, object], _: RunCon
     return _plan("purge_orphan_files", "delete", table, found, arguments, deletes=True)
 
 
-def apply_purge(table: FileStoreTable, plan: Plan, _: RunContext) -> Committed:
+def apply_purge(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     """Delete the files, then the folder with the manifest."""
     source = folder_of(table, plan.work.id)
     paths = [f"{source}/{path}" for path in plan.work.files]
-    deleted = sum(map_parallel(table.io, table.io.delete, paths))
+    deleted = sum(delete_paths(table, paths, context))
+    context.fence()
     table.io.delete_dir(source)
     return Committed(
         details={"deleted_files": deleted, "deleted_bytes": sum(plan.work.files.values())}

@@ -236,7 +236,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
         name = wall_clock_text(context.env.local_millis())
         name = name.replace("-", "").replace(":", "").replace(" ", "-")
         name = f"{name}-{context.env.new_uuid()[:8]}"
-        done = move_aside(table, name, work.files)
+        done = move_aside(table, name, work.files, context)
         details["quarantine"] = name
         word = "moved"
     else:

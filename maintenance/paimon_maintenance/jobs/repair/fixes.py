@@ -19,11 +19,13 @@ from paimon_core.environment import Environment
 from paimon_core.errors import CorruptTable, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import parent
+from paimon_core.io.read_retry import read_whole
 from paimon_core.lsm.key_order import stored_key_order
 from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.refs.consumers import Consumer
+from paimon_core.scan.manifests import LEAST_BLOCK_BYTES
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.numbered_files import LATEST
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
@@ -173,19 +175,22 @@ class SizesFix:
 def with_true_sizes(branch: FileStoreTable, snapshot: Snapshot) -> Snapshot | None:
     """The snapshot with the actual sizes of its manifest lists; None without a difference.
 
-    Also None if one of the lists is missing or corrupt, because the size is then not the problem.
+    Also None if one of the lists is missing, corrupt or shorter than the snapshot says, because the
+    size is then not the problem: a list that was cut between two blocks reads like a whole one.
     """
     sizes: dict[str, int] = {}
     for part in ("base", "delta", "changelog"):
         name = getattr(snapshot, f"{part}_manifest_list")
-        if name is None or getattr(snapshot, f"{part}_manifest_list_size") is None:
+        size = getattr(snapshot, f"{part}_manifest_list_size")
+        if name is None or size is None:
             continue
-        path = branch.paths.manifest(name)
         try:
-            read_manifest_list(branch.io, path)
-            sizes[f"{part}_manifest_list_size"] = branch.io.stat(path).size
+            found = read_manifest_list(branch.io, branch.paths.manifest(name)).size
         except (FileNotFoundError, CorruptTable):
             return None
+        if found <= size - LEAST_BLOCK_BYTES:
+            return None
+        sizes[f"{part}_manifest_list_size"] = found
     right = replace(snapshot, **sizes)  # type: ignore[arg-type]  # sizes of lists only
     return None if right == snapshot else right
 
@@ -239,7 +244,7 @@ def reference_content(branch: FileStoreTable, kind: RefKind, name: str) -> bytes
     else:
         path = paths.snapshot(int(name)) if kind is RefKind.SNAPSHOT else paths.changelog(int(name))
     try:
-        return branch.io.read_bytes(path)
+        return read_whole(branch.io, path, table=branch.name)
     except FileNotFoundError:
         return None
 

@@ -223,8 +223,8 @@ def apply_delete(
     def delete_references() -> None:
         for name in work.names:
             paths = table.paths.of_branch(name)
-            context.fence()
             if table.versions is not None:
+                context.fence()
                 table.versions.drop_branch(name)
                 continue
             for folder in (
@@ -233,7 +233,9 @@ def apply_delete(
                 paths.tag_dir,
                 paths.consumer_dir,
             ):
+                context.fence()
                 table.io.delete_dir(folder)
+            context.fence()
             table.branches.delete(name)
 
     if work.names:

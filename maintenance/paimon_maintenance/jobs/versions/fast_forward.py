@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final, cast
 
 from paimon_core.commit.iceberg.publish import republish
-from paimon_core.errors import SEE_INSPECT, InvalidArgument, NotFound, StalePlan
+from paimon_core.errors import SEE_INSPECT, InvalidArgument, LeaseLost, NotFound, StalePlan
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.reachability.files import Metadata
@@ -319,6 +319,9 @@ def _move(table: FileStoreTable, work: FastForward, context: RunContext) -> None
             context.fence()
             table.snapshots.write_earliest_hint(coming[0].id)
         _add_snapshots(table, work, coming if last is None else coming[1:], removal, context)
+    except LeaseLost:
+        removal.rescue()
+        raise
     except StalePlan as e:
         schemas.undo()
         reason = undone(removal, e)

@@ -1,0 +1,102 @@
+"""A writer whose table was dropped and created again while it wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from command_line import caretaker, read_rows
+from failing_io import FailingFileIO, Trigger
+from lakes import ENV, Lake
+
+from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.commit.base import stands
+from paimon_core.commit.committer import commit
+from paimon_core.commit.overwrite import overwrite
+from paimon_core.errors import CommitError, NotFound
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.table.open import open_table_at
+from paimon_core.write.row_writer import RowWriter
+
+
+@pytest.fixture
+def lake(lake: Lake) -> Lake:
+    lake.log()
+    lake.fill(2)
+    return lake
+
+
+def renew(lake: Lake, commits: int) -> None:
+    """Drop the table, create it again, and let somebody else commit to it."""
+    FileSystemCatalog(str(lake.warehouse)).drop_table("db.t")
+    lake.log()
+    for number in range(commits):
+        lake.append({"k": [number], "v": ["theirs"]})
+
+
+def written(table: FileStoreTable):
+    writer = RowWriter(table, env=ENV)
+    writer.write(pa.table({"k": pa.array([1], pa.int32()), "v": ["ours"]}))
+    return writer.prepare_commit()
+
+
+@pytest.mark.parametrize("commits", [0, 1, 2, 5])
+def test_a_commit_for_the_old_table_is_refused_by_the_new_one(commits: int, lake: Lake) -> None:
+    table = lake.table()
+    messages = written(table)
+    renew(lake, commits)
+    with pytest.raises(NotFound, match="dropped and created again"):
+        commit(table, messages, user="u", env=ENV)
+    assert_theirs(lake, commits)
+
+
+def test_an_overwrite_for_the_old_table_does_not_empty_the_new_one(lake: Lake) -> None:
+    table = lake.table()
+    messages = written(table)
+    renew(lake, 2)
+    with pytest.raises(NotFound, match="dropped and created again"):
+        overwrite(table, messages, user="u", env=ENV)
+    assert_theirs(lake, 2)
+
+
+@pytest.mark.parametrize("commits", [0, 1, 2, 3, 4])
+def test_a_table_that_is_renewed_at_any_moment_of_a_commit(commits: int, lake: Lake) -> None:
+    k = 0
+    while True:
+        trigger = Trigger(at=k, action=lambda: renew(lake, commits))
+        table = lake.table()
+        messages = written(table)
+        failing = open_table_at(FailingFileIO(trigger), table.root, "db.t")
+        try:
+            commit(failing, messages, user="u", env=ENV)
+        except (NotFound, CommitError):
+            assert trigger.fired
+        if not trigger.fired:
+            assert k > 3
+            return
+        assert_theirs(lake, commits)
+        k += 1
+
+
+def test_a_snapshot_of_somebody_else_is_not_taken_back(lake: Lake) -> None:
+    """The writer has made snapshot 3, and looks back after the table was renewed."""
+    table = lake.table()
+    base = table.snapshots.get(2)
+    (made,) = commit(table, written(table), user="u", env=ENV)
+    renew(lake, 3)
+    with pytest.raises(NotFound):
+        stands(table, None, made)
+    assert_theirs(lake, 3)
+    with pytest.raises((NotFound, CommitError)):
+        stands(table, base, made)
+    assert_theirs(lake, 3)
+
+
+def assert_theirs(lake: Lake, commits: int) -> None:
+    assert lake.table().snapshots.ids() == list(range(1, commits + 1))
+    assert sorted(r[1:] for r in read_rows(lake.warehouse)) == [
+        [i, "theirs"] for i in range(commits)
+    ]
+    assert caretaker("verify", "db.t", "-w", lake.warehouse).code == 0
+    assert Path(lake.table().root).is_dir()

@@ -1,0 +1,128 @@
+"""Manifests and manifest lists that were cut between two blocks, where Avro looks whole.
+
+A manifest without its entries names no files, so that all of them look like garbage: no job may
+delete anything then.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from command_line import Ran, caretaker
+from lakes import Lake, age_all
+
+from paimon_core.commit import prepare
+from paimon_core.format.avro.container import Container
+from paimon_core.io import read_retry
+from paimon_core.scan import columns
+from paimon_core.scan.manifests import data_manifests
+
+EXPIRE = ("--retain-max", 1, "--retain-min", 1)
+ORPHANS = ("--older-than", "1 d", "--mode", "delete", "--force")
+JOBS = {
+    "remove_orphan_files": ORPHANS,
+    "expire_snapshots": EXPIRE,
+    "compact_manifest": (),
+    "rollback": ("--snapshot", 2, "--force", "--safety-tag", "0 s"),
+    "delete_tag": ("--tag", "t"),
+}
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is writing what cannot be read, so it is not tried again."""
+    monkeypatch.setattr(read_retry, "WAITS_MILLIS", ())
+
+
+@pytest.fixture
+def lake(lake: Lake) -> Lake:
+    lake.primary_key(buckets=2)
+    lake.fill(2)
+    run(lake, "compact")
+    run(lake, "create_tag", "--tag", "t")
+    lake.fill(2)
+    age_all(lake.warehouse)
+    return lake
+
+
+def run(lake: Lake, job: str, *more: object) -> Ran:
+    engine = ("--engine", "local") if job == "compact" else ()
+    return caretaker("run", job, "db.t", "-w", lake.warehouse, *engine, *more)
+
+
+def cut(path: Path) -> None:
+    """Leave the header only."""
+    data = path.read_bytes()
+    container = Container(BytesIO(data))
+    left = container._source.left
+    assert left, "the file has no block"
+    path.write_bytes(data[:-left])
+
+
+def files(lake: Lake) -> set[Path]:
+    root = Path(lake.table().root)
+    return {p for p in root.rglob("*") if p.is_file() and "caretaker" not in p.parts}
+
+
+def cut_part(lake: Lake, which: str) -> Path:
+    """Cut what the newest snapshot needs; the path of the file."""
+    table = lake.table()
+    latest = table.latest_or_not_found()
+    name = {
+        "base list": latest.base_manifest_list,
+        "delta list": latest.delta_manifest_list,
+        "manifest": data_manifests(table, latest)[-1].file_name,
+    }[which]
+    path = Path(table.paths.manifest(name))
+    cut(path)
+    return path
+
+
+@pytest.mark.parametrize("which", ["base list", "delta list", "manifest"])
+@pytest.mark.parametrize("job", JOBS)
+def test_no_job_deletes_what_a_cut_file_no_longer_names(job: str, which: str, lake: Lake) -> None:
+    path = cut_part(lake, which)
+    before = files(lake)
+    needed = {p for p in before if "bucket-" in str(p)} | {path}
+    ran = run(lake, job, *JOBS[job])
+    assert "Traceback" not in ran.err
+    if ran.code not in (0, 3):
+        assert ran.code in (1, 7), ran.err
+        assert str(path) in ran.err
+        assert "db.t" in ran.err
+        assert files(lake) == before
+        return
+    # The job had no need to read it, and took only what other files show to be garbage.
+    assert job in ("delete_tag", "rollback"), (job, ran.out)
+    assert needed <= files(lake)
+
+
+@pytest.mark.parametrize("which", ["base list", "delta list", "manifest"])
+def test_it_is_not_read_as_fewer_rows(which: str, lake: Lake) -> None:
+    path = cut_part(lake, which)
+    ran = caretaker("read", "db.t", "-w", lake.warehouse)
+    assert ran.code == 7
+    assert str(path) in ran.err
+
+
+def test_a_manifest_of_many_entries(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "MOST_OBJECTS", 0)
+    monkeypatch.setattr(prepare, "MOST_OBJECTS", 0)
+    path = cut_part(lake, "manifest")
+    before = files(lake)
+    for job in ("remove_orphan_files", "expire_snapshots", "compact_manifest"):
+        ran = run(lake, job, *JOBS[job])
+        assert ran.code == 7
+        assert str(path) in ran.err
+    assert files(lake) == before
+
+
+def test_repair_does_not_take_the_size_of_a_cut_list_for_the_right_one(lake: Lake) -> None:
+    cut_part(lake, "base list")
+    snapshot = Path(lake.table().paths.snapshot(lake.table().snapshots.latest_id() or 0))
+    said = snapshot.read_bytes()
+    run(lake, "repair")
+    assert snapshot.read_bytes() == said
+    assert run(lake, "remove_orphan_files", *ORPHANS).code == 7

@@ -1,0 +1,158 @@
+"""A run that wakes up after another one took over its lease changes nothing any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from command_line import read_rows
+from failing_io import FailingFileIO, Trigger
+from lakes import ENV, Lake, age_all
+
+import paimon_maintenance.run.request
+from paimon_core.commit.committer import commit
+from paimon_core.errors import LeaseLost, PaimonError
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.table.open import open_table, open_table_at
+from paimon_core.write.row_writer import RowWriter
+from paimon_maintenance.job.report import Report
+from paimon_maintenance.jobs.versions import inflight_commits
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import run_table
+from paimon_maintenance.storage import clock
+from paimon_maintenance.storage.lease import LEASES
+
+
+@pytest.fixture
+def lake(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    """A table with two orphans and a branch."""
+    monkeypatch.setattr(clock, "VALID_MILLIS", 0)
+    lake.primary_key()
+    lake.fill(2)
+    run(lake, "create_tag", tag="t")
+    run(lake, "create_branch", branch_name="b", tag="t")
+    for name in ("data-1.parquet", "data-2.parquet"):
+        (root(lake) / "bucket-0" / name).write_text(name)
+    age_all(lake.warehouse)
+    return lake
+
+
+def root(lake: Lake) -> Path:
+    return Path(lake.table().root)
+
+
+def run(lake: Lake, job: str, **arguments: Any) -> Report:
+    found = job_named(job)
+    return run_table(
+        RunRequest(
+            job=found,
+            warehouse=str(lake.warehouse),
+            table="db.t",
+            arguments=found.read_arguments(arguments),
+            force=True,
+        )
+    )
+
+
+def content(lake: Lake) -> set[str]:
+    ours = (LEASES, "caretaker/released", "caretaker/.clock")
+    files = {str(p.relative_to(root(lake))) for p in root(lake).rglob("*") if p.is_file()}
+    return {f for f in files if not f.startswith(ours)}
+
+
+def stolen_at(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, number: int, seen: Callable[[], None]
+) -> Trigger:
+    """The next run loses its lease before the change of this number."""
+
+    def steal() -> None:
+        for file in (root(lake) / LEASES).iterdir():
+            file.unlink()
+        seen()
+
+    trigger = Trigger(at=number, action=steal)
+    plain = paimon_maintenance.run.request.open_table_of
+
+    def opened(warehouse: str, name: str, **options: Any) -> FileStoreTable:
+        io = FailingFileIO(trigger)
+        dynamic = options["dynamic_options"]
+        return open_table_at(io, plain(warehouse, name).root, name, dynamic_options=dynamic)
+
+    monkeypatch.setattr(paimon_maintenance.run.request, "open_table_of", opened)
+    return trigger
+
+
+@pytest.mark.parametrize("job", ["quarantine", "restore", "purge", "delete_branch"])
+def test_it_makes_one_change_more_at_most(
+    job: str, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if job in ("restore", "purge"):
+        report = run(lake, "remove_orphan_files", mode="quarantine")
+        name, arguments = f"{job}_orphan_files", {"quarantine": report.details["quarantine"]}
+    elif job == "quarantine":
+        name, arguments = "remove_orphan_files", {"mode": "quarantine"}
+    else:
+        name, arguments = job, {"branch_name": "b"}
+    before: list[set[str]] = []
+    # The changes 0 and 1 are the lease itself and what comes right after it.
+    trigger = stolen_at(lake, monkeypatch, 1, lambda: before.append(content(lake)))
+    report = run(lake, name, **arguments)
+    assert trigger.fired
+    assert isinstance(report.error, LeaseLost), report.error
+    # The change that had begun, of a file and its folder, or of a file that moves.
+    assert len(before[0] ^ content(lake)) <= 2
+
+
+@pytest.mark.parametrize("other", ["expire_snapshots", "delete_branch", "rename_branch"])
+@pytest.mark.parametrize("job", ["rollback", "fast_forward", "rename_branch"])
+def test_the_table_stays_readable_whoever_has_the_lease(
+    job: str, other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run sleeps before any one of its changes, while another job takes its lease and runs."""
+    monkeypatch.setattr(inflight_commits, "LOCAL_MILLIS", 0)
+    monkeypatch.setattr(clock, "VALID_MILLIS", 0)
+    arguments: dict[str, dict[str, Any]] = {
+        "rollback": {"snapshot": 4, "safety_tag": "0 s"},
+        "fast_forward": {"branch_name": "b", "safety_tag": "0 s"},
+        "expire_snapshots": {"retain_max": 1, "retain_min": 1},
+        "delete_branch": {"branch_name": "b"},
+        "rename_branch": {"branch_name": "b", "target_branch": "c"},
+    }
+    plain = paimon_maintenance.run.request.open_table_of
+    number = 1
+    while True:
+        lake = Lake(tmp_path / str(number))
+        lake.primary_key()
+        run(lake, "create_branch", branch_name="b")
+        for _ in range(2):
+            append(lake, "b")
+        lake.fill(6)
+        run(lake, "create_tag", tag="t")
+        reports: list[Report] = []
+
+        def wake(lake: Lake = lake, reports: list[Report] = reports) -> None:
+            monkeypatch.setattr(paimon_maintenance.run.request, "open_table_of", plain)
+            reports.append(run(lake, other, **arguments[other]))
+
+        trigger = stolen_at(lake, monkeypatch, number, wake)
+        report = run(lake, job, **arguments[job])
+        monkeypatch.setattr(paimon_maintenance.run.request, "open_table_of", plain)
+        if not trigger.fired:
+            break
+        told = (number, report.error, reports[0].error)
+        for each in (report, reports[0]):
+            assert each.error is None or isinstance(each.error, PaimonError), told
+        assert len(read_rows(lake.warehouse)) == 10, told
+        number += 1
+    assert number > 1
+
+
+def append(lake: Lake, branch: str) -> None:
+    table = open_table(str(lake.warehouse), "db.t", branch=branch)
+    writer = RowWriter(table, env=ENV)
+    writer.write(pa.table({"k": pa.array(range(10), pa.int32()), "v": ["branch"] * 10}))
+    commit(table, writer.prepare_commit(), user=ENV.new_uuid(), env=ENV)
