@@ -264,6 +264,7 @@ def sql(
     session.spark  # noqa: B018 - Spark runs already: statements see its temporary views
     frame: DataFrame | None = None
     for statement in split_statements(text):
+        session.take_settings()
         before = len(session.registered)
         own = _own_result(session, statement)
         frame = query_dataframe(session, statement) if own is None else _frame_of(session, own)

@@ -22,6 +22,7 @@ from paimon_core.table.system.read import split_system_name
 from paimon_core.types.zones import zone_of
 from paimon_spark.sql.catalogs import (
     CATALOG,
+    PREFIX,
     CatalogRef,
     OpenCatalog,
     catalog_at,
@@ -41,6 +42,14 @@ OPTION_PREFIX: Final = "spark.paimon."
 ZONE_KEY: Final = "spark.sql.session.timeZone"
 _BRANCH: Final = "branch"
 OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
+CASE_SENSITIVE: Final = "spark.sql.caseSensitive"
+CHARACTERS_AS_STRINGS: Final = "spark.sql.legacy.charVarcharAsString"
+READ_PADDING: Final = "spark.sql.readSideCharPadding"
+OWN_SETTINGS: Final = frozenset(
+    {ZONE_KEY, OVERWRITE_MODE, CASE_SENSITIVE, CHARACTERS_AS_STRINGS, READ_PADDING}
+)
+"""Settings of Spark that this package goes by, too."""
+_PREFIXES: Final = (OPTION_PREFIX, PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +156,15 @@ class SqlSession:
         if self._spark is None:
             self._spark = self.start_spark()
             for key, value in self.conf.items():
-                if not key.startswith(OPTION_PREFIX):
-                    self._spark.conf.set(key, value)
+                self._spark.conf.set(key, value)
         return self._spark
+
+    def take_settings(self) -> None:
+        """Take over what `spark.conf.set` and `unset` have changed since the last statement."""
+        settings: dict[str, str] = dict(self.spark.conf.getAll)
+        counting = (k for k in settings if k.startswith(_PREFIXES) or k in OWN_SETTINGS)
+        kept = {k for k in self.conf if k in settings}.union(counting)
+        self.conf = {k: settings[k] for k in settings if k in kept}
 
     @property
     def has_spark(self) -> bool:

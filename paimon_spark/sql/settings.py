@@ -45,13 +45,13 @@ def reset_statement(session: SqlSession, text: str) -> Result:
     keys = [key] if key else list(session.conf)
     for one in keys:
         session.conf.pop(one, None)
-        if session.has_spark and not one.startswith(OPTION_PREFIX):
+        if session.has_spark:
             session.spark.conf.unset(one)
     return NOTHING
 
 
 def _set(session: SqlSession, key: str, value: str) -> Result:
-    if session.has_spark and not key.startswith(OPTION_PREFIX):
+    if session.has_spark:
         session.spark.conf.set(key, value)
     session.conf[key] = value
     return Result(_COLUMNS, [[key, value]])

@@ -35,7 +35,12 @@ from paimon_spark.sql.frames.distributed import write_distributed, writes_distri
 from paimon_spark.sql.query.queries import query_dataframe, rewritten
 from paimon_spark.sql.query.sys_functions import with_descriptors
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import OVERWRITE_MODE, SqlSession, TableName
+from paimon_spark.sql.session import (
+    CHARACTERS_AS_STRINGS,
+    OVERWRITE_MODE,
+    SqlSession,
+    TableName,
+)
 from paimon_spark.sql.text.literals import literal_rows
 from paimon_spark.sql.text.tokens import Words, with_quoted_names
 from paimon_spark.sql.text.types import read_schema_text, read_type
@@ -43,7 +48,6 @@ from paimon_spark.sql.text.types import read_schema_text, read_type
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_AS_STRINGS: Final = "spark.sql.legacy.charVarcharAsString"
 _DYNAMIC: Final = "dynamic-partition-overwrite"
 
 
@@ -164,7 +168,7 @@ def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
     static = spec_values(session, table, parsed.spec) if parsed.spec else {}
     fields = _targets(table, static, parsed.columns)
     rows: pa.Table | None = None
-    as_strings = session.conf.get(_AS_STRINGS, "false").lower() == "true"
+    as_strings = session.conf.get(CHARACTERS_AS_STRINGS, "false").lower() == "true"
     by_position = not (parsed.by_name or (parsed.spec and not static and _has_names(query)))
     if by_position and not as_strings:
         rows = literal_rows(query, fields, session.zone)
