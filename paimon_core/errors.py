@@ -135,7 +135,15 @@ class SchemaError(PaimonError):
     default_next_step = "correct the schema change and run again"
 
 
-class ImmutableOption(SchemaError):
+class UnknownKeyColumn(SchemaError):
+    """A key that names a column which the table does not have."""
+
+
+class ForbiddenChange(SchemaError):
+    """A change that no table allows, or not to this column."""
+
+
+class ImmutableOption(ForbiddenChange):
     """An option that a table with a snapshot keeps as it is."""
 
 

@@ -6,10 +6,11 @@ from paimon_core.errors import (
     AlreadyExists,
     CatalogError,
     CommitConflict,
-    ImmutableOption,
+    ForbiddenChange,
     InvalidArgument,
     PaimonError,
     SchemaError,
+    UnknownKeyColumn,
     UnsupportedFeature,
 )
 
@@ -53,8 +54,10 @@ def error_type(error: BaseException) -> str:
             return "RuntimeException"
         case AnalysisError() | CatalogError() | AlreadyExists():
             return "AnalysisException"
-        case UnsupportedFeature() | ImmutableOption():
+        case UnsupportedFeature() | ForbiddenChange():
             return "UnsupportedOperationException"
+        case UnknownKeyColumn():
+            return "IllegalStateException"
         case WriteRefused():
             return "SparkException"
         case SchemaError() | InvalidArgument():

@@ -22,7 +22,7 @@ from paimon_core.ddl.schema_change import (
     UpdateTableComment,
 )
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
-from paimon_core.types.data_types import DataField, DataType
+from paimon_core.types.data_types import DataField, DataType, RowType
 from paimon_spark.sql.ddl.partitions import add_partitions, drop_partitions
 from paimon_spark.sql.ddl.tables import (
     COMMENT_PROPERTY,
@@ -200,10 +200,12 @@ class _Columns:
         self.table = session.open(name, to_write=True)
 
     def path(self, parts: Sequence[str]) -> Path:
-        first = next(
-            (n for n in self.table.schema.names if n.lower() == parts[0].lower()), parts[0]
-        )
-        return (first, *parts[1:])
+        """The path in the case of the table; names that it does not have stay."""
+        found: list[str] = []
+        for name in parts:
+            field = self.field([*found, name])
+            found.append(name if field is None else field.name)
+        return tuple(found)
 
     def field(self, path: Sequence[str]) -> DataField | None:
         """The field at this path; `element`, `key` and `value` lead into arrays and maps."""
@@ -243,8 +245,7 @@ def _add(words: Words, columns: _Columns) -> list[SchemaChange]:
                 position = _position(words, columns)
                 if position is None:
                     words.fail()
-        full = columns.path(path[:-1]) + path[-1:] if path[1:] else path
-        return AddColumn(full, data_type, comment, position)
+        return AddColumn(_added_path(columns, path), data_type, comment, position)
 
     if words.looks_at("("):
         added = words.items(one)
@@ -261,6 +262,28 @@ def _add(words: Words, columns: _Columns) -> list[SchemaChange]:
                 f"already exists in table {columns.table.name}"
             )
     return list(added)
+
+
+def _added_path(columns: _Columns, path: Path) -> Path:
+    """The path of a new column.  AnalysisError for a field of what is no struct, or is there."""
+    if not path[1:]:
+        return path
+    parent = columns.field(path[:-1])
+    if parent is None:
+        raise _no_column(columns, path[:-1])
+    if not isinstance(parent.type, RowType):
+        raise AnalysisError(
+            f"[INVALID_FIELD_NAME] Field name `{'`.`'.join(path)}` is invalid: "
+            f"`{'`.`'.join(path[:-1])}` is not a struct",
+            table=columns.table.name,
+        )
+    if columns.field(path) is not None:
+        raise AnalysisError(
+            f"[FIELD_ALREADY_EXISTS] Cannot add column, because `{'`.`'.join(path)}` already "
+            f"exists in table {columns.table.name}",
+            table=columns.table.name,
+        )
+    return columns.path(path[:-1]) + path[-1:]
 
 
 def _drop(words: Words, columns: _Columns, *, if_exists: bool) -> list[SchemaChange]:

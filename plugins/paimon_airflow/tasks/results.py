@@ -37,9 +37,11 @@ _PERMANENT = frozenset(
         "NotImplementedError",
         "PermissionError",
         "SchemaError",
+        "ForbiddenChange",
         "ImmutableOption",
         "StorageAccessDenied",
         "TypeError",
+        "UnknownKeyColumn",
         "UnsupportedFeature",
         "ValueError",
     }
