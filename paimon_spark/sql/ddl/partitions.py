@@ -20,7 +20,7 @@ from paimon_core.types.casts.text import java_to_string, parse_text
 from paimon_core.types.data_types import (
     TIMESTAMP_TYPES,
 )
-from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, TableName
 from paimon_spark.sql.text.tokens import Words
@@ -39,7 +39,12 @@ def read_spec(words: Words) -> dict[str, str | None]:
         column = words.identifier()
         return column, words.expression(",") if words.eat("=") or words.eat("==") else None
 
-    return dict(words.items(one))
+    found = words.items(one)
+    lowered = [column.lower() for column, _ in found]
+    repeated = sorted({c for c in lowered if lowered.count(c) > 1})
+    if repeated:
+        raise SqlSyntaxError(f"[DUPLICATE_KEY] Found duplicate keys `{'`, `'.join(repeated)}`")
+    return dict(found)
 
 
 def spec_values(session: SqlSession, table: FileStoreTable, spec: Spec) -> dict[str, object]:

@@ -175,6 +175,8 @@ def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
     tasks = 1
     if rows is None:
         frame = query_dataframe(session, _without_default(query))
+        if parsed.columns is not None:
+            _check_listed(table, parsed.columns, frame.columns)
         if parsed.by_name:
             merges = merges_schema(session, parsed.name)
             if merges:
@@ -206,6 +208,20 @@ def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
         tasks=tasks,
     )
     return NOTHING
+
+
+def _check_listed(table: FileStoreTable, listed: Sequence[str], found: Sequence[str]) -> None:
+    """AnalysisError if the query has more or fewer columns than the statement lists."""
+    if len(listed) == len(found):
+        return
+    kind = "TOO_MANY" if len(found) > len(listed) else "NOT_ENOUGH"
+    raise AnalysisError(
+        f"[INSERT_COLUMN_ARITY_MISMATCH.{kind}_DATA_COLUMNS] Cannot write to {table.name}, the "
+        f"reason is {kind.lower().replace('_', ' ')} data columns: table columns: "
+        f"{', '.join(f'`{c}`' for c in listed)}; data columns: "
+        f"{', '.join(f'`{c}`' for c in found)}",
+        table=table.name,
+    )
 
 
 def _has_names(query: str) -> bool:
@@ -242,7 +258,10 @@ def _targets(
                 table=table.name,
             )
         if field in found:
-            raise AnalysisError(f"[DUPLICATE_KEY] Found duplicate column {column} in the list")
+            raise AnalysisError(
+                f"[COLUMN_ALREADY_EXISTS] The column `{column}` already exists in the list",
+                next_step="name each column once",
+            )
         if field.name in static:
             raise AnalysisError(
                 f"[STATIC_PARTITION_COLUMN_IN_INSERT_COLUMN_LIST] Static partition column "
@@ -362,15 +381,15 @@ def write(
 
 
 def null_checked(table: FileStoreTable, rows: pa.Table) -> None:
-    """WriteRefused for a null in a NOT NULL column, AnalysisError if such a column is missing."""
+    """WriteRefused for a null in a NOT NULL column, IncompatibleRows if such a column is missing."""
     for field in table.schema.fields:
         if field.type.nullable:
             continue
         if field.name not in rows.schema.names:
             if field.default_value is None:
-                raise AnalysisError(
-                    f"[INSERT_COLUMN_ARITY_MISMATCH] non-nullable column `{field.name}` of table "
-                    f"{table.name} has no specified value",
+                raise IncompatibleRows(
+                    f"Cannot write incompatible data for the table `{table.name}`, due to "
+                    f"non-nullable column `{field.name}` has no specified value.",
                     table=table.name,
                 )
         elif rows.column(field.name).null_count and field.default_value is None:

@@ -29,7 +29,7 @@ from paimon_spark.sql.query.catalog_functions import plain_call, replace_catalog
 from paimon_spark.sql.query.catalog_views import find_view, place_of
 from paimon_spark.sql.query.sys_functions import plain_name, replace_sys_functions
 from paimon_spark.sql.query.table_functions import blank_options, replace_functions
-from paimon_spark.sql.query.unparsed import relations
+from paimon_spark.sql.query.unparsed import alias_follows, relations
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import (
     SYSTEM_DATABASE,
@@ -229,10 +229,11 @@ def rewritten(
             continue
         known.add((name.database.lower(), parts[-1].lower()))
         travel, end = _travel(session, text, end)
+        alias = "" if travel and alias_follows(_words_from(text, end)) else one.alias()
         chosen = {**(options or {}), **for_all, **for_one.get(start, {}), **travel}
         wants = _Wanted(metadata, lenient, None if one.renamed else wanted, one.conditions)
         view = _view_of(session, name, chosen, views, wants)
-        edits.put(start, end, view + one.alias())
+        edits.put(start, end, view + alias)
     for column in () if isinstance(tree, str) else tree.find_all(exp.Column):
         _strip_database(column, known, edits)
     if metadata:
@@ -439,10 +440,7 @@ def _from_name(words: Words, star: int) -> bool:
 
 def _travel(session: SqlSession, text: str, end: int) -> tuple[dict[str, str], int]:
     """The options of [FOR] VERSION | TIMESTAMP AS OF after a name, and where the clause ends."""
-    words = Words(text)
-    words.at = next(
-        (i for i, t in enumerate(words.tokens) if t.start >= end + len(START)), len(words.tokens)
-    )
+    words = _words_from(text, end)
     words.eat("FOR")
     kind = words.eat_any(*_TRAVEL)
     if kind is None or not words.eat("AS", "OF"):
@@ -461,6 +459,14 @@ def _travel(session: SqlSession, text: str, end: int) -> tuple[dict[str, str], i
         return {"scan.version": value}, end
     source = words.text[words.tokens[first].start : last]
     return {"scan.timestamp-millis": str(_millis(session, value, source))}, end
+
+
+def _words_from(text: str, place: int) -> Words:
+    """The words of the text, with the cursor on the first one at or after the place."""
+    words = Words(text)
+    places = enumerate(words.tokens)
+    words.at = next((i for i, t in places if t.start >= place + len(START)), len(words.tokens))
+    return words
 
 
 def _operand(words: Words) -> str | None:
