@@ -214,7 +214,9 @@ class CommitConflict(CommitError):
     Data files belong to their writer: jobs delete their own, those of a writer become orphans.
     """
 
-    default_next_step = "run again: a new plan sees the other commit"
+    default_next_step = (
+        "Conflicts during commits are normal; run again: a new plan sees the other commit"
+    )
 
 
 class CommitStateUnknown(CommitError):

@@ -101,7 +101,7 @@ def by_name(
         extra = ", ".join(f"`{c}`" for c in lowered if c not in fields)
         raise IncompatibleRows(
             f"{start}the number of data columns don't match with the table schema's."
-            + (f" The extra columns are {extra}." if extra else "")
+            + (f" It fails due to extra columns: {extra}." if extra else "")
         )
     repeated = sorted({c for c in lowered if lowered.count(c) > 1})
     if repeated:
@@ -112,7 +112,9 @@ def by_name(
     unknown = [c for c in lowered if c not in fields]
     if unknown:
         names = ", ".join(f"`{c}`" for c in unknown)
-        raise IncompatibleRows(f"{start}due to unknown column names: {names}.")
+        raise IncompatibleRows(
+            f"{start}due to unknown column names: {names}. It fails due to extra columns: {names}."
+        )
     for name, field in fields.items():
         if name not in lowered and not field.type.nullable and field.default_value is None:
             raise IncompatibleRows(

@@ -58,7 +58,7 @@ def read_source(words: Words, target_alias: str) -> MergeSource:
 def _without_alias(query: str, target_alias: str) -> MergeSource:
     names = {n for n in _tables(query) if n.lower() != target_alias.lower()}
     if len(names) == 1:
-        return MergeSource(f"({query})", *names)
+        return MergeSource(f"({query})", next(iter(names)))
     return MergeSource(f"({query})", _SOURCE, frozenset(n.lower() for n in names))
 
 
