@@ -26,7 +26,7 @@ def create_view(session: SqlSession, words: Words, *, replace: bool) -> Result:
     words.need("VIEW")
     if not temporary:
         return create_catalog_view(
-            session, words, lambda query: _fields(session, query), replace=replace
+            session, words, lambda query: _fields(session, query), replace_view=replace
         )
     if_not_exists = words.eat("IF", "NOT", "EXISTS")
     parts = words.name()

@@ -224,7 +224,7 @@ def rewritten(
             view_name = session.table_name(parts)
             known.add((view_name.database.lower(), parts[-1].lower()))
             with place_of(session, view_name):
-                inner = rewritten(session, name.text(), options)
+                inner = _under_names(session, name, rewritten(session, name.text(), options))
             edits.put(start, end, f"({inner})" + one.alias())
             continue
         known.add((name.database.lower(), parts[-1].lower()))
@@ -246,6 +246,16 @@ def rewritten_view(session: SqlSession, key: str, options: Mapping[str, str] | N
     view = session.views[key]
     with place_of(session, TableName(view.database, "", catalog=view.catalog)):
         return rewritten(session, view.query, options)
+
+
+def _under_names(session: SqlSession, view: View, query: str) -> str:
+    """The query with the names that the view gives its columns, which it may have of its own."""
+    names = [f.name for f in view.fields]
+    found = session.spark.sql(query).columns
+    if found[: len(names)] == names or len(found) < len(names):
+        return query
+    columns = ", ".join(quoted(n) for n in (*names, *found[len(names) :]))
+    return f"SELECT * FROM ({query}) AS __view({columns})"
 
 
 @dataclass(frozen=True, slots=True)
