@@ -117,6 +117,12 @@ class NotFound(CatalogError, LookupError):
     default_next_step = "check the name; `caretaker tables` lists the tables"
 
 
+class NoSuchVersion(NotFound):
+    """The snapshot, tag or time that a read names is not there."""
+
+    default_next_step = "choose a snapshot or tag that there is; `caretaker inspect` lists them"
+
+
 class AlreadyExists(CatalogError):
     """The name is taken."""
 

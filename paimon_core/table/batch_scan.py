@@ -27,7 +27,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from paimon_core.errors import InvalidArgument, NotFound, UnsupportedFeature
+from paimon_core.errors import InvalidArgument, NoSuchVersion, UnsupportedFeature
 from paimon_core.features import CHAIN_TABLE
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestEntry
@@ -226,7 +226,10 @@ def _version(table: FileStoreTable, version: str) -> BatchScan:
         return _at(*travel(table, watermark=_number(version.removeprefix("watermark-"))))
     if version.isdecimal():
         return _at(*travel(table, snapshot=int(version)))
-    raise NotFound(f"table {table.name} has no version {version!r}", table=table.name)
+    raise NoSuchVersion(
+        f"Cannot find a time travel version for {version}: Tag '{version}' doesn't exist",
+        table=table.name,
+    )
 
 
 def _from_snapshot(table: FileStoreTable) -> BatchScan:

@@ -8,6 +8,7 @@ from paimon_core.errors import (
     CommitConflict,
     ForbiddenChange,
     InvalidArgument,
+    NoSuchVersion,
     PaimonError,
     SchemaError,
     UnknownKeyColumn,
@@ -52,6 +53,8 @@ def error_type(error: BaseException) -> str:
             return "ParseException"
         case IncompatibleRows():
             return "RuntimeException"
+        case NoSuchVersion():
+            return "IllegalArgumentException"
         case AnalysisError() | CatalogError() | AlreadyExists():
             return "AnalysisException"
         case UnsupportedFeature() | ForbiddenChange():

@@ -147,3 +147,37 @@ def test_what_is_refused(sql: Sql, statement: str, kind: str, text: str) -> None
         sql(statement)
     assert error_type(caught.value) == kind
     assert text in str(caught.value)
+
+
+def test_days_that_are_not(sql: Sql) -> None:
+    """Java's casts take the last day of the month for them; Spark, which parses them, does not."""
+    sql("CREATE TABLE m (at TIMESTAMP_NTZ, n DOUBLE) PARTITIONED BY (p TIMESTAMP_NTZ)")
+    for values in (
+        "'2024-02-30', 0, NULL",
+        "'2024-01-01 24:00:00', 0, NULL",
+        "NULL, 0, '2024-2-30'",
+    ):
+        with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
+            sql(f"INSERT INTO m VALUES ({values})")
+    with pytest.raises(PaimonError, match="CAST_INVALID_INPUT"):
+        sql("INSERT INTO m PARTITION (p = '2024-02-30') VALUES (NULL, 1)")
+    with pytest.raises(PaimonError, match="INVALID_TIME_TRAVEL_TIMESTAMP_EXPR"):
+        sql("SELECT * FROM t TIMESTAMP AS OF '2099-02-30'")
+    sql("INSERT INTO m VALUES ('2024-02-29', -0.0, '2024-2-29')")
+    assert sql("SELECT CAST(at AS STRING), CAST(n AS STRING), CAST(p AS STRING) FROM m") == [
+        ["2024-02-29 00:00:00", "0.0", "2024-02-29 00:00:00"]
+    ]
+
+
+def test_versions_that_are_not(sql: Sql) -> None:
+    sql("CREATE TABLE empty (id INT)")
+    for query, text in {
+        "SELECT * FROM t VERSION AS OF 9": "out of available snapshotId range [1, 1]",
+        "SELECT * FROM empty VERSION AS OF 1": "There is currently no snapshot.",
+        "SELECT * FROM t VERSION AS OF 'none'": "Tag 'none' doesn't exist",
+        "SELECT * FROM t TIMESTAMP AS OF 1": "no snapshot earlier than or equal to timestamp [1000]",
+    }.items():
+        with pytest.raises(PaimonError) as caught:
+            sql(query)
+        assert error_type(caught.value) == "IllegalArgumentException", query
+        assert text in str(caught.value), query

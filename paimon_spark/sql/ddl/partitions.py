@@ -23,6 +23,7 @@ from paimon_core.types.data_types import (
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.text.literals import on_calendar
 from paimon_spark.sql.text.tokens import Words
 
 Spec = Mapping[str, str | None]
@@ -84,6 +85,8 @@ def _value(session: SqlSession, table: FileStoreTable, key: str, text: str) -> o
         word.at += 1
     literal = word.string() if word.is_string() else word.rest()
     try:
+        if field.type.root in TIMESTAMP_TYPES and "-" in literal[1:] and not on_calendar(literal):
+            raise ValueError(literal)
         return parse_text(literal, field.type.with_nullable(True), session.zone)
     except (ValueError, ArithmeticError, pa.ArrowException) as e:
         raise AnalysisError(

@@ -38,6 +38,7 @@ from paimon_spark.sql.session import (
     TableName,
     not_found,
 )
+from paimon_spark.sql.text.literals import on_calendar
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.tokens import START, Words, with_quoted_names
 from paimon_spark.sql.values import json_rows
@@ -504,7 +505,7 @@ def _millis(session: SqlSession, value: str | None, source: str) -> int:
     """Epoch milliseconds of TIMESTAMP AS OF: seconds as a number, a wall clock time, else Spark's."""
     if value is not None and value.isdecimal():
         return int(value) * 1000
-    if value is not None:
+    if value is not None and on_calendar(value):
         with suppress(ValueError):
             return local_to_utc(parse_sql_timestamp(value, 3), session.zone) // 1_000_000
     # Spark knows more forms of texts.

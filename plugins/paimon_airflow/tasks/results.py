@@ -33,6 +33,7 @@ _PERMANENT = frozenset(
         "InvalidArgument",
         "KeyError",
         "ModuleNotFoundError",
+        "NoSuchVersion",
         "NotFound",
         "NotImplementedError",
         "PermissionError",
