@@ -181,3 +181,22 @@ def test_versions_that_are_not(sql: Sql) -> None:
             sql(query)
         assert error_type(caught.value) == "IllegalArgumentException", query
         assert text in str(caught.value), query
+
+
+def test_columns_that_differ_only_in_case(sql: Sql) -> None:
+    sql("SET spark.sql.caseSensitive=true; CREATE TABLE two (a INT, A INT)")
+    try:
+        sql("INSERT INTO two VALUES (1, 2)")
+        assert sql("SELECT a, A FROM two WHERE A = 2") == [[1, 2]]
+        for statement in (
+            "INSERT INTO two (a) VALUES (5)",
+            "INSERT INTO two BY NAME SELECT 5 AS a",
+            "UPDATE two SET a = 5",
+            "MERGE INTO two USING (SELECT 1 AS x) s ON two.a = s.x WHEN MATCHED THEN UPDATE SET A = 5",
+            "MERGE INTO two USING (SELECT 1 AS a, 3 AS A) s ON two.a = s.a WHEN MATCHED THEN UPDATE SET *",
+        ):
+            with pytest.raises(PaimonError, match="other names than a"):
+                sql(statement)
+        assert sql("SELECT * FROM two") == [[1, 2]]
+    finally:
+        sql("RESET spark.sql.caseSensitive")

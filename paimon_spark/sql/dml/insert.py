@@ -20,7 +20,7 @@ from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoo
 from paimon_core.write.incoming_rows import Kinds
 from paimon_spark.sql.ddl.partitions import read_spec, spec_values
 from paimon_spark.sql.ddl.tables import TableClauses, make_table, replace_with
-from paimon_spark.sql.dml.by_name import by_name, merged_schema, merges_schema
+from paimon_spark.sql.dml.by_name import by_name, check_distinct, merged_schema, merges_schema
 from paimon_spark.sql.dml.postpone import write_to_buckets, writes_to_buckets
 from paimon_spark.sql.dml.upsert import upsert, upsert_keys
 from paimon_spark.sql.errors import (
@@ -247,6 +247,7 @@ def _targets(
     """The columns that the query's columns go to, by position."""
     if columns is None:
         return [f for f in table.schema.fields if f.name not in static]
+    check_distinct(table)
     by_name = {f.name.lower(): f for f in table.schema.fields}
     found = []
     for column in columns:

@@ -13,6 +13,7 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.options import DELETION_VECTORS_ENABLED
 from paimon_core.types.data_types import AtomicType, DataField, TypeRoot
 from paimon_spark.sql.dml.by_name import (
+    check_distinct,
     has_rows,
     merged_schema,
     merges_schema,
@@ -198,6 +199,8 @@ def _new_columns(table: FileStoreTable, frame: DataFrame, clauses: Sequence[Clau
 def _checked(target: ChangedTable, clause: Clause, alias: str) -> Clause:
     """The clause with bare column names; errors as in `check_assignments`."""
     if not clause.assignments:
+        if clause.star:
+            check_distinct(target.table)
         return clause
     bare = unqualified(target, clause.assignments, alias)
     check_assignments(target, bare)

@@ -12,6 +12,7 @@ from paimon_core.predicate import evaluate
 from paimon_core.table.chain_overwrite import replace_partitions
 from paimon_core.types.data_types import DataField, DataType, RowType
 from paimon_spark.sql.ddl.upcast import field_at
+from paimon_spark.sql.dml.by_name import check_distinct
 from paimon_spark.sql.dml.insert import fetched, null_checked
 from paimon_spark.sql.dml.large_changes import (
     DELETED,
@@ -235,6 +236,7 @@ def unqualified(
 
 def check_assignments(target: ChangedTable, assignments: Assignments) -> None:
     """AnalysisError for an unknown column, UnsupportedFeature for one assigned twice."""
+    check_distinct(target.table)
     names = {n.lower() for n in target.table.schema.names}
     for path, _ in assignments:
         if path[0].lower() not in names:
