@@ -188,9 +188,10 @@ def show_create_table(session: SqlSession, words: Words) -> Result:
     table = session.open(name)
     schema = table.schema
     columns = ",\n  ".join(_column_text(f) for f in schema.fields)
-    lines = [f"CREATE TABLE {name.catalog}.{name.identifier} (\n  {columns})", "USING paimon"]
+    shown = ".".join(map(_name, (name.catalog, name.database, name.table)))
+    lines = [f"CREATE TABLE {shown} (\n  {columns})", "USING paimon"]
     if schema.partition_keys:
-        lines.append(f"PARTITIONED BY ({', '.join(schema.partition_keys)})")
+        lines.append(f"PARTITIONED BY ({', '.join(map(_name, schema.partition_keys))})")
     if schema.comment is not None:
         lines.append(f"COMMENT {_quoted(schema.comment)}")
     lines.append(f"LOCATION {_quoted(table.root)}")

@@ -24,6 +24,7 @@ from paimon_core.types.data_types import (
 )
 from paimon_core.types.sql import type_to_sql
 from paimon_spark.sql.errors import SqlSyntaxError
+from paimon_spark.sql.text.names import quoted_text
 from paimon_spark.sql.text.tokens import Words
 
 _WORDS: Final = {
@@ -119,7 +120,7 @@ def simple_text(data_type: DataType) -> str:
 
 def catalog_text(data_type: DataType) -> str:
     """The type as SHOW CREATE TABLE prints it: `STRUCT<a: INT, b: STRING>`."""
-    return _text(data_type, str, "STRUCT", ": ", ", ")
+    return _text(data_type, str, "STRUCT", ": ", ", ", whole=True)
 
 
 def read_schema_text(data_type: DataType) -> str:
@@ -135,9 +136,20 @@ def _text(
     comma: str,
     *,
     characters: bool = True,
+    whole: bool = False,
 ) -> str:
+    """`whole` shows NOT NULL and the comments of the fields of structs."""
+
     def inner(part: DataType) -> str:
-        return _text(part, case, struct, colon, comma, characters=characters)
+        return _text(part, case, struct, colon, comma, characters=characters, whole=whole)
+
+    def more(field: DataField) -> str:
+        if not whole:
+            return ""
+        comment = field.description
+        return " NOT NULL" * (not field.type.nullable) + (
+            "" if comment is None else f" COMMENT {quoted_text(comment)}"
+        )
 
     match t:
         case ArrayType():
@@ -149,7 +161,9 @@ def _text(
         case MultisetType():
             return f"{case('MAP')}<{inner(t.element)}{comma}{inner(_INT)}>"
         case RowType():
-            fields = comma.join(f"{struct_name(f.name)}{colon}{inner(f.type)}" for f in t.fields)
+            fields = comma.join(
+                f"{struct_name(f.name)}{colon}{inner(f.type)}{more(f)}" for f in t.fields
+            )
             return f"{struct}<{fields}>"
         case AtomicType():
             return case(_atomic(t, characters=characters))
