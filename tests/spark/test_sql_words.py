@@ -137,6 +137,7 @@ def test_views_of_a_source_of_spark(sql: Sql, tmp_path: Path) -> None:
             "INSERT_COLUMN_ARITY_MISMATCH.TOO_MANY_DATA_COLUMNS",
         ),
         ("INSERT INTO n (p) VALUES (NULL)", "RuntimeException", "no specified value"),
+        ("UPDATE n SET nope.zz = 1", "AnalysisException", "UNRESOLVED_COLUMN"),
     ],
 )
 def test_what_is_refused(sql: Sql, statement: str, kind: str, text: str) -> None:
@@ -200,3 +201,9 @@ def test_columns_that_differ_only_in_case(sql: Sql) -> None:
         assert sql("SELECT * FROM two") == [[1, 2]]
     finally:
         sql("RESET spark.sql.caseSensitive")
+
+
+def test_a_comma_at_the_end_is_too_much(sql: Sql) -> None:
+    with pytest.raises(Exception, match="PARSE_SYNTAX_ERROR"):
+        sql("INSERT INTO t VALUES (9, 'z'),")
+    assert sql("SELECT count(*) FROM t") == [[3]]

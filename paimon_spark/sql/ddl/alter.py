@@ -215,11 +215,12 @@ class _Columns:
         return self.path(parts)[0] in self.table.schema.names
 
 
-def _position(words: Words, columns: _Columns) -> Position | None:
+def _position(words: Words, columns: _Columns, parent: Sequence[str] = ()) -> Position | None:
+    """The place of a column among those of `parent`."""
     if words.eat("FIRST"):
         return Position(Place.FIRST)
     if words.eat("AFTER"):
-        return Position(Place.AFTER, columns.path([words.identifier()])[0])
+        return Position(Place.AFTER, columns.path((*parent, words.identifier()))[-1])
     return None
 
 
@@ -242,7 +243,7 @@ def _add(words: Words, columns: _Columns) -> list[SchemaChange]:
                     next_step="add the column, then ALTER COLUMN ... SET DEFAULT",
                 )
             else:
-                position = _position(words, columns)
+                position = _position(words, columns, path[:-1])
                 if position is None:
                     words.fail()
         return AddColumn(_added_path(columns, path), data_type, comment, position)
@@ -255,8 +256,20 @@ def _add(words: Words, columns: _Columns) -> list[SchemaChange]:
             added.append(one())
     if if_not_exists:
         added = [a for a in added if a.path[1:] or not columns.has(a.path)]
+    new: set[Path] = set()
     for change in added:
-        if not change.path[1:] and columns.has(change.path):
+        parent, position = change.path[:-1], change.position
+        if position is not None and position.reference is not None:
+            reference = (*parent, position.reference)
+            if columns.field(reference) is None and reference not in new:
+                raise _no_column(columns, reference)
+        if change.path in new:
+            raise AnalysisError(
+                f"[COLUMN_ALREADY_EXISTS] The column `{change.path[-1]}` already exists",
+                next_step="name each column once",
+            )
+        new.add(change.path)
+        if not parent and columns.has(change.path):
             raise AnalysisError(
                 f"[FIELD_ALREADY_EXISTS] Cannot add column, because `{change.path[0]}` "
                 f"already exists in table {columns.table.name}"
@@ -295,7 +308,7 @@ def _drop(words: Words, columns: _Columns, *, if_exists: bool) -> list[SchemaCha
             found.append(words.name())
     changes: list[SchemaChange] = []
     for parts in found:
-        if not columns.has(parts):
+        if columns.field(parts) is None:
             if if_exists:
                 continue
             raise _no_column(columns, parts)
@@ -340,7 +353,11 @@ def _alter_one(words: Words, columns: _Columns, path: Path) -> SchemaChange:
         return UpdateColumnDefault(path, default)
     if words.eat("DROP", "DEFAULT"):
         return UpdateColumnDefault(path, None)
-    position = _position(words, columns)
+    position = _position(words, columns, path[:-1])
+    if position is not None and position.reference is not None:
+        reference = (*path[:-1], position.reference)
+        if columns.field(reference) is None:
+            raise _no_column(columns, reference)
     if position is not None:
         if path[1:]:
             raise UnsupportedFeature("moving a nested column", table=columns.table.name)

@@ -345,7 +345,14 @@ def _column(words: Words) -> Column:
     name = words.identifier()
     data_type = read_type(words)
     comment = default = None
+    seen: list[str] = []
     while not words.looks_at(",") and not words.looks_at(")"):
+        seen.append(words.word())
+        if seen.count(seen[-1]) > 1:
+            raise SqlSyntaxError(
+                f"[CREATE_TABLE_COLUMN_DESCRIPTOR_DUPLICATE] CREATE TABLE column {name} specifies "
+                f'descriptor "{seen[-1]}" more than once, which is invalid'
+            )
         if words.eat("NOT", "NULL"):
             data_type = data_type.with_nullable(False)
         elif words.eat("COMMENT"):
@@ -378,9 +385,19 @@ def _partition(words: Words) -> Column | str:
     return _column(words)
 
 
+_CLAUSES = ("PARTITIONED", "TBLPROPERTIES", "OPTIONS", "COMMENT", "LOCATION")
+
+
 def _clauses(words: Words) -> TableClauses:
     found = TableClauses()
+    seen: list[str] = []
     while True:
+        seen.append(words.word())
+        if seen[-1] in _CLAUSES and seen.count(seen[-1]) > 1:
+            raise SqlSyntaxError(
+                f"[DUPLICATE_CLAUSES] Found duplicate clauses: {seen[-1]}. Please, remove one of "
+                "them"
+            )
         if words.eat("USING"):
             provider = words.identifier()
             if provider.lower() in _FORMATS:

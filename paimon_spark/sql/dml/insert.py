@@ -103,7 +103,7 @@ def insert(
         condition = words.expression("SELECT", "VALUES", "WITH", "FROM", "TABLE")
         return _replace_where(session, name, condition, words.rest())
     if words.looks_at("(") and not _opens_query(words):
-        columns = words.items(words.identifier)
+        columns = words.items(words.identifier) or words.fail("a column")
     by_name = words.eat("BY", "NAME") or by_name
     query = f"{ctes} {words.rest()}" if ctes else source + words.rest() + values
     if not query:

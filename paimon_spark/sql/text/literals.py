@@ -48,6 +48,8 @@ def literal_rows(text: str, fields: Sequence[DataField], zone: tzinfo) -> pa.Tab
     None if Spark is needed: for expressions, conversions with rules of their own, and everything
     that Spark would refuse.
     """
+    if text.rstrip("; \t\n").endswith(","):
+        return None
     try:
         rows = _plain_rows(text, fields, zone)
         if rows is None:

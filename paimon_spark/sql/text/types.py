@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.types.data_types import (
     MAX_LENGTH,
     ArrayType,
@@ -63,6 +63,8 @@ def read_type(words: Words) -> DataType:
     word = words.identifier().upper()
     if word in _WORDS:
         return AtomicType(kind=_WORDS[word])
+    if word == "TIMESTAMP" and words.eat("WITHOUT", "TIME", "ZONE"):
+        word = "TIMESTAMP_NTZ"
     if word in _TIMESTAMPS:
         return AtomicType(kind=_TIMESTAMPS[word], precision=6)
     if word == "STRING":
@@ -76,7 +78,17 @@ def read_type(words: Words) -> DataType:
             raise SqlSyntaxError(f"[DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION] {word}{sizes}")
         return AtomicType(kind=TypeRoot.DECIMAL, precision=precision, scale=scale)
     if word in _CHARACTERS:
-        (length,) = words.items(words.integer) or (1,)
+        if not words.looks_at("("):
+            raise SqlSyntaxError(
+                f'[DATATYPE_MISSING_SIZE] DataType "{word}" requires a length parameter, for '
+                f'example "{word}"(10)'
+            )
+        (length,) = words.items(words.integer) or (0,)
+        if not 1 <= length <= MAX_LENGTH:
+            raise InvalidArgument(
+                f"{'Variable character' if word == 'VARCHAR' else 'Character'} string length must "
+                f"be between 1 and {MAX_LENGTH} (both inclusive)."
+            )
         return AtomicType(kind=_CHARACTERS[word], length=length)
     if word == "ARRAY":
         words.need("<")

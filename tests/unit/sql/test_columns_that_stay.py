@@ -40,6 +40,16 @@ REFUSED = {
     "ALTER TABLE t ADD COLUMN v.x INT": ("AnalysisException", "INVALID_FIELD_NAME"),
     "ALTER TABLE t ADD COLUMN none.x INT": ("AnalysisException", "FIELD_NOT_FOUND"),
     "ALTER TABLE t ADD COLUMN s.a INT": ("AnalysisException", "FIELD_ALREADY_EXISTS"),
+    "ALTER TABLE t ADD COLUMN n INT AFTER none": ("AnalysisException", "FIELD_NOT_FOUND"),
+    "ALTER TABLE t ALTER COLUMN v AFTER none": ("AnalysisException", "FIELD_NOT_FOUND"),
+    "ALTER TABLE t ADD COLUMNS (n INT, n INT)": ("AnalysisException", "COLUMN_ALREADY_EXISTS"),
+    "ALTER TABLE t DROP COLUMN s.none": ("AnalysisException", "FIELD_NOT_FOUND"),
+    "CREATE TABLE u (a CHAR(0))": ("IllegalArgumentException", "must be between 1 and"),
+    "CREATE TABLE u (a ARRAY<VARCHAR(0)>)": ("IllegalArgumentException", "must be between 1 and"),
+    "CREATE TABLE u (a VARCHAR)": ("ParseException", "DATATYPE_MISSING_SIZE"),
+    "CREATE TABLE u (a INT NOT NULL NOT NULL)": ("ParseException", "DESCRIPTOR_DUPLICATE"),
+    "CREATE TABLE u (a INT) COMMENT 'a' COMMENT 'b'": ("ParseException", "DUPLICATE_CLAUSES"),
+    "INSERT INTO t () VALUES ()": ("ParseException", "PARSE_SYNTAX_ERROR"),
     "CREATE TABLE u (a INT) PARTITIONED BY (d)": ("AnalysisException", "find column d in: a"),
     "CREATE TABLE u (a INT) TBLPROPERTIES ('primary-key' = 'd')": (
         "IllegalStateException",
@@ -61,5 +71,14 @@ def test_what_java_refuses_has_its_exception(tmp_path: Path) -> None:
         assert error_type(caught.value) == kind, statement
         assert text in str(caught.value), statement
     assert sql("DESC t") == before
-    sql("ALTER TABLE t ADD COLUMN s.b INT; ALTER TABLE t ADD COLUMN l.element.b INT")
-    assert sql("DESC t")[3][1] == "struct<a:int,b:int>"
+    sql("ALTER TABLE t ADD COLUMN S.b INT FIRST; ALTER TABLE t ADD COLUMN l.element.b INT")
+    sql("ALTER TABLE t ADD COLUMNS (m INT AFTER V, n TIMESTAMP WITHOUT TIME ZONE AFTER m)")
+    assert [row[:2] for row in sql("DESC t")[:7]] == [
+        ["k", "int"],
+        ["v", "int"],
+        ["m", "int"],
+        ["n", "timestamp_ntz"],
+        ["p", "int"],
+        ["s", "struct<b:int,a:int>"],
+        ["l", "array<struct<a:int,b:int>>"],
+    ]
