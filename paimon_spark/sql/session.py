@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
+from threading import local
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_core.catalog.catalog import Catalog
@@ -111,17 +112,24 @@ class SqlSession:
     database: str = DEFAULT_DATABASE
     conf: dict[str, str] = field(default_factory=dict)
     views: dict[str, TempView] = field(default_factory=dict)
-    registered: list[str] = field(default_factory=list)
-    """The temporary views of Spark that stand for tables."""
     has_source: bool = False
     """Whether Spark knows the DataFrame source."""
     frames: KeptFrames = field(default_factory=KeptFrames)
     """DataFrames of tables, for the next queries."""
     _spark: SparkSession | None = None
+    _registered: local = field(default_factory=local)
     _opened: dict[str, tuple[CatalogRef, Catalog]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.catalog.create_database(DEFAULT_DATABASE, if_not_exists=True)
+
+    @property
+    def registered(self) -> list[str]:
+        """The temporary views of Spark that stand for tables in the statement of this thread."""
+        found: list[str] | None = getattr(self._registered, "views", None)
+        if found is None:
+            found = self._registered.views = []
+        return found
 
     # --- catalogs ---
 

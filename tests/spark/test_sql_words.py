@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from sql_sessions import Sql
 
 from paimon_core.errors import PaimonError
 from paimon_spark.sql.errors import error_type
+from paimon_spark.sql.query.queries import drop_registered, register
 
 pytestmark = pytest.mark.spark
 
@@ -207,3 +210,27 @@ def test_a_comma_at_the_end_is_too_much(sql: Sql) -> None:
     with pytest.raises(Exception, match="PARSE_SYNTAX_ERROR"):
         sql("INSERT INTO t VALUES (9, 'z'),")
     assert sql("SELECT count(*) FROM t") == [[3]]
+
+
+def test_a_session_may_run_statements_in_two_threads(sql: Sql) -> None:
+    """The end of one statement does not take away the views of another."""
+    ended, going = Event(), Event()
+    counted: list[int] = []
+
+    def other() -> None:
+        view = register(sql.session, sql.session.spark.range(3))
+        going.set()
+        ended.wait(60)
+        counted.append(sql.session.spark.table(view).count())
+        drop_registered(sql.session)
+
+    thread = Thread(target=other)
+    thread.start()
+    assert going.wait(60)
+    drop_registered(sql.session)
+    ended.set()
+    thread.join()
+    assert counted == [3]
+    with ThreadPoolExecutor(4) as pool:
+        query = "SELECT count(*), max(x.v) FROM t JOIN s AS x USING (id)"
+        assert list(pool.map(sql, [query] * 12)) == [[[1, "x"]]] * 12

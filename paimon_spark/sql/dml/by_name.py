@@ -136,7 +136,8 @@ def by_name(
     for name, field in fields.items():
         if name not in lowered and not field.type.nullable and field.default_value is None:
             raise IncompatibleRows(
-                f"{start}due to non-nullable column `{field.name}` has no specified value."
+                f"{start}due to non-nullable column `{field.name}` has no specified value. "
+                f"Cannot write null to non-null column({field.name})."
             )
     found = [fields[c] for c in lowered]
     plain = frame.toDF(*(f"c{i}" for i in range(len(lowered))))
