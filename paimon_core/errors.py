@@ -117,6 +117,12 @@ class NotFound(CatalogError, LookupError):
     default_next_step = "check the name; `caretaker tables` lists the tables"
 
 
+class NoSuchVersion(NotFound):
+    """The snapshot, tag or time that a read names is not there."""
+
+    default_next_step = "choose a snapshot or tag that there is; `caretaker inspect` lists them"
+
+
 class AlreadyExists(CatalogError):
     """The name is taken."""
 
@@ -135,7 +141,15 @@ class SchemaError(PaimonError):
     default_next_step = "correct the schema change and run again"
 
 
-class ImmutableOption(SchemaError):
+class UnknownKeyColumn(SchemaError):
+    """A key that names a column which the table does not have."""
+
+
+class ForbiddenChange(SchemaError):
+    """A change that no table allows, or not to this column."""
+
+
+class ImmutableOption(ForbiddenChange):
     """An option that a table with a snapshot keeps as it is."""
 
 
@@ -206,7 +220,9 @@ class CommitConflict(CommitError):
     Data files belong to their writer: jobs delete their own, those of a writer become orphans.
     """
 
-    default_next_step = "run again: a new plan sees the other commit"
+    default_next_step = (
+        "Conflicts during commits are normal; run again: a new plan sees the other commit"
+    )
 
 
 class CommitStateUnknown(CommitError):

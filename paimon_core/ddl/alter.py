@@ -42,7 +42,7 @@ from paimon_core.ddl.schema_change import (
     UpdateTableComment,
 )
 from paimon_core.ddl.validation import validate_schema
-from paimon_core.errors import ImmutableOption, SchemaError
+from paimon_core.errors import ForbiddenChange, ImmutableOption, SchemaError
 from paimon_core.known_options import check_value
 from paimon_core.options import BUCKET, IGNORE_DELETE, IGNORE_UPDATE_BEFORE, Options, parse_bool
 from paimon_core.schema.schema_json import NEWEST_VERSION
@@ -169,16 +169,14 @@ class _Edit:
                 _move(self.fields, name, position)
             case DropPrimaryKey():
                 if self.has_snapshots:
-                    raise SchemaError(
-                        "the primary key of a table that is not empty cannot be dropped"
-                    )
+                    raise ForbiddenChange("Cannot drop primary keys on a non-empty table.")
                 self.primary_keys = ()
 
     # --- options ---
 
     def _check_option(self, key: str) -> None:
         if key.lower() == "path":
-            raise SchemaError("the path of a table cannot be changed")
+            raise ForbiddenChange("Change path is not supported yet.")
         if key == _TYPE:
             raise SchemaError("the type of a table cannot be changed")
 
@@ -187,7 +185,7 @@ class _Edit:
     def _add(self, change: AddColumn) -> None:
         if not change.type.nullable:
             raise SchemaError(
-                f"the new column {described(change.path)} cannot be NOT NULL: "
+                f"Column {'.'.join(change.path)} cannot specify NOT NULL: "
                 "existing rows have no value for it"
             )
         before = dict(self.options)
@@ -228,14 +226,14 @@ class _Edit:
         update_siblings(self.fields, change.path, add)
 
     def _rename(self, path: Path, new_name: str) -> None:
-        self._refuse_partition_key(path, "renamed")
+        self._refuse_partition_key(path, "rename")
 
         def rename(siblings: list[DataField], name: str) -> None:
             at = index_of(siblings, name)
             if at is None:
                 raise _no_column(path)
             if is_blob_column(siblings[at].type) and len(path) == 1:
-                raise SchemaError(f"the BLOB column {described(path)} cannot be renamed")
+                raise ForbiddenChange(f"Cannot rename BLOB column: [{name}]")
             if index_of(siblings, new_name) is not None:
                 raise SchemaError(f"the column {described((*path[:-1], new_name))} already exists")
             siblings[at] = replace(siblings[at], name=new_name)
@@ -245,14 +243,16 @@ class _Edit:
     def _drop(self, path: Path) -> None:
         keys = (*self.old.partition_keys, *self.old.primary_keys)
         if len(path) == 1 and path[0] in keys:
-            raise SchemaError(f"the key column {path[0]!r} cannot be dropped")
+            raise ForbiddenChange(f"Cannot drop partition key or primary key: [{path[0]}]")
 
         def drop(siblings: list[DataField], name: str) -> None:
             at = index_of(siblings, name)
             if at is None:
                 raise _no_column(path)
             if len(siblings) == 1:
-                raise SchemaError(f"{described(path)} is the last column; it cannot be dropped")
+                raise SchemaError(
+                    f"Cannot drop all fields in table: {described(path)} is the last one"
+                )
             if len(path) == 1:
                 forget_column(name, siblings[at].type, self.options)
             del siblings[at]
@@ -261,8 +261,8 @@ class _Edit:
 
     def _update_type(self, change: UpdateColumnType) -> None:
         path = change.path
-        self._refuse_partition_key(path, "changed")
-        self._refuse_primary_key(path, "change its type")
+        self._refuse_partition_key(path, "update")
+        self._refuse_primary_key(path, "update")
 
         def update(field: DataField, depth: int) -> DataField:
             steps = len(path) - 1 - depth
@@ -290,7 +290,7 @@ class _Edit:
 
     def _update_nullability(self, path: Path, *, nullable: bool) -> None:
         if nullable:
-            self._refuse_primary_key(path, "be nullable")
+            self._refuse_primary_key(path, "change nullability of")
 
         def update(field: DataField, depth: int) -> DataField:
             steps = len(path) - 1 - depth
@@ -304,18 +304,19 @@ class _Edit:
     def _check_nullability(self, source: DataType, *, nullable: bool, path: Path) -> None:
         option = "alter-column-null-to-not-null.disabled"
         if source.nullable and not nullable and parse_bool(self.old.options.get(option, "true")):
-            raise SchemaError(
-                f"the column {described(path)} holds or may hold nulls, so it cannot become NOT NULL",
+            raise ForbiddenChange(
+                "Cannot update column type from nullable to non nullable for "
+                f"{'.'.join(path)}: it may hold nulls",
                 next_step=f"if there are none, set {option}=false first",
             )
 
     def _refuse_partition_key(self, path: Path, what: str) -> None:
         if len(path) == 1 and path[0] in self.old.partition_keys:
-            raise SchemaError(f"the partition key {path[0]!r} cannot be {what}")
+            raise ForbiddenChange(f"Cannot {what} partition column: [{path[0]}]")
 
     def _refuse_primary_key(self, path: Path, what: str) -> None:
         if len(path) == 1 and path[0] in self.old.primary_keys:
-            raise SchemaError(f"the primary key {path[0]!r} cannot {what}")
+            raise ForbiddenChange(f"Cannot {what} primary key: [{path[0]}]")
 
 
 def _with_default(field: DataField, default_value: str | None) -> DataField:
@@ -351,7 +352,7 @@ def _move(fields: list[DataField], name: str, position: Position) -> None:
         case _:
             stays = name == position.reference
     if stays:
-        raise SchemaError(f"the column {name!r} cannot be moved relative to itself")
+        raise ForbiddenChange(f"Cannot move itself for column {name}")
     moved = fields.pop(at)
     try:
         fields.insert(_insertion(fields, position), moved)

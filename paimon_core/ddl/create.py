@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from paimon_core.ddl.column_directives import apply_directive
 from paimon_core.ddl.validation import validate_schema
-from paimon_core.errors import PaimonError, SchemaError
+from paimon_core.errors import PaimonError, SchemaError, UnknownKeyColumn
 from paimon_core.known_options import check_values
 from paimon_core.options import Options, parse_bool
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER_ID, TableSchema
@@ -110,11 +110,17 @@ def normalized(schema: TableSchema) -> TableSchema:
     names = schema.names
     _check_named(schema.fields)
     _check_distinct("column", names)
-    for what, keys in (("partition key", partition_keys), ("primary key", primary_keys)):
+    for what, required, keys in (
+        ("partition key", "partition fields", partition_keys),
+        ("primary key", "primary key constraint", primary_keys),
+    ):
         _check_distinct(what, keys)
         unknown = [k for k in keys if k not in names]
         if unknown:
-            raise SchemaError(f"the {what} {', '.join(unknown)} is not a column of the table")
+            raise UnknownKeyColumn(
+                f"Table column [{', '.join(names)}] should include all {required} "
+                f"[{', '.join(keys)}]"
+            )
     fields = tuple(
         replace(f, type=f.type.with_nullable(False)) if f.name in primary_keys else f
         for f in schema.fields

@@ -211,7 +211,7 @@ def _check_changelog(schema: TableSchema) -> None:
     overwrite = schema.options.value(STREAMING_READ_OVERWRITE)
     _require(
         bool(schema.primary_keys) or not producer.needs_primary_key,
-        f"changelog-producer={producer.name} needs a primary key",
+        "Can not set changelog-producer on table without primary keys, please define primary keys.",
     )
     _require(
         not (overwrite and producer.by_compaction),

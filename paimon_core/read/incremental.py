@@ -64,8 +64,7 @@ def read_diff(
     check_readable(table)
     for snapshot in (before, after):
         check_snapshot_readable(table, snapshot)
-    buckets = {table.schema_of(s.schema_id).options.value(BUCKET) for s in (before, after)}
-    if len(buckets) > 1:
+    if has_other_buckets(table, before, after):
         raise InvalidArgument(
             f"the number of buckets of table {table.name} changed between snapshots {before.id} "
             f"and {after.id}",
@@ -83,6 +82,12 @@ def read_diff(
     names = table.schema.names if columns is None else columns
     rows = _differing(table, before, after, keep_deletes=keep_deletes)
     return chosen_rows(rows, names, predicate)
+
+
+def has_other_buckets(table: FileStoreTable, before: Snapshot, after: Snapshot) -> bool:
+    """Whether the number of buckets changed in between: only equal ones can be compared."""
+    ids = {before.schema_id, after.schema_id}
+    return len({table.schema_of(i).options.value(BUCKET) for i in ids}) > 1
 
 
 def _differing(

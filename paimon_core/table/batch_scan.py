@@ -27,12 +27,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from paimon_core.errors import InvalidArgument, NotFound, UnsupportedFeature
+from paimon_core.errors import InvalidArgument, NoSuchVersion, UnsupportedFeature
 from paimon_core.features import CHAIN_TABLE
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.predicate import Predicate
-from paimon_core.read.incremental import read_diff
+from paimon_core.read.incremental import has_other_buckets, read_diff
 from paimon_core.read.snapshot_changes import read_between
 from paimon_core.read.stream import created_since, first_since, newest_compacted
 from paimon_core.read.table_read import chosen_rows, read_table
@@ -89,6 +89,14 @@ def batch_scan_of(table: FileStoreTable, *, zone: tzinfo = UTC) -> BatchScan:
             f"incremental reads with {FALLBACK_BRANCH} or {PRIMARY_BRANCH}", table=table.name
         )
     return replace(first, then=second)
+
+
+def rescaled_between(
+    table: FileStoreTable, *, zone: tzinfo = UTC
+) -> tuple[Snapshot, Snapshot] | None:
+    """Return the snapshots that the options compare, if they differ in the number of buckets."""
+    diff = batch_scan_of(table, zone=zone).diff
+    return diff if diff is not None and has_other_buckets(table, *diff) else None
 
 
 def _of_chain(table: FileStoreTable, branches: Chain) -> BatchScan:
@@ -218,7 +226,10 @@ def _version(table: FileStoreTable, version: str) -> BatchScan:
         return _at(*travel(table, watermark=_number(version.removeprefix("watermark-"))))
     if version.isdecimal():
         return _at(*travel(table, snapshot=int(version)))
-    raise NotFound(f"table {table.name} has no version {version!r}", table=table.name)
+    raise NoSuchVersion(
+        f"Cannot find a time travel version for {version}: Tag '{version}' doesn't exist",
+        table=table.name,
+    )
 
 
 def _from_snapshot(table: FileStoreTable) -> BatchScan:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import replace
 
-from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.errors import InvalidArgument, NoSuchVersion, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.snapshot.snapshot import Snapshot
 
@@ -33,14 +33,20 @@ def travel(
             "choose one of snapshot, tag, timestamp and watermark", table=table.name
         )
     if snapshot is not None:
-        found = table.snapshots.get(snapshot)
+        found = _snapshot(table, snapshot)
     elif tag is not None:
-        found = table.tags.get(tag).snapshot
+        tagged = table.tags.get_or_none(tag)
+        if tagged is None:
+            raise NoSuchVersion(
+                f"Tag '{tag}' doesn't exist in table {table.name}", table=table.name
+            )
+        found = tagged.snapshot
     elif timestamp_millis is not None:
         at = table.snapshots.at_or_before_time(timestamp_millis)
         if at is None:
-            raise NotFound(
-                f"table {table.name} has no snapshot at or before {timestamp_millis}",
+            raise NoSuchVersion(
+                "There is currently no snapshot earlier than or equal to timestamp "
+                f"[{timestamp_millis}]",
                 table=table.name,
                 next_step="choose a later time; `caretaker inspect` shows the earliest snapshot",
             )
@@ -50,6 +56,22 @@ def travel(
     else:
         return table, table.snapshots.latest()
     return at_snapshot(table, found), found
+
+
+def _snapshot(table: FileStoreTable, snapshot_id: int) -> Snapshot:
+    try:
+        return table.snapshots.get(snapshot_id)
+    except NotFound as e:
+        first, last = table.snapshots.earliest_id(), table.snapshots.latest_id()
+        reason = e.message
+        if first is None or last is None:
+            reason = f"There is currently no snapshot. {reason}"
+        elif not first <= snapshot_id <= last:
+            reason = (
+                f"The specified scan snapshotId {snapshot_id} is out of available snapshotId range "
+                f"[{first}, {last}]"
+            )
+        raise NoSuchVersion(reason, table=table.name) from e
 
 
 def at_watermark(table: FileStoreTable, watermark: int) -> Snapshot:

@@ -85,9 +85,10 @@ class ExistingBuckets:
     def _rescaled(self, partition: bytes, found: int, asked: int) -> InvalidArgument:
         table = self._table
         path = table.paths.partition_path(partition)
-        where = f"{path} of table {table.name}" if path else f"table {table.name}"
+        what = f"partition {path}" if path else "table"
         return InvalidArgument(
-            f"{where} has {found} buckets, but the table's option asks for {asked}",
+            f"Try to write {what} with a new bucket num {asked}, but the previous bucket num is "
+            f"{found}",
             table=table.name,
             next_step="rescale it first (caretaker run rescale)",
         )

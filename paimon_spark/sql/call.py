@@ -96,6 +96,11 @@ def _argument(words: Words) -> tuple[str | None, object]:
 
 def literal(text: str) -> object:
     """The value of a literal: text, number, boolean, null, map(...) or array(...) of them."""
+    words = Words(text)
+    if words.is_string():
+        value = words.string()
+        if words.done:
+            return value
     try:
         return _value(parse_one(text, dialect="spark"))
     except SqlglotError as e:

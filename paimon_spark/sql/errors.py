@@ -6,10 +6,12 @@ from paimon_core.errors import (
     AlreadyExists,
     CatalogError,
     CommitConflict,
-    ImmutableOption,
+    ForbiddenChange,
     InvalidArgument,
+    NoSuchVersion,
     PaimonError,
     SchemaError,
+    UnknownKeyColumn,
     UnsupportedFeature,
 )
 
@@ -51,10 +53,14 @@ def error_type(error: BaseException) -> str:
             return "ParseException"
         case IncompatibleRows():
             return "RuntimeException"
+        case NoSuchVersion():
+            return "IllegalArgumentException"
         case AnalysisError() | CatalogError() | AlreadyExists():
             return "AnalysisException"
-        case UnsupportedFeature() | ImmutableOption():
+        case UnsupportedFeature() | ForbiddenChange():
             return "UnsupportedOperationException"
+        case UnknownKeyColumn():
+            return "IllegalStateException"
         case WriteRefused():
             return "SparkException"
         case SchemaError() | InvalidArgument():

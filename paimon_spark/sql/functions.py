@@ -14,7 +14,7 @@ from paimon_spark.sql.query.catalog_functions import (
     describe_catalog_function,
     functions_of,
 )
-from paimon_spark.sql.query.queries import collected
+from paimon_spark.sql.query.queries import collected, rewritten
 from paimon_spark.sql.query.sys_functions import FUNCTIONS, PREFIX
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession
@@ -90,7 +90,14 @@ def create_function(session: SqlSession, words: Words, *, replace: bool) -> Resu
         kept = functions_of(session, place.catalog)
         if kept is None:
             raise _no_ability(session, "CREATE FUNCTION")
-        return create_sql_function(kept, place, words, replace=replace, if_not_exists=if_not_exists)
+        return create_sql_function(
+            session,
+            place,
+            words,
+            lambda body: rewritten(session, body),
+            replace=replace,
+            if_not_exists=if_not_exists,
+        )
     start = "CREATE OR REPLACE " if replace else "CREATE "
     return _by_spark(session, start + text)
 

@@ -14,8 +14,10 @@ from paimon_spark.sql.ddl import alter, partitions, tables
 from paimon_spark.sql.ddl import tags as tag_statements
 from paimon_spark.sql.ddl.comments import comment_on
 from paimon_spark.sql.dml import copy_into, insert, merge, row_level
+from paimon_spark.sql.dml.common_tables import common_tables, end_of_common_tables
 from paimon_spark.sql.dml.multi_insert import multi_insert
 from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.immediate import plain_statement
 from paimon_spark.sql.procedures import Procedures
 from paimon_spark.sql.query.queries import (
     drop_registered,
@@ -58,6 +60,7 @@ def execute(session: SqlSession, statement: str) -> Result:
     """Run one statement.  Raises PaimonError, or Spark's errors."""
     before = len(session.registered)
     try:
+        statement = plain_statement(session, statement)
         own = _own_result(session, statement)
         return run_query(session, statement) if own is None else own
     finally:
@@ -223,16 +226,16 @@ def _alter(session: SqlSession, words: Words) -> Result:
 
 
 def _with(session: SqlSession, words: Words) -> Result | None:
-    """WITH ... INSERT; None if a query follows the names."""
-    depth = 0
-    for i, token in enumerate(words.tokens):
-        if i == 0:
-            continue
-        depth += {"(": 1, ")": -1}.get(token.text, 0)
-        if depth == 0 and token.text.upper() == "INSERT":
-            ctes = words.text[len(START) : token.start]
-            words.at = i + 1
-            return insert.insert(session, words, ctes=ctes)
+    """WITH ... INSERT, DELETE, UPDATE or MERGE; None if a query follows the names."""
+    at = end_of_common_tables(words)
+    following = "" if at is None else words.word(at - words.at)
+    if following in ("DELETE", "UPDATE", "MERGE"):
+        with common_tables(session, words):
+            return _own(session, words)
+    if at is not None and following == "INSERT":
+        ctes = words.text[len(START) : words.tokens[at].start]
+        words.at = at + 1
+        return insert.insert(session, words, ctes=ctes)
     return None
 
 
@@ -264,9 +267,11 @@ def sql(
     session.spark  # noqa: B018 - Spark runs already: statements see its temporary views
     frame: DataFrame | None = None
     for statement in split_statements(text):
+        session.take_settings()
         before = len(session.registered)
-        own = _own_result(session, statement)
-        frame = query_dataframe(session, statement) if own is None else _frame_of(session, own)
+        plain = plain_statement(session, statement)
+        own = _own_result(session, plain)
+        frame = query_dataframe(session, plain) if own is None else _frame_of(session, own)
         if own is not None or hasattr(spark, "_jsparkSession"):
             # A DataFrame of Spark Connect finds its views by their names when it runs.
             drop_registered(session, before)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
-from typing import TYPE_CHECKING, Final
+from threading import local
+from typing import TYPE_CHECKING, Any, Final
 
 from paimon_core.catalog.catalog import Catalog
 from paimon_core.catalog.filesystem import FileSystemCatalog
@@ -22,6 +23,7 @@ from paimon_core.table.system.read import split_system_name
 from paimon_core.types.zones import zone_of
 from paimon_spark.sql.catalogs import (
     CATALOG,
+    PREFIX,
     CatalogRef,
     OpenCatalog,
     catalog_at,
@@ -41,6 +43,14 @@ OPTION_PREFIX: Final = "spark.paimon."
 ZONE_KEY: Final = "spark.sql.session.timeZone"
 _BRANCH: Final = "branch"
 OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
+CASE_SENSITIVE: Final = "spark.sql.caseSensitive"
+CHARACTERS_AS_STRINGS: Final = "spark.sql.legacy.charVarcharAsString"
+READ_PADDING: Final = "spark.sql.readSideCharPadding"
+OWN_SETTINGS: Final = frozenset(
+    {ZONE_KEY, OVERWRITE_MODE, CASE_SENSITIVE, CHARACTERS_AS_STRINGS, READ_PADDING}
+)
+"""Settings of Spark that this package goes by, too."""
+_PREFIXES: Final = (OPTION_PREFIX, PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +112,24 @@ class SqlSession:
     database: str = DEFAULT_DATABASE
     conf: dict[str, str] = field(default_factory=dict)
     views: dict[str, TempView] = field(default_factory=dict)
-    registered: list[str] = field(default_factory=list)
-    """The temporary views of Spark that stand for tables."""
     has_source: bool = False
     """Whether Spark knows the DataFrame source."""
     frames: KeptFrames = field(default_factory=KeptFrames)
     """DataFrames of tables, for the next queries."""
     _spark: SparkSession | None = None
+    _registered: local = field(default_factory=local)
     _opened: dict[str, tuple[CatalogRef, Catalog]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.catalog.create_database(DEFAULT_DATABASE, if_not_exists=True)
+
+    @property
+    def registered(self) -> list[str]:
+        """The temporary views of Spark that stand for tables in the statement of this thread."""
+        found: list[str] | None = getattr(self._registered, "views", None)
+        if found is None:
+            found = self._registered.views = []
+        return found
 
     # --- catalogs ---
 
@@ -147,9 +164,15 @@ class SqlSession:
         if self._spark is None:
             self._spark = self.start_spark()
             for key, value in self.conf.items():
-                if not key.startswith(OPTION_PREFIX):
-                    self._spark.conf.set(key, value)
+                self._spark.conf.set(key, value)
         return self._spark
+
+    def take_settings(self) -> None:
+        """Take over what `spark.conf.set` and `unset` have changed since the last statement."""
+        settings = _settings_of(self.spark)
+        counting = (k for k in settings if k.startswith(_PREFIXES) or k in OWN_SETTINGS)
+        kept = {k for k in self.conf if k in settings}.union(counting)
+        self.conf = {k: settings[k] for k in settings if k in kept}
 
     @property
     def has_spark(self) -> bool:
@@ -317,6 +340,14 @@ class SqlSession:
             elif not option.startswith(("*.", f"{name.catalog}.")):
                 for_all[option] = value
         return {**for_all, **for_one}
+
+
+def _settings_of(spark: Any) -> dict[str, str]:
+    """As `spark.conf.getAll`, which asks the JVM for each key: 2 ms, where this takes 0.2."""
+    if not hasattr(spark, "_jsparkSession"):
+        return dict(spark.conf.getAll)
+    pairs = spark._jsparkSession.conf().getAll().mkString("\0").split("\0")  # noqa: SLF001 - as above
+    return dict(pair.split(" -> ", 1) for pair in pairs)
 
 
 def check_no_system_table(name: TableName) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from paimon_spark.sql.errors import SqlSyntaxError
+from paimon_spark.sql.query.queries import rewritten
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import OPTION_PREFIX, ZONE_KEY, SqlSession
 from paimon_spark.sql.text.names import quoted
@@ -45,13 +46,13 @@ def reset_statement(session: SqlSession, text: str) -> Result:
     keys = [key] if key else list(session.conf)
     for one in keys:
         session.conf.pop(one, None)
-        if session.has_spark and not one.startswith(OPTION_PREFIX):
+        if session.has_spark:
             session.spark.conf.unset(one)
     return NOTHING
 
 
 def _set(session: SqlSession, key: str, value: str) -> Result:
-    if session.has_spark and not key.startswith(OPTION_PREFIX):
+    if session.has_spark:
         session.spark.conf.set(key, value)
     session.conf[key] = value
     return Result(_COLUMNS, [[key, value]])
@@ -68,7 +69,11 @@ def _current(session: SqlSession, key: str) -> str:
 
 def _by_spark(session: SqlSession, text: str) -> Result:
     """A SET that is not about a key: of a variable, or of an interval as the time zone."""
-    frame = session.spark.sql(text)
+    variables, equals, value = text.partition("=")
+    if equals and "SELECT" in value.upper():
+        # A subquery may be about tables.
+        value = rewritten(session, f"SELECT {value}").lstrip().removeprefix("SELECT")
+    frame = session.spark.sql(f"{variables}{equals}{value}")
     zone = session.spark.conf.get(ZONE_KEY)
     if "ZONE" in text.upper() and zone is not None:
         session.conf[ZONE_KEY] = zone

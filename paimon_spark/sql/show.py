@@ -8,15 +8,10 @@ from collections.abc import Sequence
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.types.data_types import DataField
 from paimon_spark.sql.catalogs import catalog_names
-from paimon_spark.sql.ddl.partitions import (
-    live_partitions,
-    matching,
-    partition_names,
-    read_spec,
-    spec_values,
-)
+from paimon_spark.sql.ddl.partitions import read_spec
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.frames.global_tables import GLOBAL_TABLES
+from paimon_spark.sql.partition_details import described_partition, shown_partition
 from paimon_spark.sql.query.catalog_views import (
     describe_view,
     find_view,
@@ -124,7 +119,7 @@ def show_table_extended(session: SqlSession, words: Words) -> Result:
         if spec is None:
             lines = [f"{k}: {v}" for k, v in _information(table, name)]
         else:
-            lines = _partition_information(session, table, spec)
+            lines = shown_partition(session, table, spec)
         rows.append([database, table_name, False, "\n".join(lines) + "\n\n"])
     return Result(("namespace", "tableName", "isTemporary", "information"), rows)
 
@@ -145,27 +140,6 @@ def _information(table: FileStoreTable, name: TableName) -> list[tuple[str, str]
         for f in table.schema.fields
     )
     return [*found, ("Schema", "root" + fields)]
-
-
-def _partition_information(
-    session: SqlSession, table: FileStoreTable, spec: dict[str, str | None]
-) -> list[str]:
-    values = spec_values(session, table, spec)
-    if set(values) != set(table.schema.partition_keys):
-        raise AnalysisError(
-            "Partition spec is invalid. The spec must name all partition columns "
-            f"({', '.join(table.schema.partition_keys)})",
-            table=table.name,
-        )
-    if not matching(live_partitions(table), values):
-        shown = ", ".join(f"`{k}` = {v}" for k, v in spec.items())
-        raise AnalysisError(
-            f"[PARTITIONS_NOT_FOUND] The partition(s) PARTITION ({shown}) cannot be found in "
-            f"table {table.name}",
-            table=table.name,
-        )
-    names = partition_names(session, table, values).replace("/", ", ")
-    return [f"Partition Values: [{names}]", f"Location: {table.root}"]
 
 
 def show_columns(session: SqlSession, words: Words) -> Result:
@@ -214,9 +188,10 @@ def show_create_table(session: SqlSession, words: Words) -> Result:
     table = session.open(name)
     schema = table.schema
     columns = ",\n  ".join(_column_text(f) for f in schema.fields)
-    lines = [f"CREATE TABLE {name.catalog}.{name.identifier} (\n  {columns})", "USING paimon"]
+    shown = ".".join(map(_name, (name.catalog, name.database, name.table)))
+    lines = [f"CREATE TABLE {shown} (\n  {columns})", "USING paimon"]
     if schema.partition_keys:
-        lines.append(f"PARTITIONED BY ({', '.join(schema.partition_keys)})")
+        lines.append(f"PARTITIONED BY ({', '.join(map(_name, schema.partition_keys))})")
     if schema.comment is not None:
         lines.append(f"COMMENT {_quoted(schema.comment)}")
     lines.append(f"LOCATION {_quoted(table.root)}")
@@ -264,10 +239,14 @@ def describe_table(session: SqlSession, words: Words) -> Result:
     if partition_fields:
         rows += [["# Partition Information", "", ""], ["# col_name", "data_type", "comment"]]
         rows += [[f.name, simple_text(f.type), f.description] for f in partition_fields]
-    if spec is not None:
-        rows += _described_partition(session, table, spec, name)
-    elif extended:
+    if extended:
         rows += _details(table, name.catalog)
+    if spec is not None:
+        rows += described_partition(session, table, spec, name, extended=extended)
+    required = [f for f in table.schema.fields if not f.type.nullable]
+    if extended and required:
+        rows.append(["# Column Not Null", "", ""])
+        rows += [[f.name, simple_text(f.type), "NOT NULL"] for f in required]
     return Result(_DESCRIBED, rows)
 
 
@@ -306,16 +285,6 @@ def _details(table: FileStoreTable, catalog: str) -> list[list[str | None]]:
     if defaults:
         rows += [["", "", ""], ["# Column Default Values", "", ""]]
         rows += [[f.name, simple_text(f.type), f.default_value] for f in defaults]
-    return rows
-
-
-def _described_partition(
-    session: SqlSession, table: FileStoreTable, spec: dict[str, str | None], name: TableName
-) -> list[list[str | None]]:
-    lines = _partition_information(session, table, spec)
-    rows: list[list[str | None]] = [["", "", ""], ["# Detailed Partition Information", "", ""]]
-    rows += [["Database", name.database, ""], ["Table", name.table, ""]]
-    rows += [[*line.split(": ", 1), ""] for line in lines]
     return rows
 
 

@@ -12,7 +12,7 @@ from paimon_spark.sql.query.catalog_views import create_catalog_view, drop_catal
 from paimon_spark.sql.query.queries import collected, query_dataframe, rewritten
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import GLOBAL_TEMP, SqlSession, not_found
-from paimon_spark.sql.text.tokens import Words
+from paimon_spark.sql.text.tokens import START, Words
 from paimon_spark.sql.text.types import read_type, simple_text
 
 
@@ -26,7 +26,7 @@ def create_view(session: SqlSession, words: Words, *, replace: bool) -> Result:
     words.need("VIEW")
     if not temporary:
         return create_catalog_view(
-            session, words, lambda query: _fields(session, query), replace=replace
+            session, words, lambda query: _fields(session, query), replace_view=replace
         )
     if_not_exists = words.eat("IF", "NOT", "EXISTS")
     parts = words.name()
@@ -36,6 +36,10 @@ def create_view(session: SqlSession, words: Words, *, replace: bool) -> Result:
             "database"
         )
     columns = words.items(lambda: _column(words)) if words.looks_at("(") else []
+    if words.looks_at("USING"):
+        # Spark keeps it.
+        session.spark.sql(words.text[len(START) :])
+        return NOTHING
     if words.eat("COMMENT"):
         words.string()
     words.need("AS")

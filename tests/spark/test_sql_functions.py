@@ -65,3 +65,33 @@ def test_functions_of_two_databases_may_have_one_name(sql: Sql) -> None:
         sql(f"CREATE FUNCTION rest.{database}.times(x INT) RETURNS INT RETURN x * {factor}")
     assert sql("SELECT fns.times(1), others.times(1), rest.fns.times(id) FROM t2") == [[2, 3, 6]]
     assert sql.columns("SELECT others.times(1)") == ["times(1)"]
+
+
+def test_functions_are_checked_when_they_are_made(sql: Sql) -> None:
+    for definition, text in {
+        "bad(x INT) RETURNS INT RETURN sum(x)": "CANNOT_CONTAIN_COMPLEX_FUNCTIONS",
+        "bad(x INT) RETURNS INT RETURN row_number() OVER (ORDER BY x)": "COMPLEX_FUNCTIONS",
+        "bad(x INT, x INT) RETURNS INT RETURN x": "[Dd]uplicate",
+        "bad(x INT DEFAULT 1, y INT) RETURNS INT RETURN x + y": "DEFAULT",
+        "bad(x INT) RETURNS INT RETURN nope": "nope",
+        "bad(x INT) RETURNS TABLE(a INT) RETURN SELECT x": "SQL table functions",
+    }.items():
+        with pytest.raises(Exception, match=text):
+            sql(f"CREATE FUNCTION {definition}")
+    assert "rest.fns.bad" not in [row[0] for row in sql("SHOW USER FUNCTIONS")]
+
+
+def test_functions_may_leave_their_type_to_spark(sql: Sql) -> None:
+    sql("CREATE OR REPLACE FUNCTION inc(x INT) RETURN x + 1L")
+    assert sql("SELECT inc(10)") == [[11]]
+    assert ["Returns:  BIGINT"] in sql("DESCRIBE FUNCTION inc")
+
+
+def test_functions_keep_the_settings_under_which_they_were_made(sql: Sql) -> None:
+    sql("CREATE OR REPLACE FUNCTION reciprocal(x INT) RETURNS DOUBLE RETURN 1 / x")
+    sql("SET spark.sql.ansi.enabled=false")
+    assert sql("SELECT 1 / 0") == [[None]]
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        sql("SELECT reciprocal(0)")
+    assert sql("SELECT 1 / 0") == [[None]]
+    sql("RESET spark.sql.ansi.enabled")

@@ -20,7 +20,7 @@ def sql(tmp_path: Path, session: Any, rest_server: RestServer) -> Sql:
     made = Sql(tmp_path, session)
     for key, value in rest_server.options.items():
         made(f"SET spark.sql.catalog.rest.{key}={value}")
-    made("CREATE DATABASE rest.views; USE rest.views")
+    made("CREATE DATABASE IF NOT EXISTS rest.views; USE rest.views; DROP TABLE IF EXISTS t")
     made("CREATE TABLE t (id INT, name STRING); INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
     return made
 
@@ -68,3 +68,16 @@ def test_other_catalogs_refuse_views(tmp_path: Path, session: Any) -> None:
     assert sql("SHOW VIEWS") == []
     with pytest.raises(InvalidArgument):
         sql("DROP VIEW v")
+
+
+def test_views_may_name_their_columns(sql: Sql) -> None:
+    sql(
+        "CREATE VIEW named (user_id COMMENT 'who', NAME) AS SELECT id + 1, name FROM t WHERE id < 3"
+    )
+    assert sql("SELECT user_id, v.name FROM named v ORDER BY user_id") == [[2, "a"], [3, "b"]]
+    assert sql.columns("SELECT * FROM named") == ["user_id", "NAME"]
+    assert sql("DESC named") == [["user_id", "INT", "who"], ["NAME", "STRING", None]]
+    assert "user_id COMMENT 'who',\n  NAME)" in sql("SHOW CREATE TABLE named")[0][0]
+    with pytest.raises(UnsupportedFeature, match="must match the number of columns"):
+        sql("CREATE VIEW other (a) AS SELECT * FROM t")
+    sql("DROP VIEW named")

@@ -22,7 +22,7 @@ from paimon_core.ddl.schema_change import (
     UpdateTableComment,
 )
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
-from paimon_core.types.data_types import DataField, DataType
+from paimon_core.types.data_types import DataField, DataType, RowType
 from paimon_spark.sql.ddl.partitions import add_partitions, drop_partitions
 from paimon_spark.sql.ddl.tables import (
     COMMENT_PROPERTY,
@@ -200,10 +200,12 @@ class _Columns:
         self.table = session.open(name, to_write=True)
 
     def path(self, parts: Sequence[str]) -> Path:
-        first = next(
-            (n for n in self.table.schema.names if n.lower() == parts[0].lower()), parts[0]
-        )
-        return (first, *parts[1:])
+        """The path in the case of the table; names that it does not have stay."""
+        found: list[str] = []
+        for name in parts:
+            field = self.field([*found, name])
+            found.append(name if field is None else field.name)
+        return tuple(found)
 
     def field(self, path: Sequence[str]) -> DataField | None:
         """The field at this path; `element`, `key` and `value` lead into arrays and maps."""
@@ -213,11 +215,12 @@ class _Columns:
         return self.path(parts)[0] in self.table.schema.names
 
 
-def _position(words: Words, columns: _Columns) -> Position | None:
+def _position(words: Words, columns: _Columns, parent: Sequence[str] = ()) -> Position | None:
+    """The place of a column among those of `parent`."""
     if words.eat("FIRST"):
         return Position(Place.FIRST)
     if words.eat("AFTER"):
-        return Position(Place.AFTER, columns.path([words.identifier()])[0])
+        return Position(Place.AFTER, columns.path((*parent, words.identifier()))[-1])
     return None
 
 
@@ -240,11 +243,10 @@ def _add(words: Words, columns: _Columns) -> list[SchemaChange]:
                     next_step="add the column, then ALTER COLUMN ... SET DEFAULT",
                 )
             else:
-                position = _position(words, columns)
+                position = _position(words, columns, path[:-1])
                 if position is None:
                     words.fail()
-        full = columns.path(path[:-1]) + path[-1:] if path[1:] else path
-        return AddColumn(full, data_type, comment, position)
+        return AddColumn(_added_path(columns, path), data_type, comment, position)
 
     if words.looks_at("("):
         added = words.items(one)
@@ -254,13 +256,47 @@ def _add(words: Words, columns: _Columns) -> list[SchemaChange]:
             added.append(one())
     if if_not_exists:
         added = [a for a in added if a.path[1:] or not columns.has(a.path)]
+    new: set[Path] = set()
     for change in added:
-        if not change.path[1:] and columns.has(change.path):
+        parent, position = change.path[:-1], change.position
+        if position is not None and position.reference is not None:
+            reference = (*parent, position.reference)
+            if columns.field(reference) is None and reference not in new:
+                raise _no_column(columns, reference)
+        if change.path in new:
+            raise AnalysisError(
+                f"[COLUMN_ALREADY_EXISTS] The column `{change.path[-1]}` already exists",
+                next_step="name each column once",
+            )
+        new.add(change.path)
+        if not parent and columns.has(change.path):
             raise AnalysisError(
                 f"[FIELD_ALREADY_EXISTS] Cannot add column, because `{change.path[0]}` "
                 f"already exists in table {columns.table.name}"
             )
     return list(added)
+
+
+def _added_path(columns: _Columns, path: Path) -> Path:
+    """The path of a new column.  AnalysisError for a field of what is no struct, or is there."""
+    if not path[1:]:
+        return path
+    parent = columns.field(path[:-1])
+    if parent is None:
+        raise _no_column(columns, path[:-1])
+    if not isinstance(parent.type, RowType):
+        raise AnalysisError(
+            f"[INVALID_FIELD_NAME] Field name `{'`.`'.join(path)}` is invalid: "
+            f"`{'`.`'.join(path[:-1])}` is not a struct",
+            table=columns.table.name,
+        )
+    if columns.field(path) is not None:
+        raise AnalysisError(
+            f"[FIELD_ALREADY_EXISTS] Cannot add column, because `{'`.`'.join(path)}` already "
+            f"exists in table {columns.table.name}",
+            table=columns.table.name,
+        )
+    return columns.path(path[:-1]) + path[-1:]
 
 
 def _drop(words: Words, columns: _Columns, *, if_exists: bool) -> list[SchemaChange]:
@@ -272,7 +308,7 @@ def _drop(words: Words, columns: _Columns, *, if_exists: bool) -> list[SchemaCha
             found.append(words.name())
     changes: list[SchemaChange] = []
     for parts in found:
-        if not columns.has(parts):
+        if columns.field(parts) is None:
             if if_exists:
                 continue
             raise _no_column(columns, parts)
@@ -317,7 +353,11 @@ def _alter_one(words: Words, columns: _Columns, path: Path) -> SchemaChange:
         return UpdateColumnDefault(path, default)
     if words.eat("DROP", "DEFAULT"):
         return UpdateColumnDefault(path, None)
-    position = _position(words, columns)
+    position = _position(words, columns, path[:-1])
+    if position is not None and position.reference is not None:
+        reference = (*path[:-1], position.reference)
+        if columns.field(reference) is None:
+            raise _no_column(columns, reference)
     if position is not None:
         if path[1:]:
             raise UnsupportedFeature("moving a nested column", table=columns.table.name)

@@ -20,9 +20,10 @@ from paimon_core.types.casts.text import java_to_string, parse_text
 from paimon_core.types.data_types import (
     TIMESTAMP_TYPES,
 )
-from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.text.literals import on_calendar
 from paimon_spark.sql.text.tokens import Words
 
 Spec = Mapping[str, str | None]
@@ -39,7 +40,12 @@ def read_spec(words: Words) -> dict[str, str | None]:
         column = words.identifier()
         return column, words.expression(",") if words.eat("=") or words.eat("==") else None
 
-    return dict(words.items(one))
+    found = words.items(one)
+    lowered = [column.lower() for column, _ in found]
+    repeated = sorted({c for c in lowered if lowered.count(c) > 1})
+    if repeated:
+        raise SqlSyntaxError(f"[DUPLICATE_KEY] Found duplicate keys `{'`, `'.join(repeated)}`")
+    return dict(found)
 
 
 def spec_values(session: SqlSession, table: FileStoreTable, spec: Spec) -> dict[str, object]:
@@ -79,6 +85,8 @@ def _value(session: SqlSession, table: FileStoreTable, key: str, text: str) -> o
         word.at += 1
     literal = word.string() if word.is_string() else word.rest()
     try:
+        if field.type.root in TIMESTAMP_TYPES and "-" in literal[1:] and not on_calendar(literal):
+            raise ValueError(literal)
         return parse_text(literal, field.type.with_nullable(True), session.zone)
     except (ValueError, ArithmeticError, pa.ArrowException) as e:
         raise AnalysisError(

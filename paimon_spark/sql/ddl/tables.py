@@ -21,6 +21,7 @@ from paimon_spark.sql.ddl.special_columns import with_special_types
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import (
+    CASE_SENSITIVE,
     DEFAULT_DATABASE,
     SYSTEM_DATABASE,
     SqlSession,
@@ -32,7 +33,6 @@ from paimon_spark.sql.text.tokens import Words
 from paimon_spark.sql.text.types import read_type
 
 COMMENT_PROPERTY = "comment"
-_CASE_SENSITIVE = "spark.sql.caseSensitive"
 _PROVIDER = "paimon"
 _FORMATS = ("csv", "json", "orc", "parquet", "text", "avro")
 _NOT_COPIED = ("path", "provider", "location", "owner", "external", "is-managed-location")
@@ -244,8 +244,14 @@ def _schema(
         if isinstance(part, Column):
             columns.append(part)
             keys.append(part.name)
+        elif part.lower() not in names:
+            raise AnalysisError(
+                f"Couldn't find column {part} in: {', '.join(names.values())}",
+                table=name.identifier,
+                next_step="partition by columns of the table",
+            )
         else:
-            keys.append(names.get(part.lower(), part))
+            keys.append(names[part.lower()])
     if not columns:
         raise UnsupportedFeature("tables without columns", table=name.identifier)
     _check_names(session, name, [c.name for c in columns])
@@ -270,7 +276,7 @@ def _schema(
 
 def _check_names(session: SqlSession, name: TableName, columns: Sequence[str]) -> None:
     """AnalysisError if two columns share a name, whatever their case unless Spark distinguishes it."""
-    sensitive = parse_bool(session.conf.get(_CASE_SENSITIVE, "false"))
+    sensitive = parse_bool(session.conf.get(CASE_SENSITIVE, "false"))
     known = set()
     for column in columns:
         key = column if sensitive else column.lower()
@@ -339,7 +345,14 @@ def _column(words: Words) -> Column:
     name = words.identifier()
     data_type = read_type(words)
     comment = default = None
+    seen: list[str] = []
     while not words.looks_at(",") and not words.looks_at(")"):
+        seen.append(words.word())
+        if seen.count(seen[-1]) > 1:
+            raise SqlSyntaxError(
+                f"[CREATE_TABLE_COLUMN_DESCRIPTOR_DUPLICATE] CREATE TABLE column {name} specifies "
+                f'descriptor "{seen[-1]}" more than once, which is invalid'
+            )
         if words.eat("NOT", "NULL"):
             data_type = data_type.with_nullable(False)
         elif words.eat("COMMENT"):
@@ -372,9 +385,19 @@ def _partition(words: Words) -> Column | str:
     return _column(words)
 
 
+_CLAUSES = ("PARTITIONED", "TBLPROPERTIES", "OPTIONS", "COMMENT", "LOCATION")
+
+
 def _clauses(words: Words) -> TableClauses:
     found = TableClauses()
+    seen: list[str] = []
     while True:
+        seen.append(words.word())
+        if seen[-1] in _CLAUSES and seen.count(seen[-1]) > 1:
+            raise SqlSyntaxError(
+                f"[DUPLICATE_CLAUSES] Found duplicate clauses: {seen[-1]}. Please, remove one of "
+                "them"
+            )
         if words.eat("USING"):
             provider = words.identifier()
             if provider.lower() in _FORMATS:

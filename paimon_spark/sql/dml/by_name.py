@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import parse_bool
 from paimon_core.types.data_types import ArrayType, DataField, DataType, MapType, RowType
@@ -25,6 +26,22 @@ MERGE_SCHEMA: Final = "write.merge-schema"
 _EXPLICIT: Final = "write.merge-schema.explicit-cast"
 _WIDEN: Final = "write.merge-schema.type-widening"
 """An option of 2.0, whose default is false; 1.4 always widens, as we do without it."""
+
+
+def check_distinct(table: FileStoreTable) -> None:
+    """UnsupportedFeature for names of columns that differ only in case: here, they name one column.
+
+    Spark makes such tables under spark.sql.caseSensitive.
+    """
+    lowered = [n.lower() for n in table.schema.names]
+    repeated = sorted({n for n in lowered if lowered.count(n) > 1})
+    if repeated:
+        raise UnsupportedFeature(
+            "columns whose names differ only in case",
+            f"statements that name columns need other names than {', '.join(repeated)}",
+            table=table.name,
+            next_step="insert without naming columns, or rename one of them",
+        )
 
 
 def merges_schema(session: SqlSession, name: TableName) -> bool:
@@ -95,13 +112,14 @@ def by_name(
     and for NOT NULL columns without a value.
     """
     fields = {f.name.lower(): f for f in table.schema.fields if f.name not in static}
+    check_distinct(table)
     lowered = [c.lower() for c in frame.columns]
     start = f"Cannot write incompatible data for the table `{table.name}`, "
     if len(lowered) > len(fields):
         extra = ", ".join(f"`{c}`" for c in lowered if c not in fields)
         raise IncompatibleRows(
             f"{start}the number of data columns don't match with the table schema's."
-            + (f" The extra columns are {extra}." if extra else "")
+            + (f" It fails due to extra columns: {extra}." if extra else "")
         )
     repeated = sorted({c for c in lowered if lowered.count(c) > 1})
     if repeated:
@@ -112,11 +130,14 @@ def by_name(
     unknown = [c for c in lowered if c not in fields]
     if unknown:
         names = ", ".join(f"`{c}`" for c in unknown)
-        raise IncompatibleRows(f"{start}due to unknown column names: {names}.")
+        raise IncompatibleRows(
+            f"{start}due to unknown column names: {names}. It fails due to extra columns: {names}."
+        )
     for name, field in fields.items():
         if name not in lowered and not field.type.nullable and field.default_value is None:
             raise IncompatibleRows(
-                f"{start}due to non-nullable column `{field.name}` has no specified value."
+                f"{start}due to non-nullable column `{field.name}` has no specified value. "
+                f"Cannot write null to non-null column({field.name})."
             )
     found = [fields[c] for c in lowered]
     plain = frame.toDF(*(f"c{i}" for i in range(len(lowered))))

@@ -20,7 +20,7 @@ from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoo
 from paimon_core.write.incoming_rows import Kinds
 from paimon_spark.sql.ddl.partitions import read_spec, spec_values
 from paimon_spark.sql.ddl.tables import TableClauses, make_table, replace_with
-from paimon_spark.sql.dml.by_name import by_name, merged_schema, merges_schema
+from paimon_spark.sql.dml.by_name import by_name, check_distinct, merged_schema, merges_schema
 from paimon_spark.sql.dml.postpone import write_to_buckets, writes_to_buckets
 from paimon_spark.sql.dml.upsert import upsert, upsert_keys
 from paimon_spark.sql.errors import (
@@ -35,7 +35,12 @@ from paimon_spark.sql.frames.distributed import write_distributed, writes_distri
 from paimon_spark.sql.query.queries import query_dataframe, rewritten
 from paimon_spark.sql.query.sys_functions import with_descriptors
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import OVERWRITE_MODE, SqlSession, TableName
+from paimon_spark.sql.session import (
+    CHARACTERS_AS_STRINGS,
+    OVERWRITE_MODE,
+    SqlSession,
+    TableName,
+)
 from paimon_spark.sql.text.literals import literal_rows
 from paimon_spark.sql.text.tokens import Words, with_quoted_names
 from paimon_spark.sql.text.types import read_schema_text, read_type
@@ -43,7 +48,6 @@ from paimon_spark.sql.text.types import read_schema_text, read_type
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_AS_STRINGS: Final = "spark.sql.legacy.charVarcharAsString"
 _DYNAMIC: Final = "dynamic-partition-overwrite"
 
 
@@ -99,7 +103,7 @@ def insert(
         condition = words.expression("SELECT", "VALUES", "WITH", "FROM", "TABLE")
         return _replace_where(session, name, condition, words.rest())
     if words.looks_at("(") and not _opens_query(words):
-        columns = words.items(words.identifier)
+        columns = words.items(words.identifier) or words.fail("a column")
     by_name = words.eat("BY", "NAME") or by_name
     query = f"{ctes} {words.rest()}" if ctes else source + words.rest() + values
     if not query:
@@ -164,13 +168,15 @@ def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
     static = spec_values(session, table, parsed.spec) if parsed.spec else {}
     fields = _targets(table, static, parsed.columns)
     rows: pa.Table | None = None
-    as_strings = session.conf.get(_AS_STRINGS, "false").lower() == "true"
+    as_strings = session.conf.get(CHARACTERS_AS_STRINGS, "false").lower() == "true"
     by_position = not (parsed.by_name or (parsed.spec and not static and _has_names(query)))
     if by_position and not as_strings:
         rows = literal_rows(query, fields, session.zone)
     tasks = 1
     if rows is None:
         frame = query_dataframe(session, _without_default(query))
+        if parsed.columns is not None:
+            _check_listed(table, parsed.columns, frame.columns)
         if parsed.by_name:
             merges = merges_schema(session, parsed.name)
             if merges:
@@ -204,6 +210,20 @@ def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
     return NOTHING
 
 
+def _check_listed(table: FileStoreTable, listed: Sequence[str], found: Sequence[str]) -> None:
+    """AnalysisError if the query has more or fewer columns than the statement lists."""
+    if len(listed) == len(found):
+        return
+    kind = "TOO_MANY" if len(found) > len(listed) else "NOT_ENOUGH"
+    raise AnalysisError(
+        f"[INSERT_COLUMN_ARITY_MISMATCH.{kind}_DATA_COLUMNS] Cannot write to {table.name}, the "
+        f"reason is {kind.lower().replace('_', ' ')} data columns: table columns: "
+        f"{', '.join(f'`{c}`' for c in listed)}; data columns: "
+        f"{', '.join(f'`{c}`' for c in found)}",
+        table=table.name,
+    )
+
+
 def _has_names(query: str) -> bool:
     """Whether the columns of the query may have names, by which `_in_order_of` goes."""
     return query.lstrip()[:6].upper() != "VALUES"
@@ -227,6 +247,7 @@ def _targets(
     """The columns that the query's columns go to, by position."""
     if columns is None:
         return [f for f in table.schema.fields if f.name not in static]
+    check_distinct(table)
     by_name = {f.name.lower(): f for f in table.schema.fields}
     found = []
     for column in columns:
@@ -238,7 +259,10 @@ def _targets(
                 table=table.name,
             )
         if field in found:
-            raise AnalysisError(f"[DUPLICATE_KEY] Found duplicate column {column} in the list")
+            raise AnalysisError(
+                f"[COLUMN_ALREADY_EXISTS] The column `{column}` already exists in the list",
+                next_step="name each column once",
+            )
         if field.name in static:
             raise AnalysisError(
                 f"[STATIC_PARTITION_COLUMN_IN_INSERT_COLUMN_LIST] Static partition column "
@@ -358,15 +382,15 @@ def write(
 
 
 def null_checked(table: FileStoreTable, rows: pa.Table) -> None:
-    """WriteRefused for a null in a NOT NULL column, AnalysisError if such a column is missing."""
+    """WriteRefused for a null in a NOT NULL column, IncompatibleRows if such a column is missing."""
     for field in table.schema.fields:
         if field.type.nullable:
             continue
         if field.name not in rows.schema.names:
             if field.default_value is None:
-                raise AnalysisError(
-                    f"[INSERT_COLUMN_ARITY_MISMATCH] non-nullable column `{field.name}` of table "
-                    f"{table.name} has no specified value",
+                raise IncompatibleRows(
+                    f"Cannot write incompatible data for the table `{table.name}`, due to "
+                    f"non-nullable column `{field.name}` has no specified value.",
                     table=table.name,
                 )
         elif rows.column(field.name).null_count and field.default_value is None:

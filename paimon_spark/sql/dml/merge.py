@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from sqlglot import exp, parse_one
-from sqlglot.errors import SqlglotError
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.options import DELETION_VECTORS_ENABLED
 from paimon_core.types.data_types import AtomicType, DataField, TypeRoot
 from paimon_spark.sql.dml.by_name import (
+    check_distinct,
     has_rows,
     merged_schema,
     merges_schema,
@@ -35,6 +34,7 @@ from paimon_spark.sql.dml.large_changes import (
     open_large,
 )
 from paimon_spark.sql.dml.merge_clauses import Case, Clause, check_data_evolution, read_clauses
+from paimon_spark.sql.dml.merge_source import MergeSource, read_source
 from paimon_spark.sql.dml.row_level import (
     Assignments,
     aligned,
@@ -67,8 +67,6 @@ if TYPE_CHECKING:
 
 _ACTION = DataField(id=0, name="__paimon_action", type=AtomicType(kind=TypeRoot.INT))
 _UPDATE_AFTER = 2
-_SOURCE: Final = "__source"
-"""The alias of a source that has no name."""
 
 
 @dataclass(slots=True)
@@ -101,22 +99,15 @@ def merge(session: SqlSession, words: Words) -> Result:
     name = session.data_name(words.name())
     target_alias = read_alias(words, "USING") or name.table
     words.need("USING")
-    if words.looks_at("("):
-        query = words.parenthesized()
-        source = f"({query})"
-        source_alias = read_alias(words, "ON") or _own_name(query, target_alias)
-    else:
-        parts = words.name()
-        source = ".".join(quoted(p) for p in parts)
-        source_alias = read_alias(words, "ON") or parts[-1]
+    source = read_source(words, target_alias)
     words.need("ON")
-    condition = words.expression("WHEN")
-    clauses = read_clauses(words)
+    condition = source.requalified(words.expression("WHEN"))
+    clauses = [_requalified(c, source) for c in read_clauses(words)]
     source_columns: Mapping[str, Any] = {}
     merges = merges_schema(session, name)
     star = any(c.star for c in clauses)
     if star or merges:
-        text = f"SELECT * FROM {source} AS {quoted(source_alias)}"
+        text = f"SELECT * FROM {source.text} AS {quoted(source.alias)}"
         frame = query_dataframe_of(session, text, name)
         if merges:
             table = session.open(name, to_write=True)
@@ -127,7 +118,7 @@ def merge(session: SqlSession, words: Words) -> Result:
     target = large or open_target(session, name, "MERGE")
     view = register(session, target.dataframe(words.text))
     plan = _Merge(
-        target, view, target_alias, source, source_alias, condition, source_columns, merges
+        target, view, target_alias, source.text, source.alias, condition, source_columns, merges
     )
     if isinstance(target, Target) and target.evolved is not None:
         check_data_evolution(target.table, clauses)
@@ -142,22 +133,6 @@ def merge(session: SqlSession, words: Words) -> Result:
             _collect(target, plan, case, mine, changes)
     _commit(target, changes, _updated_columns(target, clauses))
     return NOTHING
-
-
-def _own_name(query: str, target_alias: str) -> str:
-    """The name for a source without an alias: of the only table of its query, as in Spark.
-
-    In Spark, the columns of such a query keep the names of the tables that they come from.
-    """
-    try:
-        tree = parse_one(query, dialect="spark")
-    except SqlglotError:
-        return _SOURCE
-    tables = list(tree.find_all(exp.Table))
-    if not isinstance(tree, exp.Select) or len(tables) != 1:
-        return _SOURCE
-    name = tables[0].alias_or_name
-    return _SOURCE if name.lower() == target_alias.lower() else name
 
 
 def _merge_large(
@@ -199,6 +174,14 @@ def _only_deletes(clauses: Sequence[Clause]) -> bool:
     return len(clauses) == 1 and clauses[0].assignments is None
 
 
+def _requalified(clause: Clause, source: MergeSource) -> Clause:
+    assignments = clause.assignments
+    if assignments is not None:
+        assignments = [(path, source.requalified(value)) for path, value in assignments]
+    condition = source.requalified(clause.condition)
+    return replace(clause, condition=condition, assignments=assignments)
+
+
 def _updated_columns(target: Target, clauses: Sequence[Clause]) -> list[str]:
     updates = [c for c in clauses if c.case is not Case.NOT_MATCHED]
     if any(c.star for c in updates):
@@ -216,6 +199,8 @@ def _new_columns(table: FileStoreTable, frame: DataFrame, clauses: Sequence[Clau
 def _checked(target: ChangedTable, clause: Clause, alias: str) -> Clause:
     """The clause with bare column names; errors as in `check_assignments`."""
     if not clause.assignments:
+        if clause.star:
+            check_distinct(target.table)
         return clause
     bare = unqualified(target, clause.assignments, alias)
     check_assignments(target, bare)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_spark.sql.dml.row_level import Assignments, read_assignments
+from paimon_spark.sql.errors import SqlSyntaxError
 from paimon_spark.sql.text.tokens import Words
 
 
@@ -18,6 +20,14 @@ class Case(Enum):
     MATCHED = "MATCHED"
     NOT_MATCHED = "NOT MATCHED"
     NOT_MATCHED_BY_SOURCE = "NOT MATCHED BY SOURCE"
+
+
+_NAMES: Final = {
+    Case.MATCHED: "MATCHED",
+    Case.NOT_MATCHED: "NOT_MATCHED_BY_TARGET",
+    Case.NOT_MATCHED_BY_SOURCE: "NOT_MATCHED_BY_SOURCE",
+}
+"""In Spark's names of errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +43,7 @@ class Clause:
 def read_clauses(words: Words) -> list[Clause]:
     """All WHEN clauses up to the end of the statement; SqlSyntaxError if there is none."""
     found: list[Clause] = []
+    always: set[Case] = set()
     while words.eat("WHEN"):
         case = Case.MATCHED
         if words.eat("NOT"):
@@ -40,12 +51,24 @@ def read_clauses(words: Words) -> list[Clause]:
         words.need("MATCHED")
         if words.eat("BY") and words.eat_any("SOURCE", "TARGET") == "SOURCE":
             case = Case.NOT_MATCHED_BY_SOURCE
-        condition = words.expression("THEN") if words.eat("AND") else "true"
+        if case in always:
+            raise SqlSyntaxError(
+                f"[NON_LAST_{_NAMES[case]}_CLAUSE_OMIT_CONDITION] When there are more than one "
+                f"{case.value} clauses in a MERGE statement, only the last {case.value} clause can "
+                "omit the condition"
+            )
+        condition = "true"
+        if words.eat("AND"):
+            condition = words.expression("THEN")
+        else:
+            always.add(case)
         words.need("THEN")
         found.append(_clause(words, case, condition))
     words.end()
     if not found:
-        words.fail("WHEN")
+        raise SqlSyntaxError(
+            "[MERGE_WITHOUT_WHEN] There must be at least one WHEN clause in a MERGE statement"
+        )
     return found
 
 
@@ -57,7 +80,11 @@ def _clause(words: Words, case: Case, condition: str) -> Clause:
         words.need("VALUES")
         values = words.items(lambda: words.expression(","))
         if len(columns) != len(values):
-            words.fail("as many values as columns")
+            raise SqlSyntaxError(
+                f"[MERGE_INSERT_VALUE_COUNT_MISMATCH] The number of provided values "
+                f"({len(values)}) must match the number of expected columns ({len(columns)}) in "
+                "the INSERT clause of MERGE"
+            )
         pairs = [(column, v) for column, v in zip(columns, values, strict=True)]
         return Clause(case=case, condition=condition, assignments=pairs)
     if case is not Case.NOT_MATCHED:

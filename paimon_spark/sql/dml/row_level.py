@@ -11,6 +11,8 @@ from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_core.predicate import evaluate
 from paimon_core.table.chain_overwrite import replace_partitions
 from paimon_core.types.data_types import DataField, DataType, RowType
+from paimon_spark.sql.ddl.upcast import field_at
+from paimon_spark.sql.dml.by_name import check_distinct
 from paimon_spark.sql.dml.insert import fetched, null_checked
 from paimon_spark.sql.dml.large_changes import (
     DELETED,
@@ -234,6 +236,7 @@ def unqualified(
 
 def check_assignments(target: ChangedTable, assignments: Assignments) -> None:
     """AnalysisError for an unknown column, UnsupportedFeature for one assigned twice."""
+    check_distinct(target.table)
     names = {n.lower() for n in target.table.schema.names}
     for path, _ in assignments:
         if path[0].lower() not in names:
@@ -242,6 +245,7 @@ def check_assignments(target: ChangedTable, assignments: Assignments) -> None:
                 f"be resolved. Did you mean one of {', '.join(target.table.schema.names)}",
                 table=target.table.name,
             )
+        _check_field(target, path)
     lowered = [tuple(p.lower() for p in path) for path, _ in assignments]
     for i, one in enumerate(lowered):
         for other in lowered[i + 1 :]:
@@ -256,6 +260,19 @@ def check_assignments(target: ChangedTable, assignments: Assignments) -> None:
                     table=target.table.name,
                     next_step="assign each column once",
                 )
+
+
+def _check_field(target: ChangedTable, path: Sequence[str]) -> None:
+    """AnalysisError for a field that the struct does not have."""
+    for i in range(1, len(path)):
+        parent = field_at(target.table.schema.row_type, path[:i])
+        known = parent.type if parent is not None else None
+        if isinstance(known, RowType) and field_at(known, path[i : i + 1]) is None:
+            raise AnalysisError(
+                f"[FIELD_NOT_FOUND] No such struct field `{path[i]}` in "
+                f"{', '.join(f'`{n}`' for n in known.names)}",
+                table=target.table.name,
+            )
 
 
 def aligned(target: ChangedTable, assignments: Assignments, alias: str) -> Mapping[str, str]:

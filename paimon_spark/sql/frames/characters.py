@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from paimon_core.types.data_types import MAX_LENGTH, AtomicType, DataField, DataType, TypeRoot
-from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.session import READ_PADDING, SqlSession
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.types import read_schema_text
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 CHARACTERS: Final = "__CHAR_VARCHAR_TYPE_STRING"
-_READ_PADDING: Final = "spark.sql.readSideCharPadding"
 
 
 def characters_metadata(data_type: DataType) -> dict[str, str]:
@@ -32,7 +31,7 @@ def characters_metadata(data_type: DataType) -> dict[str, str]:
 
 def pads(session: SqlSession) -> bool:
     """Whether reads give CHAR its length, whatever the file holds."""
-    return session.conf.get(_READ_PADDING, "true").lower() != "false"
+    return session.conf.get(READ_PADDING, "true").lower() != "false"
 
 
 def with_characters(

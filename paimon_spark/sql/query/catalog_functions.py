@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
 from paimon_core.catalog.rest.functions import SPARK, Function, RestFunctions
 from paimon_core.catalog.rest.rest_catalog import RestCatalog
 from paimon_core.errors import UnsupportedFeature
-from paimon_core.types.data_types import DataField
+from paimon_core.types.data_types import DataField, DataType
 from paimon_core.types.sql import type_to_sql
+from paimon_spark.sql.catalogs import PREFIX
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.query.catalog_views import place_of
 from paimon_spark.sql.result import NOTHING, Result
@@ -30,6 +32,8 @@ _CALLED: Final = "__paimon_fn_"
 _IN_COLUMN: Final = re.compile(rf"{_CALLED}[0-9a-f]+_")
 _DIGITS: Final = 16
 _IS_QUERY: Final = "spark.sql-function.is-query"
+_SETTING: Final = "sqlConfig."
+_ANSI: Final = "spark.sql.ansi.enabled"
 _QUERIES: Final = ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
 
 
@@ -40,22 +44,31 @@ def functions_of(session: SqlSession, catalog: str) -> RestFunctions | None:
 
 
 def create_sql_function(
-    functions: RestFunctions,
+    session: SqlSession,
     name: TableName,
     words: Words,
+    rewritten: Callable[[str], str],
     *,
     replace: bool,
     if_not_exists: bool,
 ) -> Result:
-    """What follows the name in CREATE FUNCTION name(..) RETURNS type RETURN body.
+    """What follows the name in CREATE FUNCTION name(..) [RETURNS type] RETURN body.
 
-    UnsupportedFeature for table functions, SqlSyntaxError for anything else.
+    UnsupportedFeature for table functions, SqlSyntaxError for anything else, and Spark's own errors
+    for a body that is none, such as an aggregate.
     """
+    functions = functions_of(session, name.catalog)
+    assert functions is not None
     inputs = words.items(lambda: _parameter(words))
-    words.need("RETURNS")
-    if words.looks_at("TABLE"):
-        raise UnsupportedFeature("table functions", f"table function {name.identifier}")
-    returns = DataField(id=0, name=name.table, type=read_type(words))
+    data_type: DataType | None = None
+    if words.eat("RETURNS"):
+        if words.looks_at("TABLE"):
+            raise UnsupportedFeature(
+                "table functions",
+                f"catalog {name.catalog} does not support creating SQL table functions: "
+                f"{name.identifier}",
+            )
+        data_type = read_type(words)
     comment, deterministic = None, True
     while not words.eat("RETURN"):
         if words.eat("COMMENT"):
@@ -73,13 +86,14 @@ def create_sql_function(
     function = Function(
         name=name.identifier,
         inputs=tuple(_numbered(inputs)),
-        returns=(returns,),
+        returns=() if data_type is None else (DataField(id=0, name=name.table, type=data_type),),
         definitions={SPARK: {"type": "sql", "definition": words.rest()}},
         deterministic=deterministic,
         comment=comment,
-        options={_IS_QUERY: str(is_query).lower()},
+        options={_IS_QUERY: str(is_query).lower(), **_settings(session)},
     )
-    if functions.find(name.identifier) is not None:
+    exists = functions.find(name.identifier) is not None
+    if exists:
         if if_not_exists:
             return NOTHING
         if not replace:
@@ -87,9 +101,35 @@ def create_sql_function(
                 f"[ROUTINE_ALREADY_EXISTS] Cannot create the function {name.identifier} because it "
                 "already exists"
             )
+    checked = _checked(session, function, name, rewritten)
+    if exists:
         functions.drop(name.identifier)  # as in Java, these are two steps
-    functions.create(function)
+    functions.create(checked)
     return NOTHING
+
+
+def _settings(session: SqlSession) -> dict[str, str]:
+    """The settings under which a function computes, whoever calls it."""
+    chosen = {k: v for k, v in session.conf.items() if k.startswith("spark.sql.")}
+    found = {k: v for k, v in chosen.items() if not k.startswith(PREFIX)}
+    found.setdefault(_ANSI, session.spark.conf.get(_ANSI) or "true")
+    return {f"{_SETTING}{k}": v for k, v in found.items()}
+
+
+def _checked(
+    session: SqlSession, function: Function, name: TableName, rewritten: Callable[[str], str]
+) -> Function:
+    """The function with the type that it returns; Spark's errors if it can define none of this body."""
+    called = _defined(session, function, name, rewritten)
+    try:
+        if function.returns:
+            return function
+        arguments = ", ".join(f"CAST(NULL AS {read_schema_text(f.type)})" for f in function.inputs)
+        shown = session.spark.sql(f"SELECT {called}({arguments})").schema.fields[0].dataType
+        data_type = read_type(Words(shown.simpleString()))
+        return replace(function, returns=(DataField(id=0, name=name.table, type=data_type),))
+    finally:
+        session.spark.sql(f"DROP TEMPORARY FUNCTION {called}")
 
 
 def _parameter(words: Words) -> DataField:
@@ -197,7 +237,14 @@ def _temporary(
             f"function {name.identifier} is not defined in SQL",
             next_step="use Java Paimon for it",
         )
-    body = function.sql
+    return _defined(session, function, name, rewritten)
+
+
+def _defined(
+    session: SqlSession, function: Function, name: TableName, rewritten: Callable[[str], str]
+) -> str:
+    """The temporary function that computes as this one does."""
+    body = function.sql or ""
     if function.options.get(_IS_QUERY) == "true":
         with place_of(session, name):
             body = rewritten(body)
@@ -206,13 +253,35 @@ def _temporary(
         + ("" if f.default_value is None else f" DEFAULT {f.default_value}")
         for f in function.inputs
     )
-    kind = read_schema_text(function.returns[0].type)
-    definition = f"({parameters}) RETURNS {kind} RETURN {body}"
+    kinds = [f"RETURNS {read_schema_text(f.type)} " for f in function.returns[:1]]
+    definition = f"({parameters}) {''.join(kinds)}RETURN {body}"
+    settings = {
+        k.removeprefix(_SETTING): v for k, v in function.options.items() if k.startswith(_SETTING)
+    }
     # Functions of two databases may have one name, and sessions share the functions of Spark.
-    digest = hashlib.sha256(definition.encode()).hexdigest()[:_DIGITS]
+    told_apart = f"{definition}{sorted(settings.items())}"
+    digest = hashlib.sha256(told_apart.encode()).hexdigest()[:_DIGITS]
     called = quoted(f"{_CALLED}{digest}_{name.table}")
-    session.spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION {called}{definition}")
+    with _under(session, settings):
+        session.spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION {called}{definition}")
     return called
+
+
+@contextmanager
+def _under(session: SqlSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Spark keeps the settings of the moment with a function."""
+    conf = session.spark.conf
+    before: dict[str, str | None] = {key: conf.get(key, None) for key in settings}
+    for key, value in settings.items():
+        conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, old in before.items():
+            if old is None:
+                conf.unset(key)
+            else:
+                conf.set(key, old)
 
 
 def plain_call(column: str) -> str:

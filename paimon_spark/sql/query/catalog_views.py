@@ -5,8 +5,9 @@ Java: `spark/execution/PaimonViewExec`.  A filesystem catalog refuses them, as i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from paimon_core.catalog.rest.rest_catalog import RestCatalog
 from paimon_core.catalog.rest.views import SPARK, RestViews, View
@@ -50,7 +51,7 @@ def create_catalog_view(
     words: Words,
     fields_of: Callable[[str], tuple[DataField, ...]],
     *,
-    replace: bool,
+    replace_view: bool,
 ) -> Result:
     """What follows CREATE [OR REPLACE] VIEW; `fields_of` gives the columns of a query."""
     if_not_exists = words.eat("IF", "NOT", "EXISTS")
@@ -62,11 +63,7 @@ def create_catalog_view(
             f"a {session.catalog_named(name.catalog).metastore} catalog does not support views",
             next_step="create a TEMPORARY view",
         )
-    if words.looks_at("("):
-        raise UnsupportedFeature(
-            "column names of views",
-            "columnAliases, columnComments and queryColumnNames are not supported now",
-        )
+    named = words.items(lambda: _column(words)) if words.looks_at("(") else []
     comment, options = None, {}
     while not words.looks_at("AS"):
         if words.eat("COMMENT"):
@@ -81,7 +78,7 @@ def create_catalog_view(
     if views.find(name.identifier) is not None:
         if if_not_exists:
             return NOTHING
-        if not replace:
+        if not replace_view:
             raise AnalysisError(
                 f"[TABLE_OR_VIEW_ALREADY_EXISTS] Cannot create view {name.shown} because it "
                 "already exists",
@@ -91,7 +88,7 @@ def create_catalog_view(
         views.drop(name.identifier)  # as in Java, these are two steps
     view = View(
         name=name.identifier,
-        fields=fields_of(query),
+        fields=_named(fields_of(query), named),
         query=query,
         dialects={SPARK: query},
         comment=options.pop(COMMENT_PROPERTY, comment),
@@ -99,6 +96,30 @@ def create_catalog_view(
     )
     views.create(view)
     return NOTHING
+
+
+def _column(words: Words) -> tuple[str, str | None]:
+    """A column's name and comment."""
+    return words.identifier(), words.string() if words.eat("COMMENT") else None
+
+
+def _named(
+    fields: tuple[DataField, ...], named: Sequence[tuple[str, str | None]]
+) -> tuple[DataField, ...]:
+    """The columns of the query under the names of the statement, as Java 2.0 takes them."""
+    if not named:
+        return fields
+    if len(named) != len(fields):
+        raise UnsupportedFeature(
+            "column names of views",
+            f"The number of column aliases ({len(named)}) must match the number of columns "
+            f"({len(fields)})",
+            next_step="name all columns of the query",
+        )
+    return tuple(
+        replace(f, name=name, description=comment)
+        for f, (name, comment) in zip(fields, named, strict=True)
+    )
 
 
 def drop_catalog_view(session: SqlSession, name: TableName, *, if_exists: bool) -> Result:

@@ -29,7 +29,7 @@ from paimon_spark.sql.query.catalog_functions import plain_call, replace_catalog
 from paimon_spark.sql.query.catalog_views import find_view, place_of
 from paimon_spark.sql.query.sys_functions import plain_name, replace_sys_functions
 from paimon_spark.sql.query.table_functions import blank_options, replace_functions
-from paimon_spark.sql.query.unparsed import relations
+from paimon_spark.sql.query.unparsed import alias_follows, relations
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import (
     SYSTEM_DATABASE,
@@ -38,6 +38,7 @@ from paimon_spark.sql.session import (
     TableName,
     not_found,
 )
+from paimon_spark.sql.text.literals import on_calendar
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.tokens import START, Words, with_quoted_names
 from paimon_spark.sql.values import json_rows
@@ -224,15 +225,16 @@ def rewritten(
             view_name = session.table_name(parts)
             known.add((view_name.database.lower(), parts[-1].lower()))
             with place_of(session, view_name):
-                inner = rewritten(session, name.text(), options)
+                inner = _under_names(session, name, rewritten(session, name.text(), options))
             edits.put(start, end, f"({inner})" + one.alias())
             continue
         known.add((name.database.lower(), parts[-1].lower()))
         travel, end = _travel(session, text, end)
+        alias = "" if travel and alias_follows(_words_from(text, end)) else one.alias()
         chosen = {**(options or {}), **for_all, **for_one.get(start, {}), **travel}
         wants = _Wanted(metadata, lenient, None if one.renamed else wanted, one.conditions)
         view = _view_of(session, name, chosen, views, wants)
-        edits.put(start, end, view + one.alias())
+        edits.put(start, end, view + alias)
     for column in () if isinstance(tree, str) else tree.find_all(exp.Column):
         _strip_database(column, known, edits)
     if metadata:
@@ -245,6 +247,16 @@ def rewritten_view(session: SqlSession, key: str, options: Mapping[str, str] | N
     view = session.views[key]
     with place_of(session, TableName(view.database, "", catalog=view.catalog)):
         return rewritten(session, view.query, options)
+
+
+def _under_names(session: SqlSession, view: View, query: str) -> str:
+    """The query with the names that the view gives its columns, which it may have of its own."""
+    names = [f.name for f in view.fields]
+    found = session.spark.sql(query).columns
+    if found[: len(names)] == names or len(found) < len(names):
+        return query
+    columns = ", ".join(quoted(n) for n in (*names, *found[len(names) :]))
+    return f"SELECT * FROM ({query}) AS __view({columns})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,10 +451,7 @@ def _from_name(words: Words, star: int) -> bool:
 
 def _travel(session: SqlSession, text: str, end: int) -> tuple[dict[str, str], int]:
     """The options of [FOR] VERSION | TIMESTAMP AS OF after a name, and where the clause ends."""
-    words = Words(text)
-    words.at = next(
-        (i for i, t in enumerate(words.tokens) if t.start >= end + len(START)), len(words.tokens)
-    )
+    words = _words_from(text, end)
     words.eat("FOR")
     kind = words.eat_any(*_TRAVEL)
     if kind is None or not words.eat("AS", "OF"):
@@ -461,6 +470,14 @@ def _travel(session: SqlSession, text: str, end: int) -> tuple[dict[str, str], i
         return {"scan.version": value}, end
     source = words.text[words.tokens[first].start : last]
     return {"scan.timestamp-millis": str(_millis(session, value, source))}, end
+
+
+def _words_from(text: str, place: int) -> Words:
+    """The words of the text, with the cursor on the first one at or after the place."""
+    words = Words(text)
+    places = enumerate(words.tokens)
+    words.at = next((i for i, t in places if t.start >= place + len(START)), len(words.tokens))
+    return words
 
 
 def _operand(words: Words) -> str | None:
@@ -488,7 +505,7 @@ def _millis(session: SqlSession, value: str | None, source: str) -> int:
     """Epoch milliseconds of TIMESTAMP AS OF: seconds as a number, a wall clock time, else Spark's."""
     if value is not None and value.isdecimal():
         return int(value) * 1000
-    if value is not None:
+    if value is not None and on_calendar(value):
         with suppress(ValueError):
             return local_to_utc(parse_sql_timestamp(value, 3), session.zone) // 1_000_000
     # Spark knows more forms of texts.

@@ -16,19 +16,21 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from paimon_core.errors import PaimonError, UnsupportedFeature
+from paimon_core.table.batch_scan import rescaled_between
 from paimon_core.types.casts.text import java_to_string
 from paimon_spark.sql.call import literal
 from paimon_spark.sql.ddl.partitions import live_partitions
 from paimon_spark.sql.ddl.tables import read_properties
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.query.sys_functions import MAX_PT, sys_function_at
-from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.tokens import START, Words, with_quoted_names
 
+_TIMES: Final = "incremental-between-timestamp"
 _BETWEEN: Final = {
     "paimon_incremental_query": "incremental-between",
-    "paimon_incremental_between_timestamp": "incremental-between-timestamp",
+    "paimon_incremental_between_timestamp": _TIMES,
 }
 _AUTO_TAG: Final = "paimon_incremental_to_auto_tag"
 _CURRENT: Final = ("current_database", "current_schema", "current_catalog")
@@ -52,7 +54,8 @@ def replace_functions(
         name = words.word().lower()
         if name in _FUNCTIONS and words.word(1) == "(":
             words.at += 1
-            new = view_of(*_incremental(session, name, _arguments(words)))
+            table, options = _incremental(session, name, _arguments(words))
+            new = _changes(session, table, options, view_of)
         elif name in _CURRENT and words.word(1) == "(" and words.word(2) == ")":
             first = words.at
             words.at += 3
@@ -99,6 +102,26 @@ def _incremental(
     if function == _AUTO_TAG:
         return name, {"incremental-to-auto-tag": arguments[1]}
     return name, {_BETWEEN[function]: f"{arguments[1]},{arguments[2]}"}
+
+
+def _changes(
+    session: SqlSession,
+    name: TableName,
+    options: Mapping[str, str],
+    view_of: Callable[[TableName, Mapping[str, str]], str],
+) -> str:
+    """The SQL of the changes.
+
+    Snapshots with different numbers of buckets are compared by their rows, as in Java:
+    `PaimonTableValuedFunctions.sparkIncrementQuery`.
+    """
+    ends = None
+    if _TIMES not in options and name.database != SYSTEM_DATABASE:
+        ends = rescaled_between(session.open(name, options=options), zone=session.zone)
+    if ends is None:
+        return view_of(name, options)
+    before, after = (view_of(name, {"scan.snapshot-id": str(end.id)}) for end in ends)
+    return f"(SELECT * FROM {after} EXCEPT SELECT * FROM {before})"
 
 
 def _max_pt(session: SqlSession, given: list[str]) -> str:

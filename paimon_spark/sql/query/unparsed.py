@@ -112,9 +112,15 @@ def _relation(words: Words) -> Relation | None:
         return None  # a function
     start = words.tokens[first].start - len(START)
     end = words.tokens[words.at - 1].end + 1 - len(START)
-    following = words.word()
-    quoted = not words.done and words.text[words.tokens[words.at].start] == "`"
-    aliased = quoted or (following not in _AFTER and following.replace("_", "a").isalnum())
-    after_alias = 2 if following == "AS" else 1
+    aliased = alias_follows(words)
+    after_alias = 2 if words.looks_at("AS") else 1
     renamed = aliased and words.word(after_alias) == "("
     return Relation(tuple(parts), start, end, aliased, renamed)
+
+
+def alias_follows(words: Words) -> bool:
+    """Whether the next word is the alias of the table before it."""
+    following = words.word()
+    if not words.done and words.text[words.tokens[words.at].start] == "`":
+        return True
+    return following not in _AFTER and following.replace("_", "a").isalnum()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from collections.abc import Sequence
 from datetime import UTC, tzinfo
 from decimal import ROUND_HALF_UP, Decimal
@@ -47,6 +48,8 @@ def literal_rows(text: str, fields: Sequence[DataField], zone: tzinfo) -> pa.Tab
     None if Spark is needed: for expressions, conversions with rules of their own, and everything
     that Spark would refuse.
     """
+    if text.rstrip("; \t\n").endswith(","):
+        return None
     try:
         rows = _plain_rows(text, fields, zone)
         if rows is None:
@@ -72,6 +75,9 @@ _CELL: Final = re.compile(
     |(?P<type>DATE|TIMESTAMP|TIMESTAMP_NTZ|TIMESTAMP_LTZ)?\s*'(?P<text>[^'\\]*)'
     )\s*(?P<end>[,)])""",
     re.IGNORECASE | re.VERBOSE,
+)
+_DAY: Final = re.compile(
+    r"(?P<year>\d{4,})-(?P<month>\d{1,2})-(?P<day>\d{1,2})(?:[ T](?P<hour>\d{1,2}):.*)?", re.DOTALL
 )
 _NEXT: Final = re.compile(r"\s*(,|;?\s*$)")
 _WORDS: Final = {"NULL": None, "DEFAULT": None, "TRUE": True, "FALSE": False}
@@ -199,9 +205,21 @@ def _from_text(text: str, target: AtomicType, zone: tzinfo) -> Any:
         return text.ljust(target.length or 0) if target.kind is TypeRoot.CHAR else text
     if target.kind in BINARY_TYPES:
         return text.encode()
-    if target.kind in _TIMES and not text.strip().isdigit():
+    if target.kind in _TIMES and on_calendar(text):
         return parse_text(text, target, zone)
     raise NotLiteral
+
+
+def on_calendar(text: str) -> bool:
+    """Whether a text is a day, maybe with a time, that there is.
+
+    Java's casts take the last day of the month for a later one, and 24:00; Spark refuses both.
+    """
+    match = _DAY.fullmatch(text.strip())
+    if match is None or int(match["hour"] or 0) > 23:
+        return False
+    year, month, day = int(match["year"]), int(match["month"]), int(match["day"])
+    return year >= 1 and 1 <= month <= 12 and 1 <= day <= monthrange(year, month)[1]
 
 
 def _from_number(text: str, target: AtomicType) -> Any:
@@ -217,7 +235,8 @@ def _from_number(text: str, target: AtomicType) -> Any:
             raise NotLiteral
         return value
     if target.kind in (TypeRoot.DOUBLE, TypeRoot.FLOAT):
-        return float(text)
+        # Without an exponent it is a decimal number, which knows no -0.
+        return float(text) if "e" in text.lower() else float(text) + 0.0
     if target.kind in CHARACTER_TYPES and text.lstrip("-").isdecimal() and text == str(int(text)):
         return _from_text(text, target, UTC)
     raise NotLiteral

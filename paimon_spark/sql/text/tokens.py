@@ -174,16 +174,21 @@ class Words:
             self.fail("a text in quotes")
         parts = []
         while self.is_string():
-            parts.append(self.tokens[self.at].text)
-            self.at += 1
+            parts.append(self.one_string())
         return "".join(parts)
 
     def one_string(self) -> str:
         """A quoted text, without those that follow it."""
         if not self.is_string():
             self.fail("a text in quotes")
+        text = self.tokens[self.at].text
         self.at += 1
-        return self.tokens[self.at - 1].text
+        while self.is_string() and self.tokens[self.at - 1].end + 1 == self.tokens[self.at].start:
+            # 'it''s' is two tokens, and one text with a quote.
+            token = self.tokens[self.at]
+            text += self.text[token.start] + token.text
+            self.at += 1
+        return text
 
     def is_string(self) -> bool:
         return not self.done and self.tokens[self.at].token_type in (

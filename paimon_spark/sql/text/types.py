@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.types.data_types import (
     MAX_LENGTH,
     ArrayType,
@@ -24,6 +24,7 @@ from paimon_core.types.data_types import (
 )
 from paimon_core.types.sql import type_to_sql
 from paimon_spark.sql.errors import SqlSyntaxError
+from paimon_spark.sql.text.names import quoted_text
 from paimon_spark.sql.text.tokens import Words
 
 _WORDS: Final = {
@@ -62,6 +63,8 @@ def read_type(words: Words) -> DataType:
     word = words.identifier().upper()
     if word in _WORDS:
         return AtomicType(kind=_WORDS[word])
+    if word == "TIMESTAMP" and words.eat("WITHOUT", "TIME", "ZONE"):
+        word = "TIMESTAMP_NTZ"
     if word in _TIMESTAMPS:
         return AtomicType(kind=_TIMESTAMPS[word], precision=6)
     if word == "STRING":
@@ -75,7 +78,17 @@ def read_type(words: Words) -> DataType:
             raise SqlSyntaxError(f"[DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION] {word}{sizes}")
         return AtomicType(kind=TypeRoot.DECIMAL, precision=precision, scale=scale)
     if word in _CHARACTERS:
-        (length,) = words.items(words.integer) or (1,)
+        if not words.looks_at("("):
+            raise SqlSyntaxError(
+                f'[DATATYPE_MISSING_SIZE] DataType "{word}" requires a length parameter, for '
+                f'example "{word}"(10)'
+            )
+        (length,) = words.items(words.integer) or (0,)
+        if not 1 <= length <= MAX_LENGTH:
+            raise InvalidArgument(
+                f"{'Variable character' if word == 'VARCHAR' else 'Character'} string length must "
+                f"be between 1 and {MAX_LENGTH} (both inclusive)."
+            )
         return AtomicType(kind=_CHARACTERS[word], length=length)
     if word == "ARRAY":
         words.need("<")
@@ -119,7 +132,7 @@ def simple_text(data_type: DataType) -> str:
 
 def catalog_text(data_type: DataType) -> str:
     """The type as SHOW CREATE TABLE prints it: `STRUCT<a: INT, b: STRING>`."""
-    return _text(data_type, str, "STRUCT", ": ", ", ")
+    return _text(data_type, str, "STRUCT", ": ", ", ", whole=True)
 
 
 def read_schema_text(data_type: DataType) -> str:
@@ -135,9 +148,20 @@ def _text(
     comma: str,
     *,
     characters: bool = True,
+    whole: bool = False,
 ) -> str:
+    """`whole` shows NOT NULL and the comments of the fields of structs."""
+
     def inner(part: DataType) -> str:
-        return _text(part, case, struct, colon, comma, characters=characters)
+        return _text(part, case, struct, colon, comma, characters=characters, whole=whole)
+
+    def more(field: DataField) -> str:
+        if not whole:
+            return ""
+        comment = field.description
+        return " NOT NULL" * (not field.type.nullable) + (
+            "" if comment is None else f" COMMENT {quoted_text(comment)}"
+        )
 
     match t:
         case ArrayType():
@@ -149,7 +173,9 @@ def _text(
         case MultisetType():
             return f"{case('MAP')}<{inner(t.element)}{comma}{inner(_INT)}>"
         case RowType():
-            fields = comma.join(f"{struct_name(f.name)}{colon}{inner(f.type)}" for f in t.fields)
+            fields = comma.join(
+                f"{struct_name(f.name)}{colon}{inner(f.type)}{more(f)}" for f in t.fields
+            )
             return f"{struct}<{fields}>"
         case AtomicType():
             return case(_atomic(t, characters=characters))

@@ -99,7 +99,7 @@ def test_renaming_a_nested_column_leaves_options_alone() -> None:
 
 def test_a_primary_key_can_be_dropped_while_the_table_is_empty() -> None:
     schema = _schema()
-    with pytest.raises(SchemaError, match="not empty"):
+    with pytest.raises(SchemaError, match="non-empty table"):
         _apply(schema, DropPrimaryKey(), filled=True)
     dropped = _apply(schema, DropPrimaryKey(), SetOption("bucket-key", "k"))
     assert dropped.primary_keys == ()

@@ -329,3 +329,14 @@ def test_a_function_of_sys_in_the_first_statement_starts_spark(name: str) -> Non
 
     with pytest.raises(StartedError):
         replace_sys_functions(cast("SqlSession", Session()), f"SELECT sys.{name}(a)")
+
+
+def test_two_quotes_in_a_text_are_one(sql: Sql) -> None:
+    sql("CREATE TABLE t (a INT COMMENT 'it''s') PARTITIONED BY (s STRING)")
+    assert sql("DESC t")[0] == ["a", "int", "it's"]
+    sql("INSERT INTO t PARTITION (s = 'it''s') VALUES (1); CALL sys.create_tag('t', 'it''s')")
+    assert rows_of(sql, "t") == [[1, "it's"]]
+    assert sql("SHOW TAGS t") == [["it's"]]
+    sql("ALTER TABLE t SET TBLPROPERTIES ('x''y' = '''' 'z'); COMMENT ON TABLE t IS \"a\"\"b\"")
+    assert ["x'y", "'z"] in sql("SHOW TBLPROPERTIES t")
+    assert ["Comment", 'a"b', ""] in sql("DESC EXTENDED t")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.paths import unescape_path_name
 from paimon_core.scan.scan import scan_files
 from paimon_maintenance.job.report import Report
 
@@ -61,7 +62,9 @@ def _expired_changelogs(_: Report, before: Before, after: FileStoreTable) -> Row
 
 def _expired_partitions(_: Report, before: Before, after: FileStoreTable) -> Rows:
     gone = sorted(set(before.partitions) - set(_partitions(after)))
-    return [[p.replace("/", ", ")] for p in gone] or [["No expired partitions."]]
+    return [[unescape_path_name(p.replace("/", ", "))] for p in gone] or [
+        ["No expired partitions."]
+    ]
 
 
 def _expired_tags(_: Report, before: Before, after: FileStoreTable) -> Rows:

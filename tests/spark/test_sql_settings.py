@@ -1,0 +1,70 @@
+"""Settings that PySpark's own API makes, beside SET."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_core.errors import SchemaError
+from paimon_spark.sql.run import sql
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def spark(session: Any) -> Iterator[Any]:
+    own = session.newSession()
+    yield own
+    for key in ("spark.paimon.scan.snapshot-id", "spark.sql.catalog.paimon.warehouse"):
+        own.conf.unset(key)
+
+
+def rows(spark: Any, warehouse: Path, text: str) -> list[list[Any]]:
+    return [list(row) for row in sql(spark, text, warehouse=str(warehouse)).collect()]
+
+
+def test_settings_of_the_spark_session_count(tmp_path: Path, spark: Any) -> None:
+    rows(
+        spark,
+        tmp_path,
+        "CREATE TABLE t (id INT); INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)",
+    )
+    spark.conf.set("spark.paimon.scan.snapshot-id", "1")
+    assert rows(spark, tmp_path, "SELECT * FROM t") == [[1]]
+    spark.conf.set("spark.paimon.*.*.t.scan.snapshot-id", "2")
+    assert rows(spark, tmp_path, "SELECT * FROM t ORDER BY id") == [[1], [2]]
+    spark.conf.unset("spark.paimon.*.*.t.scan.snapshot-id")
+    # SET writes where spark.conf reads, and the next call without a session sees it.
+    rows(spark, tmp_path, "SET spark.paimon.scan.snapshot-id=2")
+    assert spark.conf.get("spark.paimon.scan.snapshot-id") == "2"
+    assert rows(spark, tmp_path, "SELECT * FROM t ORDER BY id") == [[1], [2]]
+    rows(spark, tmp_path, "RESET `spark.paimon.scan.snapshot-id`")
+    assert spark.conf.get("spark.paimon.scan.snapshot-id", None) is None
+    spark.conf.set("spark.paimon.bucket", "1")
+    with pytest.raises(SchemaError, match="bucket"):
+        rows(spark, tmp_path, "SELECT * FROM t")
+    spark.conf.unset("spark.paimon.bucket")
+
+
+def test_overwrites_go_by_the_mode_of_the_spark_session(tmp_path: Path, spark: Any) -> None:
+    rows(
+        spark,
+        tmp_path,
+        "CREATE TABLE t (id INT, p INT) PARTITIONED BY (p); INSERT INTO t VALUES (1, 1), (2, 2)",
+    )
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    rows(spark, tmp_path, "INSERT OVERWRITE t VALUES (3, 2)")
+    assert rows(spark, tmp_path, "SELECT * FROM t ORDER BY id") == [[1, 1], [3, 2]]
+    spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    rows(spark, tmp_path, "INSERT OVERWRITE t VALUES (4, 2)")
+    assert rows(spark, tmp_path, "SELECT * FROM t ORDER BY id") == [[4, 2]]
+
+
+def test_other_catalogs_of_the_spark_session(tmp_path: Path, spark: Any) -> None:
+    rows(spark, tmp_path / "b", "CREATE TABLE t AS SELECT 7 AS id")
+    spark.conf.set("spark.sql.catalog.second.warehouse", str(tmp_path / "b"))
+    assert rows(spark, tmp_path / "a", "SELECT * FROM second.default.t") == [[7]]
+    spark.conf.unset("spark.sql.catalog.second.warehouse")

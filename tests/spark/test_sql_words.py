@@ -1,0 +1,236 @@
+"""Statements in statements: common tables, EXECUTE IMMEDIATE, IDENTIFIER, variables, and MERGE."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+from sql_sessions import Sql
+
+from paimon_core.errors import PaimonError
+from paimon_spark.sql.errors import error_type
+from paimon_spark.sql.query.queries import drop_registered, register
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def sql(tmp_path: Path, session: Any) -> Sql:
+    made = Sql(tmp_path, session)
+    made("""
+        CREATE TABLE t (id INT, v STRING);
+        INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
+        CREATE TABLE s (id INT, v STRING); INSERT INTO s VALUES (1, 'x'), (4, 'y');
+        CREATE TABLE r (id INT, w STRING); INSERT INTO r VALUES (1, 'p'), (4, 'q')
+    """)
+    return made
+
+
+def rows(sql: Sql) -> list[list[Any]]:
+    return sql("SELECT * FROM t ORDER BY id")
+
+
+def test_with_before_changes(sql: Sql) -> None:
+    sql("WITH x AS (SELECT id FROM s), y AS (SELECT * FROM x) DELETE FROM t WHERE id IN (FROM y)")
+    assert rows(sql) == [[2, "b"], [3, "c"]]
+    sql(
+        "WITH x(n, m) AS (SELECT max(id), 2 FROM t) UPDATE t SET v = 'z' WHERE id IN (SELECT n FROM x)"
+    )
+    assert rows(sql) == [[2, "b"], [3, "z"]]
+    sql("""
+        WITH RECURSIVE s(id, v) AS (SELECT 2, 'n' UNION ALL SELECT id + 2, v FROM s WHERE id < 5)
+        MERGE INTO t USING s ON t.id = s.id
+        WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *
+    """)
+    assert rows(sql) == [[2, "n"], [3, "z"], [4, "n"], [6, "n"]]
+    sql("WITH t AS (SELECT 3 AS id FROM t) DELETE FROM t WHERE id IN (SELECT id FROM t)")
+    assert rows(sql) == [[2, "n"], [4, "n"], [6, "n"]]
+    assert sql("SELECT count(*) FROM s") == [[2]]
+
+
+def test_words_in_texts_after_with_are_no_statements(sql: Sql) -> None:
+    query = "WITH x AS (SELECT 'INSERT' AS k) SELECT k FROM x WHERE k = "
+    assert sql(f"{query}'INSERT'") == [["INSERT"]]
+    assert sql(f"{query}'DELETE'") == []
+
+
+def test_merges_with_a_query_without_alias(sql: Sql) -> None:
+    sql("""
+        MERGE INTO t USING (SELECT s.id, r.w FROM s JOIN r ON s.id = r.id) ON t.id = s.id
+        WHEN MATCHED AND r.w = 'p' THEN UPDATE SET v = concat(r.w, t.v)
+        WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, r.w)
+    """)
+    assert rows(sql) == [[1, "pa"], [2, "b"], [3, "c"], [4, "q"]]
+    sql("""
+        MERGE INTO t USING (SELECT * FROM s UNION ALL SELECT 9, 'nine') ON t.id = s.id
+        WHEN MATCHED THEN UPDATE SET t.v = s.v WHEN NOT MATCHED THEN INSERT *
+    """)
+    assert rows(sql) == [[1, "x"], [2, "b"], [3, "c"], [4, "y"], [9, "nine"]]
+
+
+def test_execute_immediate(sql: Sql) -> None:
+    sql("EXECUTE IMMEDIATE 'INSERT INTO t VALUES (?, ?)' USING 7, 'it''s'")
+    sql("EXECUTE IMMEDIATE 'UPDATE t SET v = :new WHERE id = :id' USING upper('q') AS new, 2 AS id")
+    assert rows(sql) == [[1, "a"], [2, "Q"], [3, "c"], [7, "it's"]]
+    sql(
+        "DECLARE OR REPLACE most INT; DECLARE OR REPLACE what = 'SELECT max(id) FROM t WHERE id < ?'"
+    )
+    assert sql("EXECUTE IMMEDIATE what USING (5)") == [[3]]
+    sql("EXECUTE IMMEDIATE what INTO most USING 5")
+    assert sql("SELECT most") == [[3]]
+    sql("SET VAR most = (SELECT max(id) + 1 FROM t)")
+    assert sql("SELECT most") == [[8]]
+    with pytest.raises(PaimonError, match="UNBOUND_SQL_PARAMETER"):
+        sql("EXECUTE IMMEDIATE 'SELECT ?'")
+
+
+def test_names_in_texts(sql: Sql) -> None:
+    sql("INSERT INTO IDENTIFIER('t') VALUES (5, 'e')")
+    assert sql("SELECT IDENTIFIER('id') FROM IDENTIFIER('default.' || 't') WHERE id > 3") == [[5]]
+    sql("DECLARE OR REPLACE place = 't'; DELETE FROM IDENTIFIER(place) WHERE id < 5")
+    assert rows(sql) == [[5, "e"]]
+    assert sql("DESCRIBE IDENTIFIER('s')")[0] == ["id", "int", None]
+    sql("DROP TABLE IDENTIFIER('s')")
+    assert [row[1] for row in sql("SHOW TABLES")] == ["r", "t"]
+
+
+def test_aliases_after_a_time_travel(sql: Sql) -> None:
+    for clause in ("VERSION AS OF 1", "FOR SYSTEM_VERSION AS OF 1", "FOR VERSION AS OF '1'"):
+        assert sql(f"SELECT x.id FROM t {clause} x WHERE x.id = 2") == [[2]], clause
+        assert sql(f"SELECT t.id FROM t {clause} WHERE t.id = 2") == [[2]], clause
+
+
+def test_views_of_a_source_of_spark(sql: Sql, tmp_path: Path) -> None:
+    (tmp_path / "rows.json").write_text('{"id": 2}\n')
+    sql(f"CREATE OR REPLACE TEMP VIEW from_json USING json OPTIONS (path '{tmp_path}/rows.json')")
+    assert sql("SELECT v FROM t JOIN from_json USING (id)") == [["b"]]
+    sql("DROP VIEW from_json")
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind", "text"),
+    [
+        ("UPDATE n SET p.zz = 1", "AnalysisException", "FIELD_NOT_FOUND"),
+        ("UPDATE n SET p.q.zz = 1", "AnalysisException", "FIELD_NOT_FOUND"),
+        (
+            """MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN DELETE
+            WHEN MATCHED THEN UPDATE SET *""",
+            "ParseException",
+            "NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION",
+        ),
+        (
+            "MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id, v) VALUES (1)",
+            "ParseException",
+            "MERGE_INSERT_VALUE_COUNT_MISMATCH",
+        ),
+        ("MERGE INTO t USING s ON t.id = s.id", "ParseException", "MERGE_WITHOUT_WHEN"),
+        ("INSERT INTO n PARTITION (d = 1, D = 2) SELECT 1", "ParseException", "DUPLICATE_KEY"),
+        ("INSERT INTO t (id, ID) VALUES (1, 2)", "AnalysisException", "COLUMN_ALREADY_EXISTS"),
+        (
+            "INSERT INTO t (id, v) VALUES (1)",
+            "AnalysisException",
+            "INSERT_COLUMN_ARITY_MISMATCH.NOT_ENOUGH_DATA_COLUMNS",
+        ),
+        (
+            "INSERT INTO t (id) SELECT 1, 2",
+            "AnalysisException",
+            "INSERT_COLUMN_ARITY_MISMATCH.TOO_MANY_DATA_COLUMNS",
+        ),
+        ("INSERT INTO n (p) VALUES (NULL)", "RuntimeException", "no specified value"),
+        ("UPDATE n SET nope.zz = 1", "AnalysisException", "UNRESOLVED_COLUMN"),
+    ],
+)
+def test_what_is_refused(sql: Sql, statement: str, kind: str, text: str) -> None:
+    sql(
+        "CREATE TABLE n (id INT NOT NULL, p STRUCT<a: INT, q: STRUCT<b: INT>>) PARTITIONED BY (d INT)"
+    )
+    with pytest.raises(PaimonError) as caught:
+        sql(statement)
+    assert error_type(caught.value) == kind
+    assert text in str(caught.value)
+
+
+def test_days_that_are_not(sql: Sql) -> None:
+    """Java's casts take the last day of the month for them; Spark, which parses them, does not."""
+    sql("CREATE TABLE m (at TIMESTAMP_NTZ, n DOUBLE) PARTITIONED BY (p TIMESTAMP_NTZ)")
+    for values in (
+        "'2024-02-30', 0, NULL",
+        "'2024-01-01 24:00:00', 0, NULL",
+        "NULL, 0, '2024-2-30'",
+    ):
+        with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
+            sql(f"INSERT INTO m VALUES ({values})")
+    with pytest.raises(PaimonError, match="CAST_INVALID_INPUT"):
+        sql("INSERT INTO m PARTITION (p = '2024-02-30') VALUES (NULL, 1)")
+    with pytest.raises(PaimonError, match="INVALID_TIME_TRAVEL_TIMESTAMP_EXPR"):
+        sql("SELECT * FROM t TIMESTAMP AS OF '2099-02-30'")
+    sql("INSERT INTO m VALUES ('2024-02-29', -0.0, '2024-2-29')")
+    assert sql("SELECT CAST(at AS STRING), CAST(n AS STRING), CAST(p AS STRING) FROM m") == [
+        ["2024-02-29 00:00:00", "0.0", "2024-02-29 00:00:00"]
+    ]
+
+
+def test_versions_that_are_not(sql: Sql) -> None:
+    sql("CREATE TABLE empty (id INT)")
+    for query, text in {
+        "SELECT * FROM t VERSION AS OF 9": "out of available snapshotId range [1, 1]",
+        "SELECT * FROM empty VERSION AS OF 1": "There is currently no snapshot.",
+        "SELECT * FROM t VERSION AS OF 'none'": "Tag 'none' doesn't exist",
+        "SELECT * FROM t TIMESTAMP AS OF 1": "no snapshot earlier than or equal to timestamp [1000]",
+    }.items():
+        with pytest.raises(PaimonError) as caught:
+            sql(query)
+        assert error_type(caught.value) == "IllegalArgumentException", query
+        assert text in str(caught.value), query
+
+
+def test_columns_that_differ_only_in_case(sql: Sql) -> None:
+    sql("SET spark.sql.caseSensitive=true; CREATE TABLE two (a INT, A INT)")
+    try:
+        sql("INSERT INTO two VALUES (1, 2)")
+        assert sql("SELECT a, A FROM two WHERE A = 2") == [[1, 2]]
+        for statement in (
+            "INSERT INTO two (a) VALUES (5)",
+            "INSERT INTO two BY NAME SELECT 5 AS a",
+            "UPDATE two SET a = 5",
+            "MERGE INTO two USING (SELECT 1 AS x) s ON two.a = s.x WHEN MATCHED THEN UPDATE SET A = 5",
+            "MERGE INTO two USING (SELECT 1 AS a, 3 AS A) s ON two.a = s.a WHEN MATCHED THEN UPDATE SET *",
+        ):
+            with pytest.raises(PaimonError, match="other names than a"):
+                sql(statement)
+        assert sql("SELECT * FROM two") == [[1, 2]]
+    finally:
+        sql("RESET spark.sql.caseSensitive")
+
+
+def test_a_comma_at_the_end_is_too_much(sql: Sql) -> None:
+    with pytest.raises(Exception, match="PARSE_SYNTAX_ERROR"):
+        sql("INSERT INTO t VALUES (9, 'z'),")
+    assert sql("SELECT count(*) FROM t") == [[3]]
+
+
+def test_a_session_may_run_statements_in_two_threads(sql: Sql) -> None:
+    """The end of one statement does not take away the views of another."""
+    ended, going = Event(), Event()
+    counted: list[int] = []
+
+    def other() -> None:
+        view = register(sql.session, sql.session.spark.range(3))
+        going.set()
+        ended.wait(60)
+        counted.append(sql.session.spark.table(view).count())
+        drop_registered(sql.session)
+
+    thread = Thread(target=other)
+    thread.start()
+    assert going.wait(60)
+    drop_registered(sql.session)
+    ended.set()
+    thread.join()
+    assert counted == [3]
+    with ThreadPoolExecutor(4) as pool:
+        query = "SELECT count(*), max(x.v) FROM t JOIN s AS x USING (id)"
+        assert list(pool.map(sql, [query] * 12)) == [[[1, "x"]]] * 12

@@ -1,0 +1,80 @@
+"""What DESCRIBE and SHOW TABLE EXTENDED say about a partition, and which columns are NOT NULL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sql_sessions import Sql
+
+from paimon_core.errors import PaimonError
+from paimon_spark.sql.errors import error_type
+
+
+@pytest.fixture
+def sql(tmp_path: Path) -> Sql:
+    made = Sql(tmp_path)
+    made("CREATE TABLE t (id INT NOT NULL, v STRING) PARTITIONED BY (day STRING, hm STRING)")
+    made("INSERT INTO t VALUES (1, 'a', 'd1', '01:00'), (2, 'b', 'd1', '01:00')")
+    made("INSERT INTO t VALUES (3, 'c', 'd1', '02:00')")
+    return made
+
+
+def test_a_partition_is_described_with_its_files(sql: Sql) -> None:
+    described = {
+        name: value
+        for name, value, _ in sql("DESC FORMATTED t PARTITION (day = 'd1', hm = '01:00')")
+    }
+    assert described["Partition Values"] == "[day=d1, hm=01:00]"
+    assert "fileCount=1" in str(described["Partition Parameters"])
+    assert "recordCount=2" in str(described["Partition Parameters"])
+    assert str(described["Partition Statistics"]).endswith(" bytes, 2 rows")
+    plain = sql("DESC t PARTITION (day = 'd1', hm = '01:00')")
+    assert plain == sql("DESC t")
+
+
+def test_a_partition_is_shown_with_its_files(sql: Sql) -> None:
+    shown = sql("SHOW TABLE EXTENDED LIKE 't' PARTITION (day = 'd1', hm = '02:00')")[0][3]
+    assert "Partition Values: [day=d1, hm=02%3A00]\n" in shown
+    assert "recordCount=1" in shown
+    assert "Partition Statistics: 1 rows, " in shown
+
+
+def test_columns_that_are_not_null_are_listed(sql: Sql) -> None:
+    assert sql("DESC EXTENDED t")[-2:] == [
+        ["# Column Not Null", "", ""],
+        ["id", "int", "NOT NULL"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind", "text"),
+    [
+        ("DESC t PARTITION (day = 'd1')", "UnsupportedOperationException", "all the correct"),
+        (
+            "DESC EXTENDED t PARTITION (day = 'd1', hm = 'x')",
+            "IllegalArgumentException",
+            "Found 0 matching partitions",
+        ),
+        ("SHOW TABLE EXTENDED LIKE 't' PARTITION (day = 'd1')", "AnalysisException", "is invalid"),
+        (
+            "SHOW TABLE EXTENDED LIKE 't' PARTITION (day = 'd1', hm = 'x')",
+            "AnalysisException",
+            "PARTITIONS_NOT_FOUND",
+        ),
+    ],
+)
+def test_what_is_no_partition(sql: Sql, statement: str, kind: str, text: str) -> None:
+    with pytest.raises(PaimonError, match=text) as caught:
+        sql(statement)
+    assert error_type(caught.value) == kind
+
+
+def test_expired_partitions_are_named_by_their_values(sql: Sql) -> None:
+    sql("CREATE TABLE old (id INT) PARTITIONED BY (pt STRING, hm STRING)")
+    sql("INSERT INTO old VALUES (1, '2020-01-01', '01:00')")
+    expired = sql("""
+        CALL sys.expire_partitions(table => 'old', expiration_time => '1 d',
+            timestamp_formatter => 'yyyy-MM-dd', timestamp_pattern => '$pt')
+    """)
+    assert expired == [["pt=2020-01-01, hm=01:00"]]

@@ -1,0 +1,34 @@
+"""SHOW CREATE TABLE gives a statement that makes the same table again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sql_sessions import Sql
+
+ODD = (
+    "CREATE TABLE `my table` (`a b` INT NOT NULL COMMENT 'it''s; \"q\" \\\\n', `select` STRING, `b``t` INT, "
+    "`x.y` STRUCT<`in ner`: INT NOT NULL COMMENT 'deep', `it's`: ARRAY<STRUCT<`q w`: CHAR(3)>>>, `1st` DATE, "
+    "`ü` MAP<STRING, DECIMAL(5, 2)>, `p q` STRING DEFAULT 'd''x', v VARCHAR(7)) "
+    "PARTITIONED BY (`p q`) COMMENT 'of \\'me\\'' TBLPROPERTIES ('k''a' = 'it\\'s', 'primary-key' = 'a b,p q', 'z' = '')"
+)
+
+
+@pytest.mark.parametrize(
+    "statement", [ODD, "CREATE TABLE `my table` (id INT) TBLPROPERTIES ('z' = 'b')"]
+)
+def test_what_is_shown_makes_the_table_again(tmp_path: Path, statement: str) -> None:
+    sql = Sql(tmp_path)
+    sql(statement)
+    shown = sql("SHOW CREATE TABLE `my table`")[0][0]
+    described = sql("DESC EXTENDED `my table`")
+    sql("DROP TABLE `my table`")
+    # The catalog decides where a table lies.
+    own = ("LOCATION", "  'path' = ")
+    sql("\n".join(line for line in shown.splitlines() if not line.startswith(own)))
+    assert sql("SHOW CREATE TABLE `my table`")[0][0] == shown
+    assert sql("DESC EXTENDED `my table`") == described
+    if statement == ODD:
+        assert described[0] == ["a b", "int", 'it\'s; "q" \\n']
+        assert "`in ner`: INT NOT NULL COMMENT 'deep'" in shown
