@@ -114,33 +114,9 @@ def test_the_last_runs_of_a_table_correct_what_no_line_fits():
         off = abs(math.log(job.line(one.work) / one.seconds))
         assert abs(math.log(model.seconds(one.work) / one.seconds)) < 0.6 * off + 0.02
     assert max(abs(math.log(job.line(k.work) / k.seconds)) for k in kinds) > 0.25
-    # Tables without runs keep the line, apart from what all tables share lately.
+    # Tables without runs keep the line.
     new = replace(kinds[1].work, table="db.new")
-    assert model.seconds(new) == pytest.approx(job.line(new) * math.exp(job.corrections.lately))
-    assert abs(job.corrections.lately) < 0.1
-
-
-def test_runs_on_a_busy_machine_correct_those_of_all_tables_and_not_for_long():
-    rng = random.Random(8)
-    tables = [f"db.t{i}" for i in range(6)]
-
-    def run(busy: float) -> Sample:
-        size = int(10 ** rng.uniform(6, 8))
-        work = Work(job="compact", table=rng.choice(tables), files=9, bytes=size, rows=size // 60)
-        return Sample(
-            work=work, seconds=busy * (0.05 + 9 * size / GB) * rng.lognormvariate(0, 0.05)
-        )
-
-    def bias(samples: list[Sample], busy: float) -> float:
-        model = fit(samples)
-        return median(math.log(model.seconds(s.work) / s.seconds) for s in map(run, [busy] * 60))
-
-    quiet = [run(1.0) for _ in range(60)]
-    busy = [*quiet, *(run(1.6) for _ in range(15))]
-    assert abs(bias(quiet, 1.0)) < 0.05
-    # Without the correction, the predictions are 29 % too low.
-    assert abs(bias(busy, 1.6)) < 0.2
-    assert abs(bias([*busy, *(run(1.0) for _ in range(30))], 1.0)) < 0.1
+    assert model.seconds(new) == pytest.approx(job.line(new))
 
 
 def test_one_odd_run_corrects_by_half_its_error_at_most():
