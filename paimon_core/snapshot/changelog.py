@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from paimon_core.errors import CorruptTable, NotFound
+from paimon_core.errors import NotFound
 from paimon_core.io.file_io import FileIO, map_parallel
-from paimon_core.io.read_retry import read_with_retries
 from paimon_core.paths import CHANGELOG_PREFIX, TablePaths
-from paimon_core.snapshot.numbered_files import NumberedFiles, NumberedStore
+from paimon_core.snapshot.numbered_files import NumberedFiles, NumberedStore, read_numbered
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.snapshot.snapshot_json import snapshot_from_json, snapshot_to_json
+from paimon_core.snapshot.snapshot_json import snapshot_to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +46,8 @@ class ChangelogStore(NumberedStore):
 
     def get_or_none(self, snapshot_id: int) -> Snapshot | None:
         """Return the changelog or None if it does not exist; CorruptTable if it is unreadable."""
-        path = self.paths.changelog(snapshot_id)
-        try:
-            found = read_with_retries(self.io, path, snapshot_from_json, table=self.table)
-        except FileNotFoundError:
-            return None
-        except CorruptTable as e:
-            e.snapshot = snapshot_id
-            raise
-        if found.id != snapshot_id:
-            raise CorruptTable(
-                f"{path} of table {self.table} says that it is changelog {found.id}",
-                table=self.table,
-                file=path,
-                snapshot=snapshot_id,
-            )
-        return found
+        found = read_numbered(self._files, snapshot_id, self.table)
+        return None if found is None else found[1]
 
     def all(self) -> list[Snapshot]:
         """Return all changelogs, sorted by id, without those that expire during the call."""

@@ -17,9 +17,12 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
+from paimon_core.errors import CorruptTable
 from paimon_core.io.file_io import FileIO
+from paimon_core.io.read_retry import read_with_retries
 from paimon_core.names import file_number, name_number
 from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.snapshot.snapshot_json import snapshot_from_json
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +91,31 @@ class NumberedFiles:
     def delete_hint(self, name: str) -> None:
         """Remove the hint, so that the next reader lists the folder."""
         self.io.delete(f"{self.folder}/{name}")
+
+
+def read_numbered(files: NumberedFiles, number: int, table: str) -> tuple[bytes, Snapshot] | None:
+    """Return the stored bytes of a snapshot or changelog and what they hold; None without the file.
+
+    Raises CorruptTable if the file is unreadable or holds another id than its name.
+    """
+    path = files.path(number)
+    try:
+        content, found = read_with_retries(
+            files.io, path, lambda data: (data, snapshot_from_json(data)), table=table
+        )
+    except FileNotFoundError:
+        return None
+    except CorruptTable as e:
+        e.snapshot = number
+        raise
+    if found.id != number:
+        raise CorruptTable(
+            f"{path} of table {table} says that it is {files.prefix.rstrip('-')} {found.id}",
+            table=table,
+            file=path,
+            snapshot=number,
+        )
+    return content, found
 
 
 class NumberedStore:

@@ -10,18 +10,22 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from paimon_core.errors import CorruptTable, NotFound, UnsupportedFeature
+from paimon_core.errors import NotFound, UnsupportedFeature
 from paimon_core.io.file_io import FileIO, read_parallel
-from paimon_core.io.read_retry import read_with_retries
 from paimon_core.paths import SNAPSHOT_PREFIX, TablePaths
-from paimon_core.snapshot.numbered_files import LATEST, NumberedFiles, NumberedStore
+from paimon_core.snapshot.numbered_files import (
+    LATEST,
+    NumberedFiles,
+    NumberedStore,
+    read_numbered,
+)
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.snapshot.snapshot_commit import (
     CommitAttempt,
     PartitionStatistics,
     SnapshotCommit,
 )
-from paimon_core.snapshot.snapshot_json import snapshot_from_json, snapshot_to_json
+from paimon_core.snapshot.snapshot_json import snapshot_to_json
 
 log = logging.getLogger(__name__)
 
@@ -112,24 +116,7 @@ class SnapshotStore(NumberedStore):
 
     def read(self, snapshot_id: int) -> tuple[bytes, Snapshot] | None:
         """Return the stored bytes and the decoded snapshot; None and errors as in `get_or_none`."""
-        path = self.paths.snapshot(snapshot_id)
-        try:
-            content, snapshot = read_with_retries(
-                self.io, path, lambda text: (text, snapshot_from_json(text)), table=self.table
-            )
-        except FileNotFoundError:
-            return None
-        except CorruptTable as e:
-            e.snapshot = snapshot_id
-            raise
-        if snapshot.id != snapshot_id:
-            raise CorruptTable(
-                f"{path} of table {self.table} says that it is snapshot {snapshot.id}",
-                table=self.table,
-                file=path,
-                snapshot=snapshot_id,
-            )
-        return content, snapshot
+        return read_numbered(self._files, snapshot_id, self.table)
 
     def all(self) -> list[Snapshot]:
         """Return all snapshots, sorted by id.
