@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import textwrap
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
@@ -122,6 +123,16 @@ def positive(text: str) -> int:
     number = whole_number(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is less than 1")
+    return number
+
+
+def seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError as e:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from e
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not greater than 0")
     return number
 
 

@@ -6,6 +6,7 @@ This module names no job.
 from __future__ import annotations
 
 import argparse
+import textwrap
 from typing import Any, Final
 
 from paimon_maintenance.cli.options import (
@@ -30,7 +31,8 @@ JOB_ARGUMENT_PREFIX: Final = "job_argument_"
 
 
 def job_command(commands: Commands[Parser], name: str, summary: str, description: str) -> None:
-    jobs_text = "\n".join(f"  {job.name:12} {job.summary}" for job in JOBS.values())
+    width = max(len(name) for name in JOBS)
+    jobs_text = "\n".join(f"  {job.name:{width}}  {job.summary}" for job in JOBS.values())
     parser = commands.add_parser(
         name,
         help=summary,
@@ -154,11 +156,12 @@ def _run_options(parser: Parser) -> None:
     )
 
 
-def _wrapped(text: str, width: int = 88) -> str:
-    lines, line = [], " "
-    for word in text.split():
-        if len(line) + len(word) + 1 > width:
-            lines.append(line)
-            line = " "
-        line += " " + word
-    return "\n".join([*lines, line])
+def _wrapped(text: str) -> str:
+    return textwrap.fill(
+        text,
+        88,
+        initial_indent="  ",
+        subsequent_indent="  ",
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
