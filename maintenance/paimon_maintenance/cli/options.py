@@ -39,21 +39,31 @@ Commands = argparse._SubParsersAction  # noqa: SLF001 - argparse has no public n
 
 
 def add_command(
-    commands: Commands[Parser], name: str, summary: str, description: str, examples: Sequence[str]
+    commands: Commands[Parser],
+    name: str,
+    summary: str | None,
+    description: str,
+    examples: Sequence[str],
 ) -> Parser:
+    """Add a command and return its parser; without a summary, the help above it does not list it."""
+    listed: dict[str, Any] = {} if summary is None else {"help": summary}
     epilog = ("examples:\n" + "\n".join(f"  {e}" for e in examples) + "\n\n") if examples else ""
     return commands.add_parser(
         name,
-        help=summary,
         description=description,
         epilog=epilog + EXIT_CODES,
         formatter_class=Formatter,
         allow_abbrev=False,
+        **listed,
     )
 
 
 def table_options(
-    parser: Parser, *, table_help: str = "DATABASE.TABLE", optional: bool = False
+    parser: Parser,
+    *,
+    table_help: str = "DATABASE.TABLE",
+    optional: bool = False,
+    json: str = "print one JSON object",
 ) -> None:
     how: dict[str, Any] = {"nargs": "?", "default": "*.*"} if optional else {}
     parser.add_argument("table", metavar="TABLE", help=table_help, **how)
@@ -61,7 +71,7 @@ def table_options(
     catalog_option(parser)
     parser.add_argument("--branch", metavar="B", help="a branch of the table (default: main)")
     storage_option(parser)
-    output_options(parser)
+    output_options(parser, json=json)
 
 
 def catalog_option(parser: Parser) -> None:

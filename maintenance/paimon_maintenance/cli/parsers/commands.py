@@ -95,7 +95,7 @@ def _read(commands: Commands[Parser]) -> None:
             "caretaker read db.orders -w /lake --follow --consumer-id audit",
         ),
     )
-    table_options(parser)
+    table_options(parser, json="print an error as a JSON object, too; rows are JSON lines anyway")
     _version_options(parser)
     parser.add_argument(
         "--watermark",
@@ -291,7 +291,7 @@ def _history(commands: Commands[Parser]) -> None:
 def _policy(commands: Commands[Parser]) -> None:
     parser = commands.add_parser(
         "policy",
-        help="check a policy file, or show the policy of a table",
+        help="check a policy file; show and explain what applies to a table",
         description="A policy assigns jobs, schedules and options to tables (docs/policy.md).",
         allow_abbrev=False,
     )

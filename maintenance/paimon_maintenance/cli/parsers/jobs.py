@@ -6,6 +6,7 @@ This module names no job.
 from __future__ import annotations
 
 import argparse
+import shlex
 import textwrap
 from typing import Any, Final
 
@@ -50,7 +51,7 @@ def _job(jobs: Commands[Parser], command: str, job: Job) -> None:
     parser = add_command(
         jobs,
         job.name,
-        job.summary,
+        None,  # the description of the command lists the jobs
         f"{job.summary}\n\nchanges:\n{_wrapped(job.changes)}\n\nprotection:\n"
         f"{_wrapped(job.protects)}\n\nundo:\n{_wrapped(job.undo)}",
         job.examples,
@@ -69,8 +70,7 @@ def _job(jobs: Commands[Parser], command: str, job: Job) -> None:
 def _job_option(group: argparse._ArgumentGroup, argument: Argument) -> None:
     text = argument.help
     if argument.example:
-        quote = '"' if "'" in argument.example else "'"
-        text += f"; for example {argument.option} {quote}{argument.example}{quote}"
+        text += f"; for example {argument.option} {_quoted(argument.example)}"
     if argument.default not in (None, (), {}, False):
         default = argument.json_default()
         shown = ",".join(map(str, default)) if isinstance(default, list) else default
@@ -94,6 +94,14 @@ def _job_option(group: argparse._ArgumentGroup, argument: Argument) -> None:
         metavar = "|".join(argument.choices) if argument.choices else argument.kind.upper()
         group.add_argument(argument.option, dest=dest, metavar=metavar, default=None, help=text)
     _procedure_words(group, argument, dest)
+
+
+def _quoted(example: str) -> str:
+    """The example as a shell takes it: in the quotes that it does not hold, if it needs any."""
+    if shlex.quote(example) == example:
+        return example
+    quote = '"' if "'" in example else "'"
+    return f"{quote}{example}{quote}"
 
 
 def _procedure_words(group: argparse._ArgumentGroup, argument: Argument, dest: str) -> None:
