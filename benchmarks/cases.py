@@ -1,4 +1,4 @@
-"""The tables that the benchmarks of compaction are about; see the handbook's table of speeds.
+"""The tables that the benchmarks of compaction work on.
 
 A BIGINT key spread over the key space, 4 BIGINT, 3 STRING of about 20 bytes, 2 DOUBLE and a
 TIMESTAMP(6): random values, hardly compressible.
@@ -54,7 +54,7 @@ class Case:
 
 
 def tables(rows: int, append_commits: int) -> list[Case]:
-    """The two tables of the handbook."""
+    """A primary-key table of overlapping runs, and an append table of small files."""
     return [
         Case(name="pk", rows=rows),
         Case(

@@ -1,7 +1,7 @@
 """Merging sorted runs: seconds and memory against the floor of decoding and encoding the same rows.
 
     python benchmarks/merge.py                          a short run of every key type
-    python benchmarks/merge.py --rows 5000000 --runs 10 the size of the handbook's figures
+    python benchmarks/merge.py --rows 5000000 --runs 10 the size of the figures in README.md
     python benchmarks/merge.py --engine aggregation     another merge engine
 
 The runs are Parquet files of one row group, as Java writes them; 30 % of the rows of each run

@@ -260,9 +260,9 @@ ROLLBACK_TO_AS_LATEST = Page(
     first=("snapshot", "tag", "timestamp", "watermark"),
     notes="""\
 **Give exactly one** of *Snapshot*, *Tag*, *Timestamp* and *Watermark*. What was committed after it is no
-longer visible in the newest snapshot, but stays readable by snapshot until it expires. The report
-names a tag without a time to live that protects the files that came back; delete it once all older
-snapshots have expired.
+longer visible in the newest snapshot, but stays readable by snapshot until it expires. If removed
+files came back, the report names a tag without a time to live that protects them; delete it once all
+older snapshots have expired.
 """,
 )
 CREATE_BRANCH = Page(

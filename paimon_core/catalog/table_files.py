@@ -70,7 +70,8 @@ class TableFiles:
             defaults.pop(PATH.key, None)
             wanted = replace(schema, options=Options({**defaults, **schema.options}))
             first = normalized(wanted)
-            self._check_options(first.options)
+            check_values(first.options)
+            self._warn_of_unknown(first.options)
             validate_schema(first)
             check_fallback_branch(
                 first.options, lambda name: store.of_branch(name).latest() is not None
@@ -169,6 +170,8 @@ class TableFiles:
             if not store.commit_new(changed):
                 continue
             if self._stands(latest, branch):
+                before = latest.options.items()
+                self._warn_of_unknown(dict(o for o in changed.options.items() if o not in before))
                 return changed
             self._take_back(changed, branch)
             store = self.schemas(branch)  # of the table that is there now, if there is one
@@ -203,8 +206,8 @@ class TableFiles:
         if any(_OUTSIDE in s.options for s in self.schemas().all()):
             raise UnsupportedFeature(_OUTSIDE, table=self.identifier)
 
-    def _check_options(self, options: Options) -> None:
-        check_values(options)
+    def _warn_of_unknown(self, options: Mapping[str, str]) -> None:
+        """Log the keys that Paimon does not know; it stores and ignores them."""
         for key in unknown_options(options):
             near = similar_name(key)
             hint = "" if near is None else f"; did you mean {near}?"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from paimon_core.clustering.external_sort import MEMORY_BYTES, Clustering, sorted_rows
+from paimon_core.clustering.external_sort import Clustering, sorted_rows
 from paimon_core.commit.overwrite import moved_up
 from paimon_core.compaction.unit import CompactResult
 from paimon_core.environment import Environment
@@ -39,19 +39,15 @@ def sort_dynamic(
     clustering: Clustering,
     *,
     env: Environment,
-    memory_bytes: int = MEMORY_BYTES,
-    spill_dir: str | None = None,
 ) -> RescaleResult:
     """Return the new files and hash indexes of each bucket; they exist when this returns."""
     writer_table = replace(table, schema=table.schema.with_options(_OPTIONS))
-    writer = RowWriter(writer_table, env=env, overwrite=True, spill_dir=spill_dir)
+    writer = RowWriter(writer_table, env=env, overwrite=True)
     try:
         for batch in sorted_rows(
-            _coded(table, unit, clustering, spill_dir),
+            _coded(table, unit, clustering),
             clustering,
             expected_bytes=_EXPANSION * unit.read_bytes,
-            memory_bytes=memory_bytes,
-            spill_dir=spill_dir,
         ):
             writer.write(batch)
         messages = writer.prepare_commit()
@@ -78,9 +74,7 @@ def sort_dynamic(
     return RescaleResult(tuple(results))
 
 
-def _coded(
-    table: FileStoreTable, unit: RescaleUnit, clustering: Clustering, spill_dir: str | None
-) -> RecordBatches:
+def _coded(table: FileStoreTable, unit: RescaleUnit, clustering: Clustering) -> RecordBatches:
     names = table.schema.names
-    for batch in rows_of_unit(table, unit, spill_dir=spill_dir):
+    for batch in rows_of_unit(table, unit):
         yield clustering.with_codes(batch.select(names), table.schema.row_type)

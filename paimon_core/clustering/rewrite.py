@@ -112,7 +112,6 @@ def sort_files(
     new_uuid: Callable[[], str],
     creation_time: Callable[[], int],
     memory_bytes: int = MEMORY_BYTES,
-    spill_dir: str | None = None,
 ) -> CompactResult:
     """Sort the unit; return the removed and the added files, which exist when this returns."""
     written = _write(
@@ -123,7 +122,6 @@ def sort_files(
         new_uuid=new_uuid,
         creation_time=creation_time,
         memory_bytes=memory_bytes,
-        spill_dir=spill_dir,
     )
     return _result(unit, before=unit.source.append_files, after=written)
 
@@ -183,8 +181,6 @@ def join_range(
     expected_bytes: int,
     new_uuid: Callable[[], str],
     creation_time: Callable[[], int],
-    memory_bytes: int = MEMORY_BYTES,
-    spill_dir: str | None = None,
 ) -> CompactResult:
     """Write the new files of one range; `unit` names the partition, its files are not read."""
     written = _write(
@@ -194,8 +190,6 @@ def join_range(
         expected_bytes=expected_bytes,
         new_uuid=new_uuid,
         creation_time=creation_time,
-        memory_bytes=memory_bytes,
-        spill_dir=spill_dir,
     )
     return _result(unit, before=(), after=written)
 
@@ -244,8 +238,7 @@ def _write(
     expected_bytes: int,
     new_uuid: Callable[[], str],
     creation_time: Callable[[], int],
-    memory_bytes: int,
-    spill_dir: str | None,
+    memory_bytes: int = MEMORY_BYTES,
 ) -> tuple[DataFileMeta, ...]:
     source = unit.source
     writer = RollingAppendWriter(
@@ -264,7 +257,6 @@ def _write(
             unit.clustering,
             expected_bytes=expected_bytes,
             memory_bytes=memory_bytes,
-            spill_dir=spill_dir,
         ):
             writer.write(batch)
         return tuple(writer.close())

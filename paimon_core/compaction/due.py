@@ -91,7 +91,6 @@ def compact_bucket(
     files: BucketFiles,
     *,
     env: Environment,
-    spill_dir: str | None = None,
 ) -> CompactResult:
     """Run the units of one bucket one after the other and return one result.
 
@@ -100,13 +99,7 @@ def compact_bucket(
     results: list[CompactResult] = []
     try:
         for unit in units:
-            result = rewrite(
-                table,
-                unit,
-                new_uuid=env.new_uuid,
-                creation_time=env.local_millis,
-                spill_dir=spill_dir,
-            )
+            result = rewrite(table, unit, new_uuid=env.new_uuid, creation_time=env.local_millis)
             results.append(result)
         result = merged(results)
         if files.vector_files or result.superseded:

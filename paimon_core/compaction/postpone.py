@@ -16,7 +16,7 @@ ones; the compaction of the real buckets is a separate job.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
@@ -114,8 +114,6 @@ def replay(
     unit: CompactUnit,
     *,
     env: Environment,
-    progress: Callable[[int], None] | None = None,
-    spill_dir: str | None = None,
 ) -> CompactResult:
     """Return the postponed files to remove, and in `moved` the level-0 files of the real buckets.
 
@@ -123,9 +121,7 @@ def replay(
     """
     assert unit.replay is not None
     real = with_real_buckets(table, unit.replay.buckets)
-    writer = RowWriter(
-        real, env=env, first_sequence=unit.replay.first_sequence_number, spill_dir=spill_dir
-    )
+    writer = RowWriter(real, env=env, first_sequence=unit.replay.first_sequence_number)
     try:
         for file in unit.append_files:
             batches = read_data_file(
@@ -140,8 +136,6 @@ def replay(
             for batch in batches:
                 kinds = np.asarray(batch.column(VALUE_KIND)).astype(np.int8)
                 writer.write(batch.select(list(table.schema.names)), kinds)
-                if progress is not None:
-                    progress(batch.num_rows)
         messages = writer.prepare_commit()
     except BaseException:
         writer.abort()

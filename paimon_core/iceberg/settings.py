@@ -68,11 +68,6 @@ class IcebergSettings:
     previous_versions: int | None
 
 
-def has_iceberg(options: Options) -> bool:
-    """Return whether the table has Iceberg metadata."""
-    return options.value(ICEBERG_STORAGE) != DISABLED
-
-
 def iceberg_folder(root: str, options: Options) -> str | None:
     """Return the folder of the Iceberg metadata; None if there is none, or no place for it.
 

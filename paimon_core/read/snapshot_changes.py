@@ -7,7 +7,7 @@ unmerged.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -63,10 +63,10 @@ def read_between(
     start: int,
     end: int,
     *,
-    columns: Sequence[str] | None = None,
     mode: str = "auto",
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the changes after `start`, up to and including `end`: `_VALUE_KIND` and the columns.
+    """Yield the changes after `start`, up to and including `end`: `_VALUE_KIND` and the
+    columns of the table.
 
     Raises InvalidArgument if some of the snapshots are gone; `start` may be the one before the
     earliest.
@@ -78,7 +78,7 @@ def read_between(
             f"table {table.name} has the snapshots {earliest} to {latest}, but not all of {start} to {end}",
             table=table.name,
         )
-    return _read_range(table, range(start + 1, end + 1), columns or table.schema.names, mode)
+    return _read_range(table, range(start + 1, end + 1), table.schema.names, mode)
 
 
 def _read_range(

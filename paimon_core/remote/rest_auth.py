@@ -13,7 +13,7 @@ import json
 import re
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -295,9 +295,6 @@ def _md5(body: str) -> str:
 
 def _hmac_sha256(key: bytes, text: str) -> bytes:
     return hmac.digest(key, text.encode(), "sha256")
-
-
-Clock = Callable[[], datetime]
 
 
 def utc_now() -> datetime:

@@ -67,14 +67,13 @@ def rescale(
     *,
     new_uuid: Callable[[], str],
     creation_time: Callable[[], int],
-    spill_dir: str | None = None,
 ) -> RescaleResult:
     """Execute the unit and return the new files, which exist when this returns.
 
-    `creation_time` is the wall clock in milliseconds, `spill_dir` a local folder (default: the
-    system's temporary one) that needs about the decoded size of the unit's input.
+    `creation_time` is the wall clock in milliseconds.  The system's temporary folder needs about the
+    decoded size of the unit's input.
     """
-    work = _Work(table, unit, new_uuid, creation_time, spill_dir)
+    work = _Work(table, unit, new_uuid, creation_time)
     try:
         work.rewrite()
     except BaseException:
@@ -93,11 +92,9 @@ def rescale(
     )
 
 
-def rows_of_unit(
-    table: FileStoreTable, unit: RescaleUnit, *, spill_dir: str | None = None
-) -> RecordBatches:
+def rows_of_unit(table: FileStoreTable, unit: RescaleUnit) -> RecordBatches:
     """Yield all merged rows of the unit's buckets, one after the other, without deletes."""
-    work = _Work(table, unit, _never, _never, spill_dir)
+    work = _Work(table, unit, _never, _never)
     for source in unit.sources:
         yield from work.rows_of(source)
 
@@ -125,7 +122,6 @@ class _Work:
     unit: RescaleUnit
     new_uuid: Callable[[], str]
     creation_time: Callable[[], int]
-    spill_dir: str | None
     written: dict[int, list[DataFileMeta]] = field(default_factory=lambda: defaultdict(list))
     vectors: Mapping[str, Positions] = field(init=False)
 
@@ -170,7 +166,7 @@ class _Work:
         """Spill the rows of these new buckets to disk, then write one bucket after the other."""
         at_once = self.rows_at_once(len(streams))
         with (
-            tempfile.TemporaryDirectory(prefix="rescale-", dir=self.spill_dir) as folder,
+            tempfile.TemporaryDirectory(prefix="rescale-") as folder,
             BucketRuns(Path(folder) / "runs", batch_rows=at_once) as runs,
         ):
             for number, stream in enumerate(streams):
@@ -299,7 +295,6 @@ class _Work:
             low=None if limits is None else limits.low,
             high=None if limits is None else limits.high,
             windows={} if limits is None else limits.rows,
-            spill_dir=self.spill_dir,
             vectors=self.vectors,
             with_levels=merge_engine_for(self.table).with_levels,
         )

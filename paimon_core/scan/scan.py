@@ -56,8 +56,6 @@ def scan_files(
     *,
     partitions: Collection[bytes] | None = None,
     predicate: Predicate | None = None,
-    buckets: Collection[int] | None = None,
-    levels: Callable[[int], bool] | None = None,
     keep_partition: PartitionFilter | None = None,
 ) -> list[ManifestEntry]:
     """Return the ADD entries of the snapshot's live files that may hold matching rows.
@@ -70,11 +68,8 @@ def scan_files(
     wanted = None if partitions is None else frozenset(partitions)
 
     def keep(entry: ManifestEntry) -> bool:
-        return (
-            (buckets is None or entry.bucket in buckets)
-            and (levels is None or levels(entry.file.level))
-            and (in_partition is None or in_partition(entry.partition))
-            and (keep_partition is None or keep_partition(entry.partition))
+        return (in_partition is None or in_partition(entry.partition)) and (
+            keep_partition is None or keep_partition(entry.partition)
         )
 
     entries = live_entries(

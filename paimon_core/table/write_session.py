@@ -2,8 +2,9 @@
 
 Java: `table/sink/TableWriteImpl` and `TableCommitImpl` together.  A table that is not `write-only`
 is compacted by its writers: each commit then creates an APPEND snapshot and, if a bucket was due, a
-COMPACT snapshot of the same user and identifier.  What expires afterwards is up to `after_commit`.  Compaction is optional: if another commit
-replaced the files that it read, its result is dropped and the rows stay committed.
+COMPACT snapshot of the same user and identifier.  What expires afterwards is up to `after_commit`.
+Compaction is optional: if another commit replaced the files that it read, its result is dropped and the
+rows stay committed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from paimon_core.commit.committer import commit, filter_committed, latest_of_user
+from paimon_core.commit.committer import commit, filter_committed
 from paimon_core.commit.message import CommitMessage
 from paimon_core.commit.overwrite import overwrite
 from paimon_core.commit.row_group_conflict import RowGroup
@@ -45,11 +46,9 @@ def new_writer(
     *,
     env: Environment,
     overwrite: bool = False,
-    buffer_bytes: int | None = None,
     user: str | None = None,
     writer_id: int | None = None,
     sequence_offset: int = 0,
-    spill_dir: str | None = None,
     tracked: bool = False,
 ) -> RowWriter:
     """Return a writer for any kind of table; arguments as in `RowWriter`.
@@ -62,12 +61,10 @@ def new_writer(
         table,
         env=env,
         overwrite=overwrite,
-        buffer_bytes=buffer_bytes,
         user=user,
         writer_id=writer_id,
         sequence_offset=sequence_offset,
         global_index=load_global_index(table, table.snapshots.latest()) if needs_keys else None,
-        spill_dir=spill_dir,
         tracked=tracked,
     )
 
@@ -78,7 +75,6 @@ def write_rows(
     kinds: Kinds | None = None,
     *,
     env: Environment,
-    user: str | None = None,
     partition: Mapping[str, object] | None = None,
     after: AfterCommit | None = None,
 ) -> tuple[Snapshot, ...]:
@@ -86,7 +82,7 @@ def write_rows(
 
     `after` as in `commit_write`.
     """
-    user = user or env.new_uuid()
+    user = env.new_uuid()
     writer = new_writer(table, env=env, user=user, overwrite=partition is not None)
     try:
         writer.write(rows, kinds)
@@ -319,76 +315,6 @@ def _written_buckets(table: FileStoreTable, messages: Sequence[CommitMessage]) -
         )
         for key, files in new.items()
     ]
-
-
-class StreamWriter:
-    """Makes a series of commits as one user; a replay after a failure commits nothing twice.
-
-    Identifiers grow from commit to commit.  After any failure, create a new writer for the same
-    user, call `committed_up_to`, and write everything after that again: it includes a commit whose
-    reply was lost.
-    """
-
-    def __init__(
-        self,
-        table: FileStoreTable,
-        *,
-        user: str,
-        env: Environment,
-        buffer_bytes: int | None = None,
-        spill_dir: str | None = None,
-    ) -> None:
-        self._table = table
-        self._env = env
-        self._user = user
-        self._last = self.committed_up_to()
-        self._after = AfterCommit(table, env=env)
-        self._writer = new_writer(
-            table, env=env, user=user, buffer_bytes=buffer_bytes, spill_dir=spill_dir
-        )
-
-    def committed_up_to(self) -> int | None:
-        """Return the greatest identifier that this user has committed; None if there is none."""
-        newest = latest_of_user(self._table, self._user)
-        return None if newest is None else newest.commit_identifier
-
-    def write(self, rows: pa.RecordBatch | pa.Table, kinds: Kinds | None = None) -> None:
-        """Add rows to the next commit, as `RowWriter.write`."""
-        self._writer.write(rows, kinds)
-
-    def commit(self, identifier: int, *, watermark: int | None = None) -> tuple[Snapshot, ...]:
-        """Commit all rows since the last commit; return at least one snapshot, even without rows.
-
-        Raises InvalidArgument if the identifier is not greater than the last one.
-        """
-        if self._last is not None and identifier <= self._last:
-            raise InvalidArgument(
-                f"commit identifier {identifier} of user {self._user} is not greater than "
-                f"{self._last}, which is committed",
-                table=self._table.name,
-            )
-        messages = self._writer.prepare_commit()
-        made = commit_write(
-            self._table,
-            messages,
-            env=self._env,
-            user=self._user,
-            identifier=identifier,
-            watermark=watermark,
-            ignore_empty=False,
-            after=self._after,
-        )
-        self._last = identifier
-        return made
-
-    def abort(self) -> None:
-        """Delete the files of uncommitted rows."""
-        self._writer.abort()
-
-    def close(self) -> None:
-        """Delete the files of uncommitted rows, and wait for what follows the last commit."""
-        self.abort()
-        self._after.close()
 
 
 def replay_commits(

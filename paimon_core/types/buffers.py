@@ -17,15 +17,12 @@ BoolArray = npt.NDArray[np.bool_]
 RecordBatches = Iterator[pa.RecordBatch]
 
 
-def fixed_values(
-    array: pa.Array, dtype: Any, *, index: int = 1, extra: int = 0
-) -> npt.NDArray[Any]:
+def fixed_values(array: pa.Array, dtype: Any, *, extra: int = 0) -> npt.NDArray[Any]:
     """Return the values of a fixed-width buffer without a copy; undefined for nulls.
 
-    `index` is the buffer's index in `array.buffers()`; `extra` elements follow those of the rows
-    (there is one more offset than rows).
+    `extra` elements follow those of the rows: there is one more offset than rows.
     """
-    buffer = array.buffers()[index]
+    buffer = array.buffers()[1]
     count = len(array) + extra
     if buffer is None or len(array) == 0:
         return np.zeros(count, dtype=dtype)

@@ -46,7 +46,7 @@ def folders(warehouse: Path) -> list[int]:
     )
 
 
-def test_the_handbooks_rescale(oracle: Oracle, tmp_path: Path) -> None:
+def test_a_rescale_from_five_to_ten_buckets(oracle: Oracle, tmp_path: Path) -> None:
     at = {"warehouse": str(tmp_path), "database": "db", "table": "t"}
     oracle.defaults(**at)
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 from failing_io import FailingFileIO, Trigger
 
+from paimon_core.api.context import Context
+from paimon_core.api.write import StreamWriteBuilder
 from paimon_core.environment import system_environment
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.table.open import open_table, open_table_at
-from paimon_core.table.write_session import StreamWriter
 
 ENV = replace(system_environment(), sleep_millis=lambda _: None)
 COMMITS = 3
@@ -25,11 +26,12 @@ def batch(number: int) -> pa.Table:
 
 def stream(table: FileStoreTable) -> None:
     """The whole life of a writer: go on after what is committed, up to the last commit."""
-    writer = StreamWriter(table, user="stream", env=ENV)
-    done = writer.committed_up_to() or 0
-    for number in range(done + 1, COMMITS + 1):
-        writer.write(batch(number))
-        writer.commit(number)
+    builder = StreamWriteBuilder(table, Context(ENV)).with_commit_user("stream")
+    with builder.new_write() as write, builder.new_commit() as commit:
+        done = commit.last_committed_identifier() or 0
+        for number in range(done + 1, COMMITS + 1):
+            write.write(batch(number))
+            commit.commit(write.prepare_commit(), number)
 
 
 def stream_to_death(warehouse: Path, trigger: Trigger) -> list[str]:

@@ -18,11 +18,13 @@ from harness import kills
 from lakes import Lake
 from streams import COMMITS, ENV, batch, stream, stream_to_death
 
+from paimon_core.api.context import Context
+from paimon_core.api.write import StreamWriteBuilder
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.read.table_read import read_table
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.table.open import open_table
-from paimon_core.table.write_session import StreamWriter, commit_write, replay_commits
+from paimon_core.table.write_session import commit_write, replay_commits
 from paimon_core.write.row_writer import RowWriter
 
 KINDS: dict[str, dict[str, str]] = {
@@ -100,13 +102,9 @@ def test_a_replay_without_its_files_commits_nothing(tmp_path: Path) -> None:
     assert table.snapshots.latest() is None
 
 
-def test_identifiers_must_grow(tmp_path: Path) -> None:
+def test_a_commit_without_rows_is_made_too(tmp_path: Path) -> None:
     made("append", tmp_path)
     table = open_table(str(tmp_path), "db.t")
-    writer = StreamWriter(table, user="stream", env=ENV)
-    writer.write(batch(1))
-    writer.commit(5)
-    with pytest.raises(Exception, match=r"commit identifier 5 .* is not greater than 5"):
-        writer.commit(5)
-    empty = writer.commit(6, watermark=17)
-    assert [(s.commit_identifier, s.watermark) for s in empty] == [(6, 17)]
+    with StreamWriteBuilder(table, Context(ENV)).new_commit() as commit:
+        found = commit.commit([], 6, watermark=17).snapshots
+    assert [(s.commit_identifier, s.watermark) for s in found] == [(6, 17)]

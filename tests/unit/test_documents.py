@@ -100,8 +100,8 @@ RULES_OF_JAVA = ROOT / "docs" / "java-rules.md"
 RULE = re.compile(r"^<a id=\"(\w+)\"></a>\n\*\*([A-Z]\d+)\. ", re.MULTILINE)
 GROUP = re.compile(r"^## ([A-Z])\. ", re.MULTILINE)
 CITATION = re.compile(r"java-rules(?!\.md)((?:,? (?:(?:to|and) )?[A-Z]\d*\b)*)")
-# Where the rules were before they came into this repository; nobody else can read that file.
-OLD_CITATION = re.compile("JAVA" + "_RULES|shared" + "/design")
+# Where rules and goals were before they came into this repository; nobody else can read those files.
+OLD_CITATION = re.compile("JAVA" + "_RULES|shared" + "/design|hand" + "book")
 
 
 def _texts() -> Iterator[tuple[str, str]]:

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from paimon_core.errors import InvalidArgument
 from paimon_maintenance.cli.output import Output
 from paimon_maintenance.cli.policy import policy_of
 from paimon_maintenance.cli.run import write_metrics
@@ -22,16 +21,11 @@ if TYPE_CHECKING:
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
     """Print the open alerts; NOTHING_TO_DO if there are none.  Nobody is notified."""
     from paimon_core.environment import system_environment  # noqa: PLC0415 - fast start
-    from paimon_maintenance.history.store import open_history  # noqa: PLC0415 - SQLAlchemy
+    from paimon_maintenance.history.store import needed_history  # noqa: PLC0415 - SQLAlchemy
     from paimon_maintenance.run.metrics import Metrics  # noqa: PLC0415 - fast start
     from paimon_maintenance.schedule.alert_check import check_alerts  # noqa: PLC0415 - SQLAlchemy
 
-    history = open_history()
-    if history is None:
-        raise InvalidArgument(
-            "alerts need the history, which is disabled (CARETAKER_HISTORY_URL=none)",
-            next_step="unset the variable, or set it to a database URL",
-        )
+    history = needed_history("caretaker alerts")
     now = system_environment().now_millis()
     warehouse = warehouse_of(args)
     found = check_alerts(history, warehouse, args.branch, policy_of(args), now)

@@ -8,7 +8,6 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from paimon_core.errors import InvalidArgument
 from paimon_maintenance.cli.output import Output
 from paimon_maintenance.cli.target import warehouse_of
 from paimon_maintenance.job.approval import ApprovalNeeded
@@ -28,15 +27,9 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     from paimon_core.environment import system_environment  # noqa: PLC0415 - fast start
     from paimon_maintenance.history.approval_store import ApprovalState  # noqa: PLC0415 - SQLAlchemy
     from paimon_maintenance.history.entry import Actor  # noqa: PLC0415 - as above
-    from paimon_maintenance.history.store import open_history  # noqa: PLC0415 - as above
+    from paimon_maintenance.history.store import needed_history  # noqa: PLC0415 - as above
 
-    history = open_history()
-    if history is None:
-        raise InvalidArgument(
-            "approvals need the history, which is disabled (CARETAKER_HISTORY_URL=none)",
-            next_step="unset the variable, or set it to a database URL",
-        )
-    store = _store(history, warehouse_of(args), args.branch)
+    store = _store(needed_history("caretaker approvals"), warehouse_of(args), args.branch)
     if args.approvals_command == "list":
         found = store.all(only_waiting=not args.all)
         output.result({"approvals": [asdict(a) for a in found]}, _lines(found))

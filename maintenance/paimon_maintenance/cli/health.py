@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from paimon_core.errors import InvalidArgument
 from paimon_maintenance.cli.output import Output, error_line
 from paimon_maintenance.cli.policy import facts_of, policy_of
 from paimon_maintenance.cli.target import storage_of, tables_of, warehouse_of
@@ -30,12 +29,13 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     from paimon_core.environment import system_environment  # noqa: PLC0415 - fast start
     from paimon_maintenance.health.measure import measure_table  # noqa: PLC0415 - fast start
     from paimon_maintenance.history.orphans import last_orphans  # noqa: PLC0415 - SQLAlchemy
-    from paimon_maintenance.history.store import open_history  # noqa: PLC0415 - SQLAlchemy
+    from paimon_maintenance.history.store import needed_history, open_history  # noqa: PLC0415
 
     many = is_pattern(args.table)
     env = system_environment()
     policy = policy_of(args)
-    history = open_history()
+    saving = needed_history("caretaker health --save") if args.save else None
+    history = saving or open_history()
     found: list[tuple[Measurement, Health]] = []
     failed: list[dict[str, object]] = []
     codes: list[ExitCode] = []
@@ -60,8 +60,8 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
         found.append((measured, health_of(measured, needs.thresholds(), env.now_millis())))
         owners[name] = needs.owner
         codes.append(ExitCode.SUCCESS)
-    if args.save:
-        _save(args, history, found, owners, env.now_millis())
+    if saving is not None:
+        _save(args, saving, found, owners, env.now_millis())
     found.sort(key=lambda pair: (pair[1].score, pair[1].name))
     code = combined(codes)
     tables = [
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
 
 def _save(
     args: argparse.Namespace,
-    history: SqlHistory | None,
+    history: SqlHistory,
     found: Sequence[tuple[Measurement, Health]],
     owners: Mapping[str, str | None],
     now: int,
@@ -84,11 +84,6 @@ def _save(
     from paimon_maintenance.history.need_store import NeedStore, StoredScore  # noqa: PLC0415
     from paimon_maintenance.history.status import StatusStore, status_of  # noqa: PLC0415 - SQLAlchemy
 
-    if history is None:
-        raise InvalidArgument(
-            "--save needs the history, which is disabled (CARETAKER_HISTORY_URL=none)",
-            next_step="unset the variable, or set it to a database URL",
-        )
     place = (history, warehouse_of(args), args.branch or "main")
     status = StatusStore(*place)
     status.put([status_of(m, health, owner=owners.get(m.table)) for m, health in found])

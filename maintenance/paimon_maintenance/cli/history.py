@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from paimon_core.errors import NotFound
 from paimon_maintenance.cli.output import Output
 from paimon_maintenance.job.changes import text_of
 from paimon_maintenance.job.exit_codes import ExitCode
@@ -36,17 +35,11 @@ _LONGEST: Final = 120
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
-    """Print the newest entries, newest first; NotFound if there is no history."""
+    """Print the newest entries, newest first; InvalidArgument if the history is disabled."""
     from paimon_maintenance.history.lost_runs import LostOutcome  # noqa: PLC0415 - fast start
-    from paimon_maintenance.history.store import open_history  # noqa: PLC0415 - SQLAlchemy
+    from paimon_maintenance.history.store import needed_history  # noqa: PLC0415 - SQLAlchemy
 
-    history = open_history(args.url)
-    if history is None:
-        raise NotFound(
-            "the history is disabled (CARETAKER_HISTORY_URL=none)",
-            next_step="unset the variable, or set it to a database URL",
-        )
-    entries = history.newest(
+    entries = needed_history("caretaker history", args.url).newest(
         table=args.table,
         job=None if args.job is None else args.job.replace("-", "_"),
         status=["failed", *map(str, LostOutcome)]

@@ -66,8 +66,8 @@ def _lines(h: dict[str, Any], warehouse: str | None, catalog: str | None) -> Ite
     runs = buckets["most_sorted_runs"]
     yield (
         f"  buckets     {buckets['count']:,} with files"
-        + ("" if runs is None else f"; at most {runs} sorted runs in one")
-        + f"; at most {buckets['most_files']:,} files in one"
+        + ("" if runs is None else f"; at most {counted(runs, 'sorted runs')} in one")
+        + f"; at most {counted(buckets['most_files'], 'files')} in one"
     )
     latest = snapshots["latest_time_millis"]
     if latest is None:

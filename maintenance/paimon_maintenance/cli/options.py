@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import textwrap
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
@@ -38,21 +39,31 @@ Commands = argparse._SubParsersAction  # noqa: SLF001 - argparse has no public n
 
 
 def add_command(
-    commands: Commands[Parser], name: str, summary: str, description: str, examples: Sequence[str]
+    commands: Commands[Parser],
+    name: str,
+    summary: str | None,
+    description: str,
+    examples: Sequence[str],
 ) -> Parser:
+    """Add a command and return its parser; without a summary, the help above it does not list it."""
+    listed: dict[str, Any] = {} if summary is None else {"help": summary}
     epilog = ("examples:\n" + "\n".join(f"  {e}" for e in examples) + "\n\n") if examples else ""
     return commands.add_parser(
         name,
-        help=summary,
         description=description,
         epilog=epilog + EXIT_CODES,
         formatter_class=Formatter,
         allow_abbrev=False,
+        **listed,
     )
 
 
 def table_options(
-    parser: Parser, *, table_help: str = "DATABASE.TABLE", optional: bool = False
+    parser: Parser,
+    *,
+    table_help: str = "DATABASE.TABLE",
+    optional: bool = False,
+    json: str = "print one JSON object",
 ) -> None:
     how: dict[str, Any] = {"nargs": "?", "default": "*.*"} if optional else {}
     parser.add_argument("table", metavar="TABLE", help=table_help, **how)
@@ -60,7 +71,7 @@ def table_options(
     catalog_option(parser)
     parser.add_argument("--branch", metavar="B", help="a branch of the table (default: main)")
     storage_option(parser)
-    output_options(parser)
+    output_options(parser, json=json)
 
 
 def catalog_option(parser: Parser) -> None:
@@ -122,6 +133,16 @@ def positive(text: str) -> int:
     number = whole_number(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is less than 1")
+    return number
+
+
+def seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError as e:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from e
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not greater than 0")
     return number
 
 

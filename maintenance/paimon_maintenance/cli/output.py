@@ -18,9 +18,9 @@ from paimon_maintenance.job.exit_codes import ExitCode, exit_code_of
 from paimon_maintenance.job.made import json_parts
 
 
-def to_json_text(value: object, *, indent: int | None = None) -> str:
+def to_json_text(value: object) -> str:
     """The value as JSON text in UTF-8, without ASCII escapes."""
-    return json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 @dataclass(slots=True)

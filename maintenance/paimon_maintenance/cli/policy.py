@@ -12,9 +12,9 @@ from paimon_core.errors import InvalidArgument
 from paimon_maintenance.cli.output import Output
 from paimon_maintenance.cli.target import storage_of, warehouse_of
 from paimon_maintenance.job.exit_codes import ExitCode
-from paimon_maintenance.job.text import counted
+from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.jobs.maintain.step_names import ON_DEMAND, USUAL
-from paimon_maintenance.policy.needs import TableFacts
+from paimon_maintenance.policy.needs import TableFacts, TableNeeds
 from paimon_maintenance.storage.variables import (
     POLICY_VARIABLE,
     WAREHOUSE_VARIABLE,
@@ -67,7 +67,12 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
         return ExitCode.SUCCESS
     if args.policy_command == "explain":
         return _explain(args, output)
-    policy = policy_of(args)  # type: ignore[assignment]  # checked on the next line
+    return _show(args, output)
+
+
+def _show(args: argparse.Namespace, output: Output) -> ExitCode:
+    """Print what the policy says about a table; InvalidArgument without a policy."""
+    policy = policy_of(args)
     if policy is None:
         raise InvalidArgument(
             "no policy given", next_step=f"add --policy FILE, or set {POLICY_VARIABLE}"
@@ -86,15 +91,10 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
 def _explain(args: argparse.Namespace, output: Output) -> ExitCode:
     """Print the newest decisions about a table; NOTHING_TO_DO if there are none."""
     from paimon_maintenance.history.need_store import NeedStore  # noqa: PLC0415 - SQLAlchemy
-    from paimon_maintenance.history.store import open_history  # noqa: PLC0415 - SQLAlchemy
+    from paimon_maintenance.history.store import needed_history  # noqa: PLC0415 - SQLAlchemy
     from paimon_maintenance.schedule.explain import lines_of  # noqa: PLC0415 - only here
 
-    history = open_history()
-    if history is None:
-        raise InvalidArgument(
-            "the history is disabled (CARETAKER_HISTORY_URL=none)",
-            next_step="unset the variable, or set it to a database URL",
-        )
+    history = needed_history("caretaker policy explain")
     store = NeedStore(history, warehouse_of(args), args.branch or "main")
     found = store.decisions(args.table, args.limit)
     shown = [{f: getattr(d, f) for f in d.__slots__} for d in found]
@@ -148,6 +148,10 @@ def _table_lines(
     for key, value in table.options.items():
         said = "" if own is None or key not in own else f" (overridden by the table: {own[key]})"
         yield f"  option {key} = {value}{said}"
+    usual = _needs_as_written(TableNeeds())
+    for key, value in _needs_as_written(table.needs).items():
+        if value != usual[key]:
+            yield f"  {key}: {value}"
     for job in table.jobs.values():
         if not job.enabled:
             yield f"  {job.job}: off"
@@ -160,6 +164,40 @@ def _table_lines(
         refused = "" if job.on_refused is None else f"on_refused={job.on_refused}"
         notes = (arguments, guards, refused)
         yield f"  {job.job}: {when}" + "".join(f"; {t}" for t in notes if t)
+
+
+def _needs_as_written(needs: TableNeeds) -> dict[str, str]:
+    """What the table needs, by the keys of a policy; empty for what is not limited."""
+    lag = {
+        "age": _duration(needs.consumer_millis),
+        "snapshots": needs.consumer_snapshots,
+        "bytes": None if needs.consumer_bytes is None else human_bytes(needs.consumer_bytes),
+    }
+    return {
+        "scheduled": str(needs.scheduled).lower(),
+        "owner": needs.owner or "",
+        "alerts": ", ".join(needs.alerts),
+        "windows": ", ".join(window.text for window in needs.windows),
+        "freshness": "" if needs.freshness_millis is None else _duration(needs.freshness_millis),
+        "consumer_lag": ", ".join(f"{k} {v}" for k, v in lag.items() if v is not None),
+        "rescale": str(needs.rescale),
+        "max_red": _duration(needs.max_red_millis),
+        "priority": f"{needs.priority:g}",
+        "on_commit": str(needs.on_commit),
+        "approval": ", ".join(needs.approval),
+        "health": ", ".join(
+            f"{name} ({', '.join(f'{k} {v:g}' for k, v in values.items())})"
+            for name, values in needs.criteria.items()
+        ),
+    }
+
+
+def _duration(millis: int) -> str:
+    """The duration in the largest unit of which it is a whole number, such as "90 min"."""
+    for unit, length in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
+        if millis % length == 0:
+            return f"{millis // length} {unit}"
+    return f"{millis} ms"
 
 
 def _typed(value: object) -> str:

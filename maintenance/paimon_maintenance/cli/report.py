@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paimon_core.errors import InvalidArgument
 from paimon_core.options import parse_duration_millis
 from paimon_maintenance.cli.output import Output
 from paimon_maintenance.cli.target import warehouse_of
@@ -27,14 +26,9 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
         markdown,
         report_of,
     )
-    from paimon_maintenance.history.store import open_history  # noqa: PLC0415 - SQLAlchemy
+    from paimon_maintenance.history.store import needed_history  # noqa: PLC0415 - SQLAlchemy
 
-    history = open_history()
-    if history is None:
-        raise InvalidArgument(
-            "the history is disabled (CARETAKER_HISTORY_URL=none)",
-            next_step="unset the variable, or set it to a database URL",
-        )
+    history = needed_history("caretaker report")
     now = system_environment().now_millis()
     since = max(0, now - parse_duration_millis(args.since))
     store = NeedStore(history, warehouse_of(args), args.branch or "main")

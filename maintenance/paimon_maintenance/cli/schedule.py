@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from paimon_core.errors import InvalidArgument
 from paimon_maintenance.cli.output import Output, error_line
 from paimon_maintenance.cli.policy import policy_of
 from paimon_maintenance.cli.request import environment_of
@@ -30,19 +29,14 @@ _MOST_LEFT: Final = 20
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
     """Run one round; NOTHING_TO_DO if no job is worth running."""
     from paimon_maintenance.history.need_store import NeedStore  # noqa: PLC0415 - SQLAlchemy
-    from paimon_maintenance.history.store import open_history  # noqa: PLC0415 - SQLAlchemy
+    from paimon_maintenance.history.store import needed_history  # noqa: PLC0415 - SQLAlchemy
     from paimon_maintenance.run.metrics import Metrics  # noqa: PLC0415 - fast start
     from paimon_maintenance.run.runner import RunServices  # noqa: PLC0415 - fast start
     from paimon_maintenance.schedule.round import run_round  # noqa: PLC0415 - fast start
     from paimon_maintenance.schedule.scope import Scope  # noqa: PLC0415 - fast start
 
     policy = policy_of(args) or Policy(file="")
-    history = open_history()
-    if history is None:
-        raise InvalidArgument(
-            "the scheduler needs the history, which is disabled (CARETAKER_HISTORY_URL=none)",
-            next_step="unset the variable, or set it to a database URL",
-        )
+    history = needed_history("the scheduler")
     budget = policy.budget
     if args.budget_seconds is not None:
         budget = replace(budget, seconds=float(args.budget_seconds))

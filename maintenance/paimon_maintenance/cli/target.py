@@ -41,7 +41,6 @@ def warehouse_of(args: argparse.Namespace) -> str:
 def storage_of(args: argparse.Namespace) -> dict[str, str]:
     """The object store options: of the environment, then of the catalog, then of the command line.
 
-
     InvalidArgument for a secret on the command line, which every user of the machine can read.
     """
     options = {}

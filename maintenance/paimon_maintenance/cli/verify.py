@@ -60,8 +60,8 @@ def _scope(args: argparse.Namespace) -> Scope:
 
     if args.deep and args.no_rows:
         raise InvalidArgument("--deep and --no-rows contradict each other: pass only one of them")
-    if args.parallelism is not None and (args.parallelism < 1 or not args.deep):
-        raise InvalidArgument("--parallelism must be 1 or more and requires --deep")
+    if args.parallelism is not None and not args.deep:
+        raise InvalidArgument("argument --parallelism: it requires --deep")
     return Scope(
         rows=not args.no_rows,
         keys=args.keys or args.deep,

@@ -158,7 +158,6 @@ def sick_tables() -> tuple[SickTable, ...]:
             options={"bucket": "64", "caretaker.owner": "logistics"},
             commits=2,
             hours=2,
-            after=None,
         ),
         SickTable(
             name="price",

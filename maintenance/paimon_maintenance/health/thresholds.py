@@ -67,15 +67,6 @@ DEFAULTS: Final[Mapping[str, Threshold]] = {
     "snapshot_gap": Threshold(0, 1, 0.80),
 }
 """The criteria by name, with their defaults."""
-PER_PARTITION: Final = (
-    "point_read_runs",
-    "full_read_runs",
-    "small_files",
-    "delete_rows",
-    "deletion_vectors",
-    "level_0_age",
-    "large_buckets",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

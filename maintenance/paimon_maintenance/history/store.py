@@ -271,6 +271,17 @@ def open_history(url: str | None = None) -> SqlHistory | None:
     return None if chosen == NONE else SqlHistory(chosen)
 
 
+def needed_history(user: str, url: str | None = None) -> SqlHistory:
+    """The history for `user`, which names a command or a part of Caretaker; InvalidArgument if disabled."""
+    found = open_history(url)
+    if found is None:
+        raise InvalidArgument(
+            f"{user} needs the history, which is disabled ({URL_VARIABLE}={NONE})",
+            next_step="unset the variable, or set it to a database URL",
+        )
+    return found
+
+
 def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """The state folder of Caretaker on this machine."""
     own = environ.get(STATE_VARIABLE)

@@ -13,6 +13,9 @@ from paimon_maintenance.history.lake_view import LakeRow, lake_row
 from paimon_maintenance.history.status import STATUS, table_of
 from paimon_maintenance.history.store import SqlHistory
 
+_MOST_SCORES: Final = 200
+_MOST_DECISIONS: Final = 12
+_MOST_RUNS: Final = 30
 _ENTRY_COLUMNS: Final = (
     "id at_millis event job part_of table_name warehouse branch status run_id origin actor engine "
     "snapshots attempts seconds files_before files_after bytes_before bytes_after error_type error "
@@ -104,9 +107,6 @@ def table_view(
     warehouse: str,
     table: str,
     branch: str = "main",
-    scores: int = 200,
-    decisions: int = 12,
-    runs: int = 30,
 ) -> TableView | None:
     """What the history knows of the table; None if no table of this name was measured."""
     row = lake_row(history, warehouse=warehouse, table=table, branch=branch)
@@ -124,20 +124,20 @@ def table_view(
             sa.select(*(_SCORES.c[name] for name in ScorePoint.__slots__))
             .where(here(_SCORES))
             .order_by(_SCORES.c.id.desc())
-            .limit(scores)
+            .limit(_MOST_SCORES)
         ).mappings()
         chosen = connection.execute(
             sa.select(DECISIONS)
             .where(here(DECISIONS))
             .order_by(DECISIONS.c.id.desc())
-            .limit(decisions)
+            .limit(_MOST_DECISIONS)
         ).mappings()
         lines = connection.execute(
             sa.select(ENTRIES)
             .where(e.table_name == table, e.warehouse == warehouse, e.event == "run")
             .where(sa.func.coalesce(e.branch, "main") == branch)
             .order_by(e.id.desc())
-            .limit(runs)
+            .limit(_MOST_RUNS)
         ).mappings()
         return TableView(
             row=row,

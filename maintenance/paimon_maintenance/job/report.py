@@ -215,6 +215,8 @@ class Report:
         if self.snapshots:
             plural = "s" if len(self.snapshots) > 1 else ""
             head += f", snapshot{plural} {', '.join(map(str, self.snapshots))}"
+            if self.pin is not None:
+                head += f" (planned from {self.pin.id})"  # to undo the run
         if self.attempts > 1:
             head += f" after {self.attempts} attempts"
         yield head

@@ -109,7 +109,7 @@ def _rule() -> dict[str, Any]:
             ),
             "approval": {
                 "type": ["array", "string", "boolean"],
-                "description": "what waits in Airflow until a person approves it",
+                "description": "what waits until a person approves it",
                 "items": {"enum": [str(a) for a in Approval]},
             },
             "health": _object(dict.fromkeys(DEFAULTS, threshold)),

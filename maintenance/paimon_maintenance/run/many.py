@@ -8,7 +8,7 @@ engine, or by the cores of Spark.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from typing import Final
@@ -25,13 +25,12 @@ def run_tables(
     services: RunServices,
     *,
     at_once: int = TABLES_AT_ONCE,
-    services_for: Callable[[RunRequest, RunServices], RunServices] | None = None,
 ) -> Iterator[tuple[RunRequest, Report]]:
     """The report of each request, as soon as its run ends.
 
-    Requests for the same table run one after the other, in their order.  `services_for` may change the
-    services of one run.  If the caller stops, by an error such as KeyboardInterrupt or by closing the
-    iterator, then Spark ends, no table begins, and none that runs commits any more.
+    Requests for the same table run one after the other, in their order.  If the caller stops, by an error
+    such as KeyboardInterrupt or by closing the iterator, then Spark ends, no table begins, and none that
+    runs commits any more.
     """
     by_table: dict[str, list[RunRequest]] = {}
     for request in requests:
@@ -44,8 +43,7 @@ def run_tables(
         services.check_supervised()
 
     def run(request: RunRequest) -> tuple[RunRequest, Report]:
-        own = services if services_for is None else services_for(request, services)
-        return request, run_table(request, replace(own, check_supervised=check))
+        return request, run_table(request, replace(services, check_supervised=check))
 
     def run_all(group: list[RunRequest]) -> list[tuple[RunRequest, Report]]:
         return [run(request) for request in group if not stopped.is_set()]

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.types.variants.building import Days, Float, assembled
+from paimon_core.types.variants.parts import METADATA, TYPED_VALUE, VALUE
 
-_TYPED: Final = "typed_value"
-_PARTS: Final = {"metadata", "value", _TYPED}
-_PLAIN: Final = {"metadata", "value"}
+_PLAIN: Final = {METADATA, VALUE}
+_PARTS: Final = {*_PLAIN, TYPED_VALUE}
 
 
 def is_shredded(source: pa.DataType, target: pa.DataType) -> bool:
@@ -24,7 +24,7 @@ def is_shredded(source: pa.DataType, target: pa.DataType) -> bool:
     return (
         pa.types.is_struct(source)
         and {f.name for f in target} == _PLAIN
-        and {_TYPED, "metadata"} <= {f.name for f in source} <= _PARTS
+        and {TYPED_VALUE, METADATA} <= {f.name for f in source} <= _PARTS
     )
 
 
@@ -37,8 +37,8 @@ def assembled_column(array: pa.Array, target: pa.DataType) -> pa.Array:
     rows = _rows(array)
     found = [None if row is None else assembled(row) for row in rows]
     children = {
-        "value": pa.array([None if v is None else v[0] for v in found], pa.binary()),
-        "metadata": pa.array([None if v is None else v[1] for v in found], pa.binary()),
+        VALUE: pa.array([None if v is None else v[0] for v in found], pa.binary()),
+        METADATA: pa.array([None if v is None else v[1] for v in found], pa.binary()),
     }
     mask = pa.array([v is None for v in found], pa.bool_())
     return pa.StructArray.from_arrays(
@@ -57,7 +57,7 @@ def _rows(array: pa.Array) -> list[dict[str, Any] | None]:
 
 
 def _column(array: pa.Array, name: str) -> list[Any]:
-    return _typed(array) if name == _TYPED else array.to_pylist()
+    return _typed(array) if name == TYPED_VALUE else array.to_pylist()
 
 
 def _typed(array: pa.Array) -> list[Any]:

@@ -38,12 +38,9 @@ def array_of(
     values: np.ndarray[Any, Any],
     like: pa.Array,
     arrow: pa.DataType,
-    more_nulls: np.ndarray[Any, np.dtype[np.bool_]] | None = None,
 ) -> pa.Array:
-    """Return the numbers as an Arrow array, null where `like` or the mask is null."""
+    """Return the numbers as an Arrow array, null where `like` is null."""
     nulls = like.is_null().to_numpy(zero_copy_only=False) if like.null_count else None
-    if more_nulls is not None and more_nulls.any():
-        nulls = more_nulls if nulls is None else nulls | more_nulls
     return pa.array(values, mask=nulls).view(arrow)
 
 

@@ -22,6 +22,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from paimon_core.errors import CorruptTable
+from paimon_core.types.variants.parts import METADATA, TYPED_VALUE, VALUE
 
 _VERSION: Final = 1
 _LONGEST_SHORT_TEXT: Final = 63
@@ -367,11 +368,11 @@ def assembled(row: Mapping[str, Any]) -> Variant:
     Java: `ShreddingUtils.rebuild`.  `typed_value` has Python values as Arrow returns them: dicts of
     such rows for objects, lists of such rows for arrays.  CorruptTable if the parts do not fit.
     """
-    metadata = row.get("metadata")
+    metadata = row.get(METADATA)
     if metadata is None:
         raise corrupt("it has no metadata")
-    if row.get("typed_value") is None:
-        value = row.get("value")
+    if row.get(TYPED_VALUE) is None:
+        value = row.get(VALUE)
         if value is None:
             raise corrupt("it has no value")
         return value, metadata
@@ -385,7 +386,7 @@ def assembled(row: Mapping[str, Any]) -> Variant:
 def _assembled(row: Mapping[str, Any] | None, metadata: bytes, keys: Keys) -> bytes:
     if row is None:
         raise corrupt("a shredded part is null")
-    typed, value = row.get("typed_value"), row.get("value")
+    typed, value = row.get(TYPED_VALUE), row.get(VALUE)
     if typed is None:
         if value is None:
             raise corrupt("a shredded part is missing")
@@ -395,7 +396,7 @@ def _assembled(row: Mapping[str, Any] | None, metadata: bytes, keys: Keys) -> by
         for key, part in typed.items():
             if part is None:
                 raise corrupt("a shredded field is null")
-            if part.get("typed_value") is not None or part.get("value") is not None:
+            if part.get(TYPED_VALUE) is not None or part.get(VALUE) is not None:
                 keys.add(key)
                 fields.append((key, _assembled(part, metadata, keys)))
         if value is not None:

@@ -122,15 +122,11 @@ def _needed(table: FileStoreTable, wanted: Collection[str] | None) -> list[str]:
 
 
 def table_rows(
-    session: SqlSession,
-    table: FileStoreTable,
-    *,
-    columns: Sequence[str] | None = None,
-    predicate: Predicate | None = None,
+    session: SqlSession, table: FileStoreTable, *, predicate: Predicate | None = None
 ) -> tuple[pa.Table, RowType]:
     """The rows that a batch reads; for changes, without deletes, as in Spark."""
     scan = batch_scan_of(table, zone=session.zone)
-    return _scanned(session, scan, columns, predicate)
+    return _scanned(session, scan, None, predicate)
 
 
 def _scanned(

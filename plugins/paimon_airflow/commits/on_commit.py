@@ -183,16 +183,9 @@ def _scope(request: JobRequest) -> Scope:
 
 
 def _stores(warehouse: str, branch: str | None) -> tuple[NeedStore, PositionStore]:
-    from paimon_core.errors import InvalidArgument
     from paimon_maintenance.history.need_store import NeedStore  # noqa: PLC0415 - when a task runs
     from paimon_maintenance.history.position_store import PositionStore  # noqa: PLC0415
-    from paimon_maintenance.history.store import open_history  # noqa: PLC0415
+    from paimon_maintenance.history.store import needed_history  # noqa: PLC0415
 
-    history = open_history()
-    if history is None:
-        raise InvalidArgument(
-            "maintenance on commit needs the history, which is disabled (CARETAKER_HISTORY_URL=none)",
-            next_step="unset the variable, or set it to a database URL",
-        )
-    place = (history, warehouse, branch or "main")
+    place = (needed_history("maintenance on commit"), warehouse, branch or "main")
     return NeedStore(*place), PositionStore(*place)

@@ -70,6 +70,7 @@ PlannedJob = Literal[
     "expire_consumers",
     "compact_manifest",
 ]
+"""The jobs that the page plans: they need no argument, and read metadata only."""
 
 
 @router.get("/session")

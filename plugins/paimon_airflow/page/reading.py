@@ -30,16 +30,6 @@ from paimon_maintenance.storage.catalogs import open_table_of, options_of
 from paimon_maintenance.storage.options import options_of_environment
 from paimon_maintenance.storage.variables import POLICY_VARIABLE
 
-PLANNED: Final = (
-    "compact",
-    "maintain",
-    "expire_snapshots",
-    "expire_partitions",
-    "expire_tags",
-    "expire_consumers",
-    "compact_manifest",
-)
-"""The jobs that the page plans: they need no argument, and read metadata only."""
 _MOST_LINES: Final = 200
 _AT_ONCE: Final = 4
 _WAIT_SECONDS: Final = 10.0

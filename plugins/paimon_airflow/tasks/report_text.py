@@ -74,12 +74,12 @@ def detail_lines(result: TableResult) -> list[str]:
     return [*wrapped, *result.lines]
 
 
-def report_text(results: Sequence[TableResult], longest: int = LONGEST_REPORT) -> str:
+def report_text(results: Sequence[TableResult]) -> str:
     """The whole report for people, cut to its most important lines."""
     heading, *lines = table_lines(results)
     head = f"{count_text(results)}\n{change_text(totals(results))}".strip()
     shown = [head, "", heading]
-    left = longest - sum(len(line) + 1 for line in shown)
+    left = LONGEST_REPORT - sum(len(line) + 1 for line in shown)
     for number, (result, line) in enumerate(zip(results, lines, strict=True)):
         block = "\n".join([line, *(f"    {detail}" for detail in detail_lines(result))])
         left -= len(block) + 1

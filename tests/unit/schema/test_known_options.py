@@ -14,6 +14,7 @@ from lakes import ENV, Lake
 from paimon_core import features, known_options
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.ddl.create import Column, create_schema
+from paimon_core.ddl.schema_change import SetOption
 from paimon_core.errors import SchemaError, UnsupportedFeature
 from paimon_core.known_options import (
     KNOWN_OPTIONS,
@@ -147,6 +148,20 @@ def test_an_unknown_key_is_warned_of_and_kept(
     with caplog.at_level(logging.WARNING):
         lake.primary_key(**{"snapshot.num-retaind.max": "5", "fields.v.aggregate-function": "max"})
     assert lake.table().options["snapshot.num-retaind.max"] == "5"
+    (record,) = [r.getMessage() for r in caplog.records if "unknown to Paimon" in r.getMessage()]
+    assert "'snapshot.num-retaind.max'" in record
+    assert "did you mean snapshot.num-retained.max?" in record
+
+
+def test_an_unknown_key_that_a_change_sets_is_warned_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake = Lake(tmp_path)
+    lake.primary_key()
+    catalog = FileSystemCatalog(str(tmp_path))
+    with caplog.at_level(logging.WARNING):
+        catalog.alter_table("db.t", [SetOption("snapshot.num-retaind.max", "5")], now_millis=1)
+        catalog.alter_table("db.t", [SetOption("snapshot.num-retained.max", "50")], now_millis=2)
     (record,) = [r.getMessage() for r in caplog.records if "unknown to Paimon" in r.getMessage()]
     assert "'snapshot.num-retaind.max'" in record
     assert "did you mean snapshot.num-retained.max?" in record

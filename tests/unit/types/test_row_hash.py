@@ -22,7 +22,7 @@ from paimon_core.types.sql import field_from_json, parse_type
 INT, BIGINT, STRING = map(parse_type, ("INT", "BIGINT", "STRING"))
 
 
-def test_the_handbooks_rescale_example() -> None:
+def test_a_rescale_from_five_to_ten_buckets() -> None:
     # Ids 1 to 20 without 11: four folders of five buckets, and with those of ten there are seven.
     keys = pa.array([i for i in range(1, 21) if i != 11])
     five = set(assign_buckets([keys], [BIGINT], 5).tolist())

@@ -18,6 +18,8 @@ from paimon_maintenance.cli.options import (
     not_negative,
     output_options,
     policy_option,
+    positive,
+    seconds,
     selection_options,
     storage_option,
     table_options,
@@ -45,14 +47,13 @@ GUIDED: Final[Mapping[str, str]] = {
     "python": "run the Python of Caretaker's environment",
     "test": "run lint, type checks and all tests of a checkout",
 }
-
 """Commands of the `./caretaker` script; they only appear in the help."""
 
 _TOP = f"""\
 Maintains Apache Paimon tables, without Java.
 
 A table is named DATABASE.TABLE. Pass the warehouse, a folder or an object store URL, with -w or set
-the environment variable {WAREHOUSE_VARIABLE}. Pass a REST or JDBC catalog with --catalog.
+the environment variable {WAREHOUSE_VARIABLE}. Pass a REST, JDBC or Hive catalog with --catalog.
 
   look     caretaker inspect db.orders -w /lake       show health and advice
            caretaker read db.orders -w /lake --limit 5
@@ -94,7 +95,7 @@ def _read(commands: Commands[Parser]) -> None:
             "caretaker read db.orders -w /lake --follow --consumer-id audit",
         ),
     )
-    table_options(parser)
+    table_options(parser, json="print an error as a JSON object, too; rows are JSON lines anyway")
     _version_options(parser)
     parser.add_argument(
         "--watermark",
@@ -137,7 +138,7 @@ def _read(commands: Commands[Parser]) -> None:
     parser.add_argument(
         "--poll",
         metavar="SECONDS",
-        type=float,
+        type=seconds,
         default=1.0,
         help="with --follow: how often to look for changes (default: 1)",
     )
@@ -206,7 +207,7 @@ def _verify(commands: Commands[Parser]) -> None:
     )
     parser.add_argument(
         "--parallelism",
-        type=int,
+        type=positive,
         metavar="N",
         help="number of files that --deep decodes in parallel (default: one per core)",
     )
@@ -233,7 +234,7 @@ def _catalogs(commands: Commands[Parser]) -> None:
     parser = add_command(
         commands,
         "catalogs",
-        "the catalogs that are defined",
+        "list the catalogs that are defined",
         "Lists the catalogs of caretaker.toml and of the environment variable CARETAKER_CATALOGS,\n"
         "with their options but without secrets. None of them is opened.",
         ("caretaker catalogs", "caretaker catalogs --json"),
@@ -245,7 +246,7 @@ def _tables(commands: Commands[Parser]) -> None:
     parser = add_command(
         commands,
         "tables",
-        "the tables of a catalog or warehouse",
+        "list the tables of a catalog or warehouse",
         "Lists the Paimon tables that match the pattern. Views, format tables and other objects\n"
         "are listed with their kind; jobs skip them.",
         (
@@ -290,7 +291,7 @@ def _history(commands: Commands[Parser]) -> None:
 def _policy(commands: Commands[Parser]) -> None:
     parser = commands.add_parser(
         "policy",
-        help="check a policy file, or show the policy of a table",
+        help="check a policy file; show and explain what applies to a table",
         description="A policy assigns jobs, schedules and options to tables (docs/policy.md).",
         allow_abbrev=False,
     )

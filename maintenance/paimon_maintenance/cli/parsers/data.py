@@ -10,6 +10,7 @@ from paimon_maintenance.cli.options import (
     Commands,
     Parser,
     add_command,
+    catalog_option,
     output_options,
     storage_option,
     table_options,
@@ -17,7 +18,7 @@ from paimon_maintenance.cli.options import (
     warehouse_option,
 )
 
-_FORMATS: Final = ("json", "csv", "parquet")
+FORMATS: Final = ("json", "csv", "parquet")
 _CHANGES: Final = (
     ("add", "'NAME TYPE'", "add a column at the end"),
     ("drop", "NAME", "drop a column"),
@@ -68,6 +69,14 @@ def _group(commands: Commands[Parser], name: str, summary: str) -> Any:
 
 def table_commands(commands: Commands[Parser]) -> None:
     inner = _group(commands, "table", "create, alter, rename, truncate and drop tables")
+    _create_command(inner)
+    _alter_command(inner)
+    _rename_command(inner)
+    _drop_command(inner)
+    _truncate_command(inner)
+
+
+def _create_command(inner: Commands[Parser]) -> None:
     create = add_command(
         inner,
         "create",
@@ -105,6 +114,9 @@ def table_commands(commands: Commands[Parser]) -> None:
     create.add_argument(
         "--if-not-exists", action="store_true", help="do nothing if the table exists"
     )
+
+
+def _alter_command(inner: Commands[Parser]) -> None:
     alter = add_command(
         inner,
         "alter",
@@ -127,6 +139,9 @@ def table_commands(commands: Commands[Parser]) -> None:
             help=f"{text}; repeatable",
         )
     alter.set_defaults(changes=None)
+
+
+def _rename_command(inner: Commands[Parser]) -> None:
     rename = add_command(
         inner,
         "rename",
@@ -136,6 +151,9 @@ def table_commands(commands: Commands[Parser]) -> None:
     )
     table_options(rename)
     rename.add_argument("to", metavar="NEW", help="the new DATABASE.TABLE")
+
+
+def _drop_command(inner: Commands[Parser]) -> None:
     drop = add_command(
         inner,
         "drop",
@@ -152,6 +170,9 @@ def table_commands(commands: Commands[Parser]) -> None:
         "--if-exists", action="store_true", help="do not fail if the table does not exist"
     )
     _deleting_options(drop)
+
+
+def _truncate_command(inner: Commands[Parser]) -> None:
     truncate = add_command(
         inner,
         "truncate",
@@ -237,11 +258,7 @@ def _database_command(
 
 def _catalog_options(parser: Parser) -> None:
     warehouse_option(parser)
-    parser.add_argument(
-        "--catalog",
-        metavar="NAME",
-        help="a catalog of caretaker.toml or $CARETAKER_CATALOGS instead of a warehouse",
-    )
+    catalog_option(parser)
     storage_option(parser)
     output_options(parser)
 
@@ -275,7 +292,7 @@ def write_command(commands: Commands[Parser]) -> None:
     )
     parser.add_argument(
         "--format",
-        choices=_FORMATS,
+        choices=FORMATS,
         help="the format (default: by the name of the file)",
     )
     parser.add_argument(

@@ -6,6 +6,8 @@ This module names no job.
 from __future__ import annotations
 
 import argparse
+import shlex
+import textwrap
 from typing import Any, Final
 
 from paimon_maintenance.cli.options import (
@@ -30,7 +32,8 @@ JOB_ARGUMENT_PREFIX: Final = "job_argument_"
 
 
 def job_command(commands: Commands[Parser], name: str, summary: str, description: str) -> None:
-    jobs_text = "\n".join(f"  {job.name:12} {job.summary}" for job in JOBS.values())
+    width = max(len(name) for name in JOBS)
+    jobs_text = "\n".join(f"  {job.name:{width}}  {job.summary}" for job in JOBS.values())
     parser = commands.add_parser(
         name,
         help=summary,
@@ -48,7 +51,7 @@ def _job(jobs: Commands[Parser], command: str, job: Job) -> None:
     parser = add_command(
         jobs,
         job.name,
-        job.summary,
+        None,  # the description of the command lists the jobs
         f"{job.summary}\n\nchanges:\n{_wrapped(job.changes)}\n\nprotection:\n"
         f"{_wrapped(job.protects)}\n\nundo:\n{_wrapped(job.undo)}",
         job.examples,
@@ -67,8 +70,7 @@ def _job(jobs: Commands[Parser], command: str, job: Job) -> None:
 def _job_option(group: argparse._ArgumentGroup, argument: Argument) -> None:
     text = argument.help
     if argument.example:
-        quote = '"' if "'" in argument.example else "'"
-        text += f"; for example {argument.option} {quote}{argument.example}{quote}"
+        text += f"; for example {argument.option} {_quoted(argument.example)}"
     if argument.default not in (None, (), {}, False):
         default = argument.json_default()
         shown = ",".join(map(str, default)) if isinstance(default, list) else default
@@ -92,6 +94,14 @@ def _job_option(group: argparse._ArgumentGroup, argument: Argument) -> None:
         metavar = "|".join(argument.choices) if argument.choices else argument.kind.upper()
         group.add_argument(argument.option, dest=dest, metavar=metavar, default=None, help=text)
     _procedure_words(group, argument, dest)
+
+
+def _quoted(example: str) -> str:
+    """The example as a shell takes it: in the quotes that it does not hold, if it needs any."""
+    if shlex.quote(example) == example:
+        return example
+    quote = '"' if "'" in example else "'"
+    return f"{quote}{example}{quote}"
 
 
 def _procedure_words(group: argparse._ArgumentGroup, argument: Argument, dest: str) -> None:
@@ -154,11 +164,12 @@ def _run_options(parser: Parser) -> None:
     )
 
 
-def _wrapped(text: str, width: int = 88) -> str:
-    lines, line = [], " "
-    for word in text.split():
-        if len(line) + len(word) + 1 > width:
-            lines.append(line)
-            line = " "
-        line += " " + word
-    return "\n".join([*lines, line])
+def _wrapped(text: str) -> str:
+    return textwrap.fill(
+        text,
+        88,
+        initial_indent="  ",
+        subsequent_indent="  ",
+        break_on_hyphens=False,
+        break_long_words=False,
+    )

@@ -37,7 +37,7 @@ def _write(table: Table, args: argparse.Namespace, output: Output) -> ExitCode:
     from paimon_maintenance.cli.rows.input import format_of_file, rows_of  # noqa: PLC0415
 
     if args.partition and not args.overwrite:
-        raise InvalidArgument("argument --partition: it is for --overwrite")
+        raise InvalidArgument("argument --partition: it requires --overwrite")
     file_format = format_of_file(args.source, args.format)
     builder = table.new_batch_write_builder()
     if args.overwrite:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from paimon_core.errors import InvalidArgument, PaimonError
+from paimon_maintenance.cli.parsers.data import FORMATS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from paimon_core.schema.table_schema import TableSchema
     from paimon_core.types.data_types import DataField, DataType
 
-FORMATS: Final = ("json", "csv", "parquet")
 STANDARD_INPUT: Final = "-"
 _SUFFIXES: Final = {
     ".json": "json",

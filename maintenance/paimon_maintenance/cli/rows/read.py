@@ -22,7 +22,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
 
         return follow(args, output)
     if args.consumer_id:
-        raise InvalidArgument("argument --consumer-id: it is for --follow")
+        raise InvalidArgument("argument --consumer-id: it requires --follow")
     from paimon_core.environment import machine_zone  # noqa: PLC0415 - fast start
     from paimon_core.table.batch_scan import batch_scan_of  # noqa: PLC0415 - fast start
 

@@ -59,6 +59,10 @@ def _opener(site: CallSite) -> Callable[[], Catalog]:
     return partial(catalog_of, site.warehouse, site.storage)
 
 
+def _opened(table: str, branch: str | None, site: CallSite) -> FileStoreTable:
+    return open_table_of(site.warehouse, table, branch=branch, file_io_options=site.storage)
+
+
 class JobProcedures:
     """The procedures of `paimon_spark.sql`, done by jobs in this process.
 
@@ -89,41 +93,9 @@ class JobProcedures:
                 f"the procedure sys.{name} is not supported: {procedure.refused}",
                 next_step=procedure.instead,
             )
-        if name in ("create_function", "alter_function", "drop_function"):
-            change_function(name, _opener(site)(), values, site.database)
-            return Result(procedure.columns, [[True]])
-        if name == "repair":
-            repair(_opener(site)(), values)
-            return Result(procedure.columns, [[True]])
-        if name == "alter_view_dialect":
-            alter_view_dialect(_opener(site)(), values, site.database)
-            return Result(procedure.columns, [[True]])
-        if name == "merge_branch":
-            identifier = _table(str(values["table"]), site)[0]
-            merge(
-                lambda branch: open_table_of(
-                    site.warehouse, identifier, branch=branch, file_io_options=site.storage
-                ),
-                values,
-                env=self._env,
-            )
-            return Result(procedure.columns, [[True]])
-        if name in _OF_ONE_TABLE:
-            identifier, branch = _table(str(values["table"]), site)
-            opened = open_table_of(
-                site.warehouse, identifier, branch=branch, file_io_options=site.storage
-            )
-            return Result(procedure.columns, [_OF_ONE_TABLE[name](opened, values, self._env)])
-        if name == "copy":
-            where = values.get("where")
-            copy_table(
-                _opener(site)(),
-                _table(str(values["source_table"]), site)[0],
-                _table(str(values["target_table"]), site)[0],
-                None if where is None else str(where),
-                env=self._env,
-            )
-            return Result(procedure.columns, [[True]])
+        answer = self._without_job(name, values, site)
+        if answer is not None:
+            return Result(procedure.columns, [answer])
         if name == "compact_database":
             return self._compact_database(procedure, values, site)
         if name == "purge_files":
@@ -140,6 +112,36 @@ class JobProcedures:
             else:
                 rows += found
         return Result(procedure.columns, rows)
+
+    def _without_job(
+        self, name: str, values: dict[str, object], site: CallSite
+    ) -> list[Any] | None:
+        """Run a procedure that no job does, and return its answer; None for a procedure of a job."""
+        match name:
+            case "create_function" | "alter_function" | "drop_function":
+                change_function(name, _opener(site)(), values, site.database)
+            case "repair":
+                repair(_opener(site)(), values)
+            case "alter_view_dialect":
+                alter_view_dialect(_opener(site)(), values, site.database)
+            case "merge_branch":
+                table, _ = _table(str(values["table"]), site)
+                merge(lambda branch: _opened(table, branch, site), values, env=self._env)
+            case "copy":
+                where = values.get("where")
+                copy_table(
+                    _opener(site)(),
+                    _table(str(values["source_table"]), site)[0],
+                    _table(str(values["target_table"]), site)[0],
+                    None if where is None else str(where),
+                    env=self._env,
+                )
+            case _ if name in _OF_ONE_TABLE:
+                table, branch = _table(str(values["table"]), site)
+                return _OF_ONE_TABLE[name](_opened(table, branch, site), values, self._env)
+            case _:
+                return None
+        return [True]
 
     def _compact_database(
         self, procedure: Procedure, values: dict[str, object], site: CallSite
@@ -163,7 +165,7 @@ class JobProcedures:
     def _purge_files(self, table: str, site: CallSite) -> Result:
         """Empty the table and keep one snapshot (Java: `FileStoreTable.purgeFiles`)."""
         identifier, _ = _table(table, site)
-        opened = open_table_of(site.warehouse, identifier, file_io_options=site.storage)
+        opened = _opened(identifier, None, site)
         name: Given = [("table", identifier)]
         for branch in opened.branches.names():
             self.call("delete_branch", [*name, ("branch", branch)], site)
@@ -193,19 +195,9 @@ class JobProcedures:
         job = job_named(procedure.job)
         dry_run = str(values.pop("dry_run", False)).lower() == "true"
         raw = {**procedure.fixed, **values}
-        opened = open_table_of(site.warehouse, table, branch=branch, file_io_options=site.storage)
-        if procedure.job == "compact":
-            order = str(raw.pop("order_strategy", None) or "none").lower()
-            if order == "none" and _clusters(opened):
-                job = job_named("sort_compact")
-                raw.pop("order_by", None)
-            elif order != "none":
-                job = job_named("sort_compact")
-                raw["order_strategy"] = order
-                raw.pop("partition_idle_time", None)
-                raw.pop("strategy", None)
-            else:
-                raw.pop("order_by", None)
+        opened = _opened(table, branch, site)
+        if procedure.job == "compact" and _sorts(opened, raw):
+            job = job_named("sort_compact")
         if procedure.job == "remove_orphan_files" and raw.get("older_than"):
             raw["allow_young"] = True  # Java's procedure takes the time as it is given
         if procedure.job == "delete_tag":
@@ -241,8 +233,7 @@ class JobProcedures:
         report = run_table(approved(request, services), services)
         if report.error is not None:
             raise report.error
-        after = open_table_of(site.warehouse, table, branch=branch, file_io_options=site.storage)
-        return ANSWERS[procedure.answer](report, before, after)
+        return ANSWERS[procedure.answer](report, before, _opened(table, branch, site))
 
     def _policy_of(self, opened: FileStoreTable, table: str) -> TablePolicy:
         if self._policy is None:
@@ -264,6 +255,18 @@ def _has_files(table: FileStoreTable, arguments: Mapping[str, Any]) -> bool:
         e.bucket != POSTPONE_BUCKET and (passes is None or passes(e.partition))
         for e in scan_files(table, table.latest_or_not_found())
     )
+
+
+def _sorts(table: FileStoreTable, raw: dict[str, object]) -> bool:
+    """Whether Java's `compact` sorts with these arguments; removes those that do not apply then."""
+    order = str(raw.pop("order_strategy", None) or "none").lower()
+    if order == "none":
+        raw.pop("order_by", None)
+        return _clusters(table)
+    raw["order_strategy"] = order
+    raw.pop("partition_idle_time", None)
+    raw.pop("strategy", None)
+    return True
 
 
 def _clusters(table: FileStoreTable) -> bool:

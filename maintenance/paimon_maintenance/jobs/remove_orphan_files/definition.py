@@ -67,9 +67,10 @@ REMOVE_ORPHAN_FILES: Final = Job(
         "bucket folders."
     ),
     protects=(
-        "Keeps files younger than one day, and files of kinds that this version does not know. Lists candidates before it reads references, and checks "
-        "new commits again before the removal. An unreadable folder or metadata file stops the job "
-        "before it removes anything, unless the snapshot has expired."
+        "Keeps files younger than one day, and files of kinds that this version does not know. Lists "
+        "candidates before it reads references, and checks new commits again before the removal. An "
+        "unreadable folder or metadata file stops the job before it removes anything, unless the "
+        "snapshot has expired."
     ),
     undo="With mode=quarantine, run restore_orphan_files. Otherwise not possible.",
     arguments=(OLDER_THAN, ALLOW_YOUNG, MODE, EXTERNAL_PATHS, UNKNOWN_KINDS, PARALLELISM),

@@ -98,15 +98,15 @@ ROLLBACK_TO_AS_LATEST: Final = Job(
     name="rollback_to_as_latest",
     summary="commit the content of a snapshot or tag as the newest snapshot, and keep all history",
     changes=(
-        "Commits one OVERWRITE snapshot with the files of the chosen snapshot, and tags that snapshot "
-        "unless it has a tag without a time to live. If files change their level, also commits a "
-        "COMPACT snapshot. Deletes nothing."
+        "Commits one OVERWRITE snapshot with the files of the chosen snapshot. If this brings back files "
+        "that a later commit removed, first tags the chosen snapshot, unless it has a tag without a time "
+        "to live. If files change their level, also commits a COMPACT snapshot. Deletes nothing."
     ),
     protects=(
-        "Keeps all snapshots and tags. The tag protects the restored files from expiry by Java; "
+        "Keeps all snapshots and tags. The tag protects the files that come back from expiry by Java; "
         "delete it when all snapshots before the new one have expired."
     ),
-    undo="Run rollback_to_as_latest with the previous snapshot.",
+    undo="Run rollback_to_as_latest with the previous snapshot (`planned_from` in the report).",
     arguments=(SNAPSHOT, TAG, TIMESTAMP, WATERMARK),
     examples=("caretaker run rollback_to_as_latest db.orders -w /lake --tag stable",),
     at_most_one=(("snapshot", "tag", "timestamp", "watermark"),),

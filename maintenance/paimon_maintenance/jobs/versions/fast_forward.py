@@ -7,7 +7,7 @@ one of the two, and the next run continues: it skips versions that are already e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, cast
@@ -17,7 +17,7 @@ from paimon_core.errors import SEE_INSPECT, InvalidArgument, LeaseLost, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.reachability.files import Metadata
-from paimon_core.reachability.garbage import find_garbage
+from paimon_core.reachability.garbage import Garbage, find_garbage
 from paimon_core.reachability.lost_changelogs import drop_lost_changelogs
 from paimon_core.reachability.references import (
     Reference,
@@ -124,21 +124,6 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     garbage = find_garbage(table, going, staying, Metadata(table))
     left += retained_files(garbage.held)
     live = scan_files(table, latest) if latest is not None else []
-    actions = []
-    if going or coming:
-        actions.append(
-            Action(
-                f"move main to branch {name!r}: delete {describe_references(going)} of main, "
-                f"copy {describe_references(coming)}",
-                f"frees {human_bytes(garbage.bytes)} in {counted(len(garbage.files), 'files')}",
-                {"deleted": [r.label for r in going], "copied": [r.label for r in coming]},
-            )
-        )
-        if safety is not None:
-            tagged = f"tag snapshot {safety.snapshot.id} as {safety.name!r}"
-            actions.insert(0, Action(tagged, "safety"))
-    if interrupted:
-        actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
     return MetadataPlan(
         job="fast_forward",
         table=table.name,
@@ -153,16 +138,35 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
             files=garbage.files,
             interrupted=interrupted,
         ),
-        actions=tuple(actions),
+        actions=tuple(_actions(name, going, coming, garbage, safety, interrupted)),
         kept=tuple(left),
         effect=history_effect(
             *(table, going, references, garbage.files, live),
-            newest=max(
-                (r for r in theirs if r.kind is RefKind.SNAPSHOT), key=lambda r: r.snapshot.id
-            ),
+            newest=newest,
         ),
         arguments=arguments,
     )
+
+
+def _actions(
+    branch: str,
+    going: Sequence[Reference],
+    coming: Sequence[Reference],
+    garbage: Garbage,
+    safety: Tag | None,
+    interrupted: Sequence[str],
+) -> Iterator[Action]:
+    if going or coming:
+        if safety is not None:
+            yield Action(f"tag snapshot {safety.snapshot.id} as {safety.name!r}", "safety")
+        yield Action(
+            f"move main to branch {branch!r}: delete {describe_references(going)} of main, "
+            f"copy {describe_references(coming)}",
+            f"frees {human_bytes(garbage.bytes)} in {counted(len(garbage.files), 'files')}",
+            {"deleted": [r.label for r in going], "copied": [r.label for r in coming]},
+        )
+    if interrupted:
+        yield Action(f"finish {counted(len(interrupted), 'interrupted runs')}")
 
 
 def _check_adjoins(

@@ -12,10 +12,17 @@ from paimon_maintenance.cli.parsers.commands import build_parser
 from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.jobs.compact.definition import COMPACT
 from paimon_maintenance.registry import JOBS
+from paimon_maintenance.run import lake_metrics as metrics_of_lakes
+from paimon_maintenance.run import metrics as metrics_of_runs
+from paimon_maintenance.run.metrics import Metric
+from paimon_maintenance.schedule import round as metrics_of_rounds
 from paimon_maintenance.verify.findings import Problem
 
-DOCS = Path(__file__).parents[4] / "docs"
+ROOT = Path(__file__).parents[4]
+DOCS = ROOT / "docs"
 TEXT = (DOCS / "cli.md").read_text(encoding="utf-8")
+# A name in the code, and what the script and the tests set.
+NOT_FOR_USERS = {"CARETAKER_DIR", "CARETAKER_FIND_JAVA", "CARETAKER_JAVA_PLACES"}
 LISTED_JOBS = (DOCS / "jobs.md").read_text(encoding="utf-8")
 
 
@@ -27,6 +34,25 @@ def test_exit_codes_are_documented(code):
 @pytest.mark.parametrize("problem", Problem)
 def test_findings_are_documented(problem):
     assert f"`{problem}`" in TEXT
+
+
+def test_environment_variables_are_documented():
+    code = [ROOT / "caretaker", *ROOT.glob("bootstrap/*.py")]
+    for top in ("paimon_core", "paimon_spark", "maintenance", "plugins", "dags"):
+        code += (ROOT / top).rglob("*.py")
+    read = {v for file in code for v in re.findall(r"\bCARETAKER_[A-Z_]+", file.read_text("utf-8"))}
+    text = TEXT + (DOCS / "development.md").read_text("utf-8")
+    assert {v for v in read if f"`{v}`" not in text} == NOT_FOR_USERS
+
+
+def test_metrics_are_documented():
+    metrics = {
+        name
+        for module in (metrics_of_runs, metrics_of_lakes, metrics_of_rounds)
+        for name in (m.name for m in vars(module).values() if isinstance(m, Metric))
+    }
+    shown = {f"paimon_maintenance{name}" for name in re.findall(r"`(_[a-z_]+)`", TEXT)}
+    assert [m for m in sorted(metrics - shown) if f"`{m}`" not in TEXT] == []
 
 
 def test_commands_are_documented():

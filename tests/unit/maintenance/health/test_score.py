@@ -17,7 +17,6 @@ from paimon_maintenance.health.measurement import (
 from paimon_maintenance.health.score import health_of
 from paimon_maintenance.health.thresholds import (
     DEFAULTS,
-    PER_PARTITION,
     RED,
     Threshold,
     Thresholds,
@@ -93,7 +92,6 @@ def test_each_kind_of_sick_table(criterion):
 
 def test_every_criterion_has_a_sick_table():
     assert SICK.keys() | {"freshness"} == DEFAULTS.keys()
-    assert set(PER_PARTITION) <= DEFAULTS.keys()
 
 
 def test_one_severe_problem_is_red_and_problems_compound():

@@ -77,6 +77,24 @@ def test_show(policy, lake):
     assert caretaker("policy", "show", "db.t").code == 2
 
 
+def test_show_says_what_a_table_needs_as_the_policy_says_it(policy):
+    policy.write_text(
+        "version: 1\nrules:\n  - tables: '*.*'\n    owner: sales\n    freshness: 90 min\n"
+        "    consumer_lag: { age: 6 h, bytes: 50 gb }\n    windows: '22:00-06:00'\n"
+        "    max_red: 1 d\n    approval: [rollback, force]\n"
+        "    health: { manifests: { good: 100, bad: 5000 } }\n"
+    )
+    _, *lines = caretaker("policy", "show", "db.t", "--policy", policy).out.splitlines()
+    assert lines == [
+        "  owner: sales",
+        "  windows: 22:00-06:00",
+        "  freshness: 90 min",
+        "  consumer_lag: age 6 h, bytes 50.0 GB",
+        "  approval: rollback, force",
+        "  health: manifests (good 100, bad 5000)",
+    ]
+
+
 def test_the_tables_own_options_come_first_and_arguments_reach_the_steps(policy, lake):
     words = ("run", "maintain", "db.*", "-w", lake.warehouse, "--policy", policy)
     ran = caretaker(*words, "--engine", "local", "--json")
