@@ -40,6 +40,7 @@ from paimon_core.manifest.entries.columns import (
 )
 from paimon_core.manifest.merge_columns import identity_hashes, merged_positions
 from paimon_core.reachability.candidates import Candidates, find_candidates, is_appended
+from paimon_core.reachability.cut_indexes import check_indexes
 from paimon_core.reachability.files import (
     Metadata,
     Role,
@@ -103,6 +104,8 @@ def find_garbage(
     metadata_files = StoredFiles.of(_metadata_files(going, kept, metadata, contents.names))
     files = StoredFiles.joined(data, metadata_files).distinct()
     check_deletable(table, files)
+    if files.positions(Role.INDEX).size:
+        check_indexes(going, staying, metadata)
     pa.default_memory_pool().release_unused()  # what decoding took, before callers decode again
     return Garbage(files, held)
 
