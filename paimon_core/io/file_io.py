@@ -202,6 +202,12 @@ def delete_abandoned(io: FileIO, paths: Iterable[str]) -> None:
     map_parallel(io, delete, paths)
 
 
+def renames_atomically(path: str) -> bool:
+    """Return whether `FileIO.rename` of this file is atomic: not on object stores."""
+    scheme, separator, _ = path.partition("://")
+    return not separator or scheme in ("file", "hdfs", "viewfs")
+
+
 def join(folder: str, name: str) -> str:
     """Return the path of `name` inside `folder`."""
     return f"{folder.rstrip('/')}/{name}"

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from paimon_core.errors import UnsupportedFeature
+from paimon_core.format.avro.container import Container
 from paimon_core.io.file_io import FileIO
+from paimon_core.manifest.avro_codec import known_and_unknown
 from paimon_core.manifest.data_file import (
     DeletionVectorRange,
     IndexFileMeta,
@@ -21,15 +23,40 @@ from paimon_core.options import Options
 from paimon_core.paths import TablePaths
 
 INDEX_VERSION: Final = 1
+_LEAST_FULL_BLOCK: Final = 16_000
+"""The size at which a writer closes a block: 64,000 bytes in Java and here, 16,000 in Python."""
 
 
-def read_index_manifest(io: FileIO, path: str) -> list[IndexManifestEntry]:
+class IndexEntries(list[IndexManifestEntry]):
+    """The entries of an index manifest.
+
+    `may_be_cut`: a file that lost blocks at its end looks like this one, which ends with a full block or
+    has none.  Unlike for manifests and their lists, nothing holds the number of entries.
+    """
+
+    __slots__ = ("may_be_cut",)
+
+    def __init__(self, entries: Iterable[IndexManifestEntry], *, may_be_cut: bool) -> None:
+        super().__init__(entries)
+        self.may_be_cut = may_be_cut
+
+
+def read_index_manifest(io: FileIO, path: str) -> IndexEntries:
     """Return the entries in order.
 
     Raises FileNotFoundError if the file is missing, CorruptTable if it cannot be decoded,
     UnsupportedFeature for another version or format.
     """
-    return read_metadata(io, path, _INDEX_KIND)
+    may_be_cut = False
+
+    def decode(container: Container) -> list[IndexManifestEntry]:
+        nonlocal may_be_cut
+        found = known_and_unknown(container, _INDEX_KIND.row_type, _from_record)
+        may_be_cut = not 0 < container.last_block_bytes < _LEAST_FULL_BLOCK
+        return found
+
+    entries = read_metadata(io, path, _INDEX_KIND, decode)
+    return IndexEntries(entries, may_be_cut=may_be_cut)
 
 
 def write_index_manifest(
