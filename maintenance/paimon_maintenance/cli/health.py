@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from paimon_maintenance.cli.output import Output, error_line
-from paimon_maintenance.cli.policy import facts_of, policy_of
+from paimon_maintenance.cli.policy import policy_of
 from paimon_maintenance.cli.target import storage_of, tables_of, warehouse_of
 from paimon_maintenance.health.score import Health, colors, health_of
 from paimon_maintenance.job.error_json import error_json
 from paimon_maintenance.job.exit_codes import ExitCode, combined, exit_code_of
 from paimon_maintenance.job.text import counted, human_bytes
-from paimon_maintenance.policy.needs import TableNeeds
+from paimon_maintenance.policy.model import TablePolicy
+from paimon_maintenance.policy.needs import TableFacts
+from paimon_maintenance.policy.resolve import under
 from paimon_maintenance.rules.tables import is_pattern
 from paimon_maintenance.storage.catalogs import open_table_of
 
@@ -42,14 +45,16 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     owners: dict[str, str | None] = {}
     for name in tables_of(args):
         try:
-            needs = TableNeeds()
-            if policy is not None:
-                needs = policy.for_table(name, facts_of(args, name)).needs
             table = open_table_of(
                 warehouse_of(args), name, branch=args.branch, file_io_options=storage_of(args)
             )
+            facts = TableFacts(dict(table.schema.options), table.schema.comment)
+            wanted = TablePolicy(table=name)
+            if policy is not None:
+                wanted = policy.for_table(name, partial(_given, facts))
+            needs = wanted.needs.of_table(facts)
             orphans = last_orphans(history, table=name, warehouse=warehouse_of(args))
-            measured = measure_table(table, env, orphans=orphans)
+            measured = measure_table(under(wanted, table), env, orphans=orphans)
         except Exception as e:
             if not many:
                 raise
@@ -71,6 +76,10 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     shown = {"exit_code": int(code), "tables": [*tables, *failed]} if many else tables[0]
     output.result(shown, _lines(found, detailed=not many))
     return code
+
+
+def _given(facts: TableFacts) -> TableFacts:
+    return facts
 
 
 def _save(

@@ -37,7 +37,7 @@ class PartitionMeasurement:
     `point_runs`: the largest number of sorted runs whose key ranges hold one key.  `full_runs`: the
     mean number of sorted runs that a full read merges, weighted by bytes; 1 for append tables.
     `ideal_files`: the smallest number of files of the target size.  `oldest_level_0`: when the oldest
-    file at level 0 was made, None without one.  `minor` and `full`: what a compaction would rewrite,
+    file at level 0 was made, None without one; `oldest_file` and `newest_file`: any file.  `minor` and `full`: what a compaction would rewrite,
     None if it has nothing to do.
     """
 
@@ -56,6 +56,7 @@ class PartitionMeasurement:
     full_runs: float = 1.0
     level_0_files: int = 0
     oldest_level_0: int | None = None
+    oldest_file: int | None = None
     newest_file: int | None = None
     delete_rows: int = 0
     vector_rows: int = 0

@@ -35,7 +35,7 @@ from paimon_maintenance.history.status import StatusStore, TableStatus, status_o
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.policy.model import Policy, TablePolicy
 from paimon_maintenance.policy.needs import Budget, TableFacts
-from paimon_maintenance.policy.resolve import resolve
+from paimon_maintenance.policy.resolve import resolve, under
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.metrics import Metric
 from paimon_maintenance.run.runner import RunServices, run_table
@@ -257,13 +257,8 @@ class _Round:
         self, name: str, policy: TablePolicy, table: FileStoreTable, state: TableState
     ) -> Measurement:
         """Measure the table, with the policy's options where it sets none."""
-        supplied = {k: v for k, v in policy.options.items() if table.options.get(k) is None}
-        if supplied:
-            table = replace(
-                table, dynamic_options={**supplied, **table.dynamic_options}
-            ).refreshed()
         orphans = last_orphans(self.store.history, table=name, warehouse=self.scope.warehouse)
-        found = measure_table(table, self.env, orphans=orphans)
+        found = measure_table(under(policy, table), self.env, orphans=orphans)
         self.remember(name, policy, found, state, new=True)
         return found
 
