@@ -8,7 +8,7 @@ from typing import Any, Final
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.format.avro.container import Container
 from paimon_core.io.file_io import FileIO
-from paimon_core.manifest.avro_codec import known_and_unknown
+from paimon_core.manifest.avro_codec import known_and_unknown, record_encoder
 from paimon_core.manifest.data_file import (
     DeletionVectorRange,
     IndexFileMeta,
@@ -23,8 +23,8 @@ from paimon_core.options import Options
 from paimon_core.paths import TablePaths
 
 INDEX_VERSION: Final = 1
-_LEAST_FULL_BLOCK: Final = 16_000
-"""The size at which a writer closes a block: 64,000 bytes in Java and here, 16,000 in Python."""
+_FULL_BLOCKS: Final = (64_000, 16_000)
+"""The size at which a writer closes a block: the first in Java and here, the second in Python."""
 
 
 class IndexEntries(list[IndexManifestEntry]):
@@ -52,11 +52,19 @@ def read_index_manifest(io: FileIO, path: str) -> IndexEntries:
     def decode(container: Container) -> list[IndexManifestEntry]:
         nonlocal may_be_cut
         found = known_and_unknown(container, _INDEX_KIND.row_type, _from_record)
-        may_be_cut = not 0 < container.last_block_bytes < _LEAST_FULL_BLOCK
+        may_be_cut = not found or _may_be_full(container.last_block_bytes, found[-1])
         return found
 
     entries = read_metadata(io, path, _INDEX_KIND, decode)
     return IndexEntries(entries, may_be_cut=may_be_cut)
+
+
+def _may_be_full(block_bytes: int, last: IndexManifestEntry) -> bool:
+    """Return whether a block of this size may have been closed because of its `last` entry."""
+    if block_bytes < min(_FULL_BLOCKS):
+        return False
+    most = 2 * len(record_encoder(INDEX_ENTRY)(_to_record(last)))  # other versions have more fields
+    return any(full <= block_bytes < full + most for full in _FULL_BLOCKS)
 
 
 def write_index_manifest(
