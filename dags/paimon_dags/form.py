@@ -30,16 +30,6 @@ ALL_TABLES = ["*.*"]
 
 _SIZE: JsonSchema = {"type": ["string", "null"], "pattern": SIZE_PATTERN}
 
-_UNITS = {
-    ArgumentKind.SIZE: ((1024**3, "gb"), (1024**2, "mb"), (1024, "kb"), (1, "b")),
-    ArgumentKind.DURATION: (
-        (86_400_000, "d"),
-        (3_600_000, "h"),
-        (60_000, "min"),
-        (1000, "s"),
-        (1, "ms"),
-    ),
-}
 # The jobs' help texts are for the command line; these are the forms of the same input here.
 _WRITTEN = {
     ArgumentKind.PARTITIONS: "One partition per line, for instance {}",
@@ -280,7 +270,9 @@ def _otherwise(
     defaults: Mapping[str, object],
 ) -> str:
     """The value that applies to an empty field: the policy's, else the DAG's, else the job's."""
-    default = _shown(defaults[argument.name] if argument.name in defaults else _written(argument))
+    default = _shown(
+        defaults[argument.name] if argument.name in defaults else argument.json_default()
+    )
     if not ruled:
         return default
     rules = "; ".join(f"{_shown(value)} for {', '.join(tables)}" for tables, value in ruled)
@@ -318,17 +310,6 @@ def _help(argument: Argument, text: str) -> str:
     if argument.kind is ArgumentKind.OPTIONS:
         example = '": "'.join(example.split("=", 1))
     return f"{text}. {_WRITTEN.get(argument.kind, 'For instance {}').format(example)}."
-
-
-def _written(argument: Argument) -> object:
-    """The argument's default as a person writes it: sizes and durations with their unit."""
-    default = argument.json_default()
-    if not isinstance(default, int) or argument.kind not in _UNITS:
-        return default
-    for factor, unit in _UNITS[argument.kind]:
-        if default % factor == 0:
-            return f"{default // factor} {unit}"
-    return str(default)
 
 
 def _limits(job: Job, settings: Settings) -> dict[str, Param]:

@@ -394,20 +394,6 @@ def test_settings_of_a_job_that_does_not_exist_are_refused():
         list(job_dags(Settings(jobs={"compct": JobSettings()})))
 
 
-def test_sizes_and_durations_are_written_with_their_unit():
-    from paimon_dags.form import _written
-    from paimon_maintenance.job.arguments import Argument, Kind
-
-    def written(kind: Kind, default: object) -> object:
-        return _written(Argument(name="x", kind=kind, help="", default=default))
-
-    assert written(Kind.SIZE, 4 * 1024**3) == "4 gb"
-    assert written(Kind.SIZE, 1025) == "1025 b"
-    assert written(Kind.DURATION, 5_400_000) == "90 min"
-    assert written(Kind.DURATION, None) is None
-    assert written(Kind.INTEGER, 7) == 7
-
-
 def test_the_form_opens_with_tables_strategy_and_dry_run():
     params = job_dag(COMPACT, Settings()).params
     opening = [name for name in params if "section" not in params.get_param(name).schema]

@@ -12,11 +12,12 @@ from paimon_maintenance.cli.output import Output, error_line
 from paimon_maintenance.cli.target import storage_of, tables_of, warehouse_of
 from paimon_maintenance.job.error_json import error_json
 from paimon_maintenance.job.exit_codes import ExitCode, combined, exit_code_of
-from paimon_maintenance.job.text import counted, human_bytes
+from paimon_maintenance.job.text import age_text, counted, human_bytes
 from paimon_maintenance.rules.tables import is_pattern
 from paimon_maintenance.storage.catalogs import open_table_of
 
 _MOST_PARTITIONS = 10
+_HOUR_MILLIS = 3_600_000
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
@@ -105,17 +106,9 @@ def _named(entry: dict[str, Any]) -> str:
         return f"{entry['name']} (snapshot {entry['snapshot']})"
     return (
         f"{entry['id']} (next {entry['next_snapshot']}, {entry['lag_snapshots']} behind, "
-        f"retains {human_bytes(entry['held']['bytes'])} from the last {_age(entry['held_millis'])}, "
-        f"no update for {_age(entry['silent_millis'])})"
+        f"retains {human_bytes(entry['held']['bytes'])} from the last {age_text(entry['held_millis'] / _HOUR_MILLIS)}, "
+        f"no update for {age_text(entry['silent_millis'] / _HOUR_MILLIS)})"
     )
-
-
-def _age(millis: int) -> str:
-    """A duration in its largest unit: "3 d", "5 h", "12 min"."""
-    for unit, length in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)):
-        if millis >= length:
-            return f"{millis // length} {unit}"
-    return f"{millis // 1000} s"
 
 
 def _moment(millis: int) -> str:

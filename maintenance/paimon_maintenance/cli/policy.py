@@ -12,7 +12,7 @@ from paimon_core.errors import InvalidArgument
 from paimon_maintenance.cli.output import Output
 from paimon_maintenance.cli.target import storage_of, warehouse_of
 from paimon_maintenance.job.exit_codes import ExitCode
-from paimon_maintenance.job.text import counted, human_bytes
+from paimon_maintenance.job.text import counted, exact_duration, exact_size
 from paimon_maintenance.jobs.maintain.step_names import ON_DEMAND, USUAL
 from paimon_maintenance.policy.needs import TableFacts, TableNeeds
 from paimon_maintenance.storage.variables import (
@@ -169,19 +169,21 @@ def _table_lines(
 def _needs_as_written(needs: TableNeeds) -> dict[str, str]:
     """What the table needs, by the keys of a policy; empty for what is not limited."""
     lag = {
-        "age": _duration(needs.consumer_millis),
+        "age": exact_duration(needs.consumer_millis),
         "snapshots": needs.consumer_snapshots,
-        "bytes": None if needs.consumer_bytes is None else human_bytes(needs.consumer_bytes),
+        "bytes": None if needs.consumer_bytes is None else exact_size(needs.consumer_bytes),
     }
     return {
         "scheduled": str(needs.scheduled).lower(),
         "owner": needs.owner or "",
         "alerts": ", ".join(needs.alerts),
         "windows": ", ".join(window.text for window in needs.windows),
-        "freshness": "" if needs.freshness_millis is None else _duration(needs.freshness_millis),
+        "freshness": ""
+        if needs.freshness_millis is None
+        else exact_duration(needs.freshness_millis),
         "consumer_lag": ", ".join(f"{k} {v}" for k, v in lag.items() if v is not None),
         "rescale": str(needs.rescale),
-        "max_red": _duration(needs.max_red_millis),
+        "max_red": exact_duration(needs.max_red_millis),
         "priority": f"{needs.priority:g}",
         "on_commit": str(needs.on_commit),
         "approval": ", ".join(needs.approval),
@@ -190,14 +192,6 @@ def _needs_as_written(needs: TableNeeds) -> dict[str, str]:
             for name, values in needs.criteria.items()
         ),
     }
-
-
-def _duration(millis: int) -> str:
-    """The duration in the largest unit of which it is a whole number, such as "90 min"."""
-    for unit, length in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
-        if millis % length == 0:
-            return f"{millis // length} {unit}"
-    return f"{millis} ms"
 
 
 def _typed(value: object) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 
 from paimon_maintenance.health.measurement import Measurement, PartitionMeasurement
 from paimon_maintenance.health.thresholds import HOUR, Thresholds
-from paimon_maintenance.job.text import counted, human_bytes
+from paimon_maintenance.job.text import age_text, counted, human_bytes
 
 MB: Final = 1024**2
 GB: Final = 1024**3
@@ -284,10 +284,3 @@ def named(names: tuple[str, ...] | list[str]) -> str:
     shown = ", ".join(names[:_MOST_NAMED])
     more = len(names) - _MOST_NAMED
     return shown if more <= 0 else f"{shown} and {more} more"
-
-
-def age_text(hours: float) -> str:
-    """A duration in its largest unit: "3 d", "5 h", "12 min"."""
-    if hours >= 48:
-        return f"{hours / 24:.0f} d"
-    return f"{hours:.0f} h" if hours >= 2 else f"{hours * 60:.0f} min"

@@ -2,7 +2,7 @@
 
 Names are those of Paimon's procedures.  An argument converts raw values (text from the command line,
 JSON from a form) to one typed value, or raises an InvalidArgument that names the argument.
-DAG files import this module, so it imports only the standard library and `paimon_core.options`.
+DAG files import this module, so it imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Final
 
 from paimon_core.errors import InvalidArgument
 from paimon_core.options import parse_bool, parse_duration_millis, parse_memory_size
+from paimon_maintenance.job.text import exact_duration, exact_size
 
 _COMMA: Final = re.compile(r"(?<!\\),")
 _SEMICOLON: Final = re.compile(r"(?<!\\);")
@@ -130,19 +131,10 @@ class Argument:
         if isinstance(self.default, Mapping):
             return dict(self.default) or None
         if isinstance(self.default, int) and self.kind is Kind.SIZE:
-            return _in_units(self.default, (("gb", 1024**3), ("mb", 1024**2), ("kb", 1024)), "b")
+            return exact_size(self.default)
         if isinstance(self.default, int) and self.kind is Kind.DURATION:
-            units = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
-            return _in_units(self.default, units, "ms")
+            return exact_duration(self.default)
         return self.default
-
-
-def _in_units(number: int, units: Sequence[tuple[str, int]], smallest: str) -> str:
-    """The number in the largest unit that divides it: "4 gb"."""
-    for name, factor in units:
-        if number and number % factor == 0:
-            return f"{number // factor} {name}"
-    return f"{number} {smallest}"
 
 
 def _text(_: Argument, raw: object) -> str:

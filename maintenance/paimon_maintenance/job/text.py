@@ -1,9 +1,14 @@
-"""Numbers and sizes as text, the same in plans, reports, the command line and Airflow."""
+"""Numbers, sizes and durations as text, the same in plans, reports, the command line and Airflow."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 _UNIT = 1024
 _UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
+_SIZES: Final = (("tb", 1024**4), ("gb", 1024**3), ("mb", 1024**2), ("kb", 1024))
+_DURATIONS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 
 
 def human_bytes(size: float) -> str:
@@ -20,3 +25,28 @@ def counted(number: int, plural: str) -> str:
     if number == 1:
         plural = plural.removesuffix("es" if plural.endswith("ches") else "s")
     return f"{number:,} {plural}"
+
+
+def age_text(hours: float) -> str:
+    """A rough duration in its largest unit: "3 d", "5 h", "12 min"."""
+    if hours >= 48:
+        return f"{hours / 24:.0f} d"
+    return f"{hours:.0f} h" if hours >= 2 else f"{hours * 60:.0f} min"
+
+
+def exact_size(size: int) -> str:
+    """A size as arguments and policies take it: "4 gb"."""
+    return _in_units(size, _SIZES, "b")
+
+
+def exact_duration(millis: int) -> str:
+    """A duration as arguments and policies take it: "90 min"."""
+    return _in_units(millis, _DURATIONS, "ms")
+
+
+def _in_units(number: int, units: Sequence[tuple[str, int]], smallest: str) -> str:
+    """The number in the largest unit that divides it."""
+    for name, factor in units:
+        if number and number % factor == 0:
+            return f"{number // factor} {name}"
+    return f"{number} {smallest}"

@@ -12,11 +12,11 @@ from enum import StrEnum
 from typing import Final
 
 from paimon_maintenance.health.measurement import Measurement
-from paimon_maintenance.health.reasons import MB, Finding, age_text, named, table_findings
+from paimon_maintenance.health.reasons import MB, Finding, named, table_findings
 from paimon_maintenance.history.entry import Entry
 from paimon_maintenance.history.lost_runs import LostOutcome
 from paimon_maintenance.history.need_store import StoredScore
-from paimon_maintenance.job.text import counted, human_bytes
+from paimon_maintenance.job.text import age_text, counted, human_bytes
 from paimon_maintenance.policy.needs import HOUR_MILLIS, TableNeeds
 from paimon_maintenance.schedule.state import TableState
 

@@ -16,6 +16,7 @@ from paimon_core.retention.consumers import dead_consumers
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from paimon_maintenance.job.plan import Retained
+from paimon_maintenance.job.text import age_text
 
 Arguments = Mapping[str, object]
 _HOUR: Final = 3_600_000
@@ -46,16 +47,16 @@ def make_expire(table: FileStoreTable, arguments: Arguments, context: RunContext
     now = context.env.now_millis()
     dead = dead_consumers(consumers, expiration_millis=allowed, now_millis=now)
     kept = [
-        Retained(what=f"consumer {c.id!r}", why=f"last update {_hours(now, c)} ago")
+        Retained(what=f"consumer {c.id!r}", why=f"last update {_idle(now, c)} ago")
         for c in consumers
         if c not in dead
     ]
-    moves = [(ConsumerMove(c.id, c), f"last update {_hours(now, c)} ago") for c in dead]
+    moves = [(ConsumerMove(c.id, c), f"last update {_idle(now, c)} ago") for c in dead]
     return _plan("expire_consumers", table, moves, kept, arguments)
 
 
-def _hours(now: int, consumer: Consumer) -> str:
-    return f"{(now - consumer.modified_millis) / _HOUR:.1f} h"
+def _idle(now: int, consumer: Consumer) -> str:
+    return age_text((now - consumer.modified_millis) / _HOUR)
 
 
 def make_reset(table: FileStoreTable, arguments: Arguments, _: RunContext) -> Plan:

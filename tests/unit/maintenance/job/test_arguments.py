@@ -146,6 +146,20 @@ def test_every_jobs_arguments_make_a_form_and_options(job):
         assert "_" not in a.option
 
 
+@pytest.mark.parametrize(
+    ("kind", "default", "shown"),
+    [
+        (Kind.SIZE, 4 * 1024**3, "4 gb"),
+        (Kind.SIZE, 1025, "1025 b"),
+        (Kind.DURATION, 5_400_000, "90 min"),
+        (Kind.DURATION, None, None),
+        (Kind.INTEGER, 7, 7),
+    ],
+)
+def test_sizes_and_durations_are_written_with_their_unit(kind, default, shown):
+    assert Argument(name="x", kind=kind, help="", default=default).json_default() == shown
+
+
 @pytest.mark.parametrize("job", JOBS.values(), ids=lambda j: j.name)
 def test_contradictions_are_about_arguments_of_the_job(job):
     names = {a.name for a in job.arguments}

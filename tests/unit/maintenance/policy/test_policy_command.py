@@ -89,7 +89,7 @@ def test_show_says_what_a_table_needs_as_the_policy_says_it(policy):
         "  owner: sales",
         "  windows: 22:00-06:00",
         "  freshness: 90 min",
-        "  consumer_lag: age 6 h, bytes 50.0 GB",
+        "  consumer_lag: age 6 h, bytes 50 gb",
         "  approval: rollback, force",
         "  health: manifests (good 100, bad 5000)",
     ]
