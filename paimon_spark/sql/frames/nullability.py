@@ -6,14 +6,9 @@ Here a column is NOT NULL only if no row can have a null in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from paimon_core.errors import NotFound
-from paimon_core.file_store_table import FileStoreTable
 from paimon_core.read.hidden_rows import shows_stored_rows
-from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.batch_scan import BatchScan
-from paimon_core.types.data_types import RowType
 
 
 def never_null(scan: BatchScan) -> frozenset[str]:
@@ -22,24 +17,17 @@ def never_null(scan: BatchScan) -> frozenset[str]:
     Where rows are combined, as by partial updates, only those of the primary key.
     """
     table = scan.table
-    if scan.whole is None or scan.then is not None or scan.chain is not None:
+    if scan.between is not None or scan.diff is not None or scan.then or scan.chain:
         return frozenset()
     keys = frozenset(table.schema.primary_keys)
     declared = {f.id: f.name for f in table.schema.fields if not f.type.nullable}
-    if declared.keys() <= {f.id for f in table.schema.fields if f.name in keys}:
+    if not shows_stored_rows(table) or keys.issuperset(declared.values()):
         return keys
-    if table.has_primary_key and not shows_stored_rows(table):
-        return keys
-    for schema in _earlier(table):
-        before = {f.id for f in schema.fields if not f.type.nullable}
-        declared = {i: n for i, n in declared.items() if i in before}
-    return keys | frozenset(declared.values())
-
-
-def _earlier(table: FileStoreTable) -> Iterator[TableSchema]:
-    """Yield the schemas before the table's; an empty one in place of one that is gone."""
     for schema_id in range(table.schema.id):
         try:
-            yield table.schema_of(schema_id)
+            fields = table.schema_of(schema_id).fields
         except NotFound:
-            yield table.schema.with_row_type(RowType(fields=()))
+            return keys
+        before = {f.id for f in fields if not f.type.nullable}
+        declared = {i: n for i, n in declared.items() if i in before}
+    return keys | frozenset(declared.values())
