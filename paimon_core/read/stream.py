@@ -326,6 +326,7 @@ def read_whole(
         predicate=predicate,
         min_level=stream_least_level(table),
         keep=None if since is None else created_since(since, zone),
+        lenient=True,
     )
     names = table.schema.names
     postponed = read_changes(table, postponed_files(table, snapshot, since, zone), names)
