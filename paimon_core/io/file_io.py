@@ -136,7 +136,8 @@ class FileIO(Protocol):
     def rename(self, src: str, dst: str) -> bool:
         """Move a file or folder; False, and nothing moved, if `dst` exists.
 
-        Atomic on local and distributed file systems; a copy followed by a delete on object stores.
+        Atomic on local and distributed file systems; a copy followed by a delete on object stores,
+        where a move of a folder that was interrupted is continued by the next call.
         """
 
     def make_dirs(self, path: str) -> None:
