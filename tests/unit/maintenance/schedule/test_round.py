@@ -21,8 +21,10 @@ from paimon_maintenance.policy.needs import Budget
 from paimon_maintenance.run.runner import RunServices
 from paimon_maintenance.schedule import claim
 from paimon_maintenance.schedule import round as round_module
+from paimon_maintenance.schedule.candidates import keeps_layout
 from paimon_maintenance.schedule.round import run_round
 from paimon_maintenance.schedule.scope import Scope
+from paimon_maintenance.schedule.state import TableState
 
 NAMES = ("db.log", "db.off", "db.t")
 
@@ -90,6 +92,25 @@ def test_a_round_heals_the_lake_and_records_why(lake, url):
     assert "caretaker.maintenance" in off.reason
     scores = rounds.store.scores("db.t")
     assert [s.score for s in scores] == [100, decision.result["score_before"]]
+
+
+def test_a_table_that_somebody_sorted_is_not_rewritten_in_full(lake, url):
+    rounds = Rounds(lake, url)
+    words = ("run", "sort_compact", "db.log", "-w", lake.warehouse, "--engine", "local")
+    assert rounds.go(dry_run=True)
+    assert not keeps_layout_of(rounds, "db.log")
+    ran = caretaker(*words, "--order-by", "k")
+    assert ran.code == 0, ran.err
+    rounds.go(dry_run=True)
+    assert keeps_layout_of(rounds, "db.log")
+    assert not keeps_layout_of(rounds, "db.t")
+
+
+def keeps_layout_of(rounds: Rounds, name: str) -> bool:
+    stored = rounds.store.tables()[name]
+    measured = Measurement.from_json(stored.measurement)
+    assert measured is not None
+    return keeps_layout(measured, TableState.from_json(stored.state))
 
 
 def test_only_tables_with_new_snapshots_are_measured(lake, url):
