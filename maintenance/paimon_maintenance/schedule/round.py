@@ -449,6 +449,9 @@ class _Round:
                 "excess_gain": before.amplification - after.amplification,
                 "files_fewer": before.files - after.files,
                 "bytes_freed": before.beyond_bytes - after.beyond_bytes,
+                "snapshots_fewer": before.beyond_snapshots - after.beyond_snapshots,
+                "level_0_hours": before.level_0_hours(before.at_millis)
+                - after.level_0_hours(after.at_millis),
                 "score_before": known.health.score,
                 "score_after": self.known[decision.table].health.score,
             }
