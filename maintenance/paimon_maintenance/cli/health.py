@@ -31,7 +31,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     """Measure each table and print its score, the least healthy first."""
     from paimon_core.environment import system_environment  # noqa: PLC0415 - fast start
     from paimon_maintenance.health.measure import measure_table  # noqa: PLC0415 - fast start
-    from paimon_maintenance.history.orphans import last_orphans  # noqa: PLC0415 - SQLAlchemy
+    from paimon_maintenance.history.past_runs import last_orphans  # noqa: PLC0415 - SQLAlchemy
     from paimon_maintenance.history.store import needed_history, open_history  # noqa: PLC0415
 
     many = is_pattern(args.table)

@@ -6,7 +6,7 @@ that unchanged tables need not be read again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, cast
 
@@ -163,6 +163,16 @@ class Measurement:
     def rows(self) -> int:
         """The rows of the live data files, before merging."""
         return sum(p.rows for p in self.partitions)
+
+    def level_0_hours(self, now: int, *, without: Iterable[PartitionMeasurement] = ()) -> float:
+        """How long the oldest data at level 0 has waited for a compaction; 0 if there is none.
+
+        `without` are partitions that do not count.
+        """
+        left_out = {p.name for p in without}
+        waiting = (p.oldest_level_0 for p in self.partitions if p.name not in left_out)
+        oldest = min((one for one in waiting if one is not None), default=now)
+        return max(0, now - oldest) / 3_600_000
 
     @property
     def amplification(self) -> float:

@@ -220,6 +220,14 @@ def _compaction(
         f"{human_bytes(size)} in {counted(sum(w.files for w in works), 'files')} brings it to "
         f"{max(1.0, table.amplification - gain):.1f}"
     )
+    predicted = {
+        "excess_gain": min(gain, max(0.0, excess)),
+        "files_fewer": float(max(0, fewer)),
+        "bytes": float(size),
+    }
+    if full and table.primary_key:
+        left = table.level_0_hours(now, without=partitions)
+        predicted["level_0_hours"] = table.level_0_hours(now) - left
     urgent = False
     if goal is not None:
         oldest = min(p.oldest_level_0 or now for p in partitions)
@@ -248,11 +256,7 @@ def _compaction(
         why=why,
         urgent=urgent,
         deferred=not full or not table.primary_key,
-        predicted={
-            "excess_gain": min(gain, max(0.0, excess)),
-            "files_fewer": float(max(0, fewer)),
-            "bytes": float(size),
-        },
+        predicted=predicted,
     )
 
 

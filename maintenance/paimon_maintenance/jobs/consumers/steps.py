@@ -51,9 +51,7 @@ def make_expire(table: FileStoreTable, arguments: Arguments, context: RunContext
         for c in consumers
         if c not in dead
     ]
-    moves = [
-        (ConsumerMove(c.id, c), f"last update {_idle(now, c)} ago{_problem(c)}") for c in dead
-    ]
+    moves = [(ConsumerMove(c.id, c), f"last update {_idle(now, c)} ago{_problem(c)}") for c in dead]
     return _plan("expire_consumers", table, moves, kept, arguments)
 
 
