@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from paimon_maintenance.health.reasons import age_text
 from paimon_maintenance.history.need_store import StoredDecision
-from paimon_maintenance.job.text import human_bytes
+from paimon_maintenance.job.text import age_text, human_bytes
 
 _EFFECTS: Final[Mapping[str, tuple[str, Callable[[float], str]]]] = {
     "excess_gain": ("runs or files fewer in a read", lambda n: f"{n:.1f}"),
