@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 from lakes import Lake
+
+from paimon_airflow.tasks.links import CaretakerLink
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
@@ -19,6 +22,10 @@ def lake(tmp_path: Path) -> Lake:
         made.primary_key(name)
         made.fill(3, rows=5, name=name)
     return made
+
+
+def named(lake: Lake) -> str:
+    return urlencode({"warehouse": str(lake.warehouse)})
 
 
 def test_they_run_in_the_worker_and_the_run_says_why(run_dag, lake):
@@ -42,6 +49,14 @@ def test_they_run_in_the_worker_and_the_run_says_why(run_dag, lake):
     assert {name: lake.table(name).snapshots.latest_id() for name in TABLES if name != "db.t3"} == {
         name: 4 for name in TABLES if name != "db.t3"
     }
+    # The link of the task leads to the lake, and with one table to its page.
+    assert ran.link("in_process", CaretakerLink()) == f"/caretaker/?{named(lake)}&branch=main"
+    one = run_dag({"warehouse": str(lake.warehouse), "strategy": "full", "tables": ["db.t1"]})
+    assert one.tasks["in_process"] == "skipped"  # it has nothing to do
+    lake.fill(2, rows=5, name="db.t1")
+    one = run_dag({"warehouse": str(lake.warehouse), "strategy": "full", "tables": ["db.t1"]})
+    page = f"/caretaker/table?{named(lake)}&table=db.t1&branch=main"
+    assert one.link("in_process", CaretakerLink()) == page
 
 
 def test_a_typed_threshold_of_0_means_spark(lake):

@@ -14,7 +14,7 @@ from paimon_airflow.tasks.assets import MAINTAINED, emit
 from paimon_airflow.tasks.from_reports import from_report, spark_ui_of
 from paimon_airflow.tasks.job_task import JobTask, without_retry
 from paimon_airflow.tasks.lineage import WithLineage, changed_tables
-from paimon_airflow.tasks.links import SparkUiLink
+from paimon_airflow.tasks.links import CaretakerLink, SparkUiLink, page_of
 from paimon_airflow.tasks.report_text import failure_text
 from paimon_airflow.tasks.spark_engine import spark_of_connection
 
@@ -35,7 +35,8 @@ class RunScheduler(WithLineage, JobTask):
     """
 
     ui_color = "#e8eaf6"
-    operator_extra_links = (SparkUiLink(),)
+    operator_extra_links = (SparkUiLink(), CaretakerLink())
+    page = ""
     spark_ui = ""
 
     def __init__(
@@ -115,6 +116,7 @@ class RunScheduler(WithLineage, JobTask):
                 )
         results = [from_report(r.report.to_json()) for r in found.results]
         self.spark_ui = spark_ui_of(results)
+        self.page = page_of(request.warehouse, request.branch, [r.table for r in results])
         self.changed = [
             table
             for run, result in zip(found.results, results, strict=True)
