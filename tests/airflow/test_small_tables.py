@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -26,6 +27,17 @@ def lake(tmp_path: Path) -> Lake:
 
 def named(lake: Lake) -> str:
     return urlencode({"warehouse": str(lake.warehouse)})
+
+
+def events_of(run: Any) -> list[tuple[str, dict[str, object]]]:
+    """The assets to which a run added events, with what the events say."""
+    from airflow.models.asset import AssetEvent
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        query = select(AssetEvent).where(AssetEvent.source_run_id == run.run_id)
+        return [(event.name, dict(event.extra)) for event in session.scalars(query)]
 
 
 def test_they_run_in_the_worker_and_the_run_says_why(run_dag, lake):
@@ -57,6 +69,9 @@ def test_they_run_in_the_worker_and_the_run_says_why(run_dag, lake):
     one = run_dag({"warehouse": str(lake.warehouse), "strategy": "full", "tables": ["db.t1"]})
     page = f"/caretaker/table?{named(lake)}&table=db.t1&branch=main"
     assert one.link("in_process", CaretakerLink()) == page
+    # Others can wait for the table: its event has the snapshot.
+    made = {"table": "db.t1", "warehouse": str(lake.warehouse), "snapshot": 7, "job": "compact"}
+    assert events_of(one.run) == [("paimon/lake/db.t1", made)]
 
 
 def test_a_typed_threshold_of_0_means_spark(lake):
