@@ -19,6 +19,8 @@ from paimon_maintenance.schedule.bucket_sizes import BUCKET_BYTES, rescaled, wri
 from paimon_maintenance.schedule.cost import Work
 from paimon_maintenance.schedule.state import HOUR, TableState
 
+REWRITING: Final = ("compact", "sort_compact", "rescale")
+"""The jobs that rewrite data."""
 MB: Final = 1024**2
 LEAST_GAIN: Final = 0.05
 """Less excess than this is not worth a run."""
