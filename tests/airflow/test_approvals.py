@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import runpy
 import shutil
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow_page import ODD_NAMES
 from command_line import caretaker
 from lakes import Lake
 
@@ -20,6 +22,7 @@ from paimon_dags.job_dags import job_dags
 from paimon_dags.settings import Settings, settings_from
 from paimon_maintenance.history.approval_store import ApprovalStore
 from paimon_maintenance.history.store import SqlHistory
+from paimon_maintenance.registry import job_named
 from paimon_maintenance.schedule.candidates import Candidate
 from paimon_maintenance.schedule.cost import Work
 from paimon_maintenance.schedule.decide import Action, Decision
@@ -212,6 +215,26 @@ def test_each_proposal_is_made_once():
     assert next_day["trigger_run_id"] == first["trigger_run_id"]
     more = proposals_of(Round(id="c", decisions=(proposal("db.t", bucket_num=8),)), "/lake")
     assert more[0]["trigger_run_id"] != first["trigger_run_id"]
+
+
+@pytest.mark.parametrize("table", ODD_NAMES)
+def test_airflow_takes_the_proposal_of_a_table_with_an_odd_name(table):
+    from airflow.configuration import conf
+
+    (made,) = proposals_of(Round(id="a", decisions=(proposal(table, bucket_num=4),)), "/lake")
+    run_id = str(made["trigger_run_id"])
+    assert re.match(conf.get("scheduler", "allowed_run_id_pattern"), run_id)
+    assert len(run_id) < 250
+    assert made["conf"]["tables"] == [table]
+
+
+def test_a_proposal_names_the_partitions_that_were_meant():
+    odd = [{"dt": "a,b;dt=c", "hr": "1"}, {"dt": "%2C 'x'", "hr": "="}]
+    (made,) = proposals_of(
+        Round(id="a", decisions=(proposal("db.t", bucket_num=4, partitions=odd),)), "/lake"
+    )
+    read = job_named("rescale").read_arguments({"partitions": made["conf"]["partitions"]})
+    assert read["partitions"] == tuple(odd)
 
 
 def test_the_text_of_an_approval_is_no_markup():

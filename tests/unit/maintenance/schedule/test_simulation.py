@@ -1,6 +1,6 @@
 """The simulated quarter: ours against the ranking with the same budget.
 
-A few days with few tables; the whole quarter with CARETAKER_SIMULATION=full (about half an hour).
+A few days with few tables; the whole quarter with CARETAKER_SIMULATION=full (about seven minutes).
 """
 
 from __future__ import annotations
