@@ -18,6 +18,7 @@ from lakes import Lake
 
 from paimon_airflow.runs.approval import PROPOSED, body_of
 from paimon_airflow.runs.scheduler_operator import proposals_of
+from paimon_airflow.tasks.job_request import request_from
 from paimon_dags.job_dags import job_dags
 from paimon_dags.settings import Settings, settings_from
 from paimon_maintenance.history.approval_store import ApprovalStore
@@ -58,6 +59,31 @@ def test_only_the_dags_that_may_wait_have_the_task(policy, tmp_path):
     forced = tmp_path / "forced.yaml"
     forced.write_text('version: 1\nrules: [{ tables: "*.*", approval: force }]\n')
     assert "expire_snapshots" in waiting(policy=str(forced))
+
+
+def test_rollbacks_and_overridden_guards_wait_where_the_policy_says_so(tmp_path):
+    file = tmp_path / "policy.yaml"
+    file.write_text(
+        "version: 1\nrules:\n  - { tables: '*.*', guards: { max_deleted_share: 0.3 } }\n"
+        "  - { tables: db.t, approval: [rollback, force] }\n"
+    )
+
+    def wanted(job: str, table: str = "db.t", **typed: object) -> str | None:
+        params = {"warehouse": str(tmp_path), "tables": [table], "dry_run": False, **typed}
+        request = request_from(job, params, storage={}, timezone=None, policy=str(file))
+        found = request.approval_wanted(table, proposed=False)
+        return None if found is None else str(found)
+
+    assert wanted("rollback", snapshot=1) == "rollback"
+    assert wanted("rollback", snapshot=1, dry_run=True) is None
+    assert wanted("rollback", "db.free", snapshot=1) is None
+    assert wanted("rescale") is None
+    assert wanted("expire_snapshots") is None
+    assert wanted("expire_snapshots", force=True) == "force"
+    # A looser limit overrides a guard as well.
+    assert wanted("expire_snapshots", max_deleted_share=0.9) == "force"
+    assert wanted("expire_snapshots", max_deleted_share=0.1) is None
+    assert wanted("expire_snapshots", "db.free", force=True) is None
 
 
 def answer(dag_id: str, option: str) -> None:
