@@ -48,6 +48,10 @@ def test_no_table_is_red_for_longer_than_its_policy_says(found):
     assert max(found["ours"].red_hours.values(), default=0) <= 24
 
 
+def test_nothing_that_is_retained_is_lost(found):
+    assert [totals.lost for totals in found.values()] == [0.0, 0.0]
+
+
 def test_predictions(found):
     errors = found["ours"].errors[20:]
     assert median(errors) <= 0.15
