@@ -32,6 +32,7 @@ class Totals:
 
     `amplification` is the integral over hours, `excess` that of the part above 1, `held` GB hours of bytes
     beyond the live ones.
+    `lost` are bytes that a run freed although the retention or a stopped consumer kept them.
     `red_hours` is the longest time that a table whose compactions work was red, by its name; `red` are
     the hours that such tables were red at the end of a round.
     """
@@ -39,6 +40,7 @@ class Totals:
     amplification: float = 0.0
     excess: float = 0.0
     held: float = 0.0
+    lost: float = 0.0
     seconds: float = 0.0
     runs: int = 0
     failed: int = 0
@@ -64,7 +66,10 @@ class Lake:
         """Run the job; return its seconds and whether it succeeded."""
         table = self.tables[one.table]
         if one.job == "maintain":
+            before = tuple(table.held)
             snapshots, size = table.expire(now)
+            freed = before[: len(before) - len(table.held)]
+            self.totals.lost += sum(s for at, s in freed if is_kept(table, at, now))
             work = Work(job="maintain", files=snapshots, bytes=int(size))
             seconds = 0.5 + 0.003 * snapshots + 0.05 * size / GB
         else:
@@ -97,6 +102,12 @@ class Lake:
         """The cost that the scheduler does not know: other coefficients than its prior, and noise."""
         truth = 0.8 + 0.02 * work.files + 11 * work.bytes / GB + 0.2 * work.rows / 1e6
         return KIND_FACTORS[work.kind] * truth * self.rng.lognormvariate(0, 0.1)
+
+
+def is_kept(table: Table, deleted_at: int, now: int) -> bool:
+    """Whether files that a commit deleted then must exist: for the retention, or for a stopped consumer."""
+    begin, end = table.stopped
+    return deleted_at >= now - RETENTION or (begin <= now < end and deleted_at >= begin)
 
 
 Way = Callable[[Lake, int, float], None]

@@ -66,6 +66,15 @@ class Ran:
         """What the task's page shows under Rendered Templates."""
         return _rendered(self.run, task_id)
 
+    def link(self, task_id: str, link: Any) -> str:
+        """A link of the task, as Airflow's page gets it."""
+        from airflow.models.xcom import XComModel
+        from airflow.utils.session import create_session
+
+        with create_session() as session:
+            query = XComModel.get_many(run_id=self.run.run_id, task_ids=task_id, key=link.xcom_key)
+            return str(XComModel.deserialize_value(session.scalars(query).one()))
+
 
 @pytest.fixture
 def run_dag(

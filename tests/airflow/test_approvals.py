@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import runpy
 import shutil
 import threading
@@ -11,15 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow_page import ODD_NAMES
 from command_line import caretaker
 from lakes import Lake
 
 from paimon_airflow.runs.approval import PROPOSED, body_of
 from paimon_airflow.runs.scheduler_operator import proposals_of
+from paimon_airflow.tasks.job_request import request_from
 from paimon_dags.job_dags import job_dags
 from paimon_dags.settings import Settings, settings_from
 from paimon_maintenance.history.approval_store import ApprovalStore
 from paimon_maintenance.history.store import SqlHistory
+from paimon_maintenance.registry import job_named
 from paimon_maintenance.schedule.candidates import Candidate
 from paimon_maintenance.schedule.cost import Work
 from paimon_maintenance.schedule.decide import Action, Decision
@@ -55,6 +59,31 @@ def test_only_the_dags_that_may_wait_have_the_task(policy, tmp_path):
     forced = tmp_path / "forced.yaml"
     forced.write_text('version: 1\nrules: [{ tables: "*.*", approval: force }]\n')
     assert "expire_snapshots" in waiting(policy=str(forced))
+
+
+def test_rollbacks_and_overridden_guards_wait_where_the_policy_says_so(tmp_path):
+    file = tmp_path / "policy.yaml"
+    file.write_text(
+        "version: 1\nrules:\n  - { tables: '*.*', guards: { max_deleted_share: 0.3 } }\n"
+        "  - { tables: db.t, approval: [rollback, force] }\n"
+    )
+
+    def wanted(job: str, table: str = "db.t", **typed: object) -> str | None:
+        params = {"warehouse": str(tmp_path), "tables": [table], "dry_run": False, **typed}
+        request = request_from(job, params, storage={}, timezone=None, policy=str(file))
+        found = request.approval_wanted(table, proposed=False)
+        return None if found is None else str(found)
+
+    assert wanted("rollback", snapshot=1) == "rollback"
+    assert wanted("rollback", snapshot=1, dry_run=True) is None
+    assert wanted("rollback", "db.free", snapshot=1) is None
+    assert wanted("rescale") is None
+    assert wanted("expire_snapshots") is None
+    assert wanted("expire_snapshots", force=True) == "force"
+    # A looser limit overrides a guard as well.
+    assert wanted("expire_snapshots", max_deleted_share=0.9) == "force"
+    assert wanted("expire_snapshots", max_deleted_share=0.1) is None
+    assert wanted("expire_snapshots", "db.free", force=True) is None
 
 
 def answer(dag_id: str, option: str) -> None:
@@ -212,6 +241,26 @@ def test_each_proposal_is_made_once():
     assert next_day["trigger_run_id"] == first["trigger_run_id"]
     more = proposals_of(Round(id="c", decisions=(proposal("db.t", bucket_num=8),)), "/lake")
     assert more[0]["trigger_run_id"] != first["trigger_run_id"]
+
+
+@pytest.mark.parametrize("table", ODD_NAMES)
+def test_airflow_takes_the_proposal_of_a_table_with_an_odd_name(table):
+    from airflow.configuration import conf
+
+    (made,) = proposals_of(Round(id="a", decisions=(proposal(table, bucket_num=4),)), "/lake")
+    run_id = str(made["trigger_run_id"])
+    assert re.match(conf.get("scheduler", "allowed_run_id_pattern"), run_id)
+    assert len(run_id) < 250
+    assert made["conf"]["tables"] == [table]
+
+
+def test_a_proposal_names_the_partitions_that_were_meant():
+    odd = [{"dt": "a,b;dt=c", "hr": "1"}, {"dt": "%2C 'x'", "hr": "="}]
+    (made,) = proposals_of(
+        Round(id="a", decisions=(proposal("db.t", bucket_num=4, partitions=odd),)), "/lake"
+    )
+    read = job_named("rescale").read_arguments({"partitions": made["conf"]["partitions"]})
+    assert read["partitions"] == tuple(odd)
 
 
 def test_the_text_of_an_approval_is_no_markup():

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -56,17 +55,6 @@ def rows(warehouse: Path, table: str) -> list[str]:
     )
 
 
-def link_to_spark(run: Any) -> str:
-    """The link "Spark UI" of the task, as Airflow's page gets it."""
-    from airflow.models.xcom import XComModel
-    from airflow.utils.session import create_session
-
-    key = SparkUiLink().xcom_key
-    with create_session() as session:
-        query = XComModel.get_many(run_id=run.run_id, task_ids="on_spark", key=key)
-        return str(XComModel.deserialize_value(session.scalars(query).one()))
-
-
 def files(folder: Path) -> set[str]:
     return {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
 
@@ -98,7 +86,7 @@ def test_tables_are_compacted_one_is_refused_and_the_run_says_so(run_dag, wareho
     assert orders["figures"]["runs"][1] < orders["figures"]["runs"][0]
     # The link of the task, its result, and the history name the application.
     assert re.fullmatch(r"http://history:18080/history/local-\d+/jobs/", orders["spark_ui"])
-    assert link_to_spark(ran.run) == orders["spark_ui"]
+    assert ran.link("on_spark", SparkUiLink()) == orders["spark_ui"]
     recorded = SqlHistory(os.environ["CARETAKER_HISTORY_URL"]).newest(table="db.orders")[0]
     assert recorded.application_url == orders["spark_ui"]
     assert f"/{recorded.application_id}/" in orders["spark_ui"]

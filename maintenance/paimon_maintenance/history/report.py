@@ -104,7 +104,9 @@ def report_of(store: NeedStore, *, since: int, until: int) -> Report:
     decisions = [d for d in store.decisions_since(since) if d.at_millis <= until]
     counts: dict[str, int] = {}
     for decision in decisions:
-        counts[decision.action] = counts.get(decision.action, 0) + 1
+        # What a dry run would have run did not run.
+        action = "dry run" if decision.status == "dry_run" else decision.action
+        counts[action] = counts.get(action, 0) + 1
     return Report(
         since=since,
         until=until,

@@ -72,9 +72,15 @@ class EngineRule:
         if not effect.rewritten_files:
             return EngineChoice(EngineName.LOCAL, "no data to rewrite")
         work = f"{_size(effect.rewritten_bytes)} to rewrite"
-        if effect.rewritten_bytes < self.spark_threshold:
+        if not self.is_for_spark(effect.rewritten_bytes):
             return EngineChoice(EngineName.LOCAL, f"{work}, below {self.text}")
         return EngineChoice(EngineName.SPARK, f"{work}, not below {self.text}")
+
+    def is_for_spark(self, rewritten: int) -> bool:
+        """Whether a plan that rewrites so many bytes is for Spark."""
+        if self.engine is not EngineName.AUTO:
+            return self.engine is EngineName.SPARK
+        return rewritten >= self.spark_threshold
 
     def to_json(self) -> dict[str, object]:
         """What differs from the defaults, under the policy's names; the threshold in bytes."""

@@ -168,7 +168,7 @@ class Budget:
 
     `seconds` are compute seconds as predicted, on average over many rounds; a single round takes at
     most `most_seconds` (None: ten times `seconds`), or one job.  `bytes` are bytes to rewrite,
-    `applications` are runs that rewrite data, each of which is one Spark application on a cluster.
+    `applications` are runs whose work is for Spark.
     """
 
     seconds: float | None = 1800.0

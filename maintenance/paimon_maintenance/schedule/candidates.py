@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from paimon_maintenance.health.measurement import Measurement, PartitionMeasurement, Rewrite
-from paimon_maintenance.health.reasons import named
+from paimon_maintenance.health.reasons import age_text, named
 from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.policy.needs import RescaleRule, TableNeeds
 from paimon_maintenance.schedule.benefit import WEIGHTS, Weights, saving
@@ -19,6 +19,8 @@ from paimon_maintenance.schedule.bucket_sizes import BUCKET_BYTES, rescaled, wri
 from paimon_maintenance.schedule.cost import Work
 from paimon_maintenance.schedule.state import HOUR, TableState
 
+REWRITING: Final = ("compact", "sort_compact", "rescale")
+"""The jobs that rewrite data."""
 MB: Final = 1024**2
 LEAST_GAIN: Final = 0.05
 """Less excess than this is not worth a run."""
@@ -235,7 +237,7 @@ def _compaction(
         urgent = True
         benefit += weights.read * age / goal
         why = (
-            f"level 0 is {age / 60_000:.0f} min old, the goal is {goal / 60_000:.0f} min; "
+            f"level 0 is {age_text(age / HOUR)} old, the goal is {age_text(goal / HOUR)}; "
             f"{human_bytes(size)} to rewrite"
         )
     return Candidate(
@@ -330,10 +332,12 @@ def _rescale(
     for one in rescaled(table, state.small_since, now, only_idle=idle):
         stopped = writers_stopped(table, one.buckets, now) if idle else ()
         largest, chosen = one.partitions[0], one.partitions
+        where = ""
+        if table.partition_keys:
+            where = f"{counted(len(chosen), 'partitions')}, the largest with "
         why = (
-            f"{counted(len(chosen), 'partitions')} of up to {human_bytes(largest.bytes)} have "
-            f"{counted(largest.total_buckets, 'buckets')} where {one.buckets} of "
-            f"{human_bytes(BUCKET_BYTES)} is enough"
+            f"{where}{counted(largest.total_buckets, 'buckets')} for {human_bytes(largest.bytes)}: "
+            f"{counted(one.buckets, 'buckets')} of up to {human_bytes(BUCKET_BYTES)} would do"
         )
         if stopped:
             why += f"; writers of {named(stopped)} would have to stop, so a person decides"

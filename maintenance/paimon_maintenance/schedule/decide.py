@@ -13,7 +13,8 @@ from enum import StrEnum
 from typing import Final
 
 from paimon_maintenance.health.measurement import Measurement
-from paimon_maintenance.job.text import human_bytes
+from paimon_maintenance.job.engine_choice import EngineRule
+from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.policy.needs import Budget, TableNeeds
 from paimon_maintenance.policy.windows import is_open
 from paimon_maintenance.schedule.account import Account
@@ -45,6 +46,7 @@ class TableView:
     """What is known of one table when a round decides.
 
     `off` are the jobs that the policy switches off; `claimed`: another scheduler works on the table.
+    `engines` are the rules by which jobs choose their engine, by name; others never use Spark.
     """
 
     measurement: Measurement
@@ -52,13 +54,14 @@ class TableView:
     needs: TableNeeds = field(default_factory=TableNeeds)
     off: frozenset[str] = frozenset()
     claimed: bool = False
+    engines: Mapping[str, EngineRule] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """One decision: what, why, its rank, and the predicted seconds.
 
-    `urgent`: it does not wait for the price.  `waits`: the job is worth running, and only the budget or
+    `on_spark`: Spark does the work.  `urgent`: it does not wait for the price.  `waits`: the job is worth running, and only the budget or
     a window stands against it.
     """
 
@@ -68,6 +71,7 @@ class Decision:
     candidate: Candidate | None = None
     rank: float = 0.0
     seconds: float = 0.0
+    on_spark: bool = False
     urgent: bool = False
     waits: bool = False
 
@@ -108,8 +112,8 @@ class Spent:
                 f"the budget of {human_bytes(budget.bytes)} has "
                 f"{human_bytes(budget.bytes - self.bytes)} left"
             )
-        if one.rewrites and _full(self.applications, budget.applications):
-            return f"the budget of {budget.applications} Spark applications is spent"
+        if decision.on_spark and _full(self.applications, budget.applications):
+            return f"the budget of {counted(budget.applications or 0, 'runs')} on Spark is spent"
         if one.table not in self.tables and _full(len(self.tables), budget.tables):
             return f"the budget of {budget.tables} tables is spent"
         return None
@@ -145,7 +149,7 @@ class Spent:
         self.seconds += decision.seconds
         self.chosen += 1
         self.bytes += one.work.bytes if one.rewrites else 0
-        self.applications += one.rewrites
+        self.applications += decision.on_spark
         self.tables.add(one.table)
 
 
@@ -245,6 +249,7 @@ def _ranked(view: TableView, candidate: Candidate, model: CostModel, now: int) -
         work = candidate.work
         fixed = model.seconds(Work(job=work.job, kind=work.kind, table=work.table))
         price = fixed + DEFERRED_SHARE * max(0.0, seconds - fixed)
+    rule = view.engines.get(candidate.job)
     waiting = view.state.waiting_since
     hours = 0.0 if waiting is None else min(_LONGEST_AGE, max(0, now - waiting) / HOUR)
     return Decision(
@@ -254,6 +259,9 @@ def _ranked(view: TableView, candidate: Candidate, model: CostModel, now: int) -
         candidate=candidate,
         rank=candidate.benefit * view.needs.priority * 2 ** (hours / AGE_HOURS) / price,
         seconds=seconds,
+        on_spark=candidate.rewrites
+        and rule is not None
+        and rule.is_for_spark(candidate.work.bytes),
     )
 
 

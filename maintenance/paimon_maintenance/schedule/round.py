@@ -32,6 +32,7 @@ from paimon_maintenance.history.need_store import (
 from paimon_maintenance.history.past_runs import last_orphans, last_sort
 from paimon_maintenance.history.retention import prune, retention_millis
 from paimon_maintenance.history.status import StatusStore, TableStatus, status_of
+from paimon_maintenance.job.engine_choice import EngineRule
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.policy.model import Policy, TablePolicy
 from paimon_maintenance.policy.needs import Budget, TableFacts
@@ -40,6 +41,7 @@ from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.metrics import Metric
 from paimon_maintenance.run.runner import RunServices, run_table
 from paimon_maintenance.schedule.account import Account
+from paimon_maintenance.schedule.candidates import REWRITING
 from paimon_maintenance.schedule.claim import claimed
 from paimon_maintenance.schedule.cost import CostModel, Sample, Work, fit
 from paimon_maintenance.schedule.decide import Action, Decision, TableView, decide, threshold_of
@@ -173,6 +175,7 @@ class _Round:
                     needs=k.policy.needs,
                     off=frozenset(n for n, j in k.policy.jobs.items() if not j.enabled),
                     claimed=name in busy,
+                    engines=self.engines_of(k.policy),
                 )
                 for name, k in self.known.items()
             ],
@@ -361,6 +364,21 @@ class _Round:
             except Exception as e:  # noqa: BLE001 - the table exists, or may exist
                 logger.debug("cannot open %s: %s", name, e)
         self.status.forget(gone)
+
+    def engines_of(self, policy: TablePolicy) -> Mapping[str, EngineRule]:
+        """The rules by which the jobs of a table choose Spark, if the budget limits these runs."""
+        if self.budget.applications is None or self.services.spark is None:
+            return {}
+        return {
+            name: resolve(
+                job_named(name),
+                policy,
+                typed={},
+                engine=self.scope.engine,
+                default_engine=self.scope.default_engine,
+            ).engine
+            for name in REWRITING
+        }
 
     def model(self) -> CostModel:
         """The cost model of the runs that this lake has seen."""

@@ -13,7 +13,7 @@ from paimon_airflow.tasks import assets
 from paimon_airflow.tasks.from_reports import spark_ui_of
 from paimon_airflow.tasks.job_task import JobTask, without_retry
 from paimon_airflow.tasks.lineage import WithLineage, changed_tables
-from paimon_airflow.tasks.links import SparkUiLink
+from paimon_airflow.tasks.links import CaretakerLink, SparkUiLink, page_of
 from paimon_airflow.tasks.report_text import count_text, failure_text, ordered, report_text
 from paimon_airflow.tasks.results import TableResult
 from paimon_airflow.tasks.spark_engine import spark_of_connection
@@ -37,7 +37,8 @@ class MaintainCommits(WithLineage, JobTask):
     template_fields = (*JobTask.template_fields, "report")
     overwrite_rtif_after_execution = True
     ui_color = "#e4f7ee"
-    operator_extra_links = (SparkUiLink(),)
+    operator_extra_links = (SparkUiLink(), CaretakerLink())
+    page = ""
     spark_ui = ""
 
     def __init__(
@@ -121,6 +122,7 @@ class MaintainCommits(WithLineage, JobTask):
             partitions={t: one.partitions or () for t, one in found.items()},
         )
         self.spark_ui = spark_ui_of(results)
+        self.page = page_of(warehouse, None, [r.table for r in results])
         self.changed = changed_tables(results, job=self.job, warehouse=warehouse)
         failures = [r for r in results if r.outcome == "failed"]
         if failures:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
@@ -14,7 +15,7 @@ from paimon_airflow.tasks.assets import MAINTAINED, emit
 from paimon_airflow.tasks.from_reports import from_report, spark_ui_of
 from paimon_airflow.tasks.job_task import JobTask, without_retry
 from paimon_airflow.tasks.lineage import WithLineage, changed_tables
-from paimon_airflow.tasks.links import SparkUiLink
+from paimon_airflow.tasks.links import CaretakerLink, SparkUiLink, page_of
 from paimon_airflow.tasks.report_text import failure_text
 from paimon_airflow.tasks.spark_engine import spark_of_connection
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from paimon_maintenance.schedule.round import Round
 
 RESCALE_DAG = "caretaker_rescale"
+_NOT_IN_RUN_IDS: Final = re.compile(r"[^A-Za-z0-9_.~:+-]")
+"""Airflow refuses such characters in the id of a run (`allowed_run_id_pattern`), and long ids."""
+_LONGEST_NAME: Final = 150
+_SEPARATORS: Final = re.compile("[,;]")
 
 
 class RunScheduler(WithLineage, JobTask):
@@ -35,7 +40,8 @@ class RunScheduler(WithLineage, JobTask):
     """
 
     ui_color = "#e8eaf6"
-    operator_extra_links = (SparkUiLink(),)
+    operator_extra_links = (SparkUiLink(), CaretakerLink())
+    page = ""
     spark_ui = ""
 
     def __init__(
@@ -115,6 +121,7 @@ class RunScheduler(WithLineage, JobTask):
                 )
         results = [from_report(r.report.to_json()) for r in found.results]
         self.spark_ui = spark_ui_of(results)
+        self.page = page_of(request.warehouse, request.branch, [r.table for r in results])
         self.changed = [
             table
             for run, result in zip(found.results, results, strict=True)
@@ -153,15 +160,18 @@ def proposals_of(found: Round, warehouse: str) -> list[dict[str, object]]:
         arguments = dict(one.arguments)
         text = f"{warehouse} {decision.table} {arguments.get('bucket_num')}"
         conf = {"warehouse": warehouse, "tables": [decision.table], **_typed(arguments)}
-        run_id = f"{PROPOSED}{decision.table}__{crc32(text.encode()):08x}"
+        shown = _NOT_IN_RUN_IDS.sub("_", decision.table)[:_LONGEST_NAME]
+        run_id = f"{PROPOSED}{shown}__{crc32(text.encode()):08x}"
         runs.append({"trigger_run_id": run_id, "conf": conf, "note": decision.reason})
     return runs
 
 
 def _typed(arguments: dict[str, object]) -> dict[str, object]:
-    """The arguments as the form of a DAG takes them: partitions as "dt=1,hr=2"."""
+    """The arguments as the form of a DAG takes them: partitions as "dt=1,hr=2", escaped as it reads them."""
     partitions = arguments.get("partitions")
     if not isinstance(partitions, list):
         return {**arguments, "dry_run": False}
-    shown = [",".join(f"{k}={v}" for k, v in p.items()) for p in partitions]
+    shown = [
+        ",".join(_SEPARATORS.sub(r"\\\g<0>", f"{k}={v}") for k, v in p.items()) for p in partitions
+    ]
     return {**arguments, "partitions": shown, "dry_run": False}

@@ -20,7 +20,7 @@ from paimon_airflow.tasks.batches import names
 from paimon_airflow.tasks.from_reports import spark_ui_of
 from paimon_airflow.tasks.job_request import JobRequest
 from paimon_airflow.tasks.job_task import JobTask, TableWork
-from paimon_airflow.tasks.links import SparkUiLink
+from paimon_airflow.tasks.links import CaretakerLink, SparkUiLink
 from paimon_airflow.tasks.report_text import change_text, count_text, totals
 from paimon_airflow.tasks.results import TableResult
 from paimon_maintenance.engines.lifeline import driver_has_ended, held_lifeline
@@ -56,7 +56,7 @@ class RunOnSpark(TableWork):
         "submit": "json",
     }
     ui_color = "#fdefe0"
-    operator_extra_links = (SparkUiLink(),)
+    operator_extra_links = (SparkUiLink(), CaretakerLink())
     spark_ui = ""
 
     def __init__(

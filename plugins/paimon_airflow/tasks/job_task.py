@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from paimon_airflow.tasks.credentials import storage_of_connection
 from paimon_airflow.tasks.job_request import JobRequest, request_from
 from paimon_airflow.tasks.lineage import WithLineage, changed_tables
+from paimon_airflow.tasks.links import CaretakerLink, page_of
 from paimon_airflow.tasks.report_text import failure_text, refusal_text
 from paimon_airflow.tasks.results import TableResult, retry_helps
 from paimon_maintenance.storage.variables import POLICY_VARIABLE
@@ -95,6 +96,9 @@ class JobTask(BaseOperator):
 class TableWork(WithLineage, JobTask):
     """Runs the job on some tables; a retry only takes the tables that an earlier try left open."""
 
+    operator_extra_links: Collection[BaseOperatorLink] = (CaretakerLink(),)
+    page = ""
+
     def work(
         self, request: JobRequest, tables: Sequence[str], context: Context
     ) -> Iterator[TableResult]:
@@ -107,6 +111,7 @@ class TableWork(WithLineage, JobTask):
     def results_of(self, tables: Sequence[str], context: Context) -> list[TableResult]:
         """Every table's result, which is pushed to XCom too; raises if a table failed."""
         request = self.request(context)
+        self.page = page_of(request.warehouse, request.branch, tables)
         done = _kept(context)
         todo = [table for table in tables if table not in done]
         if done:

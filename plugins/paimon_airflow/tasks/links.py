@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode, urlsplit
 
@@ -14,6 +15,7 @@ from paimon_maintenance.storage.warehouse import canonical_warehouse
 if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
 
+LAKE: Final = "/caretaker/"
 PAGE: Final = "/caretaker/table"
 
 
@@ -49,9 +51,23 @@ class CaretakerPageLink(BaseOperatorLink):
         if not table or "{{" in table:
             return ""
         warehouse = getattr(operator, "warehouse", None) or os.environ.get(WAREHOUSE_VARIABLE, "")
-        named = {
-            "warehouse": canonical_warehouse(warehouse),
-            "table": table,
-            "branch": getattr(operator, "branch", None) or "main",
-        }
-        return f"{root_path()}{PAGE}?{urlencode(named)}"
+        return page_of(warehouse, getattr(operator, "branch", None), [table])
+
+
+class CaretakerLink(BaseOperatorLink):
+    """What Caretaker's page shows of the tables that a task worked on: their table, or the lake."""
+
+    name = "Caretaker"
+
+    def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002
+        """The address within Airflow that the task set (`page_of`); empty before it knows its tables."""
+        return str(getattr(operator, "page", None) or "")
+
+
+def page_of(warehouse: str, branch: str | None, tables: Sequence[str]) -> str:
+    """The address of the page of one table, or of the lake that has several."""
+    named = {"warehouse": canonical_warehouse(warehouse)}
+    if len(tables) == 1:
+        named["table"] = tables[0]
+    named["branch"] = branch or "main"
+    return f"{root_path()}{PAGE if len(tables) == 1 else LAKE}?{urlencode(named)}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -187,3 +189,18 @@ def test_amplification():
     assert table(part(full_runs=3.0), part(full_runs=1.0)).amplification == 2
     assert table(part(files=40), primary_key=False).amplification == 10
     assert replace(table(), partitions=()).amplification == 1
+
+
+def test_the_document_has_every_criterion_with_its_numbers():
+    text = (Path(__file__).parents[4] / "docs" / "health.md").read_text()
+    rows = [re.split(r"\s*\|\s*", line) for line in text.splitlines() if line.startswith("| `")]
+    written = {
+        name.strip("`"): Threshold(
+            float(good.replace(",", "")),
+            float(bad.replace(",", "")),
+            float(weight),
+            "(log)" in what,
+        )
+        for _, name, what, good, bad, weight, *_ in rows
+    }
+    assert written == DEFAULTS

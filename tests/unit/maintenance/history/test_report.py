@@ -75,7 +75,9 @@ def store(url) -> NeedStore:
     other = replace(RUN, warehouse="/other", run_id="r9")
     old = replace(RUN, at_millis=NOW - 8 * DAY, run_id="r0")
     store.history.add([old, RUN, FAILED, EXPIRY, steps, other])
-    store.add([DECISION, replace(DECISION, action="later", status=None, seconds=None)])
+    open_one = replace(DECISION, status=None, seconds=None)
+    dry_run = replace(open_one, status="dry_run")
+    store.add([DECISION, replace(open_one, action="later"), dry_run])
     return store
 
 
@@ -88,7 +90,7 @@ def test_a_period_is_summed_up(store):
     assert list(found.tables) == ["db.t", "db.u"]
     assert found.predictions is not None
     assert (found.predictions.runs, round(found.predictions.median, 3)) == (1, 0.2)
-    assert found.decisions == {"later": 1, "run": 1}
+    assert found.decisions == {"dry run": 1, "later": 1, "run": 1}
     text = "\n".join(markdown(found))
     assert "3 runs, 1 failed, 3 min." in text
     assert "| compact | 2 | 1 | 100.0 s | 2.0 GB | 9 | 0 B |" in text

@@ -12,6 +12,7 @@ from paimon_maintenance.health.measurement import (
     PartitionMeasurement,
     Rewrite,
 )
+from paimon_maintenance.job.engine_choice import EngineName, EngineRule
 from paimon_maintenance.policy.needs import Budget, TableFacts, TableNeeds
 from paimon_maintenance.policy.windows import Window, is_open
 from paimon_maintenance.schedule.account import Account
@@ -50,7 +51,9 @@ def part(runs: float = 8, size: int = GB, **fields: object) -> PartitionMeasurem
 
 
 def view(name: str = "db.t", *partitions: PartitionMeasurement, **fields: object) -> TableView:
-    of_view = {k: fields.pop(k) for k in ("state", "needs", "off", "claimed") if k in fields}
+    of_view = {
+        k: fields.pop(k) for k in ("state", "needs", "off", "claimed", "engines") if k in fields
+    }
     measurement = Measurement(
         table=name, at_millis=NOW, snapshot=9, partitions=partitions or (part(),), columns=5
     )
@@ -89,13 +92,25 @@ def test_one_rewrite_for_each_table():
         (Budget(seconds=2.0), 3, "the budget of 2 s has"),
         (Budget(seconds=None, bytes=120 * MB), 2, "the budget of 120.0 MB has"),
         (Budget(seconds=None, tables=3), 3, "the budget of 3 tables is spent"),
-        (Budget(seconds=None, applications=1), 1, "1 Spark applications is spent"),
+        (Budget(seconds=None, applications=1), 1, "the budget of 1 run on Spark is spent"),
     ],
 )
 def test_the_budget_ends_the_round(budget, number, why):
-    views = [view(f"db.t{i}") for i in range(6)]
+    spark = {"compact": EngineRule(engine=EngineName.SPARK)}
+    views = [view(f"db.t{i}", engines=spark) for i in range(6)]
     assert len(chosen(*views, budget=budget)) == number
     assert why in reasons(*views, budget=budget)
+
+
+def test_only_runs_on_spark_count_as_applications():
+    rule = {"compact": EngineRule(spark_threshold=100 * MB)}
+    few, much = (part(minor=Rewrite(files=9, bytes=s * MB, files_after=1)) for s in (90, 110))
+    views = [view(f"db.s{i}", few, engines=rule) for i in range(3)]
+    views += [view(f"db.m{i}", much, engines=rule) for i in range(3)]
+    budget = Budget(seconds=None, applications=1)
+    assert sorted(t for t, _ in chosen(*views, budget=budget))[1:] == ["db.s0", "db.s1", "db.s2"]
+    # Where nothing runs on Spark there is no such limit.
+    assert len(chosen(*(replace(v, engines={}) for v in views), budget=budget)) == 6
 
 
 def test_a_job_larger_than_the_budget_runs_first_and_later_rounds_save():

@@ -61,7 +61,8 @@ def test_each_partition_gets_the_number_that_it_needs():
         )
     )
     assert shown(found) == [("propose", 160, ("dt=1", "dt=2")), ("propose", 1, ("dt=3",))]
-    assert "2 partitions of up to 80.0 GB have 16 buckets where 160 of 512.0 MB" in found[0].reason
+    why = "2 partitions, the largest with 16 buckets for 80.0 GB: 160 buckets of up to 512.0 MB would do"
+    assert found[0].reason == why
 
 
 def test_a_partition_that_still_grows_is_not_too_small():
@@ -84,6 +85,8 @@ def test_a_table_that_stays_small_is_proposed_after_three_days():
     old = table(part("", 100 * MB, 64, age=1, oldest_file=NOW - 80 * HOUR))
     state = measured(TableState(), old, red=False)
     assert shown(rescales(old, state=state)) == [("propose", 1, ())]
+    why = "64 buckets for 100.0 MB: 1 bucket of up to 512.0 MB would do"
+    assert rescales(old, state=state)[0].reason == why
     new = table(part("", 100 * MB, 64, age=0, oldest_file=NOW))
     assert rescales(new, state=measured(state, new, red=False))
     assert not rescales(new, state=measured(TableState(), new, red=False))

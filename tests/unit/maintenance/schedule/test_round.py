@@ -12,9 +12,11 @@ import pytest
 from command_line import caretaker
 from lakes import ENV, Lake
 
+from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.health.measurement import Measurement
 from paimon_maintenance.history.need_store import NeedStore
 from paimon_maintenance.history.store import SqlHistory
+from paimon_maintenance.job.engine import Engine
 from paimon_maintenance.policy.load import read_policy
 from paimon_maintenance.policy.model import Policy
 from paimon_maintenance.policy.needs import Budget
@@ -63,13 +65,13 @@ class Rounds:
         self.scope = Scope(warehouse=str(lake.warehouse), tables=NAMES)
         self.policy = policy or Policy(file="")
 
-    def go(self, *, hours: float = 0, **how):
+    def go(self, *, hours: float = 0, spark: Engine | None = None, **how):
         env = replace(
             ENV,
             now_millis=lambda: ENV.now_millis() + int(hours * 3_600_000),
             local_millis=lambda: ENV.local_millis() + int(hours * 3_600_000),
         )
-        services = RunServices(env=env, history=self.history)
+        services = RunServices(env=env, history=self.history, spark=spark)
         return run_round(self.scope, self.policy, services, self.store, **how)
 
 
@@ -154,9 +156,22 @@ def test_a_dry_run_changes_nothing(lake, url):
 
 
 def test_the_round_stops_at_its_budget(lake, url):
-    found = Rounds(lake, url).go(budget=Budget(seconds=None, applications=1))
+    found = Rounds(lake, url).go(budget=Budget(seconds=None, tables=1))
     assert len(found.results) == 1
-    assert any("Spark applications is spent" in d.reason for d in found.decisions)
+    assert any("the budget of 1 tables is spent" in d.reason for d in found.decisions)
+
+
+def test_the_budget_limits_the_runs_on_spark(lake, url):
+    """As the policy says where a table's work is done; the others run in any case."""
+    text = 'version: 1\nrules: [{ tables: "*.*" }, { tables: db.t, spark_threshold: 0 }]\n'
+    rounds = Rounds(lake, url, read_policy(text, "p.yaml"))
+    budget = Budget(seconds=None, applications=1)
+    on_spark = {
+        d.table: d.on_spark
+        for d in rounds.go(budget=budget, dry_run=True, spark=LocalEngine()).decisions
+        if d.action == "run"
+    }
+    assert on_spark == {"db.t": True, "db.log": False}
 
 
 def test_failures_back_off_and_do_not_stop_the_others(lake, url):
