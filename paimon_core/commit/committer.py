@@ -402,7 +402,7 @@ def _give_up(
         path = table.paths.snapshot(tried.id)
         raise CommitConflict(
             f"gave up committing to table {table.name} after {attempt + 1} attempts: {path} is in the "
-            "way, and is no snapshot",
+            "way, and is not a snapshot",
             table=table.name,
             file=path,
             snapshot=tried.id,
