@@ -406,7 +406,7 @@ def _give_up(
             table=table.name,
             file=path,
             snapshot=tried.id,
-            next_step="look what it is, move it out of the table, then run again",
+            next_step="find out what it is, move it out of the table, then run again",
         )
     raise CommitConflict(
         f"gave up committing to table {table.name} after {attempt + 1} attempts: other commits "
