@@ -15,8 +15,9 @@ The table has 12 overlapping runs in one bucket (Java's, where the oracle is the
   wait for each other: for a processor, for memory, for the disk.
 
 Spark's event log has all but the first.  Efficiency is the speed-up over the smallest number of
-executors by the number of executors, for the whole phase and for the slices.  CPU seconds are those of
-all Python workers, their start included.  To reach: an efficiency of 0.85 with four, and 1 GiB for a
+executors by the number of executors, for the whole phase and for the slices.  Each executor is held to
+one processor, or a single one would use the others too, for the collectors of its JVM and the threads
+of Arrow.  CPU seconds are those of all Python workers, their start included.  To reach: an efficiency of 0.85 with four, and 1 GiB for a
 task.  Driver, master and workers need a processor of their own to show what the executors can do: on a
 machine with as many processors as executors, the whole phase shows mostly how these start.
 
@@ -77,7 +78,9 @@ def main() -> int:
         if not made.exists():
             make_table(Case(name="pk", rows=wanted.rows, commits=RUNS), made)
         home = folder / "home"
-        with standalone_cluster(home, workers=max(wanted.executors), cores=1, memory="1g") as on:
+        with standalone_cluster(
+            home, workers=max(wanted.executors), cores=1, memory="1g", pinned=True
+        ) as on:
             # The first application warms the page cache and the workers.
             runs = {
                 n: _run(made, folder, on.master, n, wanted.slice_mb)

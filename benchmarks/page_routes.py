@@ -65,6 +65,7 @@ def ask_all(names: list[str], requests: int) -> None:
         "table": lambda: ("/api/table", a_table()),
         "runs, 7 days": lambda: ("/api/runs", {"warehouse": WAREHOUSE}),
         "runs, 28 days": lambda: ("/api/runs", {"days": 28}),
+        "metrics": lambda: ("/api/metrics", {}),
     }
     print(f"{'route':18} {'median':>8} {'p95':>8} {'most':>8} {'cpu':>8} {'bytes':>9}")
     for name, make in routes.items():

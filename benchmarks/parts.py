@@ -85,7 +85,7 @@ PARTS: Final = (
     Part(
         name="cluster",
         title="One huge bucket on a cluster",
-        about="The same bucket on a standalone cluster with one, two and four executors of one core and 512 MB. "
+        about="The same bucket on a standalone cluster with one, two and four executors of 512 MB, each held to one core. "
         "The phase `execute` includes the start of Spark, the slices do not. Efficiency is the speed-up by the "
         "number of executors; driver, master and workers share the processors with the executors. Independent processes that each "
         "compact the whole bucket at the same time show what this machine allows.",

@@ -15,6 +15,7 @@
     |   `-- StorageAccessDenied    it refused the credentials: a retry will not help
     |-- CommitError
     |   |-- CommitConflict         another commit changed what this one builds on: plan again
+    |   |   `-- RowsChanged        it wrote columns of rows whose columns this one updates
     |   `-- CommitStateUnknown     the reply was lost: the commit may or may not exist
     |       `-- CommitRemoved      the commit succeeded, but a rollback removed it
     `-- MaintenanceError
@@ -223,6 +224,10 @@ class CommitConflict(CommitError):
     default_next_step = (
         "Conflicts during commits are normal; run again: a new plan sees the other commit"
     )
+
+
+class RowsChanged(CommitConflict):
+    """A concurrent commit wrote columns of rows whose columns this one updates."""
 
 
 class CommitStateUnknown(CommitError):

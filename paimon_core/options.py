@@ -458,6 +458,17 @@ CHANGELOG_NUM_RETAINED_MIN: Final = Option("changelog.num-retained.min", _option
 CHANGELOG_NUM_RETAINED_MAX: Final = Option("changelog.num-retained.max", _optional_int, None)
 CHANGELOG_TIME_RETAINED: Final = Option("changelog.time-retained", _optional_duration, None)
 CONSUMER_EXPIRATION_TIME: Final = Option("consumer.expiration-time", _optional_duration, None)
+STREAMING_READ_SNAPSHOT_DELAY: Final = Option(
+    "streaming.read.snapshot.delay", _optional_duration, None
+)
+UPDATE_CONFLICT_MAX_ATTEMPTS: Final = Option(
+    "write.data-evolution.update-conflict-retry.max-attempts", parse_int, 20
+)
+UPDATE_CONFLICT_WAIT_MILLIS: Final = Option(
+    "write.data-evolution.update-conflict-retry.wait-ms", parse_int, 10
+)
+SCAN_IGNORE_CORRUPT_FILES: Final = Option("scan.ignore-corrupt-files", parse_bool, False)
+SCAN_IGNORE_LOST_FILES: Final = Option("scan.ignore-lost-files", parse_bool, False)
 STREAMING_READ_OVERWRITE: Final = Option("streaming-read-overwrite", parse_bool, False)
 CONSUMER_CHANGELOG_ONLY: Final = Option("consumer.changelog-only", parse_bool, False)
 TAG_AUTOMATIC_CREATION: Final = Option("tag.automatic-creation", _lower, "none")

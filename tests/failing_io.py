@@ -1,7 +1,7 @@
 """A FileIO that fails at its k-th call, or whose process is killed there.
 
 Changes fail before or after they took effect, reads fail; the process lives on and may clean up, or
-the store is down from then on.  A kill (`Trigger.kill`, in a process of the caller's making) comes
+the store is down or full from then on.  A kill (`Trigger.kill`, in a process of the caller's making) comes
 before a change, after it, or midway: half of a file is written.
 """
 
@@ -22,6 +22,8 @@ from paimon_core.io.local import LocalFileIO
 When = Literal["before", "midway", "after"]
 MIDWAY = ("open_output", "write_bytes", "create_if_absent", "overwrite")
 """The changes that a kill can cut in two."""
+WRITES = (*MIDWAY, "make_dirs")
+"""The changes that need space."""
 
 
 class Injected(OSError):
@@ -38,6 +40,8 @@ class Trigger:
     """Whether it ends the process, with SIGKILL, instead of failing the call."""
     down: bool = False
     """Whether every later call fails too: the store is down."""
+    full: bool = False
+    """Whether every later call that writes fails too, while others work: the disk is full."""
     reads: bool = False
     """Whether it is reads that count, and fail, instead of changes."""
     copies: bool = False
@@ -69,6 +73,10 @@ class Trigger:
         if self.fired and self.down:
             raise Injected("the store is down")
 
+    def check_space(self, name: str) -> None:
+        if self.fired and self.full and name in WRITES:
+            raise Injected("the disk is full")
+
     def read(self, name: str, path: str) -> None:
         """A read begins; fails if it is its turn."""
         self.check_up()
@@ -94,6 +102,7 @@ class FailingFileIO:
     def _change(self, name: str, *args: Any, **kwargs: Any) -> Any:
         trigger = self.trigger
         trigger.check_up()
+        trigger.check_space(name)
         mine = not trigger.reads and trigger.is_next(name)
         if mine and trigger.when == "before":
             trigger.fire(f"{name} {args[0]} failed before it took effect")

@@ -121,6 +121,14 @@ def _dashed(options: Mapping[str, str]) -> dict[str, str]:
     return {k.replace("__", "-").replace("_", "."): v for k, v in options.items()}
 
 
+def append_to_branch(lake: Lake, branch: str) -> None:
+    """One commit of ten rows to a branch of db.t that has the columns k and v."""
+    table = open_table(str(lake.warehouse), "db.t", branch=branch)
+    writer = RowWriter(table, env=ENV)
+    writer.write(pa.table({"k": pa.array(range(10), pa.int32()), "v": ["branch"] * 10}))
+    commit(table, writer.prepare_commit(), user=ENV.new_uuid(), env=ENV)
+
+
 def age_all(folder: Path) -> None:
     """Make all files below the folder look old, so that jobs that decide by age see them."""
     for path in folder.rglob("*"):

@@ -16,7 +16,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,8 +75,12 @@ def standalone_cluster(
     cores: int = 2,
     memory: str = "2g",
     environment: Mapping[str, str] | None = None,
+    pinned: bool = False,
 ) -> Iterator[Cluster]:
-    """A cluster while the block runs; `environment` is that of the executors."""
+    """A cluster while the block runs; `environment` is that of the executors.
+
+    `pinned` gives each worker, with its executors, one processor in turn.
+    """
     import pyspark
 
     home.mkdir(parents=True, exist_ok=True)
@@ -95,11 +99,13 @@ def standalone_cluster(
     limits = ["--cores", str(cores), "--memory", memory, "--work-dir", str(cluster.work)]
     with ExitStack() as running:
         running.enter_context(ChildProcess(master, env=bare, log=home / "master.log"))
-        for log in cluster.worker_logs:
+        for number, log in enumerate(cluster.worker_logs):
             worker = [spark_class, f"{_DEPLOY}.worker.Worker", *here, str(free_port()), *limits]
-            running.enter_context(
-                ChildProcess([*worker, cluster.master], env=bare | dict(environment or {}), log=log)
-            )
+            with _one_processor(number) if pinned else nullcontext():
+                started = ChildProcess(
+                    [*worker, cluster.master], env=bare | dict(environment or {}), log=log
+                )
+            running.enter_context(started)
 
         def workers_are_known() -> bool:
             with urllib.request.urlopen(f"http://127.0.0.1:{page}/json/", timeout=60) as got:
@@ -107,6 +113,17 @@ def standalone_cluster(
 
         _wait_until(workers_are_known, home / "master.log")
         yield cluster
+
+
+@contextmanager
+def _one_processor(number: int) -> Iterator[None]:
+    """Processes that start while the block runs, and all that they start, have one processor."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {sorted(before)[number % len(before)]})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def _wait_until(ready: Callable[[], bool], log: Path) -> None:

@@ -16,8 +16,8 @@ Runs one round of the scheduler: measures the tables that changed, and runs the 
 their cost, within the budget of the policy. `caretaker policy explain DB.TABLE` says why a job ran
 or did not run.
 
-A rescale that the round proposes becomes a run of `caretaker_rescale`, which waits for an approval. Each
-proposal is made once; a rejected one does not come back.
+A rescale that the round proposes becomes a run of `caretaker_rescale`, which waits for an approval. A table
+and a number of buckets are proposed once; who rejected them is not asked again.
 
 **If it fails**, the log names the table and the reason. The scheduler tries again, later each time.
 """

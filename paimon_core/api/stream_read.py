@@ -110,7 +110,8 @@ class StreamReadBuilder:
     def new_streaming_scan(self) -> StreamTableScan:
         """Errors as in `paimon_core.table.stream.stream_of`."""
         schema = self._table.schema.with_options({CONSUMER_ID: self._consumer})
-        stream = stream_of(replace(self._table, schema=schema), zone=self._context.zone)
+        table, context = replace(self._table, schema=schema), self._context
+        stream = stream_of(table, zone=context.zone, now_millis=context.env.now_millis)
         return StreamTableScan(stream, poll_seconds=self._poll_millis / 1000)
 
     def new_read(self) -> StreamTableRead:

@@ -21,7 +21,7 @@ from paimon_core.errors import (
     UnsupportedFeature,
 )
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.file_io import FileIO
+from paimon_core.io.file_io import FileIO, renames_atomically
 from paimon_core.io.open import open_file_io
 from paimon_core.names import is_file_name
 from paimon_core.options import PATH
@@ -222,10 +222,14 @@ class FileSystemCatalog:
             raise NotFound(f"table {identifier} does not exist", table=identifier)
 
     def rename_table(self, identifier: str, new_identifier: str) -> None:
-        """Rename the table's folder; NotFound, or AlreadyExists if the new name is taken."""
+        """Rename the table's folder; NotFound, or AlreadyExists if the new name is taken.
+
+        On an object store, the same call finishes a rename that was interrupted.
+        """
         io, root = self._open()
         database, _ = split_identifier(new_identifier)
-        if self.table_files(identifier).schemas().latest() is None:
+        there = self.table_files(identifier).schemas().latest() is not None
+        if not there and not self._is_left_of(identifier, new_identifier):
             raise NotFound(f"table {identifier} does not exist", table=identifier)
         if not io.exists(database_path(root, database)):
             raise NotFound(f"database {database} does not exist under {root}")
@@ -233,8 +237,17 @@ class FileSystemCatalog:
             moved = io.rename(self.table_path(identifier), self.table_path(new_identifier))
         except FileNotFoundError as e:  # another client has dropped or renamed it meanwhile
             raise NotFound(f"table {identifier} does not exist", table=identifier) from e
+        if not moved and not there:
+            raise NotFound(f"table {identifier} does not exist", table=identifier)
         if not moved:
             raise AlreadyExists(f"table {new_identifier} already exists", table=new_identifier)
+
+    def _is_left_of(self, identifier: str, new_identifier: str) -> bool:
+        """Whether the table's folder may be what an interrupted rename has left to delete."""
+        path = self.table_path(identifier)
+        if renames_atomically(path) or not self.table_files(identifier).io.exists(path):
+            return False
+        return self.table_files(new_identifier).schemas().latest() is not None
 
     def alter_table(
         self,

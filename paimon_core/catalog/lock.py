@@ -11,7 +11,7 @@ from paimon_core.catalog.catalog import Watch
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.io.conditional_put import COMMIT_BY_RENAME
 from paimon_core.io.delegating import DelegatingFileIO
-from paimon_core.io.file_io import FileIO
+from paimon_core.io.file_io import FileIO, renames_atomically
 from paimon_core.options import parse_bool
 
 
@@ -37,8 +37,7 @@ def lock_enabled(options: Mapping[str, str], own: str) -> bool:
     given = options.get("lock.enabled")
     if given is not None:
         return parse_bool(given)
-    scheme, separator, _ = options.get("warehouse", "").partition("://")
-    return bool(separator) and scheme not in ("file", "hdfs", "viewfs")
+    return not renames_atomically(options.get("warehouse", ""))
 
 
 def held(lock: CatalogLock | None) -> AbstractContextManager[None]:

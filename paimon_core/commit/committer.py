@@ -198,6 +198,8 @@ def _commit_changes(
                 return own
             if own is not None:
                 latest, doubt = table.snapshots.latest(), None  # it was taken back
+            if attempt and doubt is None:
+                _check_free(table, latest, attempt)
             if doubt is not None:
                 doubt.check_base(table, request, attempt, base)
             if doubt is not None and latest is not None and latest.id >= doubt.snapshot:
@@ -258,6 +260,29 @@ def _commit_changes(
             )
         )
         attempt += 1
+
+
+def _check_free(table: FileStoreTable, latest: Snapshot | None, attempt: int) -> None:
+    """Raise CommitConflict if a folder has the name of the next snapshot: no commit can take it."""
+    number = 1 if latest is None else latest.id + 1
+    path = table.paths.snapshot(number)
+    try:
+        if not table.io.stat(path).is_dir:
+            return
+    except FileNotFoundError:
+        return
+    raise _in_the_way(table, path, number, attempt)
+
+
+def _in_the_way(table: FileStoreTable, path: str, number: int, attempt: int) -> CommitConflict:
+    return CommitConflict(
+        f"gave up committing to table {table.name} after {attempt} attempts: {path} is in the "
+        "way, and is not a snapshot",
+        table=table.name,
+        file=path,
+        snapshot=number,
+        next_step="find out what it is, move it out of the table, then run again",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,15 +424,7 @@ def _give_up(
     if doubt is not None and not taken:
         raise doubt.error(table, request, attempt, doubt.cause) from doubt.cause
     if not taken:
-        path = table.paths.snapshot(tried.id)
-        raise CommitConflict(
-            f"gave up committing to table {table.name} after {attempt + 1} attempts: {path} is in the "
-            "way, and is not a snapshot",
-            table=table.name,
-            file=path,
-            snapshot=tried.id,
-            next_step="find out what it is, move it out of the table, then run again",
-        )
+        raise _in_the_way(table, table.paths.snapshot(tried.id), tried.id, attempt + 1)
     raise CommitConflict(
         f"gave up committing to table {table.name} after {attempt + 1} attempts: other commits "
         f"were first in every attempt",

@@ -14,7 +14,7 @@ mean for another manifest is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, dropwhile
 from typing import Final
@@ -143,7 +143,7 @@ def _full(
     if sum(m.file_size for m in manifests if must_change(m)) < thresholds.full_size:
         return None
     deleted = {
-        entry.identity
+        entry.identity: entry
         for m in manifests
         if m.num_deleted_files > 0
         for entry in read(m)
@@ -156,14 +156,22 @@ def _full(
     if len(to_merge) <= 1:
         return None
     kept: list[ManifestFileMeta] = []
-    gone = deleted - _came_back(to_merge, deleted, read) if deleted else deleted
+    gone = deleted.keys() - _came_back(to_merge, deleted.keys(), read) if deleted else set()
 
     def rewritten() -> Iterator[ManifestEntry]:
-        """The live entries of manifests that change, one manifest after the other; fills `kept`."""
+        """The live entries of manifests that change, one manifest after the other; fills `kept`.
+
+        Last come the deletions of files that none of them adds.  A manifest that was not read must
+        add them, because its partition range is wrong: without its deletion a file would be live
+        again.
+        """
         seen: set[FileIdentity] = set()
+        unmet = dict(deleted) if untouched else {}
         for manifest in to_merge:
             entries = [e for e in read(manifest) if e.kind is FileKind.ADD]
             live = entries
+            for entry in entries if unmet else ():
+                unmet.pop(entry.identity, None)
             if deleted:
                 live = [e for e in entries if e.identity not in gone and e.identity not in seen]
                 seen.update(e.identity for e in live if e.identity in deleted)
@@ -171,6 +179,7 @@ def _full(
                 yield from live
             else:
                 kept.append(manifest)
+        yield from unmet.values()
 
     live = rewritten()
     first = next(live, None)
@@ -179,7 +188,7 @@ def _full(
 
 
 def _came_back(
-    manifests: Sequence[ManifestFileMeta], deleted: set[FileIdentity], read: Read
+    manifests: Sequence[ManifestFileMeta], deleted: Collection[FileIdentity], read: Read
 ) -> set[FileIdentity]:
     """Return the deleted files that were added again later.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from paimon_core.errors import CommitConflict
+from paimon_core.errors import RowsChanged
 from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.snapshot.snapshot import Snapshot
 
@@ -20,7 +20,7 @@ RowGroup = Sequence[ManifestEntry]
 def check_row_groups(
     *, table: str, latest: Snapshot, base: Iterable[ManifestEntry], groups: Iterable[RowGroup]
 ) -> None:
-    """Raise CommitConflict if the rows of a group are now in other files than those read.
+    """Raise RowsChanged if the rows of a group are now in other files than those read.
 
     `base` holds the live entries of all partitions of the groups.
     """
@@ -34,7 +34,7 @@ def check_row_groups(
             if (entry.partition, entry.bucket) == place and start <= last and end >= first:
                 now.add(entry.file.file_name)
         if now != {e.file.file_name for e in group}:
-            raise CommitConflict(
+            raise RowsChanged(
                 f"cannot commit to table {table}: For Data Evolution table, multiple 'MERGE INTO' "
                 "operations have encountered conflicts, updating the same file, which can render "
                 f"some updates ineffective. Rows {first} to {last} were changed before snapshot "

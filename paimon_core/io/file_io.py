@@ -136,7 +136,8 @@ class FileIO(Protocol):
     def rename(self, src: str, dst: str) -> bool:
         """Move a file or folder; False, and nothing moved, if `dst` exists.
 
-        Atomic on local and distributed file systems; a copy followed by a delete on object stores.
+        Atomic on local and distributed file systems; a copy followed by a delete on object stores,
+        where a move of a folder that was interrupted is continued by the next call.
         """
 
     def make_dirs(self, path: str) -> None:
@@ -200,6 +201,12 @@ def delete_abandoned(io: FileIO, paths: Iterable[str]) -> None:
             log.warning("file=%s left behind: %s", path, e)
 
     map_parallel(io, delete, paths)
+
+
+def renames_atomically(path: str) -> bool:
+    """Return whether `FileIO.rename` of this file is atomic: not on object stores."""
+    scheme, separator, _ = path.partition("://")
+    return not separator or scheme in ("file", "hdfs", "viewfs")
 
 
 def join(folder: str, name: str) -> str:

@@ -41,6 +41,7 @@ from paimon_core.errors import (
 )
 from paimon_core.io.conditional_put import COMMIT_BY_RENAME, is_proven, prove_once, refused
 from paimon_core.io.file_io import FileStat, join, parent
+from paimon_core.io.move_objects import move_objects
 from paimon_core.io.s3_many import MOST_DELETED, delete_objects, list_folder, list_objects
 from paimon_core.io.store_retries import counting_in, current_count
 
@@ -261,14 +262,14 @@ class FsspecFileIO:
 
     def rename(self, src: str, dst: str) -> bool:
         with _os_errors(src):
-            info = self._fs.info(src)
+            is_folder = self._fs.info(src)["type"] == "directory"
+            if is_folder and self._is_object_store:
+                return move_objects(self._fs, src, dst)
             if self.exists(dst):
                 return False
             self._make_parent(dst)
-            if info["type"] != "directory":
+            if not is_folder:
                 self._fs.mv(src, dst)
-            elif self._is_object_store:
-                self._move_objects(src, dst)
             else:
                 self._fs.mv(src, dst, recursive=True)
         return True
@@ -293,16 +294,6 @@ class FsspecFileIO:
     def _make_parent(self, path: str) -> None:
         if not self._is_object_store:
             self._fs.makedirs(parent(path), exist_ok=True)
-
-    def _move_objects(self, src: str, dst: str) -> None:
-        # Make all copies before the first deletion: a failure in between leaves the source
-        # complete.
-        prefix = self._fs._strip_protocol(src).rstrip("/") + "/"  # noqa: SLF001 - public in all but name
-        names = [n for n in self._fs.find(src) if n.startswith(prefix)]
-        for name in names:
-            self._fs.cp_file(name, join(dst, name[len(prefix) :]))
-        for name in names:
-            self._fs.rm_file(name)
 
     def _delete_empty(self, path: str) -> bool:
         if self.list_dir(path):

@@ -88,7 +88,7 @@ class LocalFileIO:
 
     def write_bytes(self, path: str, data: bytes) -> None:
         with os.fdopen(self._open_new(path), "wb", buffering=0) as f:
-            _write_all(f.fileno(), data)
+            _write_all(f.fileno(), data, local_path(path))
 
     def create_if_absent(self, path: str, data: bytes) -> bool:
         target = local_path(path)
@@ -213,7 +213,7 @@ class LocalFileIO:
         temporary = f"{folder}/.{name}.{self.new_text()}.tmp"
         handle = self._open_new(temporary)
         try:
-            _write_all(handle, data)
+            _write_all(handle, data, target)
             os.fsync(handle)
         except OSError:
             with suppress(OSError):
@@ -262,10 +262,14 @@ def _remove_tree(target: str) -> bool:
         return True
 
 
-def _write_all(handle: int, data: bytes) -> None:
+def _write_all(handle: int, data: bytes, target: str) -> None:
     view = memoryview(data)
     while view:
-        view = view[os.write(handle, view) :]
+        try:
+            view = view[os.write(handle, view) :]
+        except OSError as e:
+            e.filename = target  # the system call knows a handle only
+            raise
 
 
 def _name_exclusively(temporary: str, target: str) -> bool:

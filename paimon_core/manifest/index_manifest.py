@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from paimon_core.errors import UnsupportedFeature
+from paimon_core.format.avro.container import Container
 from paimon_core.io.file_io import FileIO
+from paimon_core.manifest.avro_codec import known_and_unknown, record_encoder
 from paimon_core.manifest.data_file import (
     DeletionVectorRange,
     IndexFileMeta,
@@ -21,15 +23,48 @@ from paimon_core.options import Options
 from paimon_core.paths import TablePaths
 
 INDEX_VERSION: Final = 1
+_FULL_BLOCKS: Final = (64_000, 16_000)
+"""The size at which a writer closes a block: the first in Java and here, the second in Python."""
 
 
-def read_index_manifest(io: FileIO, path: str) -> list[IndexManifestEntry]:
+class IndexEntries(list[IndexManifestEntry]):
+    """The entries of an index manifest.
+
+    `may_be_cut`: a file that lost blocks at its end looks like this one, which ends with a full block or
+    has none.  Unlike for manifests and their lists, nothing holds the number of entries.
+    """
+
+    __slots__ = ("may_be_cut",)
+
+    def __init__(self, entries: Iterable[IndexManifestEntry], *, may_be_cut: bool) -> None:
+        super().__init__(entries)
+        self.may_be_cut = may_be_cut
+
+
+def read_index_manifest(io: FileIO, path: str) -> IndexEntries:
     """Return the entries in order.
 
     Raises FileNotFoundError if the file is missing, CorruptTable if it cannot be decoded,
     UnsupportedFeature for another version or format.
     """
-    return read_metadata(io, path, _INDEX_KIND)
+    may_be_cut = False
+
+    def decode(container: Container) -> list[IndexManifestEntry]:
+        nonlocal may_be_cut
+        found = known_and_unknown(container, _INDEX_KIND.row_type, _from_record)
+        may_be_cut = not found or _may_be_full(container.last_block_bytes, found[-1])
+        return found
+
+    entries = read_metadata(io, path, _INDEX_KIND, decode)
+    return IndexEntries(entries, may_be_cut=may_be_cut)
+
+
+def _may_be_full(block_bytes: int, last: IndexManifestEntry) -> bool:
+    """Return whether a block of this size may have been closed because of its `last` entry."""
+    if block_bytes < min(_FULL_BLOCKS):
+        return False
+    most = 2 * len(record_encoder(INDEX_ENTRY)(_to_record(last)))  # other versions have more fields
+    return any(full <= block_bytes < full + most for full in _FULL_BLOCKS)
 
 
 def write_index_manifest(

@@ -61,12 +61,6 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.entries)
 
-    def partitions(self, most: int) -> frozenset[bytes] | None:
-        """Return their partitions; None if there are more than `most`."""
-        codes = np.flatnonzero(np.bincount(self.entries.partition)).tolist()
-        rows = self.entries.partitions.rows
-        return frozenset(rows[code] for code in codes) if len(codes) <= most else None
-
     def size(self, chosen: Column) -> tuple[int, int]:
         """Return the number of the chosen files and their extra files, and their bytes."""
         extra = sum(len(r.extra_files) for i, r in self.entries.rare.items() if chosen[i])

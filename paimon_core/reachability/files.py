@@ -22,7 +22,7 @@ from paimon_core.manifest.data_file import (
     ManifestFileMeta,
 )
 from paimon_core.manifest.entries.columns import EntryColumns
-from paimon_core.manifest.index_manifest import read_index_manifest
+from paimon_core.manifest.index_manifest import IndexEntries, read_index_manifest
 from paimon_core.manifest.manifest_list import SizedList, read_manifest_list
 from paimon_core.paths import compacted_changelog
 from paimon_core.reachability.references import Reference, RefKind
@@ -63,7 +63,7 @@ class Metadata:
 
     table: FileStoreTable
     _lists: dict[str, SizedList] = field(default_factory=dict)
-    _indexes: dict[str, list[IndexManifestEntry]] = field(default_factory=dict)
+    _indexes: dict[str, IndexEntries] = field(default_factory=dict)
 
     def prefetch(self, lists: Iterable[str | None], *, missing: bool = False) -> None:
         """Read manifest lists concurrently; `missing` allows missing ones, which are skipped."""
@@ -112,7 +112,7 @@ class Metadata:
         for meta in metas:
             yield from read_entries(self.table, meta)
 
-    def index_entries(self, name: str) -> list[IndexManifestEntry]:
+    def index_entries(self, name: str) -> IndexEntries:
         """Return the entries of an index manifest; CorruptTable if it is missing."""
         if name not in self._indexes:
             path = self.table.paths.manifest(name)

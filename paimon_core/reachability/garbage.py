@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,7 @@ from paimon_core.manifest.entries.columns import (
 )
 from paimon_core.manifest.merge_columns import identity_hashes, merged_positions
 from paimon_core.reachability.candidates import Candidates, find_candidates, is_appended
+from paimon_core.reachability.cut_indexes import check_indexes
 from paimon_core.reachability.files import (
     Metadata,
     Role,
@@ -51,11 +52,7 @@ from paimon_core.reachability.name_set import NameSet
 from paimon_core.reachability.references import Reference, RefKind
 from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
 from paimon_core.scan.columns import entry_columns
-from paimon_core.scan.manifests import may_hold
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
-
-MOST_PARTITIONS_PRUNED: Final = 64
-"""With more partitions, checking each manifest for each of them costs more than it saves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +100,8 @@ def find_garbage(
     metadata_files = StoredFiles.of(_metadata_files(going, kept, metadata, contents.names))
     files = StoredFiles.joined(data, metadata_files).distinct()
     check_deletable(table, files)
+    if files.positions(Role.INDEX).size:
+        check_indexes(going, staying, metadata)
     pa.default_memory_pool().release_unused()  # what decoding took, before callers decode again
     return Garbage(files, held)
 
@@ -302,8 +301,6 @@ class _CandidateEntries:
         self._table = table
         self._metadata = metadata
         self._partitions = Partitions()
-        partitions = None if others else candidates.partitions(MOST_PARTITIONS_PRUNED)
-        self._in_range = None if partitions is None else may_hold(table, partitions)
         self._found: dict[str, list[EntryColumns]] = {}
 
     def _mentioned_in(self, part: EntryColumns) -> Column:
@@ -320,7 +317,8 @@ class _CandidateEntries:
         metas = [meta for name in lists for meta in self._metadata.manifests(name)]
         new = {m.file_name: m for m in metas if m.file_name not in self._found}
         found: dict[str, list[EntryColumns]] = {name: [] for name in new}
-        wanted = [m for m in new.values() if self._in_range is None or self._in_range(m)]
+        # None is left out by its partition range: with a wrong one, live files would be garbage.
+        wanted = list(new.values())
         for part in entry_columns(self._table, wanted, self._partitions, ("file_source",)):
             mentions = part.take(np.flatnonzero(self._mentioned_in(part)))
             if not len(mentions):

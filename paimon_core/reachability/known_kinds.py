@@ -59,6 +59,11 @@ def is_known_kind(name: str, folder: Folder) -> bool:
     return _KNOWN[folder].fullmatch(name) is not None
 
 
+def is_index(name: str) -> bool:
+    """Return whether index manifests name files like this one."""
+    return any(kind.fullmatch(name) for kind in (_BUCKET_INDEX, _GLOBAL_INDEX))
+
+
 def is_temporary(name: str) -> bool:
     """Return whether a killed writer left the file (`.NAME.UUID.tmp`)."""
     return _TEMPORARY.fullmatch(name) is not None

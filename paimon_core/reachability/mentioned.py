@@ -63,6 +63,8 @@ class Mentioned:
     """Names that wait to be removed from `candidates`."""
     _newest: dict[str, set[str]] = field(default_factory=dict)
     """The manifests of the newest snapshot of each branch: most candidates are mentioned there."""
+    cut_index: str | None = None
+    """The path of an index manifest that may have lost entries, so that any index file may be needed."""
     newest: Snapshot | None = None
     """The newest snapshot of the table's own branch that was read."""
 
@@ -256,6 +258,8 @@ class Mentioned:
             return
         self._remove(name)
         entries = metadata.index_entries(name)
+        if entries.may_be_cut and not optional:
+            self.cut_index = self.table.paths.manifest(name)
         self._remove(*(e.index_file.file_name for e in entries))
         for entry in entries:
             self._protect_all(entry.unknown)

@@ -18,6 +18,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.manifest.data_file import FileKind, ManifestEntry
 from paimon_core.paths import POSTPONE_BUCKET
+from paimon_core.read.damaged_files import readable_rows
 from paimon_core.read.data_file import read_data_file
 from paimon_core.read.table_read import BATCH_ROWS, skips_level_0
 from paimon_core.scan.scan import scan_changelog, scan_delta
@@ -107,16 +108,18 @@ def read_changes(
     read_type = table.schema.row_type.project(names)
     for entry in entries:
         file = entry.file
-        for batch in read_data_file(
+        path = table.paths.data_file(entry.partition, entry.bucket, file)
+        batches = read_data_file(
             table.io,
-            table.paths.data_file(entry.partition, entry.bucket, file),
+            path,
             file,
             file_schema=table.schema_of(file.schema_id),
             read_type=read_type,
             key_value=table.has_primary_key,
             batch_rows=BATCH_ROWS,
             partition=entry.partition,
-        ):
+        )
+        for batch in readable_rows(table, path, batches):
             if table.has_primary_key:
                 yield batch.select([VALUE_KIND, *names])
             else:

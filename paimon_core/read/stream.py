@@ -87,7 +87,8 @@ class StreamScan:
     `at` is the snapshot id or the time (milliseconds since the epoch) that `start` needs.  If
     `next_snapshot` is given, the stream continues there, whatever `start` says.  The stream ends
     before a snapshot whose watermark is beyond `bounded_watermark` (milliseconds); this does not
-    apply to the full snapshot at the start.
+    apply to the full snapshot at the start.  Nor does `too_young`, which is true for snapshots that
+    the stream does not read yet.
     """
 
     table: FileStoreTable
@@ -95,6 +96,7 @@ class StreamScan:
     at: int | None = None
     next_snapshot: int | None = None
     bounded_watermark: int | None = None
+    too_young: Callable[[Snapshot], bool] | None = None
     _ended: bool = field(default=False, init=False)
     _begun: bool = field(default=False, init=False)
 
@@ -135,6 +137,8 @@ class StreamScan:
             if self._is_beyond(snapshot):
                 self._ended = True
                 continue
+            if self.too_young is not None and self.too_young(snapshot):
+                return StreamPlan(next_snapshot=self.next_snapshot)
             self.next_snapshot += 1
             plan = self._changes(snapshot, self.next_snapshot)
             if not plan.is_empty:
@@ -322,6 +326,7 @@ def read_whole(
         predicate=predicate,
         min_level=stream_least_level(table),
         keep=None if since is None else created_since(since, zone),
+        lenient=True,
     )
     names = table.schema.names
     postponed = read_changes(table, postponed_files(table, snapshot, since, zone), names)

@@ -33,6 +33,7 @@ from paimon_core.options import (
 )
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.predicate import Predicate, evaluate, fields_of
+from paimon_core.read.damaged_files import readable_rows
 from paimon_core.read.data_evolution import (
     check_whole,
     has_data_evolution,
@@ -67,12 +68,14 @@ def read_table(
     keep_deletes: bool = False,
     min_level: int | None = None,
     keep: Callable[[ManifestEntry], bool] | None = None,
+    lenient: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches of `_VALUE_KIND` (int8: 0 +I, 2 +U) and the wanted columns, in any order.
 
     Rows match `predicate` exactly.  With `keep_deletes`, keys whose newest row is a delete are
     included (kinds 1 -U, 3 -D), as in an audit log.  Files below `min_level` are skipped (default:
     level 0 if batch reads wait for compaction, else none), and so are files that `keep` rejects.
+    A `lenient` read leaves out rows of missing and damaged files if the table's options allow it.
     Memory is bounded by a few batches of each sorted run of one section.  Raises UnsupportedFeature
     before the first batch if the table uses an unsupported feature.
     """
@@ -92,7 +95,9 @@ def read_table(
             and (keep is None or keep(entry))
         )
 
-    rows = _read(table, snapshot, wanted, predicate, read, keep_deletes=keep_deletes)
+    rows = _read(
+        table, snapshot, wanted, predicate, read, keep_deletes=keep_deletes, lenient=lenient
+    )
     return _limited(rows, limit)
 
 
@@ -118,6 +123,7 @@ def _read(
     keep: Callable[[ManifestEntry], bool],
     *,
     keep_deletes: bool,
+    lenient: bool,
 ) -> Iterator[pa.RecordBatch]:
     pruned = pruning(table, predicate)
     found = (e for e in scan_files(table, snapshot, predicate=pruned) if keep(e))
@@ -131,7 +137,9 @@ def _read(
     for bucket, files in buckets.items():
         left = files if predicate is None else by_file_indexes(table, files, predicate)
         vectors = bucket_vectors(table, bucket, index_files.get(bucket, ())) if left else {}
-        rows = read_bucket(table, left, needed, vectors, engine=engine, keep_deletes=keep_deletes)
+        rows = read_bucket(
+            table, left, needed, vectors, engine=engine, keep_deletes=keep_deletes, lenient=lenient
+        )
         yield from chosen_rows(rows, wanted.names, predicate)
 
 
@@ -175,17 +183,27 @@ def read_bucket(
     *,
     engine: ChosenEngine | None = None,
     keep_deletes: bool = False,
+    lenient: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the merged rows of these files of one bucket: `_VALUE_KIND`, at least `needed` columns.
 
-    `vectors` holds the deleted positions of its data files by file name.
+    `vectors` holds the deleted positions of its data files by file name; `lenient` as in
+    `read_table`.
     """
     if not entries:
         return iter(())
     if table.has_primary_key:
-        rows = _merged(table, entries, needed, vectors or {}, engine, keep_deletes=keep_deletes)
+        rows = _merged(
+            table,
+            entries,
+            needed,
+            vectors or {},
+            engine,
+            keep_deletes=keep_deletes,
+            lenient=lenient,
+        )
         return with_managed_blobs(table, rows, BATCH_ROWS)
-    return _appended(table, entries, needed, vectors or {})
+    return _appended(table, entries, needed, vectors or {}, lenient=lenient)
 
 
 def _appended(
@@ -193,6 +211,8 @@ def _appended(
     entries: Sequence[ManifestEntry],
     needed: Collection[str],
     vectors: Mapping[str, Positions],
+    *,
+    lenient: bool,
 ) -> Iterator[pa.RecordBatch]:
     if has_data_evolution(table):
         for group in row_groups(entries, table):
@@ -202,9 +222,10 @@ def _appended(
     read_type = table.schema.row_type.project([n for n in table.schema.names if n in needed])
     for entry in sorted(entries, key=lambda e: e.file.min_sequence_number):
         file = entry.file
+        path = table.paths.data_file(entry.partition, entry.bucket, file)
         batches = read_data_file(
             table.io,
-            table.paths.data_file(entry.partition, entry.bucket, file),
+            path,
             file,
             file_schema=table.schema_of(file.schema_id),
             read_type=read_type,
@@ -212,6 +233,8 @@ def _appended(
             batch_rows=BATCH_ROWS,
             partition=entry.partition,
         )
+        if lenient:
+            batches = readable_rows(table, path, batches)
         deleted = vectors.get(file.file_name)
         for batch in batches if deleted is None else without_deleted(batches, deleted):
             yield _with_kind(batch)
@@ -231,6 +254,7 @@ def _merged(
     engine: ChosenEngine | None,
     *,
     keep_deletes: bool,
+    lenient: bool,
 ) -> Iterator[pa.RecordBatch]:
     schema = table.schema
     chosen = engine or merge_engine_for(table)
@@ -247,6 +271,7 @@ def _merged(
         read_type=schema.row_type.project([n for n in schema.names if n in fields]),
         vectors=vectors,
         with_levels=chosen.with_levels,
+        lenient=lenient,
     )
     files = [e.file for e in entries]
     never_merged = skips_level_0(table)

@@ -18,6 +18,7 @@ from paimon_core.lsm.tree.lookup_merge import with_level
 from paimon_core.lsm.tree.sort_merge import merge_slices
 from paimon_core.lsm.tree.sorted_run import Section
 from paimon_core.manifest.data_file import DataFileMeta
+from paimon_core.read.damaged_files import readable_rows
 from paimon_core.read.section import SectionReader
 from paimon_core.types.buffers import BoolArray, index_array
 
@@ -27,13 +28,20 @@ Keep = Callable[[pa.RecordBatch], BoolArray]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionReader(SectionReader):
-    """A SectionReader with an optional column `_LEVEL`, and only with rows that `keep` accepts."""
+    """A SectionReader with an optional column `_LEVEL`, and only with rows that `keep` accepts.
+
+    `lenient` as in `read_table`.
+    """
 
     with_levels: bool = False
     keep: Keep | None = None
+    lenient: bool = False
 
     def file(self, file: DataFileMeta, rows: int) -> Iterator[pa.RecordBatch]:
         batches = SectionReader.file(self, file, rows)
+        if self.lenient:
+            path = self.table.paths.data_file(self.partition, self.bucket, file)
+            batches = readable_rows(self.table, path, batches)
         if self.keep is not None:
             batches = _kept(batches, self.keep)
         return with_level(batches, file.level) if self.with_levels else batches

@@ -7,10 +7,10 @@ which the reader rewrites as it proceeds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from paimon_core.errors import SEE_INSPECT, InvalidArgument, NotFound
+from paimon_core.errors import SEE_INSPECT, CorruptTable, InvalidArgument, NotFound
 from paimon_core.io.file_io import FileIO, FileStat, map_parallel
 from paimon_core.io.json_text import parse_json_object, to_pretty_json
 from paimon_core.io.read_retry import read_with_retries
@@ -27,6 +27,15 @@ class Consumer:
     id: str
     next_snapshot: int
     modified_millis: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableConsumer:
+    """A consumer whose file cannot be read: the snapshots that it needs are unknown."""
+
+    id: str
+    modified_millis: int
+    error: CorruptTable = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +61,18 @@ class ConsumerStore:
         """
         found = map_parallel(self.io, self._read, self._files())
         return [c for c in found if c is not None]
+
+    def each(self) -> list[Consumer | UnreadableConsumer]:
+        """Return all consumers as `all`, those that cannot be read too."""
+        found = map_parallel(self.io, self._read_if_possible, self._files())
+        return [c for c in found if c is not None]
+
+    def _read_if_possible(self, file: FileStat) -> Consumer | UnreadableConsumer | None:
+        try:
+            return self._read(file)
+        except CorruptTable as e:
+            name = file.name.removeprefix(CONSUMER_PREFIX)
+            return UnreadableConsumer(name, file.modified_millis, e)
 
     def _files(self) -> list[FileStat]:
         listed = self.io.list_dir(self.paths.consumer_dir)

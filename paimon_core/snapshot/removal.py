@@ -27,7 +27,7 @@ from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.snapshot.line import NewestWatch, gaps_in
 from paimon_core.snapshot.metadata_files import first_missing_metadata
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.snapshot.snapshot_json import snapshot_from_json
+from paimon_core.snapshot.snapshot_json import snapshot_from_json, snapshot_to_json
 from paimon_core.snapshot.store import SnapshotStore
 
 log = logging.getLogger(__name__)
@@ -99,15 +99,23 @@ class Removal:
             )
         self.fence()
         self.snapshots.replace(new)
-        try:
-            _check_not_followed(self.snapshots, old)
-        except StalePlan:
-            # That commit began before the replacement, so it builds on `old`.
-            self._restore(old.id, content)
-            raise
+        newer = [i for i in self.snapshots.ids() if i > old.id]
+        if newer:
+            self._take_replacement_back(old, content, new, followed=newer[0] == old.id + 1)
+            raise _followed(self.snapshots.table, old.id, newer[0])
         self._removed[old.id] = content
         self._added.append((new, False))
         self._replaced.add(new.id)
+
+    def _take_replacement_back(
+        self, old: Snapshot, content: bytes, new: Snapshot, *, followed: bool
+    ) -> None:
+        if not followed:
+            # `old` had expired already, after commits on top of it.
+            self.snapshots.delete_unchanged(new.id, snapshot_to_json(new).encode())
+        elif self._is_whole(old) or not self._is_whole(new):
+            # The commit began before the replacement, so it builds on `old`.
+            self._restore(old.id, content)
 
     def _restore(self, number: int, content: bytes) -> None:
         self.snapshots.io.overwrite(self.snapshots.paths.snapshot(number), content)
@@ -119,15 +127,18 @@ class Removal:
     def remove(self, going: Sequence[Snapshot]) -> None:
         """Delete the files of these snapshots in order; missing ones are skipped.
 
-        Raises StalePlan, and deletes none, if another snapshot has one of the ids.
+        Raises StalePlan at the first id that another snapshot has.
         """
         self.remember(going)
         read = map_parallel(self.snapshots.io, self._content, going)
         self.fence()
         for snapshot, content in zip(going, read, strict=True):
-            if content is not None:
-                self._removed[snapshot.id] = content
-                self.snapshots.delete(snapshot.id)
+            if content is None:
+                continue
+            self._removed[snapshot.id] = content
+            if not self.snapshots.delete_unchanged(snapshot.id, content):
+                del self._removed[snapshot.id]
+                raise self._changed(snapshot.id)
 
     def _content(self, snapshot: Snapshot) -> bytes | None:
         found = self.snapshots.read(snapshot.id)
@@ -135,13 +146,16 @@ class Removal:
             return None
         content, now = found
         if now.identity != snapshot.identity:
-            raise StalePlan(
-                f"snapshot {snapshot.id} of table {self.snapshots.table} has changed "
-                "since the plan was made",
-                table=self.snapshots.table,
-                snapshot=snapshot.id,
-            )
+            raise self._changed(snapshot.id)
         return content
+
+    def _changed(self, snapshot_id: int) -> StalePlan:
+        return StalePlan(
+            f"snapshot {snapshot_id} of table {self.snapshots.table} has changed "
+            "since the plan was made",
+            table=self.snapshots.table,
+            snapshot=snapshot_id,
+        )
 
     def put_back(self) -> tuple[list[int], list[int]]:
         """Restore the removed snapshots.
@@ -153,7 +167,8 @@ class Removal:
         because others follow it.
 
         A job that has lost its lease meanwhile puts back, too, or the table might have no snapshot
-        left; but only what is whole: whoever has the lease now may have deleted its files.
+        left; but only what is whole: whoever has the lease now may have deleted its files.  The same
+        holds for the oldest snapshots: a writer lets them expire without a lease.
         """
         leased = self._is_leased()
         back = self._take_added_away(only_broken=not leased)
@@ -164,7 +179,8 @@ class Removal:
             if ids and (neighbour not in ids or not self._is_as_it_was(neighbour)):
                 continue
             leased = leased and self._is_leased()
-            if not leased and not self._is_whole(self._removed_snapshot(number)):
+            sure = leased and at_end
+            if not sure and not self._is_whole(self._removed_snapshot(number)):
                 continue
             content = self._removed[number]
             path = self.snapshots.paths.snapshot(number)
@@ -312,12 +328,15 @@ def remove_oldest(removal: Removal, going: Sequence[Snapshot], watch: NewestWatc
 
 def _check_not_followed(snapshots: SnapshotStore, snapshot: Snapshot) -> None:
     if snapshots.exists(snapshot.id + 1):
-        raise StalePlan(
-            f"snapshot {snapshot.id + 1} of table {snapshots.table} was committed on top of "
-            f"{snapshot.id}, which was to be removed",
-            table=snapshots.table,
-            snapshot=snapshot.id + 1,
-        )
+        raise _followed(snapshots.table, snapshot.id, snapshot.id + 1)
+
+
+def _followed(table: str, removed: int, newer: int) -> StalePlan:
+    return StalePlan(
+        f"snapshot {newer} of table {table} was committed on top of {removed}, which was to be removed",
+        table=table,
+        snapshot=newer,
+    )
 
 
 def check_no_straggler(snapshots: SnapshotStore, newest: int) -> None:

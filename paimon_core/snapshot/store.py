@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 
 from paimon_core.errors import NotFound, UnsupportedFeature
-from paimon_core.io.file_io import FileIO, read_parallel
-from paimon_core.paths import SNAPSHOT_PREFIX, TablePaths
+from paimon_core.io.file_io import FileIO, read_parallel, renames_atomically
+from paimon_core.paths import CARETAKER_DIR, SNAPSHOT_PREFIX, TablePaths
 from paimon_core.snapshot.numbered_files import (
     LATEST,
     NumberedFiles,
@@ -232,6 +233,35 @@ class SnapshotStore(NumberedStore):
         Return False if it was missing (object stores cannot tell).
         """
         return self.io.delete(self.paths.snapshot(snapshot_id))
+
+    def delete_unchanged(self, snapshot_id: int, content: bytes) -> bool:
+        """Delete the snapshot's file; False, with the file in its place, if it holds another commit.
+
+        True if it was missing.  Another job may replace the snapshot between a look at the file and
+        its deletion, which may be a long pause.  So where a rename is atomic, the file is moved
+        aside, read there, and moved back if it is another one.  Object stores cannot do that, and a
+        catalog that owns the commits keeps others from doing it.
+        """
+        path = self.paths.snapshot(snapshot_id)
+        if self.owner is not None or not renames_atomically(path):
+            self.io.delete(path)
+            return True
+        # The same name in every run, so that the next one deletes what a killed one left.
+        name = f".{SNAPSHOT_PREFIX}{snapshot_id}.{sha256(content).hexdigest()[:32]}.tmp"
+        aside = f"{self.paths.root}/{CARETAKER_DIR}/{name}"
+        try:
+            if not self.io.rename(path, aside):
+                self.io.delete(aside)
+                if not self.io.rename(path, aside):
+                    return False
+        except FileNotFoundError:
+            return True
+        if self.io.read_bytes(aside) == content:
+            self.io.delete(aside)
+            return True
+        if not self.io.rename(aside, path):
+            log.warning("table=%s snapshot=%d kept as %s", self.table, snapshot_id, aside)
+        return False
 
     def write_latest_hint(self, snapshot_id: int) -> None:
         """Set LATEST unless the snapshot is gone: Java cannot read a table with a wrong hint."""

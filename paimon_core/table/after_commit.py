@@ -233,7 +233,7 @@ def _consumers(table: FileStoreTable, deleting: Deleting, done: Maintained) -> N
     if expiration is None:
         return
     dead = dead_consumers(
-        table.consumers.all(), expiration_millis=expiration, now_millis=deleting.env.now_millis()
+        table.consumers.each(), expiration_millis=expiration, now_millis=deleting.env.now_millis()
     )
     done.expired_consumers = delete_unchanged(table, dead)
 

@@ -199,6 +199,7 @@ def _wholes(
                 predicate=predicate,
                 keep_deletes=keep_deletes,
                 keep=kept_files(at, frozenset(seen), zone),
+                lenient=True,
             )
             if at.then is not None:
                 seen |= {e.partition for e in scan_files(at.table, at.whole)}

@@ -185,7 +185,7 @@ def _bucket_rows(
     bucket = (entries[0].partition, entries[0].bucket)
     vectors = bucket_vectors(table, bucket, task.index_files)
     needed = {*columns, *(fields_of(predicate) if predicate is not None else ())}
-    rows = read_bucket(table, entries, needed, vectors)
+    rows = read_bucket(table, entries, needed, vectors, lenient=True)
     yield from chosen_rows(rows, columns, predicate)
 
 

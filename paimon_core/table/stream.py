@@ -10,7 +10,7 @@ counts), so both modes are the same for a stream with a single reader.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
@@ -20,8 +20,10 @@ import pyarrow as pa
 
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import STREAMING_READ_SNAPSHOT_DELAY
 from paimon_core.read.stream import Start, StreamPlan, StreamScan, read_plan
 from paimon_core.schema.scan_options import check_scan_options, scan_mode
+from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.batch_scan import millis_of
 
 CONSUMER_ID: Final = "consumer-id"
@@ -52,10 +54,13 @@ class Stream:
             self.table.consumers.set(self.consumer, plan.next_snapshot)
 
 
-def stream_of(table: FileStoreTable, *, zone: tzinfo = UTC) -> Stream:
+def stream_of(
+    table: FileStoreTable, *, zone: tzinfo = UTC, now_millis: Callable[[], int] | None = None
+) -> Stream:
     """Return the stream that the table's options define.
 
-    `zone` is the time zone of times written as text.  Raises InvalidArgument or SchemaError for
+    `zone` is the time zone of times written as text.  Without `now_millis`, the clock,
+    `streaming.read.snapshot.delay` has no effect.  Raises InvalidArgument or SchemaError for
     options that do not apply to a stream, UnsupportedFeature for unknown ones.
     """
     options = table.options
@@ -74,8 +79,18 @@ def stream_of(table: FileStoreTable, *, zone: tzinfo = UTC) -> Stream:
         start=start,
         at=at,
         bounded_watermark=None if bound is None else millis_of(bound, None, zone),
+        too_young=None if now_millis is None else _too_young(table, now_millis),
     )
     return Stream(table=table, scan=scan, consumer=consumer, zone=zone)
+
+
+def _too_young(
+    table: FileStoreTable, now_millis: Callable[[], int]
+) -> Callable[[Snapshot], bool] | None:
+    delay = table.options.value(STREAMING_READ_SNAPSHOT_DELAY)
+    if delay is None:
+        return None
+    return lambda snapshot: snapshot.time_millis > now_millis() - delay
 
 
 def _start(table: FileStoreTable, zone: tzinfo) -> tuple[Start, int | None]:

@@ -10,6 +10,7 @@
                   `-- stream_writer                     one commit a micro-batch, exactly once
 
     options        the options of format("paimon")      spark_types   Paimon's types as Spark's
+    own_names      columns whatever their case
     schema_merge   write.merge-schema                   distribution  rows to the task of their bucket
 
     reading ---- parquet_files                          batches that Spark's own Parquet reader reads

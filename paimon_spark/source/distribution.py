@@ -27,6 +27,7 @@ from paimon_core.types.arrow import arrow_type
 from paimon_core.types.row_hash import assign_buckets
 from paimon_spark.source.batch_writer import write_and_commit
 from paimon_spark.source.options import SourceOptions
+from paimon_spark.source.own_names import own_name
 from paimon_spark.source.rows import converted
 
 if TYPE_CHECKING:
@@ -104,7 +105,8 @@ def _bucket(df: DataFrame, table: FileStoreTable) -> Column:
     from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415 - same
 
     keys = table.schema.bucket_keys
-    missing = [k for k in keys if k not in df.columns]
+    known = {own_name(table.schema.names, c) for c in df.columns}
+    missing = [k for k in keys if k not in known]
     if missing:
         raise InvalidArgument(
             f"the rows lack the bucket key {', '.join(missing)} of table {table.name}",

@@ -14,6 +14,7 @@ Not left to Spark:
   partition's value;
 - columns whose names differ in case only; hidden file names, which Spark leaves out silently; paths
   that it takes for patterns;
+- tables whose reads pass over damaged files;
 - files with hidden rows whose names Spark escapes or that two folders have, and columns `_metadata`:
   rows are skipped by the name of their file and their number in it, which Spark gives there.
 """
@@ -29,6 +30,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.data_format import format_of
 from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.predicate import Predicate
+from paimon_core.read.damaged_files import ignores_damage
 from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.read.evolution import same_values
 from paimon_core.read.hidden_rows import shows_stored_rows
@@ -120,6 +122,8 @@ def readers_of(
     Files without hidden rows that `predicate` rules out by their indexes are left out.
     """
     readers = Readers()
+    if any(ignores_damage(t.table) for t in tasks if isinstance(t, BucketTask)):
+        return Readers(rest=list(tasks))
     known: dict[tuple[int, bool], Columns | None] = {}
     for task in tasks:
         if not isinstance(task, BucketTask):

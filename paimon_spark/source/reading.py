@@ -10,7 +10,7 @@ does not show (`skipped_rows`).  Python tasks read the rest, merged, and both ar
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from functools import reduce
@@ -144,14 +144,19 @@ def plan_scan(
     )
 
 
-def plan_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
+def plan_dataframe(
+    spark: SparkSession, plan: ScanPlan, *, never_null: Collection[str] = ()
+) -> DataFrame:
     """The rows of the plan, possibly with some that do not match its predicate.
 
-    For classic Spark, whose driver is this process.
+    All columns are nullable but those of `never_null`, which have no nulls in any file.  For
+    classic Spark, whose driver is this process.
     """
     row_type = plan.scan.table.schema.row_type
     wanted = row_type.project(plan.columns)
-    schema = _nullable(spark_schema(wanted))
+    schema = spark_schema(wanted)
+    for field in schema.fields:
+        field.nullable = field.name not in never_null
     frames = _by_spark(spark, plan, schema)
     if plan.rest or not frames:
         frames.append(_by_python(spark, plan, schema))
@@ -196,19 +201,46 @@ def _by_spark(spark: SparkSession, plan: ScanPlan, schema: StructType) -> list[D
                 partly = files  # one scan costs less than to look up rows of some files in vain
             if not partly:
                 continue
-            scan = _parquet(spark, columns, [f.file for f in partly])
+            scan = _parquet(spark, columns, [f.file for f in partly], schema)
             frames.append(_shown(without_hidden(spark, scan, partly), columns, schema))
     for columns, plain in groups.items():
-        frames.append(_shown(_parquet(spark, columns, plain), columns, schema))
+        frames.append(_shown(_parquet(spark, columns, plain, schema), columns, schema))
     return frames
 
 
-def _parquet(spark: SparkSession, columns: Columns, files: Sequence[ParquetFile]) -> DataFrame:
+def _parquet(
+    spark: SparkSession, columns: Columns, files: Sequence[ParquetFile], schema: StructType
+) -> DataFrame:
     from pyspark.sql.types import StructType as Struct  # noqa: PLC0415 - only with a session
 
     stored = spark_schema(RowType(fields=tuple(f for f in columns if f is not None)))
     reader = spark.read.schema(_nullable(Struct(list(stored.fields)))).options(**_AS_WRITTEN)
-    return reader.parquet(*(f"file:{f.path}" for f in files))
+    pairs = zip(columns, schema.fields, strict=True)
+    names = {f.name for f, own in pairs if f is not None and not own.nullable}
+    return _without_nulls(reader.parquet(*(f"file:{f.path}" for f in files)), names)
+
+
+def _without_nulls(frame: DataFrame, names: Collection[str]) -> DataFrame:
+    """The rows of files with these columns NOT NULL, which Spark's readers of files never say."""
+    if not names:
+        return frame
+    spark: Any = frame.sparkSession
+    jvm = spark._jvm  # noqa: SLF001 - PySpark has no other way
+    files = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - same
+    found, output = files.output(), jvm.java.util.ArrayList()
+    for i in range(found.size()):
+        column = found.apply(i)
+        output.add(column.withNullability(False) if column.name() in names else column)
+    relation = jvm.org.apache.spark.sql.execution.datasources.LogicalRelation(
+        files.relation(),
+        jvm.org.apache.spark.api.python.PythonUtils.toSeq(output),
+        files.catalogTable(),
+        files.isStreaming(),
+        files.stream(),
+    )
+    rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(frame._jdf.sparkSession(), relation)  # noqa: SLF001
+    made: DataFrame = type(frame)(rows, spark)
+    return made
 
 
 def _shown(frame: DataFrame, columns: Columns, schema: StructType) -> DataFrame:

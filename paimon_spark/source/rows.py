@@ -19,6 +19,7 @@ from paimon_core.lsm.key_column import kind_values
 from paimon_core.lsm.merge_engine import is_retract
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.types.arrow import UNIT_NANOS
+from paimon_spark.source.own_names import own_name
 
 
 def arrow_schema_of(schema: StructType) -> pa.Schema:
@@ -106,9 +107,10 @@ def _map(column: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _struct(column: pa.Array, target: pa.DataType) -> pa.Array:
-    """Match fields by name; a missing field is null."""
-    have = {field.name: i for i, field in enumerate(column.type)}
+    """Match fields by name, as `own_names`; a missing field is null."""
     fields = list(target)
+    names = [f.name for f in fields]
+    have = {own_name(names, field.name): i for i, field in enumerate(column.type)}
     flat = column.flatten()
     if is_variant(target):
         # Spark demands both parts even of a null.

@@ -27,6 +27,7 @@ from paimon_core.types.data_types import (
     VectorType,
 )
 from paimon_core.types.sql import type_to_sql
+from paimon_spark.source.own_names import named_as
 from paimon_spark.source.spark_types import paimon_type
 from paimon_spark.source.task_writer import ROW_KIND
 
@@ -38,12 +39,13 @@ def merge_schema(
 ) -> FileStoreTable:
     """The table under a schema that holds the rows' columns; SchemaError if types do not merge."""
     rows = StructType([f for f in schema.fields if f.name != ROW_KIND])
-    data = paimon_type(rows)
-    assert isinstance(data, RowType)
+    given = paimon_type(rows)
+    assert isinstance(given, RowType)
     for _ in range(_ATTEMPTS):
         latest = table.schemas.latest()
         if latest is None:
             raise NotFound(f"table {table.name} no longer has a schema", table=table.name)
+        data = named_as(latest.row_type, given)
         changes = list(schema_changes(latest.row_type, data, explicit=explicit, widen=widen))
         if not changes:
             return table.refreshed()
@@ -65,12 +67,11 @@ def schema_changes(
     own: RowType, data: RowType, *, explicit: bool, widen: bool
 ) -> Iterator[SchemaChange]:
     """The schema changes after which the columns can hold the data, which is cast unless `widen`."""
-    changes = _changes(own, data, explicit=explicit, path=())
-    return (c for c in changes if widen or isinstance(c, AddColumn))
+    return _changes(own, data, explicit=explicit, widen=widen, path=())
 
 
 def _changes(
-    own: RowType, data: RowType, *, explicit: bool, path: tuple[str, ...]
+    own: RowType, data: RowType, *, explicit: bool, widen: bool, path: tuple[str, ...]
 ) -> Iterator[SchemaChange]:
     for field in data.fields:
         at = (*path, field.name)
@@ -78,23 +79,25 @@ def _changes(
         if mine is None:
             yield AddColumn(at, field.type.with_nullable(True))
         else:
-            yield from _type_changes(mine.type, field.type, explicit=explicit, path=at)
+            yield from _type_changes(mine.type, field.type, explicit=explicit, widen=widen, path=at)
 
 
 def _type_changes(
-    own: DataType, data: DataType, *, explicit: bool, path: tuple[str, ...]
+    own: DataType, data: DataType, *, explicit: bool, widen: bool, path: tuple[str, ...]
 ) -> Iterator[SchemaChange]:
     """The schema changes for the column at this path; each field of a row has its own change."""
     match own, data:
         case RowType(), RowType():
-            yield from _changes(own, data, explicit=explicit, path=path)
+            yield from _changes(own, data, explicit=explicit, widen=widen, path=path)
         case ArrayType(element=RowType() | ArrayType() | MapType()), ArrayType():
             at = (*path, "element")
-            yield from _type_changes(own.element, data.element, explicit=explicit, path=at)
+            yield from _type_changes(
+                own.element, data.element, explicit=explicit, widen=widen, path=at
+            )
         case MapType(value=RowType() | ArrayType() | MapType()), MapType():
             at = (*path, "value")
-            yield from _type_changes(own.value, data.value, explicit=explicit, path=at)
-        case _:
+            yield from _type_changes(own.value, data.value, explicit=explicit, widen=widen, path=at)
+        case _ if widen:
             merged = merged_type(own, data, explicit=explicit)
             if merged != own:
                 yield UpdateColumnType(path, merged)

@@ -93,7 +93,7 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._env = options.environment
         self._last_trigger = 0
         self._zone = options.zone
-        self._stream: Stream = stream_of(table, zone=self._zone)
+        self._stream: Stream = stream_of(table, zone=self._zone, now_millis=self._env.now_millis)
         self._table = table
         self._initial: Offset | None = None
         self._last: Offset | None = None
@@ -110,7 +110,9 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if plan.whole is not None:
                 self._initial = Offset(plan.whole.id, whole=True)
             elif plan.next_snapshot is not None:
-                self._initial = Offset(plan.next_snapshot)
+                # Unlike Flink's, Spark's streams begin with the changes of the newest snapshot.
+                newest = scan.start is Start.LATEST
+                self._initial = Offset(max(1, plan.next_snapshot - newest))
             else:
                 # A table without snapshots is read from the wanted one on, or its first.
                 named = scan.at if scan.start is Start.FROM_SNAPSHOT else None
@@ -176,7 +178,7 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _advanced(self, start: Offset, room: Room, bound: Offset | None) -> Offset:
         at = start
         while bound is None or at.is_before(bound):
-            found = self._units(at)
+            found = self._units(at, new=True)
             if found is None:
                 return at
             snapshot, units = found
@@ -195,10 +197,12 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # --- plans ---
 
-    def _units(self, at: Offset) -> tuple[int, list[WholeUnit | ChangesUnit]] | None:
+    def _units(
+        self, at: Offset, *, new: bool = False
+    ) -> tuple[int, list[WholeUnit | ChangesUnit]] | None:
         """The next snapshot that has something to read from `at` on, and its units.
 
-        Without units, the snapshots up to it have no changes.  None if there is no snapshot yet, or
+        If they are `new`, those of snapshots that are too young have to wait.  Without units, the snapshots up to it have no changes.  None if there is no snapshot yet, or
         the stream has reached its bound.
         """
         if at.whole:
@@ -209,6 +213,7 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             at=self._stream.scan.at,
             next_snapshot=at.snapshot,
             bounded_watermark=self._stream.scan.bounded_watermark,
+            too_young=self._stream.scan.too_young if new else None,
         )
         plan = scan.plan()
         snapshot = (plan.next_snapshot or 1) - 1

@@ -35,12 +35,15 @@ from paimon_core.types.casts.rules import can_cast
 from paimon_core.types.data_types import (
     BINARY_TYPES,
     CHARACTER_TYPES,
+    DataField,
     DataType,
+    RowType,
     TypeRoot,
 )
 from paimon_core.types.sql import type_to_sql
 from paimon_core.write.incoming_rows import Kinds
 from paimon_core.write.row_writer import RowWriter, delete_new_files
+from paimon_spark.source.own_names import named_as, own_name, unknown_fields
 from paimon_spark.source.rows import converted
 from paimon_spark.source.spark_types import paimon_type
 
@@ -152,8 +155,11 @@ def _larger_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 def table_rows(table: FileStoreTable, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Kinds | None]:
     """Spark's rows with the table's types, and their kinds if there is a column of them."""
     target = arrow_schema(table.schema.row_type)
-    names = [n for n in batch.schema.names if n != ROW_KIND]
-    columns = [converted(batch.column(n), target.field(n).type) for n in names]
+    given = [n for n in batch.schema.names if n != ROW_KIND]
+    names = [own_name(table.schema.names, n) for n in given]
+    columns = [
+        converted(batch.column(g), target.field(n).type) for g, n in zip(given, names, strict=True)
+    ]
     rows = pa.RecordBatch.from_arrays(columns, names=names)
     if ROW_KIND not in batch.schema.names:
         return rows, None
@@ -173,10 +179,20 @@ def check_columns(table: FileStoreTable, schema: StructType) -> None:
 
     A value may be narrower than its column, not wider, as in Spark's store assignment.
     """
+    row_type = table.schema.row_type
+    seen: set[str] = set()
     for field in schema.fields:
         if field.name == ROW_KIND:
             continue
-        own = table.schema.row_type.get(field.name)
+        name = own_name(row_type.names, field.name)
+        if name in seen:
+            raise InvalidArgument(
+                f"the rows have column {name} of table {table.name} twice",
+                table=table.name,
+                next_step="drop one of them",
+            )
+        seen.add(name)
+        own = row_type.get(name)
         if own is None:
             raise InvalidArgument(
                 f"table {table.name} has no column {field.name}; "
@@ -185,6 +201,17 @@ def check_columns(table: FileStoreTable, schema: StructType) -> None:
                 next_step="drop the column, or set write.merge-schema",
             )
         given = paimon_type(field.dataType)
+        named = named_as(
+            RowType(fields=(own,)), RowType(fields=(DataField(id=0, name=name, type=given),))
+        )
+        unknown = ", ".join(unknown_fields(own.type, named.fields[0].type, name))
+        if unknown:
+            raise InvalidArgument(
+                f"table {table.name} has no field {unknown}: column {name} is "
+                f"{type_to_sql(own.type)}",
+                table=table.name,
+                next_step="name the fields as the table does, or set write.merge-schema",
+            )
         if not _fits(given, own.type):
             raise InvalidArgument(
                 f"column {field.name} of table {table.name} is {type_to_sql(own.type)}; "

@@ -17,6 +17,7 @@ from paimon_spark.sql.dml import copy_into, insert, merge, row_level
 from paimon_spark.sql.dml.common_tables import common_tables, end_of_common_tables
 from paimon_spark.sql.dml.multi_insert import multi_insert
 from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.explain import explain
 from paimon_spark.sql.immediate import plain_statement
 from paimon_spark.sql.procedures import Procedures
 from paimon_spark.sql.query.queries import (
@@ -117,7 +118,7 @@ def _own(session: SqlSession, words: Words) -> Result | None:
                 f"[NOT_SUPPORTED_COMMAND_FOR_V2_TABLE] {command} is not supported for v2 tables"
             )
         case "EXPLAIN":
-            return views.explain(session, _after(words, 1))
+            return explain(session, _after(words, 1))
         case "CACHE":
             return views.cache(session, _after(words, 1))
         case "UNCACHE" | "CLEAR":

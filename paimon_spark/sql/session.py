@@ -17,6 +17,7 @@ from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.open import open_file_io
 from paimon_core.paths import MAIN_BRANCH, TablePaths
+from paimon_core.read.damaged_files import strict
 from paimon_core.schema.scan_options import SCAN_OPTIONS
 from paimon_core.schema.store import SchemaStore
 from paimon_core.table.system.read import split_system_name
@@ -317,7 +318,7 @@ class SqlSession:
             raise not_found(name) from e
         if dynamic:
             check_dynamic_options(table.schemas.get(table.schema.id), dynamic)
-        return table
+        return strict(table) if to_write else table
 
     def table_options(self, name: TableName) -> dict[str, str]:
         """The options that SET spark.paimon.* gives this table (Java: `OptionUtils.mergeSQLConf`).

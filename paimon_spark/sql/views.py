@@ -1,4 +1,4 @@
-"""Views, temporary ones here and others in `catalog_views`; EXPLAIN and ANALYZE."""
+"""Views, temporary ones here and others in `catalog_views`; ANALYZE."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from paimon_spark.sql.call import call_procedure
 from paimon_spark.sql.ddl.tables import read_properties
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.query.catalog_views import create_catalog_view, drop_catalog_view, find_view
-from paimon_spark.sql.query.queries import collected, query_dataframe, rewritten
+from paimon_spark.sql.query.queries import query_dataframe
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import GLOBAL_TEMP, SqlSession, not_found
 from paimon_spark.sql.text.tokens import START, Words
@@ -162,14 +162,6 @@ def drop_view(session: SqlSession, words: Words) -> Result:
     if session.drop_spark_view(parts):
         return NOTHING
     return drop_catalog_view(session, session.table_name(parts), if_exists=if_exists)
-
-
-def explain(session: SqlSession, words: Words) -> Result:
-    """EXPLAIN of a query.  UnsupportedFeature for commands, which Spark does not run."""
-    mode = words.eat_any("EXTENDED", "CODEGEN", "COST", "FORMATTED") or ""
-    if words.word() not in ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "("):
-        raise UnsupportedFeature(f"EXPLAIN {words.word()}", next_step="explain its query")
-    return collected(session.spark.sql(f"EXPLAIN {mode} {rewritten(session, words.rest())}"))
 
 
 def analyze(session: SqlSession, words: Words) -> Result:

@@ -205,6 +205,11 @@ def test_each_proposal_is_made_once():
     assert str(first["trigger_run_id"]).startswith(f"{PROPOSED}db.t__")
     again = proposals_of(Round(id="b", decisions=(parted,)), "/lake")
     assert again == [first]
+    # The next day has a partition more; who rejected this number is not asked again.
+    days = [{"dt": "1", "hr": "2"}, {"dt": "2", "hr": "2"}]
+    grown = proposal("db.t", bucket_num=4, partitions=days)
+    (next_day,) = proposals_of(Round(id="d", decisions=(grown,)), "/lake")
+    assert next_day["trigger_run_id"] == first["trigger_run_id"]
     more = proposals_of(Round(id="c", decisions=(proposal("db.t", bucket_num=8),)), "/lake")
     assert more[0]["trigger_run_id"] != first["trigger_run_id"]
 

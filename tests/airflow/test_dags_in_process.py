@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from lakes import Lake
 
+from paimon_maintenance.history.entry import Entry
+from paimon_maintenance.history.store import SqlHistory
+
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
 
@@ -96,3 +99,13 @@ def test_the_schedule_expires_and_the_form_as_it_opens_does_nothing(run_dag, lak
     assert ran.tasks == {"plan": "success", "in_process": "success", "report": "failed"}
     assert ran.report["failed"].keys() == {"db.strange"}
     assert snapshots(lake, "db.a") == [7, 8, 9, 10]
+
+
+def test_a_run_keeps_the_retention_of_the_history(run_dag, lake, monkeypatch, tmp_path):
+    url = f"sqlite:///{tmp_path}/history.db"
+    monkeypatch.setenv("CARETAKER_HISTORY_URL", url)
+    old = {"at_millis": 1, "event": "run", "job": "compact", "table": "db.a", "status": "success"}
+    history = SqlHistory(url)
+    history.add([Entry(**old, warehouse=str(lake.warehouse), run_id="r")])
+    run_dag({"warehouse": str(lake.warehouse), "tables": ["db.a"]}, job="expire_snapshots")
+    assert "r" not in {entry.run_id for entry in history.newest(limit=None)}

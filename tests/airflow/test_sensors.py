@@ -45,6 +45,25 @@ def test_health(lake):
     assert not TableHealthy(**place(lake, "db.sick"), partition={"dt": "none"}).poke({})
 
 
+def test_health_is_that_of_the_policy(lake, tmp_path, monkeypatch):
+    """As `caretaker health` and the page score it: other thresholds make another score."""
+    file = tmp_path / "policy.yaml"
+    file.write_text(
+        "version: 1\nrules:\n  - tables: db.sick\n    health:\n      point_read_runs: { weight: 0 }\n"
+        "      full_read_runs: { weight: 0 }\n      small_files: { weight: 0 }\n"
+    )
+    assert TableHealthy(**place(lake, "db.sick"), policy=str(file)).poke({})
+    monkeypatch.setenv("CARETAKER_POLICY", str(file))
+    sensor = TableHealthy(**place(lake, "db.sick"))
+    assert sensor.poke({})
+    assert sensor.arguments()["policy"] == str(file)  # the triggerer may have another environment
+    assert not TableHealthy(**place(lake, "db.sick"), policy="").poke({})
+    # A goal of the policy counts, too.
+    file.write_text("version: 1\nrules: [{ tables: db.well, freshness: 1 ms }]\n")
+    time.sleep(0.01)
+    assert not TableHealthy(**place(lake)).poke({})
+
+
 def test_consumers_and_tags(lake):
     assert not ConsumerCaughtUp(**place(lake), consumer="reader").poke({})
     assert ConsumerCaughtUp(**place(lake), consumer="reader", snapshots=1).poke({})

@@ -6,7 +6,7 @@ import multiprocessing
 import pickle
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest.mock import patch
@@ -19,6 +19,7 @@ from store_emulators import azure_store, gcs_store, hdfs_cluster
 
 from paimon_core.errors import StorageAccessDenied, StorageError
 from paimon_core.io.file_io import FileIO, delete_files, map_parallel, read_parallel
+from paimon_core.io.fsspec_io import FsspecFileIO
 from paimon_core.io.hdfs import HdfsFileIO
 from paimon_core.io.local import LocalFileIO
 from paimon_core.io.open import open_file_io
@@ -288,6 +289,65 @@ class TestS3(FileIOContract):
         io.write_bytes(f"{s3a_root}/d/f", b"f")
         assert [s.path for s in io.list_dir(f"{s3a_root}/d")] == [f"{s3a_root}/d/f"]
         assert store[0].read_bytes(f"{root}/d/f") == b"f"
+
+    def test_a_folder_whose_move_was_interrupted(self, store: Store) -> None:
+        """The next call continues it, wherever it stopped; nobody ever sees two tables."""
+        io, root = store
+        files = {
+            "bucket-0/data-1.parquet": b"data",
+            "manifest/manifest-1": b"manifest",
+            "schema/schema-0": b"schema 0",
+            "schema/schema-1": b"schema 1",
+            "snapshot/LATEST": b"1",
+            "snapshot/snapshot-1": b"snapshot",
+        }
+        assert isinstance(io, FsspecFileIO)
+        file_system = io._fs
+        calls = {name: getattr(file_system, name) for name in ("cp_file", "rm_file")}
+        for k in range(2 * len(files) + 1):
+            src, dst = f"{root}/{k}/a", f"{root}/{k}/b"
+            for name, data in files.items():
+                io.write_bytes(f"{src}/{name}", data)
+            left = [k]
+
+            def stops(name: str, left: list[int] = left) -> Callable[..., object]:
+                def call(*words: object, **more: object) -> object:
+                    if left[0] == 0:
+                        raise KeyboardInterrupt
+                    left[0] -= 1
+                    return calls[name](*words, **more)
+
+                return call
+
+            with patch.multiple(file_system, **{name: stops(name) for name in calls}):
+                if k == 2 * len(files):
+                    assert io.rename(src, dst)
+                    return
+                with pytest.raises(KeyboardInterrupt):
+                    io.rename(src, dst)
+            both = [
+                {name: io.exists(f"{folder}/{name}") for name in files} for folder in (src, dst)
+            ]
+            assert any(all(there.values()) for there in both), k
+            tables = [there for there in both if there["schema/schema-0"]]
+            assert any(all(there.values()) for there in tables), k
+            if k % 2:
+                io.write_bytes(f"{dst}/snapshot/snapshot-9", b"by somebody else")
+                io.write_bytes(f"{src}/snapshot/snapshot-8", b"by somebody else")
+                assert not io.rename(src, dst)
+                continue
+            assert io.rename(src, dst)
+            assert {name: io.read_bytes(f"{dst}/{name}") for name in files} == files
+            assert not io.exists(src)
+
+    def test_another_table_is_no_interrupted_move(self, store: Store) -> None:
+        io, root = store
+        for name, schema in (("a", b"schema of a"), ("b", b"schema of b")):
+            io.write_bytes(f"{root}/{name}/schema/schema-0", schema)
+        io.write_bytes(f"{root}/b/snapshot/snapshot-1", b"1")
+        assert not io.rename(f"{root}/a", f"{root}/b")
+        assert not io.rename(f"{root}/b", f"{root}/a")
+        assert io.read_bytes(f"{root}/a/schema/schema-0") == b"schema of a"
 
     def test_a_repeated_request_is_recognised_as_our_own(self, store: Store) -> None:
         """The client library repeats requests whose reply was lost."""

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from disk import on_disk, referenced
-from failing_io import MIDWAY, FailingFileIO, Trigger
+from failing_io import MIDWAY, WRITES, FailingFileIO, Trigger
 from replay import run_step
 
 import paimon_maintenance.run.request
@@ -49,6 +49,8 @@ DONE_BEFORE = (NotFound, AlreadyExists, InvalidArgument)
 LONG = bool(os.environ.get("CARETAKER_LONG"))
 READS = 10_000 if LONG else 4
 """How many reads of a job fail at most, one a run."""
+FULL = 10_000 if LONG else 4
+"""From how many writes on the disk is full, once each."""
 FRESH = ("open_output", "write_bytes")
 """Changes that make files which nothing names yet: half of one is an orphan like any other."""
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -334,11 +336,14 @@ def origin(case: Case, place: Path) -> Origin:
 
 
 def failures(origin: Origin, place: Path) -> Iterator[Trigger]:
-    """A failure of each change, before and after it took effect, and of some reads."""
+    """A failure of each change, before and after it took effect, of all writes, and of some reads."""
     case = origin.case
     for k in range(len(origin.calls)):
         yield Trigger(at=k, when="before", copies=case.copies)
         yield Trigger(at=k, when="after", copies=case.copies)
+    writes = [k for k, name in enumerate(origin.calls) if name in WRITES]
+    for k in writes[:: -(-len(writes) // FULL) or 1]:
+        yield Trigger(at=k, full=True, copies=case.copies)
     reads = Trigger(reads=True)
     run_failing(origin.copy(place), case.job, case.arguments, reads)
     shutil.rmtree(place)

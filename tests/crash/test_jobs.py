@@ -4,6 +4,7 @@ The cases are in cases_*.py, what has to hold in harness.py.  Covered are, for e
 
 - each change (every FileIO call that writes, deletes or renames) fails once before and once after
   it took effect, the process alive; so does a sample of the reads (CARETAKER_LONG=1: each);
+- the disk is full from a write on, for a sample of the writes (CARETAKER_LONG=1: each);
 - a process of its own is killed with SIGKILL before each change, which is also after the one before,
   and after the last; and midway in those that write: half of a file is there, or a temporary one
   (of files that nothing names yet the first of a kind; CARETAKER_LONG=1: each).

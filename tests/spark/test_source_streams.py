@@ -101,3 +101,27 @@ def test_a_new_checkpoint_in_the_same_folder_begins_again(session: Any, tmp_path
     found = list(lake.table("db.out").snapshots.all())
     assert [(s.commit_identifier, s.delta_record_count) for s in found] == [(0, 10), (0, 10)]
     assert len({s.commit_user for s in found}) == 1
+
+
+def test_latest_begins_with_the_changes_of_the_newest_snapshot(
+    session: Any, tmp_path: Path
+) -> None:
+    """Java: PaimonSourceTest, "latest and latest-full scan mode"; Flink begins after them."""
+    lake = Lake(tmp_path)
+    lake.log("db.t")
+    lake.append({"k": [1], "v": ["old"]})
+    lake.append({"k": [2], "v": ["newest"]})
+    root = tmp_path / "db.db" / "t"
+    rows = in_memory(session, follow(session, root, **{"scan.mode": "latest"}), "latest")
+    assert [tuple(r) for r in rows.collect()] == [(2, "newest")]
+
+
+def test_young_snapshots_wait(session: Any, tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.log("db.t")
+    lake.append({"k": [1], "v": ["a"]})
+    root = tmp_path / "db.db" / "t"
+    for delay, count in (("1 h", 0), ("1 ms", 1)):
+        options = {**FROM_THE_START, "streaming.read.snapshot.delay": delay}
+        rows = in_memory(session, follow(session, root, **options), f"waits_{count}")
+        assert rows.count() == count

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -464,3 +465,25 @@ def test_a_branch_takes_in_new_columns_alone(sql: Sql) -> None:
         sql("RESET `spark.paimon.write.merge-schema`")
     assert sql("SELECT * FROM trunk") == [[1]]
     assert sql("SELECT * FROM `trunk$branch_dev`") == [[2, "new"]]
+
+
+def test_a_merge_with_data_evolution_runs_again(spark: Any, tmp_path: Path) -> None:
+    sql, other = Sql(tmp_path, spark), Sql(tmp_path, spark)
+    sql(
+        "CREATE TABLE t (id INT, v STRING, w STRING) TBLPROPERTIES "
+        "('row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true')"
+    )
+    sql("INSERT INTO t VALUES (1, 'a', 'x'), (2, 'b', 'y')")
+    changes, new_uuid = ["UPDATE t SET v = 'B'"], sql.session.env.new_uuid
+
+    def after_a_change() -> str:
+        if changes:
+            other(changes.pop())
+        return new_uuid()
+
+    sql.session.env = replace(sql.session.env, new_uuid=after_a_change)
+    sql("""
+        MERGE INTO t USING (SELECT 2 AS i UNION ALL SELECT 3) s ON id = i
+        WHEN MATCHED THEN UPDATE SET w = v WHEN NOT MATCHED THEN INSERT (id) VALUES (i)
+    """)
+    assert sql("SELECT * FROM t ORDER BY id") == [[1, "B", "x"], [2, "B", "B"], [3, None, None]]

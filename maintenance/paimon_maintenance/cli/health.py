@@ -13,7 +13,9 @@ from paimon_maintenance.health.score import Health, colors, health_of
 from paimon_maintenance.job.error_json import error_json
 from paimon_maintenance.job.exit_codes import ExitCode, combined, exit_code_of
 from paimon_maintenance.job.text import counted, human_bytes
-from paimon_maintenance.policy.needs import TableFacts, TableNeeds
+from paimon_maintenance.policy.model import TablePolicy
+from paimon_maintenance.policy.needs import TableFacts
+from paimon_maintenance.policy.resolve import under
 from paimon_maintenance.rules.tables import is_pattern
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     """Measure each table and print its score, the least healthy first."""
     from paimon_core.environment import system_environment  # noqa: PLC0415 - fast start
     from paimon_maintenance.health.measure import measure_table  # noqa: PLC0415 - fast start
-    from paimon_maintenance.history.orphans import last_orphans  # noqa: PLC0415 - SQLAlchemy
+    from paimon_maintenance.history.past_runs import last_orphans  # noqa: PLC0415 - SQLAlchemy
     from paimon_maintenance.history.store import needed_history, open_history  # noqa: PLC0415
 
     env = system_environment()
@@ -38,13 +40,14 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     owners: dict[str, str | None] = {}
 
     def look(table: FileStoreTable) -> tuple[Measurement, Health]:
-        needs = TableNeeds()
+        facts = TableFacts(dict(table.schema.options), table.schema.comment)
+        wanted = TablePolicy(table=table.name)
         if policy is not None:
-            facts = TableFacts(dict(table.schema.options), table.schema.comment)
-            needs = policy.for_table(table.name, lambda: facts).needs
+            wanted = policy.for_table(table.name, lambda: facts)
+        needs = wanted.needs.of_table(facts)
         owners[table.name] = needs.owner
         orphans = last_orphans(history, table=table.name, warehouse=warehouse_of(args))
-        measured = measure_table(table, env, orphans=orphans)
+        measured = measure_table(under(wanted, table), env, orphans=orphans)
         return measured, health_of(measured, needs.thresholds(), env.now_millis())
 
     found: list[tuple[Measurement, Health]] = []

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from paimon_core.errors import PaimonError
-from paimon_maintenance.job.error_json import STORAGE_NEXT_STEP, error_json
+from paimon_maintenance.job.error_json import error_json, storage_next_step
 from paimon_maintenance.job.exit_codes import ExitCode, exit_code_of
 from paimon_maintenance.job.made import json_parts
 
@@ -63,7 +63,7 @@ def error_line(error: BaseException, done_before: str = "") -> str:
     if isinstance(error, PaimonError):
         text = str(error)
     elif isinstance(error, OSError):
-        text = f"{type(error).__name__}: {error} -> {STORAGE_NEXT_STEP}"
+        text = f"{type(error).__name__}: {error} -> {storage_next_step(error)}"
     else:
         text = f"{type(error).__name__}: {error} -> run again with -v for a stack trace, and report this bug"
     return "error: " + " ".join(f"{text} ({done_before})".split() if done_before else text.split())

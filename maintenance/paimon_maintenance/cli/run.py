@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
     """Run the job on each table; a failure on one table does not stop the others."""
+    from paimon_maintenance.history.retention import keep_retention  # noqa: PLC0415 - fast start
     from paimon_maintenance.history.store import open_history  # noqa: PLC0415 - fast start
     from paimon_maintenance.run.many import run_tables  # noqa: PLC0415 - fast start
     from paimon_maintenance.run.metrics import Metrics  # noqa: PLC0415 - fast start
@@ -51,12 +52,13 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     many = is_pattern(args.table)
     metrics = Metrics()
     spark = spark_of(args)
+    history = open_history()
     services = RunServices(
         engine=LocalEngine(gate=Gate(usable_cores())),
         spark=spark,
         env=environment_of(args),
         metrics=metrics,
-        history=open_history(),
+        history=history,
     )
     reports: dict[str, Report] = {}
     codes: list[ExitCode | None] = []
@@ -82,6 +84,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
         spark.close()
         if args.metrics_file:
             write_metrics(metrics, args.metrics_file, output, warehouse_of(args))
+    keep_retention(history, services.env.now_millis())
     in_order = [reports[request.table] for request in requests]
     code = combined(c for c in codes if c is not None) if many else in_order[0].exit_code
     if not many:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -25,6 +25,9 @@ from paimon_core.refs.tags import Tag
 from paimon_core.table.open import open_table
 from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.demo.lake import DATABASE
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import RunServices, run_table
 
 _DAY: Final = 86_400_000
 _HOUR: Final = 3_600_000
@@ -43,7 +46,8 @@ _ROWS: Final = 4_000
 class SickTable:
     """One table: its options, and its commits in backdated steps.
 
-    `hours`: how long ago the first commit was; the others follow in even steps.  `deleted`: the share of
+    `hours`: how long ago the first commit was; the others follow in even steps.  `compacted`: a
+    compaction followed on all commits but the last, which is new.  `deleted`: the share of
     rows that are deletes.  `days`: partition values, in turn; without them the table has no partitions.
     `after` makes the rest of the problem.
     """
@@ -157,7 +161,8 @@ def sick_tables() -> tuple[SickTable, ...]:
             problem="64 buckets for a megabyte",
             options={"bucket": "64", "caretaker.owner": "logistics"},
             commits=2,
-            hours=2,
+            hours=24 * 4,
+            compacted=True,
         ),
         SickTable(
             name="price",
@@ -213,14 +218,33 @@ def _make(catalog: FileSystemCatalog, warehouse: str, one: SickTable) -> None:
     random = np.random.default_rng(len(one.name))
     step = int(one.hours * _HOUR) // one.commits
     for number in range(one.commits):
+        is_last = number == one.commits - 1
         then = first + number * step
+        if one.compacted and is_last:
+            then = int(time.time() * 1000)
         env = system_environment(clock=lambda then=then: then)  # type: ignore[misc]
         into = RowWriter(table, env=env)
         rows, kinds = _rows(random, one, number)
         into.write(rows, kinds if one.primary_key else None)
         commit(table, into.prepare_commit(), user="ingest", identifier=number, env=env)
+        if one.compacted and not is_last:
+            _compact(warehouse, one.table, env.local_millis)
     if one.after is not None:
         one.after(table)
+
+
+def _compact(warehouse: str, table: str, made: Callable[[], int]) -> None:
+    """Compact now into files that say to be as old; jobs compare the clock with that of the store."""
+    env = replace(system_environment(), local_millis=made)
+    request = RunRequest(
+        job=job_named("compact"),
+        warehouse=warehouse,
+        table=table,
+        arguments=job_named("compact").read_arguments({"strategy": "full"}),
+    )
+    report = run_table(request, RunServices(env=env))
+    if report.error is not None:
+        raise report.error
 
 
 def _rows(random: np.random.Generator, one: SickTable, number: int) -> tuple[pa.Table, np.ndarray]:

@@ -103,6 +103,7 @@ def _partition(
         full_runs=max(1.0, sum(b.run_bytes for b in buckets) / size) if size else 1.0,
         level_0_files=len(waiting),
         oldest_level_0=min(oldest, default=None),
+        oldest_file=min(made, default=None),
         newest_file=max(made, default=None),
         delete_rows=sum(f.delete_row_count or 0 for f in files),
         vector_rows=sum(

@@ -132,10 +132,10 @@ def _refuse_impossible(found: Measurement) -> None:
 
 
 def _open_options(table: FileStoreTable) -> dict[str, str]:
-    """The options of the schema, which rules of a policy match, without secret ones."""
+    """The table's own options, which rules of a policy match, without secret ones."""
     options = table.schema.options
-    secret = set(secret_keys(options))
-    return {key: value for key, value in options.items() if key not in secret}
+    left_out = {*secret_keys(options), *table.dynamic_options}
+    return {key: value for key, value in options.items() if key not in left_out}
 
 
 def _due_tags(table: FileStoreTable, tags: Sequence[Tag], env: Environment) -> tuple[str, ...]:

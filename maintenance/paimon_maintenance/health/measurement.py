@@ -6,7 +6,7 @@ that unchanged tables need not be read again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, cast
 
@@ -37,7 +37,7 @@ class PartitionMeasurement:
     `point_runs`: the largest number of sorted runs whose key ranges hold one key.  `full_runs`: the
     mean number of sorted runs that a full read merges, weighted by bytes; 1 for append tables.
     `ideal_files`: the smallest number of files of the target size.  `oldest_level_0`: when the oldest
-    file at level 0 was made, None without one.  `minor` and `full`: what a compaction would rewrite,
+    file at level 0 was made, None without one; `oldest_file` and `newest_file`: any file.  `minor` and `full`: what a compaction would rewrite,
     None if it has nothing to do.
     """
 
@@ -56,6 +56,7 @@ class PartitionMeasurement:
     full_runs: float = 1.0
     level_0_files: int = 0
     oldest_level_0: int | None = None
+    oldest_file: int | None = None
     newest_file: int | None = None
     delete_rows: int = 0
     vector_rows: int = 0
@@ -162,6 +163,16 @@ class Measurement:
     def rows(self) -> int:
         """The rows of the live data files, before merging."""
         return sum(p.rows for p in self.partitions)
+
+    def level_0_hours(self, now: int, *, without: Iterable[PartitionMeasurement] = ()) -> float:
+        """How long the oldest data at level 0 has waited for a compaction; 0 if there is none.
+
+        `without` are partitions that do not count.
+        """
+        left_out = {p.name for p in without}
+        waiting = (p.oldest_level_0 for p in self.partitions if p.name not in left_out)
+        oldest = min((one for one in waiting if one is not None), default=now)
+        return max(0, now - oldest) / 3_600_000
 
     @property
     def amplification(self) -> float:

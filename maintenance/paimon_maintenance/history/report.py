@@ -8,12 +8,20 @@ from datetime import UTC, datetime
 from statistics import median, quantiles
 from typing import Final
 
+import sqlalchemy as sa
+
 from paimon_core.errors import NotFound
 from paimon_maintenance.history.alert_store import AlertStore, StoredAlert
 from paimon_maintenance.history.entry import Entry
 from paimon_maintenance.history.need_store import NeedStore, StoredDecision
+from paimon_maintenance.history.scoped_store import columns_of
+from paimon_maintenance.history.store import SqlHistory
 from paimon_maintenance.job.text import counted, human_bytes
 
+_DECISIONS: Final = columns_of(
+    "caretaker_decisions", "id warehouse branch status predicted_seconds seconds"
+)
+_NEWEST_RUNS: Final = 1000
 _MOST_TABLES: Final = 15
 _MOST_FAILURES: Final = 20
 _FAILED: Final = frozenset({"failed", "unknown_outcome", "not_committed"})
@@ -124,11 +132,40 @@ def entries_since(store: NeedStore, since: int) -> list[Entry]:
 
 def predictions_of(decisions: Sequence[StoredDecision]) -> Predictions | None:
     """The errors of the decisions that ran with success; None without one."""
-    errors = [
-        abs(d.predicted_seconds - d.seconds) / d.seconds
-        for d in decisions
-        if d.status == "success" and d.seconds
-    ]
+    return _spread(
+        [
+            abs(d.predicted_seconds - d.seconds) / d.seconds
+            for d in decisions
+            if d.status == "success" and d.seconds
+        ]
+    )
+
+
+def newest_predictions(
+    history: SqlHistory, warehouse: str | None = None
+) -> dict[tuple[str, str], Predictions]:
+    """The errors of the newest successful runs by warehouse and branch, of one warehouse or of all.
+
+    MaintenanceError if the database does not answer.
+    """
+    c = _DECISIONS.c
+    query = (
+        sa.select(c.warehouse, c.branch, c.predicted_seconds, c.seconds)
+        .where(c.status == "success", c.seconds > 0)
+        .order_by(c.id.desc())
+        .limit(_NEWEST_RUNS)
+    )
+    if warehouse is not None:
+        query = query.where(c.warehouse == warehouse)
+    errors: dict[tuple[str, str], list[float]] = {}
+    with history.reading() as connection:
+        for place, branch, predicted, seconds in connection.execute(query):
+            errors.setdefault((place, branch), []).append(abs(predicted - seconds) / seconds)
+    spreads = ((place, _spread(found)) for place, found in errors.items())
+    return {place: spread for place, spread in spreads if spread is not None}
+
+
+def _spread(errors: Sequence[float]) -> Predictions | None:
     if not errors:
         return None
     p90 = quantiles(errors, n=10)[-1] if len(errors) > 1 else errors[0]

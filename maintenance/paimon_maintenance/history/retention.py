@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from typing import Final
 
 import sqlalchemy as sa
 
-from paimon_core.errors import InvalidArgument
+from paimon_core.errors import InvalidArgument, PaimonError
 from paimon_core.options import parse_duration_millis
 from paimon_maintenance.history.scoped_store import ScopedStore, columns_of
 from paimon_maintenance.history.store import SqlHistory
+
+logger = logging.getLogger(__name__)
 
 RETENTION_VARIABLE: Final = "CARETAKER_HISTORY_RETENTION"
 _DEFAULT: Final = "365 d"
@@ -68,3 +71,19 @@ def prune(history: SqlHistory, *, before: int) -> dict[str, int]:
                 )
             found[name] = int(connection.execute(old).rowcount)
     return found
+
+
+def keep_retention(history: SqlHistory | None, now: int) -> None:
+    """Delete what is too old at `now`, if there is any; a failure is a warning, because jobs go on without."""
+    if history is None:
+        return
+    try:
+        before = now - retention_millis()
+        entries = columns_of("caretaker_history", "id at_millis")
+        first = sa.select(entries.c.at_millis).order_by(entries.c.id).limit(1)
+        with history.reading() as connection:
+            oldest = connection.execute(first).scalar()
+        if oldest is not None and oldest < before:
+            prune(history, before=before)
+    except PaimonError as e:
+        logger.warning("cannot delete what is old in the history: %s", e)

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import errno
+from typing import Final
+
 from paimon_core.errors import PaimonError, UnsupportedFeature
 
-STORAGE_NEXT_STEP = (
+_NEXT_STEP: Final = (
     "check that the storage is reachable and that this user can read and write, then run "
     "again: the next run continues the work"
 )
-"""The next step after a failed file operation with an unknown cause."""
+_FULL: Final = (
+    "free some space or raise the quota, then run again: the next run continues the work; "
+    "jobs that free space need about a megabyte, too"
+)
+_READ_ONLY: Final = "mount the file system for writing, then run again"
+_NEXT_STEPS: Final = {errno.ENOSPC: _FULL, errno.EDQUOT: _FULL, errno.EROFS: _READ_ONLY}
+
+
+def storage_next_step(error: OSError) -> str:
+    """Return what to do after a file operation failed; notes of the error come first."""
+    notes: list[str] = getattr(error, "__notes__", [])
+    return "; ".join([*notes, _NEXT_STEPS.get(error.errno or 0, _NEXT_STEP)])
 
 
 def error_json(error: BaseException) -> dict[str, object]:
@@ -18,7 +32,7 @@ def error_json(error: BaseException) -> dict[str, object]:
         return {
             "type": type(error).__name__,
             "message": str(error) or type(error).__name__,
-            "next_step": STORAGE_NEXT_STEP if storage is not None else None,
+            "next_step": None if storage is None else storage_next_step(storage),
             "table": None,
             "snapshot": None,
             "file": None if storage is None or storage.filename is None else str(storage.filename),

@@ -30,7 +30,8 @@ class RescaleRule(StrEnum):
     OFF = "off"
     PROPOSE = "propose"
     IDLE = "idle"
-    """Rescale partitions that have received no file for a day; propose the others."""
+    """Rescale partitions that have received no file for a day, unless that would stop a writer of others:
+    then propose it."""
 
 
 class OnCommit(StrEnum):

@@ -16,9 +16,10 @@ key=value pairs are merged key by key: setting one key keeps the other keys of t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from paimon_core.options import lacking
 from paimon_maintenance.job.arguments import Kind, with_underscores
 from paimon_maintenance.job.engine_choice import EngineRule
 from paimon_maintenance.job.exit_codes import OnRefused
@@ -28,12 +29,21 @@ from paimon_maintenance.policy.model import MAINTAIN, EnginePolicy, GuardPolicy,
 from paimon_maintenance.registry import JOBS
 
 if TYPE_CHECKING:
+    from paimon_core.file_store_table import FileStoreTable
     from paimon_maintenance.run.request import RunRequest
 
 _STEP_ARGUMENTS = "step_arguments"
 _NONE: Mapping[str, object] = {}
 _NO_LIMITS = GuardPolicy()
 _NO_ENGINE = EnginePolicy()
+
+
+def under(policy: TablePolicy, table: FileStoreTable) -> FileStoreTable:
+    """The table with the options of the policy that it does not set, as jobs and measurements see it."""
+    supplied = lacking(table.options, policy.options)
+    if not supplied:
+        return table
+    return replace(table, dynamic_options={**supplied, **table.dynamic_options}).refreshed()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

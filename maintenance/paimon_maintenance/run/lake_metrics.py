@@ -1,4 +1,4 @@
-"""Gauges of a lake, from the history: its open alerts, and its tables by color."""
+"""Gauges of a lake, from the history: open alerts, tables by color, errors of predictions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Final
 
 from paimon_maintenance.history.alert_store import SEVERITIES, Severity, open_alerts
 from paimon_maintenance.history.lake_view import tables_by_color
+from paimon_maintenance.history.report import newest_predictions
 from paimon_maintenance.history.store import SqlHistory
 from paimon_maintenance.run.metrics import Metric, Metrics
 
@@ -19,6 +20,11 @@ OLDEST: Final = Metric(
 )
 TABLES: Final = Metric(
     "paimon_maintenance_tables", "Measured tables by the color of their health score.", "gauge"
+)
+PREDICTIONS: Final = Metric(
+    "paimon_maintenance_predictions_error_ratio",
+    "Difference of predicted and measured seconds of the newest runs, divided by the measured.",
+    "gauge",
 )
 
 
@@ -52,5 +58,9 @@ def put_lake(metrics: Metrics, history: SqlHistory, warehouse: str | None = None
             if opened:
                 here = {"warehouse": place, "branch": branch, "severity": str(severity)}
                 metrics.put(OLDEST, min(opened) / 1000, **here)
+    for (place, branch), spread in newest_predictions(history, warehouse).items():
+        here = {"warehouse": place, "branch": branch}
+        metrics.put(PREDICTIONS, spread.median, quantile="0.5", **here)
+        metrics.put(PREDICTIONS, spread.p90, quantile="0.9", **here)
     for (place, branch, color), number in colors.items():
         metrics.put(TABLES, number, warehouse=place, branch=branch, color=color)

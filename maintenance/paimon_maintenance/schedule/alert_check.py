@@ -7,6 +7,7 @@ from paimon_maintenance.health.measurement import Measurement
 from paimon_maintenance.history.alert_store import AlertStore, StoredAlert
 from paimon_maintenance.history.entry import Entry
 from paimon_maintenance.history.need_store import NeedStore
+from paimon_maintenance.history.retention import keep_retention
 from paimon_maintenance.history.store import SqlHistory
 from paimon_maintenance.policy.model import Policy
 from paimon_maintenance.policy.needs import DAY_MILLIS, TableFacts, TableNeeds
@@ -28,6 +29,7 @@ def check_alerts(
     place = (history, warehouse, branch or "main")
     store = AlertStore(*place)
     store.update(_found(NeedStore(*place), policy, branch, now), now)
+    keep_retention(history, now)
     return store.alerts()
 
 

@@ -11,14 +11,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from paimon_maintenance.health.measurement import Measurement, PartitionMeasurement, Rewrite
+from paimon_maintenance.health.reasons import named
 from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.policy.needs import RescaleRule, TableNeeds
 from paimon_maintenance.schedule.benefit import WEIGHTS, Weights, saving
+from paimon_maintenance.schedule.bucket_sizes import BUCKET_BYTES, rescaled, writers_stopped
 from paimon_maintenance.schedule.cost import Work
 from paimon_maintenance.schedule.state import HOUR, TableState
 
 MB: Final = 1024**2
-GB: Final = 1024**3
 LEAST_GAIN: Final = 0.05
 """Less excess than this is not worth a run."""
 _NEARLY: Final = 0.7
@@ -29,8 +30,6 @@ _MOST_PARTITIONS: Final = 50
 _MANY_MANIFESTS: Final = 60
 _FEW_BYTES: Final = 64 * MB
 _FEW_SNAPSHOTS: Final = 20
-_BUCKET_BYTES: Final = 512 * MB
-_IDLE_HOURS: Final = 24.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +75,7 @@ def candidates_of(
         found += _compactions(table, state, needs, now, weights)
     if not table.gaps:
         found += _upkeep(table, state, now, weights, mean)
-        found += _rescale(table, needs, now)
+        found += _rescale(table, state, needs, now)
     return found
 
 
@@ -221,6 +220,14 @@ def _compaction(
         f"{human_bytes(size)} in {counted(sum(w.files for w in works), 'files')} brings it to "
         f"{max(1.0, table.amplification - gain):.1f}"
     )
+    predicted = {
+        "excess_gain": min(gain, max(0.0, excess)),
+        "files_fewer": float(max(0, fewer)),
+        "bytes": float(size),
+    }
+    if full and table.primary_key:
+        left = table.level_0_hours(now, without=partitions)
+        predicted["level_0_hours"] = table.level_0_hours(now) - left
     urgent = False
     if goal is not None:
         oldest = min(p.oldest_level_0 or now for p in partitions)
@@ -249,11 +256,7 @@ def _compaction(
         why=why,
         urgent=urgent,
         deferred=not full or not table.primary_key,
-        predicted={
-            "excess_gain": min(gain, max(0.0, excess)),
-            "files_fewer": float(max(0, fewer)),
-            "bytes": float(size),
-        },
+        predicted=predicted,
     )
 
 
@@ -317,46 +320,43 @@ def _upkeep(
 # --- rescale --------------------------------------------------------------------------------------
 
 
-def _rescale(table: Measurement, needs: TableNeeds, now: int) -> Iterator[Candidate]:
+def _rescale(
+    table: Measurement, state: TableState, needs: TableNeeds, now: int
+) -> Iterator[Candidate]:
     """A rescale of partitions whose buckets are far from 200 MB to 1 GB; by default a proposal."""
     if needs.rescale is RescaleRule.OFF or table.bucket_mode != "fixed" or table.refused:
         return
-    wrong = [
-        p
-        for p in table.partitions
-        if p.largest_bucket > 4 * GB
-        or (p.total_buckets >= 16 and p.bytes / p.total_buckets < 20 * MB)
-    ]
-    idle = [p for p in wrong if _idle_hours(p, now) >= _IDLE_HOURS]
-    proposal = needs.rescale is RescaleRule.PROPOSE or not table.partition_keys
-    chosen = wrong if proposal else idle
-    if not chosen:
-        return
-    largest = max(chosen, key=lambda p: p.bytes)
-    number = max(1, -(-largest.bytes // _BUCKET_BYTES))
-    if number == largest.total_buckets:
-        return
-    size = sum(p.bytes for p in chosen)
-    yield Candidate(
-        table=table.table,
-        job="rescale",
-        arguments={
-            "bucket_num": number,
-            **({"partitions": [dict(p.values) for p in chosen]} if table.partition_keys else {}),
-        },
-        partitions=tuple(p.name for p in chosen if p.name),
-        work=Work(
-            job="rescale",
-            kind=table.merge_engine if table.primary_key else "append",
+    idle = needs.rescale is RescaleRule.IDLE and bool(table.partition_keys)
+    for one in rescaled(table, state.small_since, now, only_idle=idle):
+        stopped = writers_stopped(table, one.buckets, now) if idle else ()
+        largest, chosen = one.partitions[0], one.partitions
+        why = (
+            f"{counted(len(chosen), 'partitions')} of up to {human_bytes(largest.bytes)} have "
+            f"{counted(largest.total_buckets, 'buckets')} where {one.buckets} of "
+            f"{human_bytes(BUCKET_BYTES)} is enough"
+        )
+        if stopped:
+            why += f"; writers of {named(stopped)} would have to stop, so a person decides"
+        size = sum(p.bytes for p in chosen)
+        partitions = (
+            {"partitions": [dict(p.values) for p in chosen]} if table.partition_keys else {}
+        )
+        yield Candidate(
             table=table.table,
-            files=sum(p.files for p in chosen),
-            bytes=size,
-            rows=sum(p.rows for p in chosen),
-            columns=table.columns,
-        ),
-        benefit=1.0,
-        why=f"{counted(len(chosen), 'partitions')} have {largest.total_buckets} buckets where "
-        f"{number} of {human_bytes(_BUCKET_BYTES)} is enough",
-        proposal=proposal,
-        predicted={"bytes": float(size)},
-    )
+            job="rescale",
+            arguments={"bucket_num": one.buckets, **partitions},
+            partitions=tuple(p.name for p in chosen if p.name),
+            work=Work(
+                job="rescale",
+                kind=table.merge_engine if table.primary_key else "append",
+                table=table.table,
+                files=sum(p.files for p in chosen),
+                bytes=size,
+                rows=sum(p.rows for p in chosen),
+                columns=table.columns,
+            ),
+            benefit=1.0,
+            why=why,
+            proposal=not idle or bool(stopped),
+            predicted={"bytes": float(size)},
+        )

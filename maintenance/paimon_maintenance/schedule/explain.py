@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Final
 
 from paimon_maintenance.history.need_store import StoredDecision
+from paimon_maintenance.job.text import age_text, human_bytes
+
+_EFFECTS: Final[Mapping[str, tuple[str, Callable[[float], str]]]] = {
+    "excess_gain": ("runs or files fewer in a read", lambda n: f"{n:.1f}"),
+    "files_fewer": ("files fewer", lambda n: f"{n:.0f}"),
+    "bytes_freed": ("freed", lambda n: human_bytes(int(n))),
+    "snapshots_fewer": ("snapshots fewer", lambda n: f"{n:.0f}"),
+    "level_0_hours": ("level 0 younger by", age_text),
+}
 
 
 def lines_of(decisions: Sequence[StoredDecision]) -> Iterator[str]:
@@ -21,6 +31,17 @@ def lines_of(decisions: Sequence[StoredDecision]) -> Iterator[str]:
             )
         if one.status is not None:
             yield f"    {_result(one)}"
+        effects = list(_effects(one))
+        if effects:
+            yield f"    predicted -> measured: {', '.join(effects)}"
+
+
+def _effects(one: StoredDecision) -> Iterator[str]:
+    """What the job was predicted to gain beside what it gained."""
+    for name, (what, shown) in _EFFECTS.items():
+        predicted, measured = one.predicted.get(name), (one.result or {}).get(name)
+        if predicted and measured is not None:
+            yield f"{what} {shown(predicted)} -> {shown(measured)}"
 
 
 def _result(one: StoredDecision) -> str:

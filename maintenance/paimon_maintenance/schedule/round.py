@@ -29,13 +29,13 @@ from paimon_maintenance.history.need_store import (
     StoredScore,
     StoredTable,
 )
-from paimon_maintenance.history.orphans import last_orphans
+from paimon_maintenance.history.past_runs import last_orphans, last_sort
 from paimon_maintenance.history.retention import prune, retention_millis
 from paimon_maintenance.history.status import StatusStore, TableStatus, status_of
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.policy.model import Policy, TablePolicy
 from paimon_maintenance.policy.needs import Budget, TableFacts
-from paimon_maintenance.policy.resolve import resolve
+from paimon_maintenance.policy.resolve import resolve, under
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.metrics import Metric
 from paimon_maintenance.run.runner import RunServices, run_table
@@ -257,13 +257,12 @@ class _Round:
         self, name: str, policy: TablePolicy, table: FileStoreTable, state: TableState
     ) -> Measurement:
         """Measure the table, with the policy's options where it sets none."""
-        supplied = {k: v for k, v in policy.options.items() if table.options.get(k) is None}
-        if supplied:
-            table = replace(
-                table, dynamic_options={**supplied, **table.dynamic_options}
-            ).refreshed()
-        orphans = last_orphans(self.store.history, table=name, warehouse=self.scope.warehouse)
-        found = measure_table(table, self.env, orphans=orphans)
+        place = {"table": name, "warehouse": self.scope.warehouse}
+        orphans = last_orphans(self.store.history, **place)
+        # A person, or another DAG, may have sorted it.
+        sorted_at = last_sort(self.store.history, **place, branch=self.store.branch)
+        state = replace(state, sorted_at=sorted_at or state.sorted_at)
+        found = measure_table(under(policy, table), self.env, orphans=orphans)
         self.remember(name, policy, found, state, new=True)
         return found
 
@@ -450,6 +449,9 @@ class _Round:
                 "excess_gain": before.amplification - after.amplification,
                 "files_fewer": before.files - after.files,
                 "bytes_freed": before.beyond_bytes - after.beyond_bytes,
+                "snapshots_fewer": before.beyond_snapshots - after.beyond_snapshots,
+                "level_0_hours": before.level_0_hours(before.at_millis)
+                - after.level_0_hours(after.at_millis),
                 "score_before": known.health.score,
                 "score_after": self.known[decision.table].health.score,
             }

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
 from paimon_maintenance.health.measurement import Measurement
+from paimon_maintenance.schedule.bucket_sizes import small_since
 
 HOUR: Final = 3_600_000
 MINUTE: Final = 60_000
@@ -26,7 +27,7 @@ class TableState:
     `growth` is the excess of reads that commits add per hour, `held_growth` that of storage, both
     smoothed.  `failures` counts consecutive failures by job.  `waiting_since`: since when a job is
     worth running and was not run.  `red_since`: since when the score is red.  `said`: the reason of the
-    last decision if that was "no".
+    last decision if that was "no".  `small_since`: since when the buckets of a partition are too small.
     """
 
     growth: float = 0.0
@@ -43,6 +44,7 @@ class TableState:
     red_since: int | None = None
     sorted_at: int | None = None
     said: str | None = None
+    small_since: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
         """The state as JSON."""
@@ -89,6 +91,7 @@ def measured(state: TableState, table: Measurement, *, red: bool) -> TableState:
         amplification=table.amplification,
         held=held,
         measured_at=now,
+        small_since=small_since(state.small_since, table, now),
         red_since=(now if state.red_since is None else state.red_since) if red else None,
     )
 

@@ -153,6 +153,12 @@ class Ledger:
     def moved(self, source: str, target: str) -> None:
         """Record a moved file or folder."""
         with self._lock:
+            if self._is_hint(source):
+                self._removed.pop(target, None)  # moved aside, and back
+                return
+            if self._is_hint(target) and not self._taken_back(source):
+                self._removed[source] = self._name(source)  # moved aside, to be deleted
+                return
             names = self._relative(source), self._relative(target)
             if any(_REFERENCE.fullmatch(n) or _BRANCH.fullmatch(n) for n in names):
                 self._removed[source] = self._name(source)

@@ -32,6 +32,7 @@ from paimon_core.errors import (
     StorageError,
 )
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.file_io import renames_atomically
 from paimon_core.io.open import open_file_io
 from paimon_core.options import parse_bool, parse_int
 from paimon_core.paths import MAIN_BRANCH
@@ -422,7 +423,7 @@ class JdbcCatalog:
         taken = AlreadyExists(f"table {new_identifier} already exists", table=new_identifier)
         io, _ = open_file_io(self.options["warehouse"], self.options)
         source, target = map(self._files.table_path, (identifier, new_identifier))
-        if self._exists(new_identifier) or io.exists(target):
+        if self._exists(new_identifier) or (renames_atomically(target) and io.exists(target)):
             raise taken
         self._move_rows(identifier, new_identifier)
         try:

@@ -73,6 +73,8 @@ class Container:
             raise CorruptTable("not an Avro file: it does not begin with 'Obj1'")
         self.metadata = self._read_map()
         self._sync = self._source.take(SYNC_SIZE)
+        self.last_block_bytes = 0
+        """The decompressed size of the last block that `blocks` has yielded."""
         self.codec = self.metadata.get(CODEC_KEY, b"null").decode("latin-1")
         try:
             self.schema: Any = _parsed(self.metadata[SCHEMA_KEY])
@@ -110,6 +112,7 @@ class Container:
                     f"a block of an Avro file says that it holds {rows:,} rows in "
                     f"{len(plain):,} bytes"
                 )
+            self.last_block_bytes = len(plain)
             yield Block(rows, plain)
 
     def row_count(self) -> int:

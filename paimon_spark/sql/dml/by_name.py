@@ -7,7 +7,6 @@ new columns and wider types (`SchemaHelper.mergeSchema`).  Fields of structs mat
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_core.errors import UnsupportedFeature
@@ -56,6 +55,7 @@ def merged_schema(
 
     SchemaError if the types of a column do not merge.
     """
+    from paimon_spark.source.own_names import named_as  # noqa: PLC0415 - imports PySpark
     from paimon_spark.source.schema_merge import schema_changes  # noqa: PLC0415 - imports PySpark
     from paimon_spark.source.spark_types import paimon_type  # noqa: PLC0415 - imports PySpark
 
@@ -64,7 +64,7 @@ def merged_schema(
     widen = parse_bool(options.get(_WIDEN, "true"))
     data = paimon_type(frame.schema)
     assert isinstance(data, RowType)
-    data = _named_as(table.schema.row_type, data)
+    data = named_as(table.schema.row_type, data)
     changes = list(schema_changes(table.schema.row_type, data, explicit=explicit, widen=widen))
     if not changes:
         return table
@@ -72,31 +72,6 @@ def merged_schema(
         name.identifier, changes, now_millis=session.env.now_millis(), branch=name.branch
     )
     return session.open(name, to_write=True)
-
-
-def _named_as(own: RowType, data: RowType) -> RowType:
-    """The fields of the query under the names of the table's, whose case may differ."""
-    known = {f.name.lower(): f for f in own.fields}
-    fields = []
-    for field in data.fields:
-        mine = known.get(field.name.lower())
-        if mine is None:
-            fields.append(field)
-            continue
-        data_type = _type_named_as(mine.type, field.type)
-        fields.append(DataField(id=field.id, name=mine.name, type=data_type))
-    return RowType(fields=tuple(fields))
-
-
-def _type_named_as(own: DataType, data: DataType) -> DataType:
-    match own, data:
-        case RowType(), RowType():
-            return _named_as(own, data)
-        case ArrayType(), ArrayType():
-            return replace(data, element=_type_named_as(own.element, data.element))
-        case MapType(), MapType():
-            return replace(data, value=_type_named_as(own.value, data.value))
-    return data
 
 
 def by_name(

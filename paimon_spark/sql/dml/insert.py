@@ -60,6 +60,8 @@ class _Insert:
     spec: Mapping[str, str | None]
     columns: Sequence[str] | None
     by_name: bool
+    condition: str | None = None
+    """That of REPLACE WHERE."""
 
 
 _LONG: Final = 64 * 1024
@@ -87,11 +89,34 @@ def insert(
 
     `values` are the rows that follow the last of the words.
     """
+    if words.looks_at("OVERWRITE") and _names_directory(words):
+        words.need("OVERWRITE")
+        return _to_directory(session, words)
+    parsed = _read_head(session, words)
+    if parsed.condition is not None:
+        return _replace_where(session, parsed.name, parsed.condition, words.rest())
+    query = f"{ctes} {words.rest()}" if ctes else source + words.rest() + values
+    if not query:
+        words.fail("a query")
+    if query.lstrip()[:6].upper() == "VALUES":
+        query = with_descriptors(session, query)
+    return _run(session, parsed, query)
+
+
+def explained_insert(session: SqlSession, words: Words) -> tuple[TableName, str, bool]:
+    """The table, the query, and whether it overwrites, of an INSERT that only a plan is wanted of."""
+    if words.looks_at("OVERWRITE") and _names_directory(words):
+        raise UnsupportedFeature("EXPLAIN INSERT OVERWRITE DIRECTORY")
+    parsed = _read_head(session, words)
+    session.open(parsed.name, to_write=True)
+    return parsed.name, words.rest() or words.fail("a query"), parsed.overwrite
+
+
+def _read_head(session: SqlSession, words: Words) -> _Insert:
+    """What stands before the query."""
     overwrite = words.eat("OVERWRITE")
     if not overwrite:
         words.need("INTO")
-    if overwrite and _names_directory(words):
-        return _to_directory(session, words)
     words.eat("TABLE")
     name = session.data_name(words.name())
     spec = read_spec(words) if words.eat("PARTITION") else {}
@@ -99,23 +124,25 @@ def insert(
         raise UnsupportedFeature("INSERT OVERWRITE ... IF NOT EXISTS")
     columns: list[str] | None = None
     by_name = words.eat("BY", "NAME")
+    condition = None
     if words.eat("REPLACE", "WHERE"):
         condition = words.expression("SELECT", "VALUES", "WITH", "FROM", "TABLE")
-        return _replace_where(session, name, condition, words.rest())
-    if words.looks_at("(") and not _opens_query(words):
+    elif words.looks_at("(") and not _opens_query(words):
         columns = words.items(words.identifier) or words.fail("a column")
     by_name = words.eat("BY", "NAME") or by_name
-    query = f"{ctes} {words.rest()}" if ctes else source + words.rest() + values
-    if not query:
-        words.fail("a query")
-    if query.lstrip()[:6].upper() == "VALUES":
-        query = with_descriptors(session, query)
-    parsed = _Insert(name=name, overwrite=overwrite, spec=spec, columns=columns, by_name=by_name)
-    return _run(session, parsed, query)
+    return _Insert(
+        name=name,
+        overwrite=overwrite,
+        spec=spec,
+        columns=columns,
+        by_name=by_name,
+        condition=condition,
+    )
 
 
 def _names_directory(words: Words) -> bool:
-    at = int(words.word() == "LOCAL")
+    """Whether OVERWRITE [LOCAL] DIRECTORY comes next."""
+    at = 1 + int(words.word(1) == "LOCAL")
     following = words.word(at + 1)
     return words.word(at) == "DIRECTORY" and following in ("", "USING", "ROW", "STORED", "OPTIONS")
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.options import DELETION_VECTORS_ENABLED
 from paimon_core.types.data_types import AtomicType, DataField, TypeRoot
+from paimon_spark.sql.dml.again import until_committed
 from paimon_spark.sql.dml.by_name import (
     check_distinct,
     has_rows,
@@ -55,7 +56,8 @@ from paimon_spark.sql.dml.targets import (
 from paimon_spark.sql.errors import IncompatibleRows, WriteRefused
 from paimon_spark.sql.query.queries import query_dataframe_of, register
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.text.conditions import boolean
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.tokens import Words
 from paimon_spark.sql.text.types import read_schema_text
@@ -94,15 +96,7 @@ class _Merge:
 
 def merge(session: SqlSession, words: Words) -> Result:
     """MERGE INTO target USING source ON condition WHEN ..."""
-    words.eat("WITH", "SCHEMA", "EVOLUTION")
-    words.need("INTO")
-    name = session.data_name(words.name())
-    target_alias = read_alias(words, "USING") or name.table
-    words.need("USING")
-    source = read_source(words, target_alias)
-    words.need("ON")
-    condition = source.requalified(words.expression("WHEN"))
-    clauses = [_requalified(c, source) for c in read_clauses(words)]
+    name, target_alias, source, condition, clauses = read_merge(session, words)
     source_columns: Mapping[str, Any] = {}
     merges = merges_schema(session, name)
     star = any(c.star for c in clauses)
@@ -114,25 +108,56 @@ def merge(session: SqlSession, words: Words) -> Result:
             new = frame if star else frame.select(*_new_columns(table, frame, clauses))
             merged_schema(session, name, table, new)
         source_columns = {f.name.lower(): f for f in frame.schema.fields}
-    large = open_large(session, name, "MERGE", words.text)
-    target = large or open_target(session, name, "MERGE")
-    view = register(session, target.dataframe(words.text))
-    plan = _Merge(
-        target, view, target_alias, source.text, source.alias, condition, source_columns, merges
+
+    def change() -> None:
+        large = open_large(session, name, "MERGE", words.text)
+        target = large or open_target(session, name, "MERGE")
+        view = register(session, target.dataframe(words.text))
+        plan = _Merge(
+            target, view, target_alias, source.text, source.alias, condition, source_columns, merges
+        )
+        _merge(plan, clauses)
+
+    until_committed(session, name, change)
+    return NOTHING
+
+
+def read_merge(
+    session: SqlSession, words: Words
+) -> tuple[TableName, str, MergeSource, str, list[Clause]]:
+    """The target and its alias, the source, the condition and the clauses."""
+    words.eat("WITH", "SCHEMA", "EVOLUTION")
+    words.need("INTO")
+    name = session.data_name(words.name())
+    target_alias = read_alias(words, "USING") or name.table
+    words.need("USING")
+    source = read_source(words, target_alias)
+    words.need("ON")
+    condition = source.requalified(boolean(words.expression("WHEN")))
+    return (
+        name,
+        target_alias,
+        source,
+        condition,
+        [_requalified(c, source) for c in read_clauses(words)],
     )
+
+
+def _merge(plan: _Merge, clauses: Sequence[Clause]) -> None:
+    target, alias = plan.target, plan.target_alias
     if isinstance(target, Target) and target.evolved is not None:
         check_data_evolution(target.table, clauses)
-    clauses = [_checked(target, clause, target_alias) for clause in clauses]
+    clauses = [checked_clause(target, clause, alias) for clause in clauses]
     by_case = {case: [c for c in clauses if c.case is case] for case in Case}
     if isinstance(target, LargeTarget):
         _merge_large(target, plan, {case: mine for case, mine in by_case.items() if mine})
-        return NOTHING
+        return
+    assert isinstance(target, Target)
     changes = _Changes()
     for case, mine in by_case.items():
         if mine:
             _collect(target, plan, case, mine, changes)
     _commit(target, changes, _updated_columns(target, clauses))
-    return NOTHING
 
 
 def _merge_large(
@@ -196,7 +221,7 @@ def _new_columns(table: FileStoreTable, frame: DataFrame, clauses: Sequence[Clau
     return [quoted(c) for c in frame.columns if c.lower() in given and c.lower() not in known]
 
 
-def _checked(target: ChangedTable, clause: Clause, alias: str) -> Clause:
+def checked_clause(target: ChangedTable, clause: Clause, alias: str) -> Clause:
     """The clause with bare column names; errors as in `check_assignments`."""
     if not clause.assignments:
         if clause.star:

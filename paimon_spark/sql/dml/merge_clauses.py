@@ -11,6 +11,7 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_spark.sql.dml.row_level import Assignments, read_assignments
 from paimon_spark.sql.errors import SqlSyntaxError
+from paimon_spark.sql.text.conditions import boolean
 from paimon_spark.sql.text.tokens import Words
 
 
@@ -59,7 +60,7 @@ def read_clauses(words: Words) -> list[Clause]:
             )
         condition = "true"
         if words.eat("AND"):
-            condition = words.expression("THEN")
+            condition = boolean(words.expression("THEN"))
         else:
             always.add(case)
         words.need("THEN")

@@ -12,6 +12,7 @@ from paimon_core.predicate import evaluate
 from paimon_core.table.chain_overwrite import replace_partitions
 from paimon_core.types.data_types import DataField, DataType, RowType
 from paimon_spark.sql.ddl.upcast import field_at
+from paimon_spark.sql.dml.again import until_committed
 from paimon_spark.sql.dml.by_name import check_distinct
 from paimon_spark.sql.dml.insert import fetched, null_checked
 from paimon_spark.sql.dml.large_changes import (
@@ -34,7 +35,8 @@ from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.frames.pushdown import plain_condition
 from paimon_spark.sql.query.queries import query_dataframe_of, register
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.text.conditions import boolean
 from paimon_spark.sql.text.literals import literal_rows
 from paimon_spark.sql.text.names import quoted, quoted_text
 from paimon_spark.sql.text.tokens import Words
@@ -50,7 +52,7 @@ def delete(session: SqlSession, words: Words) -> Result:
     words.need("FROM")
     name = session.data_name(words.name())
     alias = read_alias(words, "WHERE") or name.table
-    condition = words.rest() if words.eat("WHERE") else "true"
+    condition = boolean(words.rest()) if words.eat("WHERE") else "true"
     if condition.strip().lower() == "true":
         target_table = session.open(name, to_write=True)
         if target_table.snapshots.latest() is not None:
@@ -72,18 +74,32 @@ def update(session: SqlSession, words: Words) -> Result:
     alias = read_alias(words, "SET") or name.table
     words.need("SET")
     given = read_assignments(words, "WHERE")
-    condition = words.rest() if words.eat("WHERE") else "true"
+    condition = boolean(words.rest()) if words.eat("WHERE") else "true"
     words.end()
-    large = open_large(session, name, "UPDATE", words.text, condition)
+    until_committed(
+        session, name, lambda: _update(session, name, alias, given, condition, words.text)
+    )
+    return NOTHING
+
+
+def _update(
+    session: SqlSession,
+    name: TableName,
+    alias: str,
+    given: Assignments,
+    condition: str,
+    text: str,
+) -> None:
+    large = open_large(session, name, "UPDATE", text, condition)
     if large is not None:
-        assignments = _checked(large, given, alias)
+        assignments = checked_assignments(large, given, alias)
         values = ", ".join(
-            f"{text} AS {quoted(n)}" for n, text in aligned(large, assignments, alias).items()
+            f"{value} AS {quoted(n)}" for n, value in aligned(large, assignments, alias).items()
         )
         _change(large, alias, f"{ROW_NUMBER}, {values}, {UPDATED} AS {KIND}", condition)
-        return NOTHING
+        return
     target = open_target(session, name, "UPDATE", condition)
-    assignments = _checked(target, given, alias)
+    assignments = checked_assignments(target, given, alias)
     made = _updated_literally(target, assignments, condition)
     if made is None:
         made = _updated_by_spark(target, alias, assignments, condition)
@@ -95,10 +111,9 @@ def update(session: SqlSession, words: Words) -> Result:
     else:
         columns = assigned_columns(target, assignments)
         target.commit(numbers, rows, origins=numbers, columns=columns)
-    return NOTHING
 
 
-def _checked(target: ChangedTable, given: Assignments, alias: str) -> Assignments:
+def checked_assignments(target: ChangedTable, given: Assignments, alias: str) -> Assignments:
     """The assignments of an UPDATE with bare names; errors as in `check_assignments`."""
     assignments = unqualified(target, given, alias)
     check_assignments(target, assignments)

@@ -35,6 +35,7 @@ from paimon_spark.sql.frames.distributed import distributed_dataframe
 from paimon_spark.sql.frames.evolution import evolved_rows
 from paimon_spark.sql.frames.global_tables import read_global_table
 from paimon_spark.sql.frames.metadata_columns import FILE_PATH, ROW_INDEX, metadata_of, scanned_rows
+from paimon_spark.sql.frames.nullability import never_null
 from paimon_spark.sql.frames.pushdown import check_full_scan, pushed
 from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName, on_branch
 from paimon_spark.sql.text.types import read_schema_text
@@ -85,6 +86,7 @@ def table_dataframe(
         if key is not None:
             return session.frames.frame(key, lambda: _small(session, scan, names, predicate))
         rows, row_type = _scanned(session, scan, names, predicate)
+        return arrow_dataframe(session, rows, row_type, never_null(scan))
     return arrow_dataframe(session, rows, row_type)
 
 
@@ -110,7 +112,8 @@ def _small(
     session: SqlSession, scan: BatchScan, columns: Sequence[str], predicate: Predicate | None
 ) -> tuple[DataFrame, int]:
     rows, row_type = _scanned(session, scan, columns, predicate)
-    return arrow_dataframe(session, rows, row_type), _SPARK_S_ROWS * rows.nbytes
+    frame = arrow_dataframe(session, rows, row_type, never_null(scan))
+    return frame, _SPARK_S_ROWS * rows.nbytes
 
 
 def _needed(table: FileStoreTable, wanted: Collection[str] | None) -> list[str]:
@@ -156,7 +159,8 @@ def _system_rows(
 def _collected(
     batches: Iterable[pa.RecordBatch], row_type: RowType, *, keep_deletes: bool = False
 ) -> pa.Table:
-    schema = arrow_schema(row_type)
+    # A column that is NOT NULL now can have nulls from before.
+    schema = pa.schema([f.with_nullable(True) for f in arrow_schema(row_type)])
     found: list[pa.RecordBatch] = []
     for batch in batches:
         kept = batch
@@ -168,8 +172,13 @@ def _collected(
     return pa.Table.from_batches(found, schema=schema)
 
 
-def arrow_dataframe(session: SqlSession, rows: pa.Table, row_type: RowType) -> DataFrame:
-    """The rows as a DataFrame with Spark's types."""
+def arrow_dataframe(
+    session: SqlSession,
+    rows: pa.Table,
+    row_type: RowType,
+    not_null: Collection[str] = (),
+) -> DataFrame:
+    """The rows as a DataFrame with Spark's types; columns of `not_null` are NOT NULL."""
     pad = pads(session)
     columns = [
         for_spark(column, field.type, pad=pad)
@@ -178,10 +187,17 @@ def arrow_dataframe(session: SqlSession, rows: pa.Table, row_type: RowType) -> D
     schema = ", ".join(
         f"`{f.name.replace('`', '``')}` {read_schema_text(f.type)}" for f in row_type
     )
-    return _made(session, pa.table(columns, names=list(row_type.names)), schema, row_type)
+    table = pa.table(columns, names=list(row_type.names))
+    return _made(session, table, schema, row_type, not_null)
 
 
-def _made(session: SqlSession, rows: pa.Table, schema: str, row_type: RowType) -> DataFrame:
+def _made(
+    session: SqlSession,
+    rows: pa.Table,
+    schema: str,
+    row_type: RowType,
+    not_null: Collection[str],
+) -> DataFrame:
     from pyspark.sql.types import StructType  # noqa: PLC0415 - only once Spark runs
 
     # For Spark, an empty batch means the end of the rows.
@@ -192,6 +208,8 @@ def _made(session: SqlSession, rows: pa.Table, schema: str, row_type: RowType) -
     types: Any = StructType.fromDDL(schema)
     for field, data_field in zip(types.fields, row_type, strict=False):
         field.metadata = characters_metadata(data_field.type)
+        if field.name in not_null and not whole.column(field.name).null_count:
+            field.nullable = False
     frame: DataFrame = spark.createDataFrame(whole, schema=types)
     return frame
 
@@ -270,4 +288,4 @@ def _with_metadata(
     for field, values in metadata_of(placed, wanted):
         row_type = RowType(fields=(*row_type.fields, field))
         rows = rows.append_column(field.name, values)
-    return arrow_dataframe(session, rows, row_type)
+    return arrow_dataframe(session, rows, row_type, never_null(scan))

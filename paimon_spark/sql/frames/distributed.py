@@ -16,6 +16,7 @@ from paimon_core.predicate import Predicate
 from paimon_core.table.batch_scan import BatchScan
 from paimon_core.types.data_types import DataField, RowType
 from paimon_spark.sql.frames.characters import stored_text, with_characters
+from paimon_spark.sql.frames.nullability import never_null
 from paimon_spark.sql.session import OVERWRITE_MODE, ZONE_KEY, SqlSession, TableName
 from paimon_spark.sql.text.names import quoted
 
@@ -69,11 +70,14 @@ def _read(
     if plan.size <= (LARGE_READ if plan.rest or plan.merged else PARQUET_READ):
         return None
     if hasattr(session.spark, "_jsparkSession"):
+        never = never_null(scan)
         if plan.rest:
-            return plan_dataframe(session.spark, plan)
+            return plan_dataframe(session.spark, plan, never_null=never)
         bits = sum(e.file.row_count for m in plan.merged for e in m.task.entries) // 8
         key = (plan.identity, tuple(sorted(session.conf.items())))
-        return session.frames.frame(key, lambda: (plan_dataframe(session.spark, plan), bits))
+        return session.frames.frame(
+            key, lambda: (plan_dataframe(session.spark, plan, never_null=never), bits)
+        )
     dynamic = {k: v for k, v in scan.table.dynamic_options.items() if v is not None}
     options = {**_options(session, name), **dynamic, "columns": ",".join(columns)}
     _register(session)

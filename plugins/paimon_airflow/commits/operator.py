@@ -75,6 +75,7 @@ class MaintainCommits(WithLineage, JobTask):
         finally:
             if spark is not None:
                 spark.close()
+        request.keep_retention()
         return self._end(context, found, request.warehouse)
 
     def _maintain(

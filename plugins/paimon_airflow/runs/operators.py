@@ -73,6 +73,7 @@ class PlanTables(JobTask):
         for plan in jobs.plan_tables(request, tables):
             self._log(plan)
             plans.append(plan)
+        request.keep_retention()
         results = [plan.result for plan in plans if plan.result is not None]
         self._refuse_if_all_failed(results, len(plans))
         on_spark = {p.table: p for p in plans if p.where == "spark" and self.batch_tables}

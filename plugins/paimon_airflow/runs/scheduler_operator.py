@@ -140,7 +140,8 @@ def _is_refusal(error: Exception) -> bool:
 def proposals_of(found: Round, warehouse: str) -> list[dict[str, object]]:
     """The proposals of a round as runs of `caretaker_rescale`, which wait for an approval.
 
-    The id of a run is that of its proposal, so that each is made once, however many rounds repeat it.
+    The id of a run is that of its proposal, so that each is made once, however many rounds repeat it:
+    the table, and the number of buckets.  Partitions join it day by day.
     """
     from paimon_airflow.runs.approval import PROPOSED  # noqa: PLC0415 - the provider
 
@@ -150,7 +151,7 @@ def proposals_of(found: Round, warehouse: str) -> list[dict[str, object]]:
         if decision.action != "propose" or one is None:
             continue
         arguments = dict(one.arguments)
-        text = f"{warehouse} {decision.table} {sorted(arguments.items(), key=str)}"
+        text = f"{warehouse} {decision.table} {arguments.get('bucket_num')}"
         conf = {"warehouse": warehouse, "tables": [decision.table], **_typed(arguments)}
         run_id = f"{PROPOSED}{decision.table}__{crc32(text.encode()):08x}"
         runs.append({"trigger_run_id": run_id, "conf": conf, "note": decision.reason})

@@ -19,17 +19,31 @@ class Answer:
 
 
 def healthy(
-    table: FileStoreTable, *, score: int = 80, partition: Mapping[str, str] | None = None
+    table: FileStoreTable,
+    *,
+    score: int = 80,
+    partition: Mapping[str, str] | None = None,
+    policy: str | None = None,
 ) -> Answer:
-    """The table, or one partition of it, has at least this health score."""
+    """The table, or one partition of it, has at least this health score.
+
+    Thresholds and goals are those of the file `policy`.
+    """
     from paimon_core.environment import system_environment
     from paimon_maintenance.health.measure import measure_table  # noqa: PLC0415 - when it is asked
     from paimon_maintenance.health.score import health_of  # noqa: PLC0415
-    from paimon_maintenance.health.thresholds import Thresholds  # noqa: PLC0415
+    from paimon_maintenance.policy.load import load_policy  # noqa: PLC0415
+    from paimon_maintenance.policy.model import TablePolicy  # noqa: PLC0415
+    from paimon_maintenance.policy.needs import TableFacts  # noqa: PLC0415
+    from paimon_maintenance.policy.resolve import under  # noqa: PLC0415
 
     env = system_environment()
-    found = measure_table(table, env)
-    health = health_of(found, Thresholds(), env.now_millis())
+    facts = TableFacts(dict(table.schema.options), table.schema.comment)
+    wanted = TablePolicy(table=table.name)
+    if policy:
+        wanted = load_policy(policy).for_table(table.name, lambda: facts)
+    found = measure_table(under(wanted, table), env)
+    health = health_of(found, wanted.needs.thresholds(), env.now_millis())
     if partition:
         names = {p.name for p in found.partitions if dict(p.values) == dict(partition)}
         own = [p for p in health.partitions if p.name in names]

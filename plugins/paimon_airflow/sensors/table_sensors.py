@@ -19,7 +19,7 @@ from paimon_airflow.sensors.conditions import ask
 from paimon_airflow.sensors.trigger import ConditionTrigger
 from paimon_airflow.tasks.credentials import storage_of_connection
 from paimon_airflow.tasks.links import CaretakerPageLink
-from paimon_maintenance.storage.variables import WAREHOUSE_VARIABLE
+from paimon_maintenance.storage.variables import POLICY_VARIABLE, WAREHOUSE_VARIABLE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -113,18 +113,31 @@ class TableSensor(BaseSensorOperator):
 
 
 class TableHealthy(TableSensor):
-    """Waits until a table, or one partition of it, has a health score."""
+    """Waits until a table, or one partition of it, has a health score.
+
+    `policy` is the file with thresholds and goals; None: CARETAKER_POLICY of the worker, "": none.
+    """
 
     condition = "healthy"
-    argument_names = ("score", "partition")
-    template_fields = (*TableSensor.template_fields, "partition")
+    template_fields = (*TableSensor.template_fields, "partition", "policy")
 
     def __init__(
-        self, *, score: int = 80, partition: Mapping[str, str] | None = None, **kwargs: Any
+        self,
+        *,
+        score: int = 80,
+        partition: Mapping[str, str] | None = None,
+        policy: str | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.score = score
         self.partition = None if partition is None else dict(partition)
+        self.policy = policy
+
+    def arguments(self) -> dict[str, Any]:
+        """The score, the partition, and the policy that applies."""
+        policy = os.environ.get(POLICY_VARIABLE) if self.policy is None else self.policy
+        return {"score": self.score, "partition": self.partition, "policy": policy or None}
 
 
 class WatermarkReached(TableSensor):

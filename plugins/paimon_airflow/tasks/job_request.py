@@ -165,6 +165,14 @@ class JobRequest:
 
         return RunServices(env=system_environment(self.timezone), history=open_history())
 
+    def keep_retention(self) -> None:
+        """Delete what is too old in the history; one task in each run of a DAG does it."""
+        from paimon_core.environment import system_environment
+        from paimon_maintenance.history.retention import keep_retention  # noqa: PLC0415
+        from paimon_maintenance.history.store import open_history  # noqa: PLC0415
+
+        keep_retention(open_history(), system_environment(self.timezone).now_millis())
+
 
 def request_from(
     job: str,

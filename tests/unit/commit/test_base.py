@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.request import CommitRequest
-from paimon_core.errors import CommitStateUnknown, NotFound
+from paimon_core.errors import CommitConflict, CommitStateUnknown, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.reachability.references import on_branch
 from paimon_core.refs.tags import Tag
@@ -210,3 +212,16 @@ def test_a_lost_reply_is_tried_again_where_nothing_was_rolled_back(
 
     monkeypatch.setattr(SnapshotStore, "try_commit", try_commit)
     assert commit(lake.table()).id == 7
+
+
+def test_a_folder_in_the_place_of_the_next_snapshot_is_named_at_once(lake: Lake) -> None:
+    folder = Path(lake.table().paths.snapshot(6))
+    folder.mkdir()
+    started = time.monotonic()
+    with pytest.raises(CommitConflict, match="snapshot-6 is in the way") as raised:
+        lake.fill(1)
+    assert time.monotonic() - started < 10
+    assert raised.value.file == str(folder)
+    folder.rmdir()
+    lake.fill(1)
+    assert lake.table().snapshots.latest_id() == 6

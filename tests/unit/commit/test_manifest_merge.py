@@ -44,13 +44,15 @@ class Manifests:
             )
         ]
 
-    def merge(self, metas: list[ManifestFileMeta], thresholds: MergeThresholds) -> list[str]:
+    def merge(
+        self, metas: list[ManifestFileMeta], thresholds: MergeThresholds, *, in_range: bool = True
+    ) -> list[str]:
         merged, _ = merge_manifests(
             metas,
             thresholds,
             read=lambda m: self.content[m.file_name],
             write=lambda e: self.write(list(e)),
-            may_hold=lambda _: lambda _: True,
+            may_hold=lambda _: lambda _: in_range,
         )
         return [m.file_name for m in merged]
 
@@ -95,6 +97,19 @@ def test_a_full_merge_applies_every_delete() -> None:
     entries = [e for n in merged for e in store.content[n]]
     assert all(e.kind is FileKind.ADD for e in entries)
     assert store.live(merged) == {f"f{i}" for i in range(1, 20, 2)}
+
+
+def test_a_full_merge_keeps_a_delete_whose_add_lies_in_a_manifest_of_a_wrong_range() -> None:
+    store = Manifests()
+    metas = [
+        *store.write([entry(FileKind.ADD, f"f{i}") for i in range(20)]),
+        *store.write([entry(FileKind.ADD, f"g{i}") for i in range(3)]),
+        *store.write([entry(FileKind.DELETE, name) for name in ("f3", "g1")]),
+    ]
+    thresholds = MergeThresholds(target_size=2000, min_count=30, full_size=100)
+    merged = store.merge(metas, thresholds, in_range=False)
+    assert merged[0] == metas[0].file_name
+    assert store.live(merged) == {f"f{i}" for i in range(20) if i != 3} | {"g0", "g2"}
 
 
 operations = st.lists(

@@ -19,7 +19,7 @@ def test_every_problem_has_a_table_of_its_own():
 
 @pytest.fixture
 def lake(tmp_path, monkeypatch):
-    chosen = {"balance", "cart", "country"}
+    chosen = {"balance", "cart", "country", "stock"}
     few = tuple(one for one in sick.sick_tables() if one.name in chosen)
     monkeypatch.setattr(sick, "sick_tables", lambda: few)
     assert len(sick.make_sick_tables(str(tmp_path / "lake"))) == len(chosen)
@@ -30,16 +30,19 @@ def test_the_scheduler_heals_them_and_the_page_shows_it(lake, tmp_path):
     url = f"sqlite:///{tmp_path / 'history.db'}"
     scheduler = Scheduler(lake, url)
     before = scheduler.measure()
-    assert summary(before) == "1 red, 1 yellow, 1 green"
+    assert summary(before) == "1 red, 1 yellow, 2 green"
     said: list[str] = []
     after, jobs = scheduler.run(said.append)
-    assert summary(after) == "0 red, 0 yellow, 3 green"
+    assert summary(after) == "0 red, 0 yellow, 4 green"
     assert jobs == len(said) >= 3
     assert [row[0].split(":")[0] for row in rows_of(before, after)] == [
         "shop.balance",
         "shop.cart",
+        "shop.stock",
         "shop.country",
     ]
     page = lake_page(SqlHistory(url), LakeQuery(warehouse=lake))
     assert {row.color for row in page.rows} == {"green"}
-    assert {row.owner for row in page.rows} == {"finance", "web"}
+    assert {row.owner for row in page.rows} == {"finance", "logistics", "web"}
+    proposed = {row.table: row.next_job for row in page.rows if row.next_action == "propose"}
+    assert proposed == {"shop.stock": "rescale"}

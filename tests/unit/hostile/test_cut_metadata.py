@@ -6,12 +6,14 @@ delete anything then.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
 import pytest
 from command_line import Ran, caretaker
 from lakes import Lake, age_all
+from row_deletes import delete_rows
 
 from paimon_core.commit import prepare
 from paimon_core.format.avro.container import Container
@@ -21,6 +23,7 @@ from paimon_core.scan.manifests import data_manifests
 
 EXPIRE = ("--retain-max", 1, "--retain-min", 1)
 ORPHANS = ("--older-than", "1 d", "--mode", "delete", "--force")
+VECTORS = {"bucket": "-1", "write-only": "true", "deletion-vectors.enabled": "true"}
 JOBS = {
     "remove_orphan_files": ORPHANS,
     "expire_snapshots": EXPIRE,
@@ -126,3 +129,90 @@ def test_repair_does_not_take_the_size_of_a_cut_list_for_the_right_one(lake: Lak
     run(lake, "repair")
     assert snapshot.read_bytes() == said
     assert run(lake, "remove_orphan_files", *ORPHANS).code == 7
+
+
+# --- index manifests: nothing holds their number of entries -----------------------------------------
+
+
+@pytest.fixture
+def indexed(lake: Lake) -> Lake:
+    """Snapshots with deletion vectors, then one more, whose index manifest is another file."""
+    lake.create("db.v", primary_key=False, options=VECTORS)
+    lake.append({"k": [1, 2, 3], "v": ["a", "b", "c"]}, "db.v")
+    table = lake.table("db.v")
+    delete_rows(table, [1])
+    lake.append({"k": [4, 5], "v": ["d", "e"]}, "db.v")
+    delete_rows(table, [4])
+    return lake
+
+
+def cut_newest_index(lake: Lake) -> Path:
+    table = lake.table("db.v")
+    path = Path(table.paths.manifest(str(table.latest_or_not_found().index_manifest)))
+    cut(path)
+    age_all(lake.warehouse)
+    return path
+
+
+def on(lake: Lake, job: str, *more: object) -> Ran:
+    return caretaker("run", job, "db.v", "-w", lake.warehouse, *more)
+
+
+def indexes(lake: Lake) -> set[str]:
+    return {p.name for p in (Path(lake.table("db.v").root) / "index").iterdir()}
+
+
+def test_expiry_keeps_the_vectors_that_a_cut_index_manifest_no_longer_names(indexed: Lake) -> None:
+    path, before = cut_newest_index(indexed), indexes(indexed)
+    ran = on(indexed, "expire_snapshots", *EXPIRE)
+    assert ran.code == 7, ran.out
+    assert str(path) in ran.err
+    assert indexes(indexed) == before
+    assert indexed.table("db.v").snapshots.ids() == [1, 2, 3, 4]
+
+
+def test_orphans_are_no_index_files_beside_a_cut_index_manifest(indexed: Lake) -> None:
+    before = indexes(indexed)
+    assert len(before) > 1
+    path = cut_newest_index(indexed)
+    table = indexed.table("db.v")
+    for number in (2, 3):  # nothing else names the index files
+        table.snapshots.delete(number)
+    table.snapshots.delete(1)
+    (Path(table.root) / "bucket-0" / "data-1-0.parquet").write_text("an orphan")
+    age_all(indexed.warehouse)
+    planned = caretaker("plan", "remove_orphan_files", "db.v", "-w", indexed.warehouse)
+    assert str(path) in planned.out
+    assert on(indexed, "remove_orphan_files", *ORPHANS).code == 0
+    assert indexes(indexed) == before
+    assert not (Path(table.root) / "bucket-0" / "data-1-0.parquet").exists()
+
+
+def test_an_index_manifest_that_is_whole_lets_its_files_go(indexed: Lake) -> None:
+    before = indexes(indexed)
+    age_all(indexed.warehouse)
+    assert on(indexed, "expire_snapshots", *EXPIRE).code == 0
+    orphan = Path(indexed.table("db.v").root) / "index" / "index-1-0"
+    orphan.write_text("an orphan")
+    age_all(indexed.warehouse)
+    assert on(indexed, "remove_orphan_files", *ORPHANS).code == 0
+    assert not orphan.exists()
+    assert indexes(indexed) <= before
+
+
+def test_an_index_manifest_without_entries_is_believed_where_its_files_are_gone(
+    indexed: Lake,
+) -> None:
+    """Java writes one when a compaction has taken all rows out that were deleted."""
+    table = indexed.table("db.v")
+    assert on(indexed, "compact", "--engine", "local", "--strategy", "full").code == 0
+    latest = table.latest_or_not_found()
+    assert latest.index_manifest is None, "ours writes none"
+    name = str(table.snapshots.get(4).index_manifest)
+    empty = Path(table.paths.manifest("index-manifest-empty-0"))
+    empty.write_bytes(Path(table.paths.manifest(name)).read_bytes())
+    cut(empty)
+    table.snapshots.replace(replace(latest, index_manifest=empty.name))
+    age_all(indexed.warehouse)
+    assert on(indexed, "expire_snapshots", *EXPIRE).code == 0
+    assert indexes(indexed) == set()

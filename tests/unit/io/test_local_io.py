@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,14 @@ def test_listing_a_file_is_an_error(io: LocalFileIO, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
     with pytest.raises(NotADirectoryError):
         io.list_dir(str(tmp_path / "file"))
+
+
+@pytest.mark.parametrize("write", ["write_bytes", "create_if_absent", "overwrite"])
+def test_a_write_that_fails_names_its_file(io: LocalFileIO, tmp_path: Path, write: str) -> None:
+    limit, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, most))
+    try:
+        with pytest.raises(OSError, match="snapshot-1"):
+            getattr(io, write)(str(tmp_path / "snapshot-1"), bytes(2000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, most))

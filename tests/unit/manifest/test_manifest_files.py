@@ -4,12 +4,14 @@ import itertools
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import fastavro
 import pytest
 
 from paimon_core.errors import CorruptTable, InvalidArgument, UnsupportedFeature
+from paimon_core.format.avro.container import Container
 from paimon_core.format.avro.schema import file_schema
 from paimon_core.io.local import LocalFileIO
 from paimon_core.manifest.avro_codec import RecordWriter
@@ -363,3 +365,32 @@ def test_index_files_survive(tmp_path: Path, file_format: str) -> None:
     name = write_index_manifest(IO, paths, INDEX, options=options, new_uuid=lambda: "u")
     assert name == "index-manifest-u-0"
     assert read_index_manifest(IO, paths.manifest(name)) == INDEX
+
+
+@pytest.mark.parametrize("entries", [1, 150, 300, 600, 1000])
+def test_an_index_manifest_may_be_cut_where_it_ends_with_a_full_block(
+    tmp_path: Path, entries: int
+) -> None:
+    """A whole one rarely ends with a full block, however large it is."""
+    paths = TablePaths(root=str(tmp_path))
+    index = [
+        IndexManifestEntry(
+            FileKind.ADD,
+            EMPTY_ROW,
+            i,
+            IndexFileMeta(index_type="HASH", file_name=f"index-{i:036}", file_size=4, row_count=1),
+        )
+        for i in range(entries)
+    ]
+    name = write_index_manifest(IO, paths, index, options=Options({}), new_uuid=lambda: "u")
+    path = Path(paths.manifest(name))
+    assert not read_index_manifest(IO, str(path)).may_be_cut
+    data = path.read_bytes()
+    container = Container(BytesIO(data))
+    source = container._source
+    lefts = [source.left, *(source.left for _ in container.blocks())][:-1]
+    for left in lefts:
+        path.write_bytes(data[:-left])
+        found = read_index_manifest(IO, str(path))
+        assert found.may_be_cut
+        assert found == index[: len(found)]

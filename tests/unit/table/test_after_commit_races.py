@@ -11,6 +11,7 @@ import pytest
 from command_line import caretaker, read_rows
 from failing_io import FailingFileIO, Trigger
 from lakes import ENV, Lake, age_all
+from lakes import append_to_branch as append
 
 from paimon_core.reachability.release import journals
 from paimon_core.table.after_commit import AfterCommit
@@ -78,6 +79,45 @@ def test_a_rollback_at_any_moment_leaves_no_hollow_snapshot(target: int, tmp_pat
         assert codes[0] in (0, 2, 5), codes
         assert is_whole(lake), k
         k += 1
+
+
+@pytest.mark.parametrize("commits", [1, 4])
+def test_a_fast_forward_at_any_moment_loses_no_snapshot(commits: int, tmp_path: Path) -> None:
+    """The numbers that expire belong to snapshots of the branch when the writer goes on."""
+    k = 0
+    while True:
+        lake = Lake(tmp_path / str(k))
+        lake.primary_key()
+        run(lake, "create_branch", "--branch-name", "b")
+        for _ in range(commits):
+            append(lake, "b")
+        lake.fill(4)
+        codes: list[int] = []
+
+        def move(lake: Lake = lake, codes: list[int] = codes) -> None:
+            codes.append(run(lake, "fast_forward", "--branch-name", "b", "--safety-tag", "0 s"))
+
+        trigger = Trigger(at=k, action=move)
+        maintain(lake, trigger)
+        if not trigger.fired or k > 14:
+            assert k > 6
+            return
+        assert codes[0] in (0, 2, 5), codes
+        assert is_whole(lake), k
+        k += 1
+
+
+def test_a_snapshot_that_is_not_the_one_that_was_read_is_put_back(lake: Lake) -> None:
+    snapshots = lake.table().snapshots
+    other = snapshots.get(2).identity
+    assert not snapshots.delete_unchanged(2, b"what somebody read before")
+    assert snapshots.get(2).identity == other
+    found = snapshots.read(2)
+    assert found is not None
+    assert snapshots.delete_unchanged(2, found[0])
+    assert not snapshots.exists(2)
+    assert snapshots.delete_unchanged(2, found[0])
+    assert not list((Path(lake.table().root) / "caretaker").glob(".snapshot*"))
 
 
 def test_the_journal_of_a_dead_writer_is_finished_once_it_is_old(lake: Lake) -> None:

@@ -11,8 +11,8 @@ from typing import Final, cast
 from paimon_core.errors import SEE_INSPECT, CorruptTable, InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import CONSUMER_EXPIRATION_TIME
-from paimon_core.refs.consumers import Consumer
-from paimon_core.retention.consumers import dead_consumers
+from paimon_core.refs.consumers import Consumer, UnreadableConsumer
+from paimon_core.retention.consumers import AnyConsumer, dead_consumers
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from paimon_maintenance.job.plan import Retained
@@ -27,7 +27,7 @@ class ConsumerMove:
     """The new position of a consumer (None deletes it) and the consumer at the time of the plan."""
 
     id: str
-    old: Consumer | None
+    old: AnyConsumer | None
     next_snapshot: int | None = None
 
 
@@ -39,7 +39,7 @@ def make_expire(table: FileStoreTable, arguments: Arguments, context: RunContext
     allowed = cast("int | None", arguments.get("expiration_time"))
     if allowed is None:
         allowed = table.options.value(CONSUMER_EXPIRATION_TIME)
-    consumers = table.consumers.all()
+    consumers = table.consumers.each()
     if allowed is None:
         why = "neither consumer.expiration-time nor the argument is set"
         kept = [Retained(what="consumers", why=why, count=len(consumers))]
@@ -47,16 +47,25 @@ def make_expire(table: FileStoreTable, arguments: Arguments, context: RunContext
     now = context.env.now_millis()
     dead = dead_consumers(consumers, expiration_millis=allowed, now_millis=now)
     kept = [
-        Retained(what=f"consumer {c.id!r}", why=f"last update {_idle(now, c)} ago")
+        Retained(what=f"consumer {c.id!r}", why=f"last update {_idle(now, c)} ago{_problem(c)}")
         for c in consumers
         if c not in dead
     ]
-    moves = [(ConsumerMove(c.id, c), f"last update {_idle(now, c)} ago") for c in dead]
+    moves = [(ConsumerMove(c.id, c), f"last update {_idle(now, c)} ago{_problem(c)}") for c in dead]
     return _plan("expire_consumers", table, moves, kept, arguments)
 
 
-def _idle(now: int, consumer: Consumer) -> str:
+def _idle(now: int, consumer: AnyConsumer) -> str:
     return age_text((now - consumer.modified_millis) / _HOUR)
+
+
+def _problem(consumer: AnyConsumer) -> str:
+    """What is wrong with the consumer's file, which holds all snapshots."""
+    return f"; {consumer.error.message}" if isinstance(consumer, UnreadableConsumer) else ""
+
+
+def _position(consumer: AnyConsumer | None) -> int | None:
+    return consumer.next_snapshot if isinstance(consumer, Consumer) else None
 
 
 def make_reset(table: FileStoreTable, arguments: Arguments, _: RunContext) -> Plan:
@@ -88,13 +97,13 @@ def make_clear(table: FileStoreTable, arguments: Arguments, _: RunContext) -> Pl
     including = _pattern(arguments, "including_consumers")
     excluding = _pattern(arguments, "excluding_consumers")
     moves, kept = [], []
-    for consumer in table.consumers.all():
+    for consumer in table.consumers.each():
         if including is not None and not including.fullmatch(consumer.id):
             kept.append(Retained(what=f"consumer {consumer.id!r}", why="including_consumers"))
         elif excluding is not None and excluding.fullmatch(consumer.id):
             kept.append(Retained(what=f"consumer {consumer.id!r}", why="excluding_consumers"))
         else:
-            moves.append((ConsumerMove(consumer.id, consumer), ""))
+            moves.append((ConsumerMove(consumer.id, consumer), _problem(consumer).lstrip("; ")))
     return _plan("clear_consumers", table, moves, kept, arguments)
 
 
@@ -117,7 +126,7 @@ def _plan(
     if not moves and not kept:
         kept = [Retained(what="consumers", why="the table has none", count=0)]
     for move, why in moves:
-        old = None if move.old is None else move.old.next_snapshot
+        old = _position(move.old)
         was = "" if old is None else f" (at snapshot {old})"
         what = (
             f"delete consumer {move.id!r}{was}"
@@ -139,7 +148,7 @@ def _plan(
 
 def recheck(table: FileStoreTable, plan: Plan) -> Plan:
     """The plan without consumers that were updated after it was made."""
-    now = {c.id: c for c in table.consumers.all()}
+    now = {c.id: c for c in table.consumers.each()}
     work = tuple(m for m in plan.work if now.get(m.id) == m.old)
     return replace(plan, work=work)
 
@@ -152,8 +161,8 @@ def apply(table: FileStoreTable, plan: Plan, _: RunContext) -> Committed:
             table.consumers.delete(move.id)
         else:
             table.consumers.set(move.id, move.next_snapshot)
-        if move.old is not None:
-            before[move.id] = move.old.next_snapshot
+        if (position := _position(move.old)) is not None:
+            before[move.id] = position
     return Committed(
         details={
             "deleted_consumers": [m.id for m in plan.work if m.next_snapshot is None],

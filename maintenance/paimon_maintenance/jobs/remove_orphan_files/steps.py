@@ -17,6 +17,7 @@ from paimon_core.environment import local_clock
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_stats import Column, FileStats
+from paimon_core.reachability.known_kinds import is_index
 from paimon_core.reachability.mentioned import Mentioned
 from paimon_core.reachability.name_set import NameSet
 from paimon_core.reachability.release import (
@@ -90,7 +91,8 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     left = mentioned.candidates.left(files.names)
     is_unknown = found.unknown(left, unknown_kinds=bool(arguments.get("unknown_kinds")))
     unknown = files.take(np.flatnonzero(is_unknown)).by_folder()
-    is_orphan = left & ~is_unknown
+    is_index = _unsure_indexes(files, left & ~is_unknown, mentioned)
+    is_orphan = left & ~is_unknown & ~is_index
     orphans = files.take(np.flatnonzero(is_orphan)).by_folder()
     used = np.flatnonzero(orphans.folder_totals()[0]).tolist()
     actions = _actions(table, orphans, found.empty_folders, quarantine=quarantine)
@@ -103,7 +105,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         Retained(
             what="files",
             why=f"referenced by {counted(references, 'versions')} (snapshots, tags, changelogs)",
-            count=len(files) - len(orphans) - len(unknown),
+            count=len(files) - len(orphans) - len(unknown) - int(is_index.sum()),
         ),
         Retained(what="files", why=f"not older than {wall_clock_text(local)}", count=found.young),
         Retained(
@@ -112,6 +114,12 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
             "unknown_kinds removes them",
             count=len(unknown),
             bytes=int(unknown.sizes.sum()),
+        ),
+        Retained(
+            what="index files",
+            why=f"the index manifest {mentioned.cut_index} ends like one that has lost entries",
+            count=int(is_index.sum()),
+            bytes=int(files.sizes[is_index].sum()),
         ),
         Retained(what="links", why="symbolic links are not followed", count=found.links),
     ]
@@ -137,6 +145,18 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
             "unknown": [f.path for f in unknown[:MOST_NAMED]],
         },
     )
+
+
+def _unsure_indexes(files: FileStats, chosen: Column, mentioned: Mentioned) -> Column:
+    """Marks the index files among the `chosen`, if an index manifest may have lost entries.
+
+    Nothing else tells which index files it named.
+    """
+    found = np.zeros(len(files), bool)
+    if mentioned.cut_index is not None:
+        at = np.flatnonzero(chosen)
+        found[at] = [is_index(file.name) for file in files.take(at)]
+    return found
 
 
 def _pin(table: FileStoreTable, mentioned: Mentioned) -> SnapshotPin | None:
@@ -218,7 +238,9 @@ def recheck(table: FileStoreTable, plan: Plan) -> Plan:
         return plan
     work.mentioned.look()
     files = work.files
-    left = files.take(np.flatnonzero(work.mentioned.candidates.left(files.names)))
+    is_left = work.mentioned.candidates.left(files.names)
+    is_left &= ~_unsure_indexes(files, is_left, work.mentioned)
+    left = files.take(np.flatnonzero(is_left))
     return replace(plan, work=replace(work, files=unchanged(table.io, left, work.folder_sizes)))
 
 

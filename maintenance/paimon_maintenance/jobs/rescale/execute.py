@@ -207,11 +207,14 @@ def put_back(
     except Exception as e:  # noqa: BLE001 - the error that brought us here is the one to report
         why = f"it could not be put back: {e}"
     logger.warning("table=%s the option bucket stays %d: %s", table.name, plan.buckets, why)
+    next_step = (
+        f"the option bucket of the table is {plan.buckets} now ({why}); writers are refused in "
+        f"partitions with another number: run rescale again, or rescale --restore"
+    )
     if isinstance(after, PaimonError):
-        after.next_step = (
-            f"the option bucket of the table is {plan.buckets} now ({why}); writers are refused in "
-            f"partitions with another number: run rescale again, or rescale --restore"
-        )
+        after.next_step = next_step
+    else:
+        after.add_note(next_step)
 
 
 def _sliced(

@@ -13,6 +13,8 @@ from paimon_core.table.open import open_table
 from paimon_maintenance.health.measure import measure_table
 from paimon_maintenance.health.score import health_of
 from paimon_maintenance.health.thresholds import Thresholds
+from paimon_maintenance.history.lake_view import LakeQuery, lake_page
+from paimon_maintenance.history.store import SqlHistory
 
 DAY = 86_400_000
 
@@ -198,6 +200,26 @@ def test_the_command_line(lake, tmp_path):
         *("health", "db.sick", "-w", lake.warehouse, "--json", "--policy", policy)
     ).json
     assert "small_files" not in [r["criterion"] for r in changed["reasons"]]
+
+
+def test_the_command_measures_under_the_options_of_the_policy(lake, tmp_path, monkeypatch):
+    """As the scheduler does: the retention may be the policy's."""
+    url = f"sqlite:///{tmp_path}/h.db"
+    monkeypatch.setenv("CARETAKER_HISTORY_URL", url)
+    lake.primary_key(**{"caretaker.owner": "table"})
+    lake.fill(40)
+    run(lake, "compact", "db.t", "--strategy", "full")
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "version: 1\nrules:\n  - tables: '*.*'\n    owner: policy\n    options:\n"
+        "      snapshot.num-retained.max: 1\n      snapshot.num-retained.min: 1\n"
+    )
+    words = ("health", "db.t", "-w", lake.warehouse, "--json")
+    assert caretaker(*words).json["score"] == 100
+    ruled = caretaker(*words, "--policy", policy, "--save").json
+    assert [r["criterion"] for r in ruled["reasons"]] == ["expired_snapshots"]
+    (row,) = lake_page(SqlHistory(url), LakeQuery(warehouse=str(lake.warehouse))).rows
+    assert row.owner == "table"  # the table has the last word
 
 
 def test_orphans_come_from_the_history(lake, monkeypatch, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 
 import pyarrow.parquet as pq
@@ -190,6 +191,33 @@ def test_what_is_older_than_the_retention_goes(store):
     }
     # The outcome of a run without an end is still to be found.
     assert [e.run_id for e in store.history.open_runs(table="db.t", warehouse="/lake")] == ["open"]
+
+
+@pytest.mark.parametrize("words", [("run", "compact", "db.t", "--engine", "local"), ("alerts",)])
+def test_commands_that_write_the_history_keep_its_retention(lake, url, monkeypatch, words):
+    """Lakes that no scheduler maintains have one, too."""
+    monkeypatch.setenv("CARETAKER_HISTORY_URL", url)
+    monkeypatch.setenv("CARETAKER_HISTORY_RETENTION", "30 d")
+    lake.primary_key()
+    lake.fill(2)
+    history = SqlHistory(url)
+    now = time.time_ns() // 1_000_000
+    ages = {"gone": 31, "kept": 29}
+    history.add([replace(RUN, at_millis=now - d * DAY, run_id=i) for i, d in ages.items()])
+    assert caretaker(*words, "-w", str(lake.warehouse)).code in (0, 3)
+    left = {e.run_id for e in history.newest(limit=None)}
+    assert left >= {"kept"}
+    assert not left & {"gone"}
+
+
+def test_a_retention_that_cannot_be_read_stops_no_job(lake, url, monkeypatch, caplog):
+    monkeypatch.setenv("CARETAKER_HISTORY_URL", url)
+    monkeypatch.setenv("CARETAKER_HISTORY_RETENTION", "soon")
+    lake.primary_key()
+    lake.fill(1)
+    run = ("run", "compact", "db.t", "-w", str(lake.warehouse), "--engine", "local")
+    assert caretaker(*run).code in (0, 3)
+    assert "CARETAKER_HISTORY_RETENTION" in caplog.text
 
 
 def test_the_retention_is_at_least_a_week():

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
+
+import pytest
 
 from paimon_core.errors import CommitConflict, UnsupportedFeature
 from paimon_maintenance.job.error_json import error_json
@@ -91,6 +95,16 @@ def test_errors_name_their_place():
     refused = error_json(PermissionError(13, "Permission denied", "/w/db.db/t/snapshot/LATEST"))
     assert refused["file"] == "/w/db.db/t/snapshot/LATEST"
     assert "storage" in refused["next_step"]
+
+
+@pytest.mark.parametrize(
+    ("code", "next_step"),
+    [(errno.ENOSPC, "free some space"), (errno.EROFS, "mount"), (errno.EIO, "reachable")],
+)
+def test_the_next_step_follows_the_cause_of_a_failed_file_operation(code, next_step):
+    told = error_json(OSError(code, os.strerror(code), "/lake/db.db/t/snapshot/snapshot-1"))
+    assert next_step in told["next_step"]
+    assert told["file"] == "/lake/db.db/t/snapshot/snapshot-1"
 
 
 def test_metrics_are_prometheus_text():

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import caretaker
 from replay import ENV, run_step
 
 from paimon_core.table.open import open_table
@@ -46,6 +47,23 @@ def run(warehouse: Path, name: str, **arguments: object) -> Report:
 
 def consumers(warehouse: Path) -> dict[str, int]:
     return {c.id: c.next_snapshot for c in open_table(str(warehouse), "db.t").consumers.all()}
+
+
+def test_one_that_cannot_be_read_is_named_and_goes_by_its_age(warehouse: Path) -> None:
+    folder = warehouse / "db.db" / "t" / "consumer"
+    for name in ("young", "old"):
+        (folder / f"consumer-{name}").write_text("{")
+    old = time.time() - 3600
+    os.utime(folder / "consumer-old", (old, old))
+    words = ("expire_consumers", "db.t", "-w", warehouse, "--expiration-time", "30 min")
+    planned = caretaker("plan", *words).out
+    assert str(folder / "consumer-young") in planned
+    report = run(warehouse, "expire_consumers", expiration_time="30 min")
+    assert report.details["deleted_consumers"] == ["dead", "old"]
+    assert report.details["positions_before"] == {"dead": 2}
+    assert run(warehouse, "expire_snapshots", retain_max=1, retain_min=1).status is Status.FAILED
+    assert run(warehouse, "clear_consumers", including_consumers="y.*").status is Status.SUCCESS
+    assert consumers(warehouse) == {"alive": 4}
 
 
 def test_the_dead_hold_nothing_back_any_more(warehouse: Path) -> None:

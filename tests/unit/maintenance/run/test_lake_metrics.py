@@ -5,6 +5,7 @@ from __future__ import annotations
 from command_line import caretaker
 
 from paimon_maintenance.history.alert_store import SEVERITIES, AlertStore
+from paimon_maintenance.history.need_store import NeedStore, StoredDecision
 from paimon_maintenance.history.store import SqlHistory
 from paimon_maintenance.run.lake_metrics import put_lake
 from paimon_maintenance.run.metrics import Metrics
@@ -39,6 +40,36 @@ def test_open_alerts_are_counted_and_closed_ones_are_zero(tmp_path):
     put_lake(other, history, "/other")
     assert 's3://a\\"b' not in other.to_text()
     assert 'kind="red_too_long",severity="critical",warehouse="/other"} 0' in other.to_text()
+
+
+def test_the_errors_of_predictions_are_gauges(tmp_path):
+    history = SqlHistory(f"sqlite:///{tmp_path}/history.db")
+    decided = [
+        StoredDecision(
+            at_millis=number,
+            round_id=str(number),
+            table="db.t",
+            job="compact",
+            action="run",
+            reason="why",
+            predicted_seconds=10.0 + off,
+            status="failed" if off == 90 else "success",
+            seconds=10.0,
+        )
+        for number, off in enumerate((1, 2, 3, 2, 2, 90))
+    ]
+    NeedStore(history, "/lake").add(decided)
+    NeedStore(history, "/other").add(decided[:1])
+    metrics = Metrics()
+    put_lake(metrics, history)
+    text = metrics.to_text()
+    name = "paimon_maintenance_predictions_error_ratio"
+    assert f'{name}{{branch="main",quantile="0.5",warehouse="/lake"}} 0.2\n' in text
+    assert f'{name}{{branch="main",quantile="0.9",warehouse="/lake"}} 0.34\n' in text
+    assert f'{name}{{branch="main",quantile="0.5",warehouse="/other"}} 0.1\n' in text
+    other = Metrics()
+    put_lake(other, history, "/other")
+    assert "/lake" not in other.to_text()
 
 
 def test_the_command_writes_the_open_alerts(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from paimon_maintenance.health.measurement import (
     PartitionMeasurement,
     Rewrite,
 )
-from paimon_maintenance.policy.needs import Budget, RescaleRule, TableFacts, TableNeeds
+from paimon_maintenance.policy.needs import Budget, TableFacts, TableNeeds
 from paimon_maintenance.policy.windows import Window, is_open
 from paimon_maintenance.schedule.account import Account
 from paimon_maintenance.schedule.candidates import candidates_of
@@ -321,21 +321,6 @@ def test_hours_of_windows(text, hour, is_in):
 def test_texts_that_are_no_windows(text):
     with pytest.raises(ValueError, match=r"window|time that no day has|not a day"):
         Window.of(text)
-
-
-def test_rescale_is_proposed_and_runs_only_in_idle_partitions():
-    wrong = part(
-        1, 8 * GB, minor=None, full=None, largest_bucket=8 * GB, name="dt=1", values={"dt": "1"}
-    )
-    idle = replace(wrong, name="dt=2", values={"dt": "2"}, newest_file=NOW - 48 * HOUR)
-    (found,) = decisions(view("db.t", wrong, idle, partition_keys=("dt",)))
-    assert (found.action, found.candidate.partitions) == (Action.PROPOSE, ("dt=1", "dt=2"))
-    assert found.candidate.arguments["bucket_num"] == 16
-    rule = TableNeeds(rescale=RescaleRule.IDLE)
-    (found,) = decisions(view("db.t", wrong, idle, partition_keys=("dt",), needs=rule))
-    assert (found.action, found.candidate.partitions) == (Action.RUN, ("dt=2",))
-    off = TableNeeds(rescale=RescaleRule.OFF)
-    assert "needs nothing" in reasons(view("db.t", wrong, needs=off))
 
 
 def test_options_of_the_table_override_the_policy():

@@ -21,8 +21,10 @@ from paimon_maintenance.policy.needs import Budget
 from paimon_maintenance.run.runner import RunServices
 from paimon_maintenance.schedule import claim
 from paimon_maintenance.schedule import round as round_module
+from paimon_maintenance.schedule.candidates import keeps_layout
 from paimon_maintenance.schedule.round import run_round
 from paimon_maintenance.schedule.scope import Scope
+from paimon_maintenance.schedule.state import TableState
 
 NAMES = ("db.log", "db.off", "db.t")
 
@@ -92,13 +94,45 @@ def test_a_round_heals_the_lake_and_records_why(lake, url):
     assert [s.score for s in scores] == [100, decision.result["score_before"]]
 
 
+def test_what_was_predicted_stands_beside_what_happened(lake, url):
+    text = 'version: 1\nrules: [{ tables: "*.*", freshness: 10 min }]\n'
+    rounds = Rounds(lake, url, read_policy(text, "p.yaml"))
+    rounds.go(hours=3)
+    (one,) = [d for d in rounds.store.decisions("db.t") if d.action == "run"]
+    assert one.predicted["level_0_hours"] > 2.9
+    assert one.result["level_0_hours"] == pytest.approx(one.predicted["level_0_hours"], abs=0.01)
+    assert one.result["files_fewer"] == one.predicted["files_fewer"] == 12
+    shown = caretaker("policy", "explain", "db.t", "-w", lake.warehouse).out
+    assert "files fewer 12 -> 12, level 0 younger by 3 h -> 3 h" in shown
+    assert "runs or files fewer in a read 6.0 -> 6.0" in shown
+
+
+def test_a_table_that_somebody_sorted_is_not_rewritten_in_full(lake, url):
+    rounds = Rounds(lake, url)
+    words = ("run", "sort_compact", "db.log", "-w", lake.warehouse, "--engine", "local")
+    assert rounds.go(dry_run=True)
+    assert not keeps_layout_of(rounds, "db.log")
+    ran = caretaker(*words, "--order-by", "k")
+    assert ran.code == 0, ran.err
+    rounds.go(dry_run=True)
+    assert keeps_layout_of(rounds, "db.log")
+    assert not keeps_layout_of(rounds, "db.t")
+
+
+def keeps_layout_of(rounds: Rounds, name: str) -> bool:
+    stored = rounds.store.tables()[name]
+    measured = Measurement.from_json(stored.measurement)
+    assert measured is not None
+    return keeps_layout(measured, TableState.from_json(stored.state))
+
+
 def test_only_tables_with_new_snapshots_are_measured(lake, url):
     rounds = Rounds(lake, url)
     rounds.go(dry_run=True)
     again = rounds.go(dry_run=True)
     assert (again.measured, [d.reason for d in again.decisions] != []) == (0, True)
     lake.fill(1)
-    assert rounds.go(dry_run=True).measured == 1
+    assert rounds.go(hours=0.1, dry_run=True).measured == 1
     # Tags, consumers and ages change without a snapshot.
     assert rounds.go(hours=7, dry_run=True).measured == 3
 

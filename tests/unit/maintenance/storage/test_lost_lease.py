@@ -6,18 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from command_line import read_rows
+from command_line import caretaker, read_rows
 from failing_io import FailingFileIO, Trigger
-from lakes import ENV, Lake, age_all
+from lakes import Lake, age_all
+from lakes import append_to_branch as append
 
 import paimon_maintenance.run.request
-from paimon_core.commit.committer import commit
 from paimon_core.errors import LeaseLost, PaimonError
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.table.open import open_table, open_table_at
-from paimon_core.write.row_writer import RowWriter
+from paimon_core.table.open import open_table_at
 from paimon_maintenance.job.report import Report
 from paimon_maintenance.jobs.versions import inflight_commits
 from paimon_maintenance.registry import job_named
@@ -151,8 +149,54 @@ def test_the_table_stays_readable_whoever_has_the_lease(
     assert number > 1
 
 
-def append(lake: Lake, branch: str) -> None:
-    table = open_table(str(lake.warehouse), "db.t", branch=branch)
-    writer = RowWriter(table, env=ENV)
-    writer.write(pa.table({"k": pa.array(range(10), pa.int32()), "v": ["branch"] * 10}))
-    commit(table, writer.prepare_commit(), user=ENV.new_uuid(), env=ENV)
+OTHERS: dict[str, Callable[[Lake], object]] = {
+    "a commit": lambda lake: lake.fill(1),
+    "commits and expiry": lambda lake: (
+        lake.fill(2),
+        run(lake, "expire_snapshots", retain_max=1, retain_min=1),
+    ),
+    "a rollback and commits": lambda lake: (
+        run(lake, "rollback", snapshot=3, safety_tag="0 s"),
+        lake.fill(6),
+    ),
+    "fast_forward": lambda lake: run(lake, "fast_forward", branch_name="b", safety_tag="0 s"),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("job", ["rollback", "fast_forward", "expire_snapshots"])
+def test_the_line_stays_unbroken_whoever_has_the_lease(
+    job: str, other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As above; the numbers that the run removes may belong to other snapshots when it goes on."""
+    monkeypatch.setattr(inflight_commits, "LOCAL_MILLIS", 0)
+    monkeypatch.setattr(clock, "VALID_MILLIS", 0)
+    arguments: dict[str, dict[str, Any]] = {
+        "rollback": {"snapshot": 4, "safety_tag": "0 s"},
+        "fast_forward": {"branch_name": "b", "safety_tag": "0 s"},
+        "expire_snapshots": {"retain_max": 1, "retain_min": 1},
+    }
+    plain = paimon_maintenance.run.request.open_table_of
+    number = 1
+    while True:
+        lake = Lake(tmp_path / str(number))
+        lake.primary_key()
+        run(lake, "create_branch", branch_name="b")
+        for _ in range(2):
+            append(lake, "b")
+        lake.fill(6)
+
+        def wake(lake: Lake = lake) -> None:
+            monkeypatch.setattr(paimon_maintenance.run.request, "open_table_of", plain)
+            OTHERS[other](lake)
+
+        trigger = stolen_at(lake, monkeypatch, number, wake)
+        report = run(lake, job, **arguments[job])
+        monkeypatch.setattr(paimon_maintenance.run.request, "open_table_of", plain)
+        if not trigger.fired:
+            break
+        assert report.error is None or isinstance(report.error, PaimonError), report.error
+        verified = caretaker("verify", "db.t", "-w", lake.warehouse)
+        assert verified.code == 0, (number, report.error, verified.out)
+        number += 1
+    assert number > 1

@@ -1,4 +1,4 @@
-"""What the last search for orphan files found, by the history."""
+"""What earlier runs on a table say about it: what the last search for orphans found, when it was sorted."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from paimon_maintenance.history.entry import Entry
 from paimon_maintenance.history.store import SqlHistory
 
 _JOB: Final = "remove_orphan_files"
+_SORT: Final = "sort_compact"
 _LOOKED_AT: Final = 20
 
 
@@ -28,6 +29,22 @@ def last_orphans(history: SqlHistory | None, *, table: str, warehouse: str) -> O
         if entry.warehouse == warehouse and entry.status in ("success", "nothing_to_do"):
             return Orphans(files=0, bytes=0, at_millis=entry.at_millis)
     return None
+
+
+def last_sort(
+    history: SqlHistory | None, *, table: str, warehouse: str, branch: str = "main"
+) -> int | None:
+    """When anybody sorted the table last, in milliseconds since the epoch; None if nobody did."""
+    if history is None:
+        return None
+    try:
+        entries = history.newest(
+            table=table, job=_SORT, status="success", warehouse=warehouse, limit=_LOOKED_AT
+        )
+    except PaimonError:
+        return None
+    own = (e.at_millis for e in entries if e.event == "run" and (e.branch or "main") == branch)
+    return next(own, None)
 
 
 def _of_effect(entry: Entry) -> Orphans:

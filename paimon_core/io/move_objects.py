@@ -1,0 +1,67 @@
+"""Moves a folder of an object store, which has no folders: copies all of it, then deletes the originals.
+
+All copies are made before the first deletion, so that one of the two folders is complete at any time.
+Readers take a folder with schemas for a table: so schemas are copied last, and deleted first.
+
+A move that was interrupted is continued by the next call: then one folder holds nothing but files of the
+other one, with the same sizes, and schemas, which hold the time of their creation, are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from paimon_core.io.file_io import join
+
+_SCHEMA: Final = "/schema/"
+_HINTS: Final = ("/LATEST", "/EARLIEST")
+
+
+def move_objects(fs: Any, src: str, dst: str) -> bool:
+    """Move the folder; False, and nothing moved, if `dst` holds anything else than a part of it."""
+    here, there = _sizes(fs, src), _sizes(fs, dst)
+    copied = _holds_all(there, here)
+    if there or _exists(fs, dst):
+        is_part = copied or _holds_all(here, there)
+        if not is_part or not _have_same_schemas(fs, src, dst, here.keys() & there.keys()):
+            return False
+    for name in () if copied else sorted(here, key=_is_schema):
+        fs.cp_file(join(src, name), join(dst, name))
+    for name in sorted(here, key=_is_schema, reverse=True):
+        fs.rm_file(join(src, name))
+    return True
+
+
+def _sizes(fs: Any, folder: str) -> dict[str, int]:
+    """Return the sizes of the files below a folder, by their paths in it."""
+    prefix = fs._strip_protocol(folder).rstrip("/") + "/"  # noqa: SLF001 - public in all but name
+    found = fs.find(folder, detail=True).items()
+    return {n[len(prefix) :]: int(i["size"] or 0) for n, i in found if n.startswith(prefix)}
+
+
+def _exists(fs: Any, path: str) -> bool:
+    try:
+        fs.info(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _holds_all(folder: Mapping[str, int], other: Mapping[str, int]) -> bool:
+    """Return whether a folder holds all files of the other one with their sizes, hints aside."""
+    return bool(other) and all(
+        folder.get(name) == size for name, size in other.items() if not name.endswith(_HINTS)
+    )
+
+
+def _have_same_schemas(fs: Any, src: str, dst: str, names: set[str]) -> bool:
+    return all(
+        fs.cat_file(join(src, name)) == fs.cat_file(join(dst, name))
+        for name in names
+        if _is_schema(name)
+    )
+
+
+def _is_schema(name: str) -> bool:
+    return _SCHEMA in f"/{name}"

@@ -1,0 +1,87 @@
+"""A table that is renamed on an object store by a process that is killed: the same call finishes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from unittest.mock import patch
+
+import pytest
+from lakes import ENV
+from s3_store import S3Server, s3_server
+
+from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.ddl.create import Column, create_schema
+from paimon_core.errors import AlreadyExists, NotFound
+from paimon_core.io.fsspec_io import FsspecFileIO
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Server]:
+    with s3_server() as server:
+        yield server
+
+
+@pytest.fixture
+def catalog(s3: S3Server) -> FileSystemCatalog:
+    catalog = FileSystemCatalog(s3.new_root(), s3.options)
+    catalog.create_database("db")
+    create(catalog, "db.a")
+    io, path = catalog.table_files("db.a").io, catalog.table_path("db.a")
+    io.write_bytes(f"{path}/bucket-0/data-1.parquet", b"data")
+    return catalog
+
+
+def create(catalog: FileSystemCatalog, name: str) -> None:
+    schema = create_schema([Column("k", "INT")], now_millis=ENV.now_millis())
+    catalog.create_table(name, schema)
+
+
+def tables(catalog: FileSystemCatalog) -> list[str]:
+    return [n for n in ("a", "b") if catalog.table_files(f"db.{n}").schemas().latest()]
+
+
+def killed(catalog: FileSystemCatalog, change: str, number: int) -> None:
+    """A rename of a to b that ends before its change of this number."""
+    io = catalog.table_files("db.a").io
+    assert isinstance(io, FsspecFileIO)
+    plain, done = getattr(io._fs, change), []
+
+    def change_one(*words: object, **more: object) -> object:
+        if len(done) == number:
+            raise KeyboardInterrupt
+        done.append(words)
+        return plain(*words, **more)
+
+    with patch.object(io._fs, change, change_one), pytest.raises(KeyboardInterrupt):
+        catalog.rename_table("db.a", "db.b")
+
+
+@pytest.mark.parametrize(
+    ("change", "number", "seen"),
+    [("cp_file", 1, ["a"]), ("rm_file", 0, ["a", "b"]), ("rm_file", 1, ["b"])],
+)
+def test_the_same_rename_finishes_it(
+    change: str, number: int, seen: list[str], catalog: FileSystemCatalog
+) -> None:
+    killed(catalog, change, number)
+    assert tables(catalog) == seen
+    catalog.rename_table("db.a", "db.b")
+    assert tables(catalog) == ["b"]
+    io = catalog.table_files("db.b").io
+    assert io.read_bytes(f"{catalog.table_path('db.b')}/bucket-0/data-1.parquet") == b"data"
+    assert not io.exists(catalog.table_path("db.a"))
+    with pytest.raises(NotFound):
+        catalog.rename_table("db.a", "db.b")
+
+
+def test_a_rename_back_undoes_it(catalog: FileSystemCatalog) -> None:
+    killed(catalog, "rm_file", 1)
+    catalog.rename_table("db.b", "db.a")
+    assert tables(catalog) == ["a"]
+
+
+def test_another_table_keeps_its_name(catalog: FileSystemCatalog) -> None:
+    create(catalog, "db.b")
+    with pytest.raises(AlreadyExists):
+        catalog.rename_table("db.a", "db.b")
+    assert tables(catalog) == ["a", "b"]
