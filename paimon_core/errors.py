@@ -121,7 +121,7 @@ class NotFound(CatalogError, LookupError):
 class NoSuchVersion(NotFound):
     """The snapshot, tag or time that a read names is not there."""
 
-    default_next_step = "choose a snapshot or tag that there is; `caretaker inspect` lists them"
+    default_next_step = "choose an existing snapshot or tag; `caretaker inspect` lists them"
 
 
 class AlreadyExists(CatalogError):

@@ -27,7 +27,7 @@ from paimon_core.iceberg.settings import (
     MANIFEST_COMPRESSION,
     STORAGES,
     TABLE_LOCATION,
-    has_outer_catalog,
+    has_external_catalog,
     iceberg_folder,
 )
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
@@ -294,7 +294,7 @@ def _unpublishable(table: FileStoreTable) -> Iterator[str]:
         yield f"{ICEBERG_STORAGE.key}={storage}"
     elif iceberg_folder(table.root, options) is None:
         yield f"{ICEBERG_STORAGE.key}={storage} outside of a folder DATABASE.db"
-    elif has_outer_catalog(options):
+    elif has_external_catalog(options):
         from paimon_core.iceberg.register import unregistrable  # noqa: PLC0415 - fast start
 
         yield from unregistrable(table)

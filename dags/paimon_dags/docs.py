@@ -43,17 +43,17 @@ def _policy(job: Job, settings: Settings, tables: Sequence[str]) -> str:
     if settings.policy is None:
         return ""
     if not tables:
-        return f"**Policy.** {_BESIDE.format(file=settings.policy, job=job.name)}\n"
+        return f"**Policy.** {_WITH_POLICY.format(file=settings.policy, job=job.name)}\n"
     shown = ", ".join(f"`{pattern}`" for pattern in tables)
-    return f"**Policy.** {_SERVES.format(file=settings.policy, shown=shown, job=job.name)}\n"
+    return f"**Policy.** {_OF_POLICY.format(file=settings.policy, shown=shown, job=job.name)}\n"
 
 
-_BESIDE = """\
+_WITH_POLICY = """\
 Guards, options and arguments of `{file}` apply to whatever is left empty in the form; the help texts
 show them. The policy also decides when the job runs by itself: see the DAGs
 `caretaker_policy_{job}...`, if there are any."""
 
-_SERVES = """\
+_OF_POLICY = """\
 Runs on those tables of {shown} for which `{file}` names this schedule, with the arguments, guards
 and options that it gives each of them; a table's own options come first. `caretaker policy show
 DB.TABLE` prints what applies to a table. To run with other arguments, trigger `caretaker_{job}`."""
@@ -69,7 +69,10 @@ def _tasks(job: Job, settings: Settings) -> str:
 def _fails(job: Job, settings: Settings) -> str:
     own = settings.job(job.name).retries
     retries = retries_of(job) if own is None else own
-    rows = _REASONS + (_SPARK_REASON if job.rewrites else "")
+    rows = _REASONS
+    rows += _LEASE_REASON if job.exclusive else ""
+    rows += _CLOCK_REASON if job.by_age else ""
+    rows += _SPARK_REASON if job.rewrites else ""
     again = _RETRIED if retries else _NOT_RETRIED
     return f"{_FAILS} {again}\n\n{rows}\n{_AGAIN.format(job=job.name)}"
 
@@ -119,6 +122,16 @@ policy's `on_refused` changes that. |
 again. |
 | `CorruptTable` | `caretaker verify DB.TABLE -w WAREHOUSE`, before any other job runs on it. |
 | `InvalidArgument`, `NotFound`, `AlreadyExists` | Correct the form: table, pattern or argument. |
+"""
+
+_LEASE_REASON = """\
+| `LeaseHeld`, `LeaseLost` | Another job that removes history or files works on the table: \
+`caretaker leases DB.TABLE -w WAREHOUSE`. Run again when it has ended. |
+"""
+
+_CLOCK_REASON = """\
+| `ClockSkew` | The clocks of the worker and the store differ by more than a minute, and the job decides \
+by age. Correct them (NTP). |
 """
 
 _SPARK_REASON = """\

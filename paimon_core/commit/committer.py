@@ -277,11 +277,11 @@ def _check_free(table: FileStoreTable, latest: Snapshot | None, attempt: int) ->
 def _in_the_way(table: FileStoreTable, path: str, number: int, attempt: int) -> CommitConflict:
     return CommitConflict(
         f"gave up committing to table {table.name} after {attempt} attempts: {path} is in the "
-        "way, and is no snapshot",
+        "way, and is not a snapshot",
         table=table.name,
         file=path,
         snapshot=number,
-        next_step="look what it is, move it out of the table, then run again",
+        next_step="find out what it is, move it out of the table, then run again",
     )
 
 

@@ -26,7 +26,7 @@ from paimon_core.errors import (
     PaimonError,
     StorageError,
 )
-from paimon_core.iceberg.outer import Shown, Version
+from paimon_core.iceberg.external_catalog import Shown, Version
 from paimon_core.iceberg.store import version_of
 from paimon_core.io.file_io import parent
 from paimon_core.names import location
@@ -56,7 +56,7 @@ _CUT: Final = "..."
 
 @dataclass(frozen=True, slots=True)
 class HiveEntries:
-    """`OuterCatalog`: the entry of a table in each of `databases`.
+    """`ExternalCatalog`: the entry of a table in each of `databases`.
 
     New databases get the folder `database_location`; `context` goes with each change.
     """
@@ -68,7 +68,7 @@ class HiveEntries:
     context: Mapping[str, str]
 
     def show(self, version: Version) -> Shown:
-        """As in `OuterCatalog`: what the entry shows that is furthest from THIS."""
+        """As in `ExternalCatalog`: what the entry shows that is furthest from THIS."""
         shown = [self._show(database, version) for database in self.databases]
         return max(shown, key=lambda s: s.value)
 

@@ -1,4 +1,4 @@
-"""Registers the newest metadata of a table in its outer catalog, if it has one."""
+"""Registers the newest metadata of a table in its external catalog, if it has one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Final
 
 from paimon_core.errors import InvalidArgument, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.iceberg.external_catalog import ExternalCatalog, Shown, Version
 from paimon_core.iceberg.hive_entry import HiveEntries
 from paimon_core.iceberg.metadata import IcebergMetadata
-from paimon_core.iceberg.outer import OuterCatalog, Shown, Version
 from paimon_core.iceberg.rest_entry import RestEntry
 from paimon_core.iceberg.settings import (
     DELETE_AFTER_COMMIT,
@@ -49,12 +49,12 @@ _REST_FORMAT_VERSION: Final = 2
 
 
 def register(table: FileStoreTable, store: IcebergStore, metadata: IcebergMetadata) -> Shown:
-    """Make the outer catalog show the metadata; return what it shows: THIS, UNGUARDED or LATER.
+    """Make the external catalog show the metadata; return what it shows: THIS, UNGUARDED or LATER.
 
     Raises a PaimonError if the catalog does not answer or refuses the change; it may then need any
     file of the metadata.
     """
-    catalog = _outer_catalog(table, store)
+    catalog = _external_catalog(table, store)
     shown = catalog.show(_version(table, store, metadata))
     if shown in (Shown.THIS, Shown.LATER):
         return shown
@@ -79,7 +79,7 @@ def _version(table: FileStoreTable, store: IcebergStore, metadata: IcebergMetada
     )
 
 
-def _outer_catalog(table: FileStoreTable, store: IcebergStore) -> OuterCatalog:
+def _external_catalog(table: FileStoreTable, store: IcebergStore) -> ExternalCatalog:
     options = table.options
     if options.value(ICEBERG_STORAGE) == HIVE_CATALOG:
         return HiveEntries(
@@ -108,7 +108,7 @@ def _outer_catalog(table: FileStoreTable, store: IcebergStore) -> OuterCatalog:
 
 
 def _name(table: FileStoreTable) -> tuple[str, str]:
-    """Return database and table in the outer catalog: options, else those of Paimon's table."""
+    """Return database and table in the external catalog: options, else those of Paimon's table."""
     database, _, name = table.name.partition(".")
     return table.options.get(ICEBERG_DATABASE) or database, table.options.get(ICEBERG_TABLE) or name
 

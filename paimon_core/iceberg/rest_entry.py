@@ -22,8 +22,8 @@ from paimon_core.errors import (
     StorageAccessDenied,
     StorageError,
 )
+from paimon_core.iceberg.external_catalog import Shown, Version
 from paimon_core.iceberg.metadata import IcebergMetadata
-from paimon_core.iceberg.outer import Shown, Version
 from paimon_core.iceberg.rest_updates import change_to, head_of, is_new, new_table
 from paimon_core.remote.iceberg_rest import IcebergRest
 
@@ -33,14 +33,14 @@ _FIRST_WAIT_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class RestEntry:
-    """`OuterCatalog`: the table (namespace, name); `properties` are those that Paimon sets."""
+    """`ExternalCatalog`: the table (namespace, name); `properties` are those that Paimon sets."""
 
     options: Mapping[str, str] = field(repr=False)
     name: tuple[str, str]
     properties: Mapping[str, str]
 
     def show(self, version: Version) -> Shown:
-        """As in `OuterCatalog`."""
+        """As in `ExternalCatalog`."""
         catalog = IcebergRest.connect(self.options)
         failure: PaimonError | None = None
         replaced = False

@@ -84,7 +84,7 @@ def unpublishable(schema: TableSchema) -> Iterator[str]:
             yield f"column {f.name}: {e.feature}"
     for key in schema.partition_keys:
         if not _AVRO_NAME.fullmatch(key):
-            yield f"partition key {key!r}, which is no name in Avro"
+            yield f"partition key {key!r}, which is not a valid name in Avro"
 
 
 def _field(f: DataField) -> dict[str, Any]:

@@ -105,6 +105,6 @@ def iceberg_settings(root: str, options: Options) -> IcebergSettings | None:
     )
 
 
-def has_outer_catalog(options: Options) -> bool:
+def has_external_catalog(options: Options) -> bool:
     """Return whether the table is registered in another catalog."""
     return options.value(ICEBERG_STORAGE) in (HIVE_CATALOG, REST_CATALOG)

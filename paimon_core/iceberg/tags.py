@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.iceberg.settings import has_outer_catalog
+from paimon_core.iceberg.settings import has_external_catalog
 from paimon_core.iceberg.store import iceberg_store
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ def synchronise_tags(table: FileStoreTable, *, without: Collection[str] = ()) ->
             return
         tagged = replace(metadata, tags=tags)
         store.write_metadata(tagged)
-        if has_outer_catalog(table.options):
+        if has_external_catalog(table.options):
             from paimon_core.iceberg.register import register  # noqa: PLC0415 - clients of catalogs
 
             register(table, store, tagged)

@@ -106,7 +106,7 @@ class SnapshotStore(NumberedStore):
                 f"snapshot {snapshot_id} of table {self.table} does not exist",
                 table=self.table,
                 snapshot=snapshot_id,
-                next_step="it never existed, or it expired; `caretaker inspect` lists what is there",
+                next_step="it never existed, or it expired; `caretaker inspect` lists the existing ones",
             )
         return found
 

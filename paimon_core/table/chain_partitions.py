@@ -70,7 +70,7 @@ class ChainKeys:
             )
         for field in table.schema.partition_type.fields[group:]:
             if field.type.root not in CHARACTER_TYPES:
-                raise _unsupported(table, f"partition column {field.name} that is no string")
+                raise _unsupported(table, f"partition column {field.name} that is not a string")
         return ChainKeys(table, group, chain)
 
     def divided(self, partition: bytes) -> tuple[tuple[object, ...], Values]:
@@ -95,7 +95,7 @@ class ChainKeys:
         text = put_together(pattern, dict(zip(self.chain, values, strict=True)))
         millis = None if text is None else DateTimeFormat.of(formatter).millis(text)
         if millis is None:
-            raise _unsupported(self.table, f"partition {','.join(values)} that is no time")
+            raise _unsupported(self.table, f"partition {','.join(values)} that is not a time")
         return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=millis)
 
     def between(self, begin: Values, end: Values) -> Iterator[Values]:

@@ -394,6 +394,15 @@ def test_settings_of_a_job_that_does_not_exist_are_refused():
         list(job_dags(Settings(jobs={"compct": JobSettings()})))
 
 
+def test_the_page_of_a_job_explains_the_errors_that_it_may_have():
+    expiry = job_dag(EXPIRE_SNAPSHOTS, Settings()).doc_md
+    assert "`LeaseHeld`" in expiry
+    assert "`ClockSkew`" in expiry
+    compact = job_dag(COMPACT, Settings()).doc_md
+    assert "`LeaseHeld`" not in compact
+    assert "`SparkApplicationLost`" in compact
+
+
 def test_the_form_opens_with_tables_strategy_and_dry_run():
     params = job_dag(COMPACT, Settings()).params
     opening = [name for name in params if "section" not in params.get_param(name).schema]

@@ -138,7 +138,7 @@ def test_partitions_that_no_day_means_are_left_out_as_in_java(daily: Chain) -> N
     daily.write("delta", "202401025", [[4, 1, "no day"]])
     ours = daily.read()
     assert ours.code == ExitCode.REFUSED
-    assert "partition 202401025 that is no time" in ours.err
+    assert "partition 202401025 that is not a time" in ours.err
 
 
 def test_equal_sequences_in_two_partitions_are_refused(daily: Chain) -> None:

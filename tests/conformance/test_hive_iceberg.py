@@ -19,7 +19,7 @@ from paimon_core import Catalog, Schema, open_catalog
 from paimon_core.commit.iceberg import publish as iceberg_publish
 from paimon_core.errors import CatalogError, InvalidArgument, StorageError, UnsupportedFeature
 from paimon_core.iceberg import register as iceberg_register
-from paimon_core.iceberg.outer import Shown
+from paimon_core.iceberg.external_catalog import Shown
 from paimon_core.remote.hive_client import HiveClient
 from paimon_core.remote.thrift_calls import Table as Entry
 
@@ -190,7 +190,7 @@ def test_a_metastore_that_is_down(
     with _fault(monkeypatch, "get_database", made=False, times=3):
         for k in (3, 4, 5):
             registered.ours(k)
-    assert caplog.text.count("not registered in the outer catalog") == 3
+    assert caplog.text.count("not registered in the external catalog") == 3
     assert registered.pointer() == "v2.metadata.json"
     assert registered.keys() == [1, 2]
     registered.ours(6)

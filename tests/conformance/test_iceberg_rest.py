@@ -154,7 +154,7 @@ def test_a_catalog_that_is_down(
     warned = [
         text
         for text in (r.getMessage() for r in caplog.records)
-        if "not registered in the outer catalog" in text
+        if "not registered in the external catalog" in text
     ]
     assert len(warned) == 3
     assert [r[0] for r in shown.rows()] == [1, 2]

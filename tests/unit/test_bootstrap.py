@@ -409,7 +409,7 @@ class TestLauncher:
         assert run.stderr.count("\n") == 1
         run = launcher("plan", CARETAKER_PYTHON=str(old))
         assert run.returncode == 1
-        assert run.stderr.startswith(f"caretaker: CARETAKER_PYTHON={old} is no Python")
+        assert run.stderr.startswith(f"caretaker: CARETAKER_PYTHON={old} is not a Python")
 
     def test_a_termination_while_installing_is_clean(self, tmp_path):
         """Held up at the lock, where it would wait for another installation."""

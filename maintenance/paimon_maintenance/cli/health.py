@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from paimon_maintenance.cli.output import Output, error_line
+from paimon_maintenance.cli.output import Output
 from paimon_maintenance.cli.policy import policy_of
-from paimon_maintenance.cli.target import storage_of, tables_of, warehouse_of
+from paimon_maintenance.cli.target import look_at_tables, warehouse_of
 from paimon_maintenance.health.score import Health, colors, health_of
 from paimon_maintenance.job.error_json import error_json
 from paimon_maintenance.job.exit_codes import ExitCode, combined, exit_code_of
@@ -18,9 +17,9 @@ from paimon_maintenance.policy.model import TablePolicy
 from paimon_maintenance.policy.needs import TableFacts
 from paimon_maintenance.policy.resolve import under
 from paimon_maintenance.rules.tables import is_pattern
-from paimon_maintenance.storage.catalogs import open_table_of
 
 if TYPE_CHECKING:
+    from paimon_core.file_store_table import FileStoreTable
     from paimon_maintenance.health.measurement import Measurement
     from paimon_maintenance.history.store import SqlHistory
 
@@ -34,37 +33,33 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     from paimon_maintenance.history.past_runs import last_orphans  # noqa: PLC0415 - SQLAlchemy
     from paimon_maintenance.history.store import needed_history, open_history  # noqa: PLC0415
 
-    many = is_pattern(args.table)
     env = system_environment()
     policy = policy_of(args)
     saving = needed_history("caretaker health --save") if args.save else None
     history = saving or open_history()
+    owners: dict[str, str | None] = {}
+
+    def look(table: FileStoreTable) -> tuple[Measurement, Health]:
+        facts = TableFacts(dict(table.schema.options), table.schema.comment)
+        wanted = TablePolicy(table=table.name)
+        if policy is not None:
+            wanted = policy.for_table(table.name, lambda: facts)
+        needs = wanted.needs.of_table(facts)
+        owners[table.name] = needs.owner
+        orphans = last_orphans(history, table=table.name, warehouse=warehouse_of(args))
+        measured = measure_table(under(wanted, table), env, orphans=orphans)
+        return measured, health_of(measured, needs.thresholds(), env.now_millis())
+
     found: list[tuple[Measurement, Health]] = []
     failed: list[dict[str, object]] = []
     codes: list[ExitCode] = []
-    owners: dict[str, str | None] = {}
-    for name in tables_of(args):
-        try:
-            table = open_table_of(
-                warehouse_of(args), name, branch=args.branch, file_io_options=storage_of(args)
-            )
-            facts = TableFacts(dict(table.schema.options), table.schema.comment)
-            wanted = TablePolicy(table=name)
-            if policy is not None:
-                wanted = policy.for_table(name, partial(_given, facts))
-            needs = wanted.needs.of_table(facts)
-            orphans = last_orphans(history, table=name, warehouse=warehouse_of(args))
-            measured = measure_table(under(wanted, table), env, orphans=orphans)
-        except Exception as e:
-            if not many:
-                raise
-            failed.append({"table": name, "error": error_json(e)})
-            output.note(f"{name}: {error_line(e)}")
-            codes.append(exit_code_of(e))
-            continue
-        found.append((measured, health_of(measured, needs.thresholds(), env.now_millis())))
-        owners[name] = needs.owner
-        codes.append(ExitCode.SUCCESS)
+    for name, health in look_at_tables(args, output, look):
+        if isinstance(health, Exception):
+            failed.append({"table": name, "error": error_json(health)})
+            codes.append(exit_code_of(health))
+        else:
+            found.append(health)
+            codes.append(ExitCode.SUCCESS)
     if saving is not None:
         _save(args, saving, found, owners, env.now_millis())
     found.sort(key=lambda pair: (pair[1].score, pair[1].name))
@@ -73,13 +68,10 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
         {**health.to_json(), "files": m.files, "bytes": m.bytes, "snapshot": m.snapshot}
         for m, health in found
     ]
+    many = is_pattern(args.table)
     shown = {"exit_code": int(code), "tables": [*tables, *failed]} if many else tables[0]
     output.result(shown, _lines(found, detailed=not many))
     return code
-
-
-def _given(facts: TableFacts) -> TableFacts:
-    return facts
 
 
 def _save(

@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from paimon_maintenance.cli.output import Output, error_line
-from paimon_maintenance.cli.target import storage_of, tables_of, warehouse_of
+from paimon_maintenance.cli.output import Output
+from paimon_maintenance.cli.target import look_at_tables
 from paimon_maintenance.job.error_json import error_json
 from paimon_maintenance.job.exit_codes import ExitCode, combined, exit_code_of
 from paimon_maintenance.job.text import age_text, counted, human_bytes
 from paimon_maintenance.rules.tables import is_pattern
-from paimon_maintenance.storage.catalogs import open_table_of
 
 _MOST_PARTITIONS = 10
 _HOUR_MILLIS = 3_600_000
@@ -25,28 +24,20 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     from paimon_core.environment import system_environment  # noqa: PLC0415 - fast start
     from paimon_maintenance.health.inspect import inspect_table  # noqa: PLC0415 - fast start
 
-    many = is_pattern(args.table)
     env = system_environment()
     shown: list[dict[str, object]] = []
     lines: list[str] = []
     codes: list[ExitCode] = []
-    for name in tables_of(args):
-        try:
-            table = open_table_of(
-                warehouse_of(args), name, branch=args.branch, file_io_options=storage_of(args)
-            )
-            health = inspect_table(table, env).to_json()
-        except Exception as e:
-            if not many:
-                raise
-            shown.append({"table": name, "error": error_json(e)})
-            output.note(f"{name}: {error_line(e)}")
-            codes.append(exit_code_of(e))
+    for name, health in look_at_tables(args, output, lambda t: inspect_table(t, env).to_json()):
+        if isinstance(health, Exception):
+            shown.append({"table": name, "error": error_json(health)})
+            codes.append(exit_code_of(health))
             continue
         shown.append(health)
         lines += _lines(health, args.warehouse, args.catalog)
         codes.append(ExitCode.SUCCESS)
     code = combined(codes)
+    many = is_pattern(args.table)
     output.result({"exit_code": int(code), "tables": shown} if many else shown[0], lines)
     return code
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from paimon_core.types.datetimes import wall_clock_text
 from paimon_maintenance.cli.output import Output
-from paimon_maintenance.cli.target import storage_of, tables_of, warehouse_of
-from paimon_maintenance.job.exit_codes import ExitCode
-from paimon_maintenance.storage.catalogs import open_table_of
+from paimon_maintenance.cli.target import look_at_tables
+from paimon_maintenance.job.exit_codes import ExitCode, combined, exit_code_of
 
 if TYPE_CHECKING:
     from paimon_maintenance.storage.lease import FoundLease
@@ -21,12 +20,15 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
 
     shown: list[dict[str, object]] = []
     lines: list[str] = []
-    for name in tables_of(args):
-        table = open_table_of(warehouse_of(args), name, file_io_options=storage_of(args))
-        for found in leases_of(table):
-            shown.append(_json(name, found))
-            lines.append(_line(name, found))
-    code = ExitCode.SUCCESS if shown else ExitCode.NOTHING_TO_DO
+    codes: list[ExitCode] = []
+    for name, leases in look_at_tables(args, output, leases_of):
+        if isinstance(leases, Exception):
+            codes.append(exit_code_of(leases))
+            continue
+        shown += [_json(name, found) for found in leases]
+        lines += [_line(name, found) for found in leases]
+        codes.append(ExitCode.SUCCESS if leases else ExitCode.NOTHING_TO_DO)
+    code = combined(codes)
     output.result({"exit_code": int(code), "leases": shown}, lines or ["no table is leased"])
     return code
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 from zoneinfo import ZoneInfo
 
 from paimon_core.errors import InvalidArgument
+from paimon_maintenance.cli.output import Output, error_line
+from paimon_maintenance.rules.tables import is_pattern, select_tables
 from paimon_maintenance.storage.catalogs import PREFIX, catalog_of, open_table_of, options_of
 from paimon_maintenance.storage.options import options_of_environment, refuse_secrets
 from paimon_maintenance.storage.variables import WAREHOUSE_VARIABLE
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from paimon_core.file_store_table import FileStoreTable
 
 _SYSTEM = "$"
+T = TypeVar("T")
 
 
 def warehouse_of(args: argparse.Namespace) -> str:
@@ -99,7 +102,6 @@ def open_named(
     """The named table; `options` are dynamic options of this handle."""
     _take_table(args)
     from paimon_core.ddl.alter import check_dynamic_options  # noqa: PLC0415 - fast start
-    from paimon_maintenance.rules.tables import is_pattern  # noqa: PLC0415 - fast start
 
     if is_pattern(args.table):
         raise InvalidArgument(f"{args.table!r} is a pattern; this command takes a single table")
@@ -115,11 +117,33 @@ def open_named(
     return table
 
 
+def look_at_tables(
+    args: argparse.Namespace, output: Output, look: Callable[[FileStoreTable], T]
+) -> list[tuple[str, T | Exception]]:
+    """What `look` returns for each table, in order.
+
+    With a pattern, the error of a table does not stop the others: it is printed, and stands in place of
+    the result.
+    """
+    many = is_pattern(args.table)
+    found: list[tuple[str, T | Exception]] = []
+    for name in tables_of(args):
+        try:
+            table = open_table_of(
+                warehouse_of(args), name, branch=args.branch, file_io_options=storage_of(args)
+            )
+            found.append((name, look(table)))
+        except Exception as e:
+            if not many:
+                raise
+            output.note(f"{name}: {error_line(e)}")
+            found.append((name, e))
+    return found
+
+
 def tables_of(args: argparse.Namespace) -> list[str]:
     """The named table, or all that match the pattern; sets a branch in the name in `args`."""
     _take_table(args)
-    from paimon_maintenance.rules.tables import select_tables  # noqa: PLC0415 - fast start
-
     warehouse, storage = warehouse_of(args), storage_of(args)
     return select_tables(
         lambda: catalog_of(warehouse, storage),

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from paimon_core.errors import InvalidArgument
-from paimon_maintenance.cli.output import Output, error_line
+from paimon_maintenance.cli.output import Output
 from paimon_maintenance.cli.progress import progress_for
-from paimon_maintenance.cli.target import storage_of, tables_of, warehouse_of
+from paimon_maintenance.cli.target import look_at_tables
 from paimon_maintenance.job.error_json import error_json
 from paimon_maintenance.job.exit_codes import ExitCode, combined, exit_code_of
 from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.rules.tables import is_pattern
-from paimon_maintenance.storage.catalogs import open_table_of
 
 _MOST_FINDINGS = 50
 
 if TYPE_CHECKING:
+    from paimon_core.file_store_table import FileStoreTable
     from paimon_maintenance.verify.check import Scope, Verification
 
 
@@ -27,28 +27,24 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     from paimon_maintenance.verify.check import check_table  # noqa: PLC0415 - fast start
 
     scope = _scope(args)
-    many = is_pattern(args.table)
+
+    def check(table: FileStoreTable) -> Verification:
+        with progress_for(table.name, wanted=scope.deep) as bars:
+            return check_table(table, scope, bars)
+
     shown: list[dict[str, object]] = []
     lines: list[str] = []
     codes: list[ExitCode] = []
-    for name in tables_of(args):
-        try:
-            table = open_table_of(
-                warehouse_of(args), name, branch=args.branch, file_io_options=storage_of(args)
-            )
-            with progress_for(name, wanted=scope.deep) as bars:
-                verification = check_table(table, scope, bars)
-        except Exception as e:
-            if not many:
-                raise
-            shown.append({"table": name, "error": error_json(e)})
-            output.note(f"{name}: {error_line(e)}")
-            codes.append(exit_code_of(e))
+    for name, verification in look_at_tables(args, output, check):
+        if isinstance(verification, Exception):
+            shown.append({"table": name, "error": error_json(verification)})
+            codes.append(exit_code_of(verification))
             continue
         shown.append({"table": name, **verification.to_json()})
         lines += _lines(name, verification)
         codes.append(ExitCode.SUCCESS if verification.clean else ExitCode.CORRUPT_TABLE)
     code = combined(codes)
+    many = is_pattern(args.table)
     output.result({"exit_code": int(code), "tables": shown} if many else shown[0], lines)
     return code
 

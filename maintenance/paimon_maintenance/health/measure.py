@@ -168,6 +168,6 @@ def _expired_partitions(
         return 0, {}  # the job for it says why
     if chain is not None:
         expiry = plan_chain_expiry(chain, rule, local_millis=env.local_millis())
-        return len(expiry.going), {p.path: "its values are no time" for p in expiry.unclear}
+        return len(expiry.going), {p.path: "its values are not a time" for p in expiry.unclear}
     found = plan_partitions(table, latest, rule, local_millis=env.local_millis())
     return len(found.work.going) + found.beyond, {p.path: why for p, why in found.unclear}

@@ -21,6 +21,7 @@ _TEXTS: Final = {"anyOf": [_SCALAR, {"type": "array", "items": _SCALAR}]}
 _DURATION: Final = {"type": "string", "examples": ["10 min", "6 h", "1 d"]}
 _SIZE: Final = {"type": ["string", "integer"], "examples": ["500 mb", "2 tb"]}
 _WHOLE: Final = {"type": "integer", "minimum": 1}
+_POSITIVE: Final = {"type": "number", "exclusiveMinimum": 0}
 _WINDOWS: Final = {
     "description": "when jobs that rewrite data may start, in the scheduler's wall clock",
     "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
@@ -38,11 +39,13 @@ def schema() -> dict[str, Any]:
                 "version": {"enum": [1, "1"]},
                 "budget": _object(
                     {
-                        "seconds": {"type": "number", "exclusiveMinimum": 0},
-                        "most_seconds": {"type": "number", "exclusiveMinimum": 0},
-                        "bytes": _SIZE,
-                        "tables": _WHOLE,
-                        "applications": _WHOLE,
+                        "seconds": _described(_POSITIVE, "compute, as predicted, on average"),
+                        "most_seconds": _described(
+                            _POSITIVE, "of a single round; default: ten times `seconds`"
+                        ),
+                        "bytes": _described(_SIZE, "to rewrite"),
+                        "tables": _described(_WHOLE, "tables with a job"),
+                        "applications": _described(_WHOLE, "runs that rewrite data"),
                         "windows": _WINDOWS,
                     },
                     "what one round of the scheduler may spend",
@@ -75,7 +78,7 @@ def _rule() -> dict[str, Any]:
     )
     return _object(
         {
-            "name": _SCALAR,
+            "name": _described(_SCALAR, "the name of the rule in messages"),
             "tables": _described(_TEXTS, "shell wildcards over database.table"),
             "excluding": _described(_TEXTS, "shell wildcards of tables to leave out"),
             "match": _object(
@@ -86,13 +89,14 @@ def _rule() -> dict[str, Any]:
                 },
                 "conditions on the table itself; values are shell wildcards",
             ),
-            "options": {"type": "object", "additionalProperties": _SCALAR},
-            "guards": _guards(),
-            **_engine(),
-            "on_refused": {"enum": [str(o) for o in OnRefused]},
+            "options": _described(
+                {"type": "object", "additionalProperties": _SCALAR},
+                "table options, for tables that do not set them",
+            ),
+            **_limits(),
             "jobs": _object({name: _job(job) for name, job in sorted(JOBS.items())}),
             "scheduled": {"type": "boolean", "description": "whether the scheduler may act"},
-            "owner": _SCALAR,
+            "owner": _described(_SCALAR, "who is responsible for the tables"),
             "alerts": _described(_TEXTS, "where alerts about these tables go"),
             "windows": _WINDOWS,
             "freshness": _described(_DURATION, "level 0 is not older than this"),
@@ -100,9 +104,12 @@ def _rule() -> dict[str, Any]:
                 {"age": _DURATION, "snapshots": _WHOLE, "bytes": _SIZE},
                 "a consumer beyond one of these is too far behind",
             ),
-            "rescale": {"enum": [*map(str, RescaleRule), False]},
+            "rescale": _described(
+                {"enum": [*map(str, RescaleRule), False]},
+                "what the scheduler does about buckets of the wrong size",
+            ),
             "max_red": _described(_DURATION, "how long a table may stay red"),
-            "priority": {"type": "number", "exclusiveMinimum": 0},
+            "priority": _described(_POSITIVE, "multiplies the benefit of the jobs"),
             "on_commit": _described(
                 {"enum": [*map(str, OnCommit), False]},
                 "how the partitions that a commit changed are compacted right after it",
@@ -112,7 +119,9 @@ def _rule() -> dict[str, Any]:
                 "description": "what waits until a person approves it",
                 "items": {"enum": [str(a) for a in Approval]},
             },
-            "health": _object(dict.fromkeys(DEFAULTS, threshold)),
+            "health": _object(
+                dict.fromkeys(DEFAULTS, threshold), "thresholds and weights of the health score"
+            ),
         },
         required=["tables"],
     )
@@ -121,15 +130,16 @@ def _rule() -> dict[str, Any]:
 def _job(job: Job) -> dict[str, Any]:
     settings = _object(
         {
-            "enabled": {"type": "boolean"},
-            "schedule": {"type": ["string", "null", "boolean"]},
+            "enabled": _described({"type": "boolean"}, "whether the job may run on the tables"),
+            "schedule": _described(
+                {"type": ["string", "null", "boolean"]},
+                "a cron expression, or @hourly and the like; null: only by hand",
+            ),
             "arguments": {
                 "type": "object",
                 "properties": {a.name: _argument(a) for a in job.arguments},
             },
-            "guards": _guards(),
-            **_engine(),
-            "on_refused": {"enum": [str(o) for o in OnRefused]},
+            **_limits(),
         },
         job.summary,
     )
@@ -143,14 +153,25 @@ def _argument(argument: Argument) -> dict[str, Any]:
     return found
 
 
-def _engine() -> dict[str, Any]:
-    """Where jobs run; the rule of a table and that of a job have the same keys."""
-    kinds = {"engine": {"enum": [str(e) for e in EngineName]}, "spark_threshold": _SIZE}
-    return {f.name: kinds.get(f.name, _SCALAR) for f in fields(EnginePolicy)}
-
-
-def _guards() -> dict[str, Any]:
-    return _object({f.name: {"type": ["string", "number"]} for f in fields(GuardPolicy)})
+def _limits() -> dict[str, Any]:
+    """What a rule says of all its jobs, and a job of itself: guards, engine, refused tables."""
+    engine = {
+        "engine": _described({"enum": [str(e) for e in EngineName]}, "where data is rewritten"),
+        "spark_threshold": _described(
+            _SIZE, "with engine auto, plans that rewrite less than this run without Spark"
+        ),
+    }
+    return {
+        "guards": _object(
+            {f.name: {"type": ["string", "number"]} for f in fields(GuardPolicy)},
+            "limits on what a run deletes and rewrites",
+        ),
+        **{f.name: engine.get(f.name, _SCALAR) for f in fields(EnginePolicy)},
+        "on_refused": _described(
+            {"enum": [str(o) for o in OnRefused]},
+            "whether a table with an unsupported feature fails a run over many tables",
+        ),
+    }
 
 
 def _object(

@@ -393,7 +393,7 @@ class HiveCatalog:
         """Why the folder of a managed table that is dropped may not be its own; empty if it is."""
         place = place_of(self._metastore.location(table))
         if place is None:
-            return "it is no folder of a table"
+            return "it is not the folder of a table"
         if is_link(files.io, files.path):
             return "it is a symbolic link"
         others = self._metastore.tables_at(place, files.identifier)

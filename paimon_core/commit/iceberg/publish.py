@@ -5,7 +5,7 @@ that is missing, as after an interrupted commit, or cannot be built on, N is des
 So the next commit heals whatever went wrong, and a failure here is logged, not raised: the commit
 is made.
 
-With `hive-catalog` and `rest-catalog`, the version is then registered in the outer catalog.  Java
+With `hive-catalog` and `rest-catalog`, the version is then registered in the external catalog.  Java
 deletes old files before.  Here they are deleted afterwards, and stay if the catalog may still need
 them: a later commit finds the versions that name them.  Where a slower commit may set the catalog
 back to an older version, what that needs stays for a minute.
@@ -29,15 +29,15 @@ from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.environment import Environment
 from paimon_core.errors import CorruptTable, NotFound, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.iceberg.external_catalog import Shown
 from paimon_core.iceberg.metadata import IcebergMetadata, IcebergSnapshot
-from paimon_core.iceberg.outer import Shown
 from paimon_core.iceberg.schema import (
     highest_field_id,
     iceberg_schema,
     last_partition_id,
     partition_spec,
 )
-from paimon_core.iceberg.settings import has_outer_catalog
+from paimon_core.iceberg.settings import has_external_catalog
 from paimon_core.iceberg.store import IcebergStore, NewManifests, iceberg_store
 from paimon_core.names import location
 from paimon_core.options import (
@@ -82,9 +82,9 @@ def republish(table: FileStoreTable, env: Environment) -> None:
         return
     try:
         latest = table.snapshots.latest()
-        if latest is None and has_outer_catalog(table.options):
+        if latest is None and has_external_catalog(table.options):
             log.warning(
-                "table=%s has no snapshot, its outer catalog shows the last one", table.name
+                "table=%s has no snapshot, its external catalog shows the last one", table.name
             )
         elif latest is None:
             store.delete_all()
@@ -115,7 +115,7 @@ class _Draft:
 
 def _publish(work: _Work, changes: ManifestChanges | None) -> None:
     table, store, snapshot = work.table, work.store, work.snapshot
-    if snapshot.id == _FIRST_SNAPSHOT and not has_outer_catalog(table.options):
+    if snapshot.id == _FIRST_SNAPSHOT and not has_external_catalog(table.options):
         store.delete_all()  # metadata outside of the table outlives a dropped table
     versions = store.versions()
     base = _base(work) if changes is not None and snapshot.id - 1 in versions else None
@@ -138,7 +138,7 @@ def _publish(work: _Work, changes: ManifestChanges | None) -> None:
     store.write_metadata(draft.metadata)
     if later == stale:
         store.write_hint(snapshot.id)
-    shown = _register(work, draft) if has_outer_catalog(table.options) else None
+    shown = _register(work, draft) if has_external_catalog(table.options) else None
     if shown is Shown.LATER:
         return
     if shown is None or store.settings.previous_versions is None:
@@ -151,14 +151,14 @@ def _publish(work: _Work, changes: ManifestChanges | None) -> None:
 
 
 def _register(work: _Work, draft: _Draft) -> Shown:
-    """Return what the outer catalog shows; after a failure, which is logged, that is not known."""
+    """Return what the external catalog shows; after a failure, which is logged, that is not known."""
     from paimon_core.iceberg.register import register  # noqa: PLC0415 - clients of catalogs
 
     try:
         return register(work.table, work.store, draft.metadata)
     except (PaimonError, OSError, ValueError, LookupError, TypeError) as e:
         log.warning(
-            "table=%s snapshot=%d is not registered in the outer catalog, the next commit does it: %s",
+            "table=%s snapshot=%d is not registered in the external catalog, the next commit does it: %s",
             work.table.name,
             work.snapshot.id,
             e,
@@ -357,7 +357,7 @@ def _clean_registered(
     stale: Sequence[int],
     least_age: int,
 ) -> None:
-    """Delete old versions of a table in an outer catalog, with the files that only they need.
+    """Delete old versions of a table in an external catalog, with the files that only they need.
 
     Those before the first that is in `stay`, or younger than `least_age` milliseconds.  Expired
     snapshots are found in the old versions, which are still there after commits that could not be

@@ -402,7 +402,7 @@ def _assembled(row: Mapping[str, Any] | None, metadata: bytes, keys: Keys) -> by
         if value is not None:
             rest = Reader(value, metadata)
             if not rest.is_object(0):
-                raise corrupt("the rest of a shredded object is no object")
+                raise corrupt("the rest of a shredded object is not an object")
             for key, at in rest.fields(0):
                 if key in typed:
                     raise corrupt(f"the shredded field {key!r} is stored twice")

@@ -83,7 +83,7 @@ def _vector(name: str, data_type: DataType, options: Mapping[str, str]) -> DataT
     try:
         length = int(options[key])
     except ValueError as e:
-        raise InvalidArgument(f"{key} is {options[key]!r}, which is no whole number") from e
+        raise InvalidArgument(f"{key} is {options[key]!r}, which is not a whole number") from e
     if length < 1:
         raise InvalidArgument(f"{key} must be at least 1, not {length}")
     return VectorType(element=data_type.element, length=length)

@@ -1,4 +1,4 @@
-"""Tables that are not committed to, because their outer catalog could not be told."""
+"""Tables that are not committed to, because their external catalog could not be told."""
 
 from __future__ import annotations
 

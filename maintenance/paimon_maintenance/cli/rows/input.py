@@ -207,7 +207,7 @@ def _csv(
         )
         repeated = [n for n in reader.schema.names if reader.schema.names.count(n) > 1]
         if repeated:
-            raise InvalidArgument(f"{name}: column {repeated[0]} is there more than once")
+            raise InvalidArgument(f"{name}: column {repeated[0]} appears more than once")
         unknown = [n for n in reader.schema.names if n not in fields]
         if unknown:
             raise InvalidArgument(

@@ -14,6 +14,7 @@ from paimon_core.options import (
     PARTITION_EXPIRATION_TIME,
     PARTITION_TIMESTAMP_FORMATTER,
     PARTITION_TIMESTAMP_PATTERN,
+    Options,
 )
 from paimon_core.retention.partitions import (
     Partition,
@@ -59,20 +60,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
             kept=(Retained(what="partitions", why=why, count=0),),
             arguments=arguments,
         )
-    options = table.options
-    rule = PartitionRule(
-        time=allowed,
-        strategy=_argument(
-            arguments, "expire_strategy", options.value(PARTITION_EXPIRATION_STRATEGY)
-        ),
-        pattern=_argument(
-            arguments, "timestamp_pattern", options.value(PARTITION_TIMESTAMP_PATTERN)
-        ),
-        formatter=_argument(
-            arguments, "timestamp_formatter", options.value(PARTITION_TIMESTAMP_FORMATTER)
-        ),
-        most=_argument(arguments, "max_expires", options.value(PARTITION_EXPIRATION_MAX_NUM)),
-    )
+    rule = _rule(table.options, allowed, arguments)
     chain = chain_of(table)
     if chain is not None:
         return plan_chain(table, chain, rule, arguments, context)
@@ -104,6 +92,23 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         kept=tuple(kept),
         effect=effect_of(going, found.everything),
         arguments=arguments,
+    )
+
+
+def _rule(options: Options, time: int, arguments: Mapping[str, object]) -> PartitionRule:
+    """The rule of the arguments, and of the table's options where an argument is not given."""
+    return PartitionRule(
+        time=time,
+        strategy=_argument(
+            arguments, "expire_strategy", options.value(PARTITION_EXPIRATION_STRATEGY)
+        ),
+        pattern=_argument(
+            arguments, "timestamp_pattern", options.value(PARTITION_TIMESTAMP_PATTERN)
+        ),
+        formatter=_argument(
+            arguments, "timestamp_formatter", options.value(PARTITION_TIMESTAMP_FORMATTER)
+        ),
+        most=_argument(arguments, "max_expires", options.value(PARTITION_EXPIRATION_MAX_NUM)),
     )
 
 

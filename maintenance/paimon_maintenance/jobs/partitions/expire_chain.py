@@ -56,7 +56,7 @@ def plan_chain(
                 count=left,
             ),
             *(
-                Retained(what=f"partition {p.path}", why="its values are no time", bytes=p.bytes)
+                Retained(what=f"partition {p.path}", why="its values are not a time", bytes=p.bytes)
                 for p in work.unclear
             ),
         ),

@@ -6,7 +6,7 @@ referenced (apache/paimon #3074).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, cast
@@ -91,8 +91,8 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     left = mentioned.candidates.left(files.names)
     is_unknown = found.unknown(left, unknown_kinds=bool(arguments.get("unknown_kinds")))
     unknown = files.take(np.flatnonzero(is_unknown)).by_folder()
-    is_index = _unsure_indexes(files, left & ~is_unknown, mentioned)
-    is_orphan = left & ~is_unknown & ~is_index
+    is_unsure = _unsure_indexes(files, left & ~is_unknown, mentioned)
+    is_orphan = left & ~is_unknown & ~is_unsure
     orphans = files.take(np.flatnonzero(is_orphan)).by_folder()
     used = np.flatnonzero(orphans.folder_totals()[0]).tolist()
     actions = _actions(table, orphans, found.empty_folders, quarantine=quarantine)
@@ -100,28 +100,11 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     interrupted = () if quarantine else tuple(journals(table))
     if interrupted:
         actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
-    local = local_clock(older_than, context.env)
+    why = f"referenced by {counted(references, 'versions')} (snapshots, tags, changelogs)"
+    referenced = len(files) - len(orphans) - len(unknown) - int(is_unsure.sum())
     kept = [
-        Retained(
-            what="files",
-            why=f"referenced by {counted(references, 'versions')} (snapshots, tags, changelogs)",
-            count=len(files) - len(orphans) - len(unknown) - int(is_index.sum()),
-        ),
-        Retained(what="files", why=f"not older than {wall_clock_text(local)}", count=found.young),
-        Retained(
-            what="files of unknown kinds",
-            why="no reference mentions them, but a newer version of Paimon may need them; "
-            "unknown_kinds removes them",
-            count=len(unknown),
-            bytes=int(unknown.sizes.sum()),
-        ),
-        Retained(
-            what="index files",
-            why=f"the index manifest {mentioned.cut_index} ends like one that has lost entries",
-            count=int(is_index.sum()),
-            bytes=int(files.sizes[is_index].sum()),
-        ),
-        Retained(what="links", why="symbolic links are not followed", count=found.links),
+        Retained(what="files", why=why, count=referenced),
+        *_kept(found, unknown, is_unsure, mentioned, local_clock(older_than, context.env)),
     ]
     return MetadataPlan(
         job="remove_orphan_files",
@@ -145,6 +128,32 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
             "unknown": [f.path for f in unknown[:MOST_NAMED]],
         },
     )
+
+
+def _kept(
+    found: Candidates,
+    unknown: FileStats,
+    is_unsure: Column,
+    mentioned: Mentioned,
+    local_millis: int,
+) -> Iterator[Retained]:
+    """What stays although no reference mentions it, and what was not looked at."""
+    why = f"not older than {wall_clock_text(local_millis)}"
+    yield Retained(what="files", why=why, count=found.young)
+    yield Retained(
+        what="files of unknown kinds",
+        why="no reference mentions them, but a newer version of Paimon may need them; "
+        "unknown_kinds removes them",
+        count=len(unknown),
+        bytes=int(unknown.sizes.sum()),
+    )
+    yield Retained(
+        what="index files",
+        why=f"the index manifest {mentioned.cut_index} ends like one that has lost entries",
+        count=int(is_unsure.sum()),
+        bytes=int(found.files.sizes[is_unsure].sum()),
+    )
+    yield Retained(what="links", why="symbolic links are not followed", count=found.links)
 
 
 def _unsure_indexes(files: FileStats, chosen: Column, mentioned: Mentioned) -> Column:

@@ -167,3 +167,5 @@ def test_the_schema_has_the_keys_of_the_reader():
 
 def test_the_command_prints_the_schema():
     assert json.loads(caretaker("policy", "schema").out) == schema()
+    described = schema()["properties"]["rules"]["items"]["properties"]
+    assert [key for key, kind in described.items() if "description" not in kind] == ["jobs"]

@@ -202,6 +202,17 @@ def test_the_command_line_waits_and_shows_who_holds_it(lake: Lake) -> None:
         assert "rollback (run r" in caretaker("leases", "db.t", *where).out
 
 
+def test_a_table_that_cannot_be_read_hides_no_lease_of_another(lake: Lake) -> None:
+    lake.primary_key("db.broken")
+    Path(lake.table("db.broken").root, "schema", "schema-0").write_text("{")
+    where = ("-w", lake.warehouse)
+    with hold(lake.table()):
+        shown = caretaker("leases", "db.*", *where, "--json")
+    assert shown.code == 7
+    assert "db.broken: error: " in shown.err
+    assert [held["table"] for held in json.loads(shown.out)["leases"]] == ["db.t"]
+
+
 def test_a_plan_made_before_waiting_is_made_again(lake: Lake) -> None:
     holder = hold(lake.table())
     holder.__enter__()

@@ -1,4 +1,4 @@
-"""What an outer catalog gets to know of a table: a Hive metastore or an Iceberg REST catalog.
+"""What an external catalog gets to know of a table: a Hive metastore or an Iceberg REST catalog.
 
 Java: `iceberg/IcebergMetadataCommitter`.
 """
@@ -16,7 +16,7 @@ from paimon_core.types.data_types import DataField
 
 
 class Shown(Enum):
-    """What the catalog shows after a call of `OuterCatalog.show`."""
+    """What the catalog shows after a call of `ExternalCatalog.show`."""
 
     THIS = auto()
     """The version that it was asked to show."""
@@ -56,8 +56,8 @@ class Version:
         return file is not None and folder is not None and lies_under(file, folder)
 
 
-class OuterCatalog(Protocol):
-    """The entry of one table in an outer catalog."""
+class ExternalCatalog(Protocol):
+    """The entry of one table in an external catalog."""
 
     def show(self, version: Version) -> Shown:
         """Make the catalog show the version, unless it shows a later one.
