@@ -214,7 +214,8 @@ class SchemaChange:
         place = _place(after, first=first)
         if place is None:
             raise InvalidArgument(f"where column {name} moves to is missing: first or after")
-        return change.MoveColumn(name, place)
+        path = _path(name)
+        return change.MoveColumn(path[-1], place, path[:-1])
 
 
 def _path(name: str) -> change.Path:

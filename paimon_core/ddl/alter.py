@@ -165,8 +165,12 @@ class _Edit:
                 update_column(self.fields, path, lambda f, _: replace(f, description=description))
             case UpdateColumnDefault(path, default_value):
                 update_column(self.fields, path, lambda f, _: _with_default(f, default_value))
-            case MoveColumn(name, position):
-                _move(self.fields, name, position)
+            case MoveColumn(name, position, parent):
+
+                def move(siblings: list[DataField], name: str) -> None:
+                    _move(siblings, name, position)
+
+                update_siblings(self.fields, (*parent, name), move)
             case DropPrimaryKey():
                 if self.has_snapshots:
                     raise ForbiddenChange("Cannot drop primary keys on a non-empty table.")

@@ -96,10 +96,14 @@ class UpdateColumnDefault:
 
 @dataclass(frozen=True, slots=True)
 class MoveColumn:
-    """Move a column of the table (never a nested one)."""
+    """Move a column, or a field among those of the struct at the path `parent`.
+
+    Java moves columns of the table only: its `Move` has one name.
+    """
 
     name: str
     position: Position
+    parent: Path = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +170,7 @@ def _read(kind: str, obj: Mapping[str, object]) -> SchemaChange:
             position = _position(obj)
             if position is None:
                 raise KeyError("first, last, after or before")
-            return MoveColumn(path[-1], position)
+            return MoveColumn(path[-1], position, path[:-1])
         case "drop_primary_key":
             return DropPrimaryKey()
     raise InvalidArgument(f"unknown schema change {kind!r}")

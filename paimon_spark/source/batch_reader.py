@@ -18,6 +18,7 @@ from paimon_core.predicate import Predicate
 from paimon_core.read.table_read import chosen_rows
 from paimon_core.table.batch_scan import BatchScan, batch_scan_of
 from paimon_core.table.batch_tasks import BatchTask, pack_tasks, plan_batch, read_task
+from paimon_core.table.nullability import never_null
 from paimon_core.table.system.audit_log import AUDIT_LOG, audit_log_type, binlog_type
 from paimon_core.table.system.read import VIEWS, read_system_table, read_view
 from paimon_core.types.data_types import RowType
@@ -70,12 +71,20 @@ def _scan_of(options: SourceOptions) -> BatchScan:
 
 
 def _system_type(scan: BatchScan, name: str | None, zone: tzinfo) -> RowType:
-    row_type = scan.table.schema.row_type
+    row_type = _as_nullable(scan)
     if name is None:
         return row_type
     if name in VIEWS:
         return audit_log_type(row_type) if name == AUDIT_LOG else binlog_type(row_type)
     return read_system_table(scan.table, name, scan.whole, zone=zone)[0]
+
+
+def _as_nullable(scan: BatchScan) -> RowType:
+    """The columns of the table, NOT NULL where no row of it, nor of its changes, has a null."""
+    schema = scan.table.schema
+    never = frozenset(schema.primary_keys) or never_null(scan)
+    fields = (replace(f, type=f.type.with_nullable(f.name not in never)) for f in schema.fields)
+    return RowType(fields=tuple(fields))
 
 
 def _projected(row_type: RowType, columns: Iterable[str], table: str) -> RowType:

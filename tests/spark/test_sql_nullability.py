@@ -73,5 +73,8 @@ def test_not_what_was_nullable_before(sql: Sql) -> None:
         "default.t", [change_from_object(c) for c in change], now_millis=0
     )
     assert not_null(sql, "SELECT * FROM t") == ["id"]
+    source = sql.session.spark.read.format("paimon").load(f"{sql.session.warehouse}/default.db/t")
+    assert [f.nullable for f in source.schema.fields] == [False, True]
+    assert [tuple(r) for r in source.collect()] == [(1, None)]
     sql("ALTER TABLE t ALTER COLUMN id DROP NOT NULL")
     assert not_null(sql, "SELECT * FROM t") == []

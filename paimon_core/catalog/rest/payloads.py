@@ -23,7 +23,7 @@ from paimon_core.ddl.schema_change import (
     UpdateColumnType,
     UpdateTableComment,
 )
-from paimon_core.errors import UNREADABLE, StorageError
+from paimon_core.errors import UNREADABLE, StorageError, UnsupportedFeature
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.snapshot import Snapshot
@@ -101,7 +101,13 @@ def change_json(change: SchemaChange) -> dict[str, object]:
                 "fieldNames": list(path),
                 "newDefaultValue": default,
             }
-        case MoveColumn(name, position):
+        case MoveColumn(name, position, parent):
+            if parent:
+                raise UnsupportedFeature(
+                    "moving a nested column in a REST catalog",
+                    f"the API moves columns only, and not {'.'.join((*parent, name))}",
+                    next_step="drop the field, and add it where it belongs",
+                )
             return {"action": "updateColumnPosition", "move": _move(name, position)}
         case DropPrimaryKey():
             return {"action": "dropPrimaryKey"}

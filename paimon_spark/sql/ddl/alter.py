@@ -359,9 +359,7 @@ def _alter_one(words: Words, columns: _Columns, path: Path) -> SchemaChange:
         if columns.field(reference) is None:
             raise _no_column(columns, reference)
     if position is not None:
-        if path[1:]:
-            raise UnsupportedFeature("moving a nested column", table=columns.table.name)
-        return MoveColumn(path[0], position)
+        return MoveColumn(path[-1], position, path[:-1])
     # Hive's form: CHANGE COLUMN name new_name type.
     name = words.identifier()
     if name.lower() != path[-1].lower():

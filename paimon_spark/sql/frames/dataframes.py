@@ -19,6 +19,7 @@ from paimon_core.predicate import Predicate
 from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.table.batch_scan import BatchScan, batch_scan_of, read_batch
+from paimon_core.table.nullability import never_null
 from paimon_core.table.system.read import VIEWS, read_system_table, read_view
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import (
@@ -35,7 +36,6 @@ from paimon_spark.sql.frames.distributed import distributed_dataframe
 from paimon_spark.sql.frames.evolution import evolved_rows
 from paimon_spark.sql.frames.global_tables import read_global_table
 from paimon_spark.sql.frames.metadata_columns import FILE_PATH, ROW_INDEX, metadata_of, scanned_rows
-from paimon_spark.sql.frames.nullability import never_null
 from paimon_spark.sql.frames.pushdown import check_full_scan, pushed
 from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName, on_branch
 from paimon_spark.sql.text.types import read_schema_text

@@ -14,9 +14,9 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import BucketMode
 from paimon_core.predicate import Predicate
 from paimon_core.table.batch_scan import BatchScan
+from paimon_core.table.nullability import never_null
 from paimon_core.types.data_types import DataField, RowType
 from paimon_spark.sql.frames.characters import stored_text, with_characters
-from paimon_spark.sql.frames.nullability import never_null
 from paimon_spark.sql.session import OVERWRITE_MODE, ZONE_KEY, SqlSession, TableName
 from paimon_spark.sql.text.names import quoted
 

@@ -21,7 +21,7 @@ from paimon_core.ddl.schema_change import (
     change_from_object,
 )
 from paimon_core.ddl.validation import check_fallback_branch
-from paimon_core.errors import InvalidArgument, SchemaError, UnsupportedFeature
+from paimon_core.errors import InvalidArgument, PaimonError, SchemaError, UnsupportedFeature
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.types.sql import parse_type
 
@@ -79,6 +79,18 @@ def test_positions() -> None:
         assert list(_apply(schema, MoveColumn("v", position)).names) == names
         added = _apply(schema, AddColumn(("x",), parse_type("INT"), None, position))
         assert [n if n != "x" else "v" for n in added.names if n != "v"] == names
+
+
+def test_positions_in_structs() -> None:
+    schema = _schema()
+    schema = _apply(schema, AddColumn(("s",), parse_type("ARRAY<ROW<a INT, b INT, c INT>>")))
+    moved = _apply(schema, MoveColumn("c", Position(Place.AFTER, "a"), ("s", "element")))
+    before, after = (s.row_type.get("s").type.element for s in (schema, moved))
+    assert [f.name for f in after.fields] == ["a", "c", "b"]
+    assert {f.name: f.id for f in after.fields} == {f.name: f.id for f in before.fields}
+    for name, reference in (("c", "c"), ("a", "nope"), ("nope", "a")):
+        with pytest.raises(PaimonError):
+            _apply(schema, MoveColumn(name, Position(Place.AFTER, reference), ("s", "element")))
 
 
 def test_renaming_reaches_keys_and_options() -> None:
