@@ -39,6 +39,8 @@ def dropped_reply(port: int, marker: bytes) -> Iterator[tuple[int, list[bytes]]]
                     if len(seen) == 1:
                         lose.set()
                 server.sendall(data)
+        with suppress(OSError):  # a server has a thread for each connection
+            server.shutdown(socket.SHUT_WR)
 
     def accept() -> None:
         with suppress(OSError):

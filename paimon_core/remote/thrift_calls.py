@@ -161,6 +161,7 @@ class ShownLock(Struct):
     acquired_at: int | None = thrift(9, I64)
     user: str | None = thrift(10, TEXT)
     host_name: str | None = thrift(11, TEXT)
+    agent_info: str | None = thrift(13, TEXT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,11 +34,12 @@ def done_spec(spec: Mapping[str, str]) -> dict[str, str]:
 def unregistered(table: FileStoreTable, rows: Collection[bytes]) -> Iterator[None]:
     """Drop these partitions in the catalog before the block, which commits that they are gone.
 
-    If the commit fails, the catalog gets those back that are still there.  A run that is interrupted
+    If the commit fails, or the catalog's reply gets lost, the catalog gets those back that are still
+    there.  A run that is interrupted
     between the two finds the partition again.
     """
-    _unregister(table, rows)
     try:
+        _unregister(table, rows)
         yield
     except PaimonError:
         synchronise_partitions(table)

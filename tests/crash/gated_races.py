@@ -22,7 +22,8 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 sys.path[:0] = [str(FOLDER.parent), str(FOLDER), str(FOLDER.parent / "conformance")]
 
-from races import HISTORY, JAVA, OURS, TABLES, Pristine, pristine, rounds_of, run_round, sampled  # noqa: E402 - after the path
+from race_tables import ALL_TABLES  # noqa: E402 - after the path
+from races import HISTORY, JAVA, OURS, Pristine, pristine, rounds_of, run_round, sampled  # noqa: E402 - after the path
 
 from oracle import VERSIONS, Oracle, OracleProcess  # noqa: E402
 from paimon_maintenance.jobs.versions import inflight_commits  # noqa: E402
@@ -51,7 +52,7 @@ def race(of: Pristine, rounds: int, seed: int, oracle: Oracle, place: Path) -> t
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("tables", nargs="*", default=list(TABLES), metavar="TABLE")
+    parser.add_argument("tables", nargs="*", default=list(ALL_TABLES), metavar="TABLE")
     parser.add_argument("--rounds", type=int, default=2500, help="of each table")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--java", choices=VERSIONS, default="2.0.0")

@@ -126,7 +126,7 @@ def remove_orphans(warehouse: Path) -> None:
     """The orphan job, which takes everything from before this millisecond."""
     time.sleep(0.002)
     now = str(time.time_ns() // 1_000_000)
-    arguments = {"older_than": now, "allow_young": True, "mode": "delete"}
+    arguments = {"older_than": now, "allow_young": True, "mode": "delete", "external_paths": True}
     report = run_job(warehouse, "remove_orphan_files", arguments)
     assert report.error is None, report.error
 

@@ -35,7 +35,7 @@ FOLDER = Path(__file__).resolve().parent
 sys.path[:0] = [str(FOLDER.parent), str(FOLDER), str(FOLDER.parent / "conformance")]
 
 from natural_stores import DAY, Local, SlowS3, Store, at, broken, misplaced, missing, slow_s3  # noqa: E402 - after the path
-from races import TABLES  # noqa: E402
+from race_tables import TABLES  # noqa: E402
 
 from oracle import VERSIONS, Oracle, OracleProcess  # noqa: E402
 from paimon_core.table.open import open_table  # noqa: E402

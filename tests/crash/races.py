@@ -13,10 +13,8 @@ which A stops, so a round is deterministic and needs no threads.  After each rou
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -25,7 +23,8 @@ from typing import Any
 
 from disk import on_disk, referenced
 from failing_io import FailingFileIO, Trigger
-from harness import attempt, do, remove_orphans
+from harness import attempt, remove_orphans
+from race_tables import ALL_TABLES, DAYS, POSTPONED, copy_table, outside_of
 from replay import run_step
 from without_lease import without_lease
 
@@ -44,12 +43,6 @@ from paimon_maintenance.run.runner import run_table
 from paimon_maintenance.verify.check import check_table
 from paimon_maintenance.verify.findings import Finding, Problem, Severity
 
-COLUMNS = [
-    {"name": "k", "type": "INT NOT NULL"},
-    {"name": "v", "type": "STRING"},
-    {"name": "dt", "type": "STRING NOT NULL"},
-]
-DAYS = ("2024-01-01", "2999-01-01")
 ACKNOWLEDGED, LATER = 1001, 2002
 """Keys that B writes, and that Java writes after each round."""
 Rows = tuple[str, ...]
@@ -63,80 +56,6 @@ def ours_alone(steps: Sequence[Mapping[str, Any]], *, check: bool = True) -> lis
         answers = [run_step(dict(step)) for step in steps]
     assert not (check and any("error" in answer for answer in answers)), answers
     return answers
-
-
-# --- tables -------------------------------------------------------------------------------------
-
-
-def build(
-    warehouse: Path, options: Mapping[str, str], *, keyed: bool = True, shared: bool = True
-) -> None:
-    """Six snapshots without the expired first ones, three tags, a branch of two commits.
-
-    `shared`: whether the branch begins with a snapshot of main; otherwise both begin at 1.
-    """
-    do(
-        warehouse,
-        "create_table",
-        columns=COLUMNS,
-        primary_keys=["k", "dt"] if keyed else [],
-        partition_keys=["dt"],
-        options={"write-only": "true", **options},
-    )
-    _write(warehouse, 0)
-    do(warehouse, "create_tag", name="old", snapshot=1)
-    _write(warehouse, 1)
-    do(warehouse, "create_tag", name="kept", snapshot=2)
-    if "deletion-vectors.enabled" not in options:
-        # Java's compactions expire tags, without a look at branches that share their files.
-        do(warehouse, "create_tag", name="short", snapshot=1, time_retained="1 ms")
-    do(warehouse, "compact", full=True)
-    # The newest changelog is always kept, so `expire_changelogs` needs two of them.
-    retained = 1 if "changelog-producer" in options else 2
-    if shared:
-        do(warehouse, "expire_snapshots", retain_max=retained, retain_min=retained)
-    do(warehouse, "create_branch", name="b", **({"tag": "kept"} if shared else {}))
-    for i in (20, 21):
-        _write(warehouse, i, branch="b")
-    for i in (2, 3, 4):
-        _write(warehouse, i)
-    _litter(warehouse)
-
-
-def _write(warehouse: Path, number: int, **where: str) -> None:
-    rows = [[number, f"v{number}", day] for day in DAYS] + [[100, f"v{number}", DAYS[0]]]
-    do(warehouse, "write", rows=rows, **where)
-
-
-def _litter(warehouse: Path) -> None:
-    """Files that a failed writer left behind two days ago; all others are as old, too."""
-    do(warehouse, "write", rows=[[77, "lost", DAYS[0]]], commit=False)
-    old = time.time() - 2 * 86_400
-    for path in warehouse.rglob("*"):
-        if path.is_file():
-            os.utime(path, (old, old))
-
-
-def keyed(**options: str) -> Callable[[Path], None]:
-    return lambda warehouse: build(warehouse, {"bucket": "1", **options})
-
-
-def apart() -> Callable[[Path], None]:
-    return lambda warehouse: build(warehouse, {"bucket": "1"}, shared=False)
-
-
-def appended(**options: str) -> Callable[[Path], None]:
-    return lambda warehouse: build(warehouse, {"bucket": "-1", **options}, keyed=False)
-
-
-LONG_CHANGELOGS = {"changelog.num-retained.min": "9", "changelog.num-retained.max": "99"}
-TABLES: Mapping[str, Callable[[Path], None]] = {
-    "primary key": keyed(),
-    "branch of its own": apart(),
-    "append": appended(),
-    "vectors": keyed(**{"deletion-vectors.enabled": "true"}),
-    "changelog": keyed(**{"changelog-producer": "input", **LONG_CHANGELOGS}),
-}
 
 
 # --- operations ---------------------------------------------------------------------------------
@@ -169,7 +88,7 @@ OURS: Mapping[str, tuple[str, Mapping[str, object]]] = {
     "sort_compact": ("sort_compact", {"order_by": "k"}),
     "analyze": ("analyze", {}),
     # --- the rest ---
-    "remove_orphan_files": ("remove_orphan_files", {"mode": "delete"}),
+    "remove_orphan_files": ("remove_orphan_files", {"mode": "delete", "external_paths": True}),
     "quarantine": ("remove_orphan_files", {"mode": "quarantine"}),
     "repair": ("repair", {}),
     "remove_unexisting_files": ("remove_unexisting_files", {}),
@@ -242,11 +161,11 @@ class Pristine:
     changes: dict[str, int] = field(default_factory=dict)
 
     def copy(self, to: Path) -> Path:
-        return Path(shutil.copytree(self.place, to))
+        return copy_table(self.place, to)
 
 
 def pristine(name: str, place: Path) -> Pristine:
-    TABLES[name](place)
+    ALL_TABLES[name](place)
     made = Pristine(name, place)
     table = open_table(str(place), "db.t")
     made.versions = {_rows(place, snapshot=i) for i in table.snapshots.ids()}
@@ -380,7 +299,7 @@ def _check_table(
     branches = [b for b in table.branches.names() if b != skipped]
     reads += [{"op": "read", "branch": b} for b in branches]
     # With deletion vectors, rows show once they are compacted.
-    show: list[dict[str, Any]] = [{"op": "compact", "full": True}] if of.name == "vectors" else []
+    show: list[dict[str, Any]] = [{"op": "compact", "full": True}] if of.name in POSTPONED else []
     last = [{"op": "write", "rows": [[LATER, "later", DAYS[1]]]}]
     if what.a == "rescale" and "write" in what.b:
         show = []  # Java cannot compact a partition with two numbers of buckets
@@ -391,7 +310,7 @@ def _check_table(
     before = results[len(reads) + len(show)]["rows"]
     seen = {row[1] for row in before}
     after = {row[1] for row in results[-1]["rows"]}
-    if of.name == "vectors" and not show:
+    if of.name in POSTPONED and not show:
         return
     assert after == seen | {LATER}, "Java does not see what it wrote"
     told = [a for a in answers if not isinstance(a, Report)]
@@ -401,7 +320,9 @@ def _check_table(
     if any(f.severity is Severity.ERROR for f in found):
         return
     remove_orphans(warehouse)
-    disk, needed = on_disk(Path(table.root)), referenced(warehouse)
+    disk = on_disk(Path(table.root)) | on_disk(outside_of(warehouse))
+    needed = {path.removeprefix("file:") for path in referenced(warehouse)}
+    needed = {f"/{path.lstrip('/')}" for path in needed}
     assert not needed - disk, f"files are missing: {sorted(needed - disk)}"
     left = disk - needed - _mentioned_by_changelogs(table, disk - needed)
     assert not left, f"files are left over: {sorted(left)}"
@@ -458,7 +379,7 @@ def _check_versions(of: Pristine, what: Round, rows: Sequence[Sequence[Any]]) ->
     """The rows of main, without those of B, are those of a version that there was."""
     if {what.a, what.b} & {"drop_partition", "expire_partitions", "maintain"}:
         return
-    if of.name == "vectors":
+    if of.name in POSTPONED:
         return  # which rows show depends on what was compacted when
     own = tuple(sorted(str(r[1:]) for r in rows if r[1] not in (ACKNOWLEDGED, ACKNOWLEDGED - 1)))
     assert own in of.versions, f"main holds {own}, which is no version of it"

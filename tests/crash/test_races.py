@@ -17,11 +17,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from race_tables import TABLES
 from races import (
     HISTORY,
     JAVA,
     OURS,
-    TABLES,
     Pristine,
     pristine,
     rounds_of,

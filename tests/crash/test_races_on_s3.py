@@ -22,7 +22,8 @@ import pyarrow as pa
 import pytest
 from harness import do, run_job
 from natural_stores import DAY, SlowS3, at, broken, misplaced, missing, slow_s3
-from races import OURS, TABLES
+from race_tables import TABLES
+from races import OURS
 from replay import run_step
 from slow_store import CONDITIONAL_PUT, DELETE, DELETE_MANY, PUT, Fault, SlowStore, slow_store
 from without_lease import without_lease

@@ -308,8 +308,8 @@ class HiveCatalog:
                 self._show(identifier, changed, None if removed is None else set(removed))
         except PaimonError as e:
             raise SchemaError(
-                f"table {identifier} has its new schema {changed.id}, but the Hive metastore did "
-                f"not take its columns and options: {e.message}",
+                f"table {identifier} has its new schema {changed.id}, but the Hive metastore "
+                f"{_has_not(e)} taken its columns and options: {e.message}",
                 table=identifier,
                 next_step="Paimon uses the new schema; for Hive, set "
                 "hive.metastore.disallow.incompatible.col.type.changes=false in the metastore if it "
@@ -345,6 +345,9 @@ class HiveCatalog:
         source = self._metastore.files(table)
         try:
             self._metastore.alter(identifier, replace(table, db_name=database, table_name=name))
+        except StorageError:
+            if not self._was_renamed(table, new_identifier):
+                raise
         except InvalidArgument as e:
             self._metastore.table(
                 identifier
@@ -369,6 +372,16 @@ class HiveCatalog:
                 f"{source.path}: {target.path} exists",
                 table=identifier,
             )
+
+    def _was_renamed(self, before: Table, new_identifier: str) -> bool:
+        """Whether the metastore has renamed the table, although its reply got lost."""
+        if self._metastore.exists((before.db_name or "", before.table_name or "")):
+            return False
+        try:
+            now = self._metastore.table(new_identifier)
+        except NotFound:
+            return False
+        return (now.create_time, now.owner) == (before.create_time, before.owner)
 
     def drop_table(self, identifier: str, *, if_exists: bool = False) -> None:
         """Delete the metastore's table, then the folder unless the table is external."""
@@ -436,6 +449,10 @@ class HiveCatalog:
         if not marks or not table.options.value(PARTITIONED_TABLE):
             return partitions
         return [replace(p, done=registry.is_done(p.statistics.spec)) for p in partitions]
+
+
+def _has_not(error: PaimonError) -> str:
+    return "may not have" if isinstance(error, StorageError) else "has not"
 
 
 def _check_lower_case(name: str) -> None:

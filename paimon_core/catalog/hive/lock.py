@@ -1,7 +1,8 @@
 """The lock of a Hive metastore (Java: `hive/HiveCatalogLock`).
 
 An exclusive lock on the table, as Hive's own writers take it.  The metastore keeps it until it is
-released; the lock of a client that died expires after the metastore's `hive.txn.timeout`.
+released; the lock of a client that died expires after the metastore's `hive.txn.timeout`.  If the reply to
+a request gets lost, its lock is found among all locks by the text that it was requested with.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import getpass
 import logging
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
+from uuid import uuid4
 
-from paimon_core.errors import CatalogLocked, PaimonError
+from paimon_core.errors import CatalogLocked, PaimonError, StorageError
 from paimon_core.options import parse_duration_millis
 from paimon_core.remote.hive_client import HiveClient
 from paimon_core.remote.thrift_calls import (
@@ -30,11 +32,13 @@ from paimon_core.remote.thrift_calls import (
     LockResponse,
     ShowLocksRequest,
     ShowLocksResponse,
+    ShownLock,
 )
 
 log = logging.getLogger(__name__)
 
 _FIRST_WAIT_MILLIS: Final = 50
+_ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +66,13 @@ class HiveLock:
             components=(component,),
             user=getpass.getuser(),
             host_name=socket.gethostname(),
-            agent_info="caretaker",
+            agent_info=f"caretaker {uuid4()}",
         )
         options = self.client.options
         most = parse_duration_millis(options.get("lock-check-max-sleep", "8 s"))
         timeout = parse_duration_millis(options.get("lock-acquire-timeout", "8 min"))
         started = time.monotonic()
-        response: LockResponse = self.client.call("lock", request)
+        response = self._request(request)
         lock_id = response.lock_id or 0
         wait = _FIRST_WAIT_MILLIS
         try:
@@ -89,14 +93,34 @@ class HiveLock:
             )
         return lock_id
 
-    def _holder(self) -> str:
-        """Who holds the lock, as far as the metastore says so."""
+    def _request(self, request: LockRequest) -> LockResponse:
+        """The reply to the request, which is made again if it got lost."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                response: LockResponse = self.client.call("lock", request)
+            except StorageError:
+                # Others would wait for it, and so would this client.
+                for lock in self._shown():
+                    if lock.agent_info == request.agent_info and lock.lock_id is not None:
+                        self._release(lock.lock_id)
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+            else:
+                return response
+        raise AssertionError(request)
+
+    def _shown(self) -> Sequence[ShownLock]:
+        """The locks of the table, as far as the metastore says so."""
         request = ShowLocksRequest(db_name=self.database, table_name=self.table)
         try:
             shown: ShowLocksResponse = self.client.call("show_locks", request)
         except PaimonError:
-            return "another client"
-        found = [lock for lock in shown.locks or () if lock.state == LOCK_ACQUIRED]
+            return ()
+        return shown.locks or ()
+
+    def _holder(self) -> str:
+        """Who holds the lock, as far as the metastore says so."""
+        found = [lock for lock in self._shown() if lock.state == LOCK_ACQUIRED]
         if not found:
             return "another client"
         lock = found[0]

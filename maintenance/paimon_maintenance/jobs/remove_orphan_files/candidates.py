@@ -18,12 +18,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from paimon_core.errors import InvalidArgument, StorageAccessDenied
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.confined import is_inside
 from paimon_core.io.file_io import FileStat, parent
 from paimon_core.io.file_stats import Column, FileStats, FileStatsBuilder
+from paimon_core.names import location
 from paimon_core.options import DATA_FILE_EXTERNAL_PATHS
-from paimon_core.paths import BUCKET_PREFIX, CARETAKER_DIR
+from paimon_core.paths import BUCKET_PREFIX, CARETAKER_DIR, SCHEMA_PREFIX, TablePaths
 from paimon_core.reachability.known_kinds import (
     MANAGED_BLOB_SUFFIX,
     Folder,
@@ -175,6 +177,36 @@ def _listed(tree: FolderTree, folders: list[str]) -> Iterator[tuple[str, Sequenc
 def external_roots(table: FileStoreTable) -> tuple[str, ...]:
     """The external roots that the current table options set."""
     return tuple(p.rstrip("/") for p in table.options.value(DATA_FILE_EXTERNAL_PATHS))
+
+
+def check_no_table(table: FileStoreTable, roots: Iterable[str]) -> None:
+    """InvalidArgument if an external root lies in the folder of another table.
+
+    The files of that table would be orphans.
+    """
+    for root in roots:
+        folder = root
+        while folder.strip("/").count("/") and not folder.endswith(":/"):
+            if location(folder) == location(table.root):
+                break
+            schemas = _content_above(table, TablePaths(root=folder).schema_dir)
+            if any(f.name.startswith(SCHEMA_PREFIX) for f in schemas):
+                raise InvalidArgument(
+                    f"the folder {root} in data-file.external-paths lies in the folder of a table, "
+                    f"{folder}, whose files would count as orphans",
+                    table=table.name,
+                    file=root,
+                    next_step="correct the option, or do not set external_paths",
+                )
+            folder = parent(folder)
+
+
+def _content_above(table: FileStoreTable, folder: str) -> list[FileStat]:
+    """The content of a folder above an external root; nothing if it may not be read."""
+    try:
+        return table.io.list_dir(folder)
+    except (PermissionError, StorageAccessDenied):
+        return []
 
 
 def _without_links(table: FileStoreTable, folders: Iterable[str], found: _Found) -> list[str]:

@@ -32,6 +32,7 @@ from paimon_maintenance.job.plan import Effect, Loss, LossKind, Retained, Snapsh
 from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.jobs.remove_orphan_files.candidates import (
     Candidates,
+    check_no_table,
     external_roots,
     find_candidates,
 )
@@ -79,6 +80,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
             table=table.name,
             next_step="use mode=delete, or do not set external_paths",
         )
+    check_no_table(table, external)
     found = find_candidates(
         table,
         older_than,
