@@ -186,9 +186,13 @@ class Table:
         """Whether compactions fail now."""
         return any(begin <= now < end for begin, end in self.broken)
 
+    def is_held(self, now: int) -> bool:
+        """Whether a consumer has stopped and keeps snapshots from expiry now."""
+        return self.stopped[0] <= now < self.stopped[1]
+
     def held_from(self, now: int) -> int:
         """What was superseded or committed from here on must stay: retention and consumers."""
-        stopped = self.stopped[0] if self.stopped[0] <= now < self.stopped[1] else now
+        stopped = self.stopped[0] if self.is_held(now) else now
         return min(now - RETENTION, stopped)
 
     def expire(self, now: int) -> tuple[int, float]:
@@ -215,7 +219,7 @@ class Table:
     def measure(self, now: int) -> Measurement:
         """What `health.measure` would find."""
         beyond, free = now - RETENTION, self.held_from(now)
-        blocked = self.stopped[0] <= now < self.stopped[1]
+        blocked = self.is_held(now)
         beyond_snapshots, beyond_bytes = older(self.commits, beyond), older(self.held, beyond)
         free_snapshots = older(self.commits, free) if blocked else beyond_snapshots
         free_bytes = older(self.held, free) if blocked else beyond_bytes

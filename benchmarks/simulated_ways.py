@@ -288,8 +288,9 @@ def simulate(way: Way, *, seed: int, tables: int, days: int, budget: float) -> T
         way(there, now, budget)
         before = {name: t.amplification() for name, t in there.tables.items()}
         for name, table in there.tables.items():
-            # A compaction that fails, or snapshots that a consumer holds, are no choice of the way.
-            if table.kind in ("failing", "consumer") or not table_is_red(table, now):
+            # While compactions fail or a consumer holds snapshots, no way has a choice.
+            blocked = table.is_broken(now) or table.is_held(now)
+            if blocked or not table_is_red(table, now):
                 red_since.pop(name, None)
                 continue
             totals.red += ROUND_HOURS

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from paimon_maintenance.health.measurement import Measurement, PartitionMeasurement, Rewrite
-from paimon_maintenance.health.reasons import age_text, named
-from paimon_maintenance.job.text import counted, human_bytes
+from paimon_maintenance.health.reasons import named
+from paimon_maintenance.job.text import age_text, counted, human_bytes
 from paimon_maintenance.policy.needs import RescaleRule, TableNeeds
 from paimon_maintenance.schedule.benefit import WEIGHTS, Weights, saving
 from paimon_maintenance.schedule.bucket_sizes import BUCKET_BYTES, rescaled, writers_stopped
