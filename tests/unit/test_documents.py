@@ -86,6 +86,12 @@ def test_every_decision_has_a_number_of_its_own_and_is_listed() -> None:
     ]
 
 
+def test_every_decision_has_a_status() -> None:
+    texts = {file.name: file.read_text("utf-8") for file in DECISIONS}
+    status = re.compile(r"^Status: (accepted|replaced by \d{4})\b", re.MULTILINE)
+    assert [name for name, text in texts.items() if not status.search(text)] == []
+
+
 def _decisions() -> str:
     return (ROOT / "docs" / "decisions" / "README.md").read_text("utf-8")
 
