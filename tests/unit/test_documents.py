@@ -20,6 +20,7 @@ DOCUMENTS = sorted(
         ),
     ]
 )
+PACKAGES = ("paimon_core", "paimon_spark", "maintenance", "plugins", "dags")
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
 SECTION = re.compile(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)")
@@ -100,6 +101,21 @@ def test_every_benchmark_is_described() -> None:
     text = (ROOT / "benchmarks" / "README.md").read_text("utf-8")
     scripts = sorted(file.name for file in (ROOT / "benchmarks").glob("*.py"))
     assert [name for name in scripts if f"`{name}`" not in text] == []
+
+
+def test_every_option_of_our_own_is_described() -> None:
+    files = (f for top in PACKAGES for f in (ROOT / top).rglob("*.py"))
+    found = {o for f in files for o in re.findall(r'"(caretaker\.[a-z-]+)"', f.read_text("utf-8"))}
+    # Names of files, and what a commit of a stream stores in its snapshot.
+    options = found - {
+        "caretaker.py",
+        "caretaker.toml",
+        "caretaker.zip",
+        "caretaker.spark-query-id",
+    }
+    text = (ROOT / "docs" / "table-kinds.md").read_text("utf-8")
+    assert len(options) > 4
+    assert [o for o in sorted(options) if f"| `{o}` |" not in text] == []
 
 
 RULES_OF_JAVA = ROOT / "docs" / "java-rules.md"
