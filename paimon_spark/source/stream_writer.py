@@ -5,7 +5,7 @@ a failure Spark writes the last micro-batch again; if its commit is there, the n
 
 The numbers begin again with each new checkpoint, also with one in the folder of an old one, and two
 queries may be given the same commit user.  So a commit stores the id of its query, which Spark keeps
-in the checkpoint, and only commits of this query count.
+in the checkpoint, and only commits of this query count, also those from before the table was renamed.
 """
 
 from __future__ import annotations
@@ -126,12 +126,16 @@ class PaimonStreamWriter(DataSourceStreamArrowWriter):
 
     def _is_committed(self, identifier: int, query: str | None) -> bool:
         def mine(snapshot: Snapshot) -> bool:
-            if snapshot.commit_user != self._user or snapshot.commit_kind is CommitKind.COMPACT:
+            if snapshot.commit_kind is CommitKind.COMPACT:
                 return False
+            if snapshot.commit_identifier == BATCH_COMMIT_IDENTIFIER:
+                return False
+            stored = (snapshot.properties or {}).get(QUERY_ID)
+            if query is not None and stored is not None:
+                # Whatever its user, which changes with the folder when the table is renamed.
+                return stored == query
             # Of older versions and unknown queries, any stream of the user may be this one.
-            stored = (snapshot.properties or {}).get(QUERY_ID, query)
-            in_stream = snapshot.commit_identifier != BATCH_COMMIT_IDENTIFIER
-            return in_stream and (query is None or stored == query)
+            return snapshot.commit_user == self._user
 
         newest = latest_where(self._table, mine)
         return newest is not None and newest.commit_identifier >= identifier

@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from sql_sessions import Sql
 
 from paimon_core import open_catalog
+from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.errors import CommitConflict, CommitStateUnknown, InvalidArgument, NotFound
 from paimon_core.read.table_read import read_table
 from paimon_core.table.open import open_table
@@ -170,6 +171,47 @@ def test_numbers_of_another_query_do_not_count(lake: Lake) -> None:
     writer = stream(lake)
     writer.commit([writer.write(rows(6))], 2)
     assert lake.table().latest_or_not_found().total_record_count == 5
+
+
+def test_a_micro_batch_is_committed_once_to_a_table_that_is_renamed(lake: Lake) -> None:
+    def commit(name: str, identifier: int, key: int) -> None:
+        options = SourceOptions.of(
+            {"path": f"{lake.warehouse}/db.db/{name}", "checkpointLocation": "/somewhere"}
+        )
+        writer = PaimonStreamWriter(options, spark_schema(row_type_of(options)), overwrite=False)
+        message = replace(writer.write(rows(key)), query="q")
+        shipped(writer).commit([message], identifier)
+
+    commit("t", 0, 1)
+    commit("t", 1, 2)
+    FileSystemCatalog(str(lake.warehouse)).rename_table("db.t", "db.u")
+    commit("u", 1, 2)
+    commit("u", 2, 3)
+    assert [s.commit_identifier for s in lake.table("db.u").snapshots.all()] == [0, 1, 2]
+    assert lake.on_disk("db.u") == lake.referenced("db.u")
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_table_that_is_renamed_during_a_micro_batch(lake: Lake, *, again: bool) -> None:
+    """The rows go nowhere: neither to the renamed table nor to a new one of the old name."""
+    first = stream(lake)
+    first.commit([first.write(rows(1))], 0)
+    writer = stream(lake)
+    messages = [writer.write(rows(2))]
+    FileSystemCatalog(str(lake.warehouse)).rename_table("db.t", "db.u")
+    if again:
+        lake.log("db.t")
+        lake.append({"k": [7], "v": ["of the new table"]})
+    with pytest.raises(NotFound):
+        shipped(writer).commit(messages, 1)
+    shipped(writer).abort(messages, 1)
+    assert lake.table("db.u").latest_or_not_found().total_record_count == 1
+    if again:
+        assert lake.table().latest_or_not_found().total_record_count == 1
+        assert lake.on_disk() == lake.referenced()
+    else:
+        left = [p for p in (lake.warehouse / "db.db" / "t").rglob("*") if p.is_file()]
+        assert left == []
 
 
 def test_batches_of_the_same_user_do_not_count(lake: Lake) -> None:
