@@ -19,12 +19,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-
 
 def register(spark: SparkSession) -> None:
-    """Make `format("paimon")` known to the session, and let Spark push filters down to it."""
+    """Make `format("paimon")` known to the session."""
     from paimon_spark.source.data_source import PaimonDataSource  # noqa: PLC0415 - imports PySpark
 
-    spark.conf.set(_PUSHDOWN, "true")
     spark.dataSource.register(PaimonDataSource)

@@ -2,8 +2,7 @@
 
 ::
 
-    data_source --+-- batch_reader --+-- filters        Spark's filters as predicates
-                  |                  `-- rows           Arrow batches to Spark, and back
+    data_source --+-- batch_reader ---- rows           Arrow batches to Spark, and back
                   +-- batch_writer ---- task_writer     files by tasks, one commit by the driver
                   |               `---- write_jobs      the same without Spark's processes for writers
                   +-- stream_reader                     micro-batches of (start, end] offsets

@@ -1,4 +1,9 @@
-"""Batch reads: splits packed by size, Arrow batches, filters pushed down."""
+"""Batch reads: splits packed by size, Arrow batches.
+
+Spark does not push filters down to this source.  It keeps what a source planned for the filters of
+one query with the DataFrame that was loaded, and takes it for other queries of that DataFrame, also
+in joins and unions with itself: they would lack rows, or have too many.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +14,12 @@ from datetime import tzinfo
 from itertools import chain
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.predicate import Predicate
+from paimon_core.predicate import parse_where
 from paimon_core.read.table_read import chosen_rows
 from paimon_core.table.batch_scan import BatchScan, batch_scan_of
 from paimon_core.table.batch_tasks import BatchTask, pack_tasks, plan_batch, read_task
@@ -22,7 +27,6 @@ from paimon_core.table.nullability import never_null
 from paimon_core.table.system.audit_log import AUDIT_LOG, audit_log_type, binlog_type
 from paimon_core.table.system.read import VIEWS, read_system_table, read_view
 from paimon_core.types.data_types import RowType
-from paimon_spark.source.filters import push
 from paimon_spark.source.options import SourceOptions
 from paimon_spark.source.rows import arrow_schema_of, to_spark
 from paimon_spark.source.spark_types import spark_schema
@@ -122,12 +126,8 @@ class PaimonBatchReader(DataSourceReader):
         self._row_type = _system_type(self._scan, self._system, self._zone)
         self._columns = checked_columns(schema, self._row_type, self._scan.table.name)
         self._arrow_schema = arrow_schema_of(schema)
-        self._predicate: Predicate | None = None
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """The filters that Spark has to apply itself, because no predicate is equal to them."""
-        self._predicate, left = push(filters, self._row_type)
-        return left
+        where = options.where
+        self._predicate = None if where is None else parse_where(where, self._row_type)
 
     def partitions(self) -> list[InputPartition]:
         """One partition for each pack of splits; for a system table, one."""

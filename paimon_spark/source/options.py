@@ -6,6 +6,7 @@ path                             the table's folder, `WAREHOUSE/db.db/t`; `t$sna
 warehouse, table                 instead of `path`: "db.t", "db.t$snapshots"
 branch                           a branch of the table
 columns                          the columns to read, separated by commas
+where                            a condition on the rows of a batch
 timezone                         the zone of times written as text (default: the machine's)
 partitionOverwriteMode           static (default: all partitions are replaced) or dynamic
 overwrite-partition              "dt=2024-01-31,hr=8": what a static overwrite replaces
@@ -55,6 +56,7 @@ _OWN: Final = frozenset(
         "table",
         "branch",
         "columns",
+        "where",
         "timezone",
         _OVERWRITE_MODE,
         "overwrite-partition",
@@ -130,6 +132,11 @@ class SourceOptions:
                 f"option columns: each column once, separated by commas: {text!r}"
             )
         return names
+
+    @property
+    def where(self) -> str | None:
+        """The condition on the rows of a batch."""
+        return self.text("where")
 
     @property
     def _location(self) -> tuple[str, str, str | None, str | None]:

@@ -74,6 +74,8 @@ def read(
     names = list(columns) if columns is not None else given.columns
     if given.system_table is not None or not hasattr(spark, "_jsparkSession"):
         frame = spark.read.format("paimon").options(**options)
+        if where is not None:
+            frame = frame.option("where", where)
         return (frame if names is None else frame.option("columns", ",".join(names))).load()
     scan = batch_scan_of(given.open_table(), zone=given.zone)
     row_type = scan.table.schema.row_type

@@ -76,6 +76,10 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         table = table_to_follow(options)
+        if options.where is not None:
+            raise InvalidArgument(
+                "option where is for batches", next_step="filter the rows of the stream instead"
+            )
         system = options.system_table
         if system not in {None, AUDIT_LOG}:
             raise InvalidArgument(

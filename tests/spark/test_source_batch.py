@@ -115,7 +115,7 @@ def test_wrong_options_are_refused(
         load(session, golden("dedup").root, **options).collect()
 
 
-def test_filters_reach_the_table(session: Any, tmp_path: Path) -> None:
+def test_a_condition_leaves_out_files(session: Any, tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     lake.log("db.t")
     for start in range(0, 40, 10):
@@ -128,7 +128,8 @@ def test_filters_reach_the_table(session: Any, tmp_path: Path) -> None:
             != sorted(files, key=lambda e: e.file.creation_time or 0)[2].file.file_name
         ):
             Path(lake.table().paths.data_file(entry.partition, entry.bucket, entry.file)).unlink()
-    frame = load(session, tmp_path / "db.db" / "t").where("k >= 20 AND k < 30 AND v LIKE 'v%'")
+    where = "k >= 20 AND k < 30 AND v LIKE 'v%'"
+    frame = load(session, tmp_path / "db.db" / "t", where=where)
     assert frame.count() == 10
 
 

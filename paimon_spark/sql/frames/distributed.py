@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import BucketMode
-from paimon_core.predicate import Predicate
+from paimon_core.predicate import Predicate, to_sql
 from paimon_core.table.batch_scan import BatchScan
 from paimon_core.table.nullability import never_null
 from paimon_core.types.data_types import DataField, RowType
@@ -80,6 +80,8 @@ def _read(
         )
     dynamic = {k: v for k, v in scan.table.dynamic_options.items() if v is not None}
     options = {**_options(session, name), **dynamic, "columns": ",".join(columns)}
+    if predicate is not None:
+        options["where"] = to_sql(predicate, scan.table.schema.row_type)
     _register(session)
     return session.spark.read.format("paimon").options(**options).load()
 
