@@ -35,8 +35,7 @@ def unregistered(table: FileStoreTable, rows: Collection[bytes]) -> Iterator[Non
     """Drop these partitions in the catalog before the block, which commits that they are gone.
 
     If the commit fails, or the catalog's reply gets lost, the catalog gets those back that are still
-    there.  A run that is interrupted
-    between the two finds the partition again.
+    there.  A run that is interrupted between the two finds the partition again.
     """
     try:
         _unregister(table, rows)
