@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import compress
+from operator import not_
 from typing import Final
 
 from paimon_maintenance.health.measurement import Measurement, PartitionMeasurement
@@ -60,10 +62,10 @@ def rescaled(
     left.sort(key=lambda p: (-p.bytes, p.name))
     found = []
     while left:
-        number = _needed(left[0])
-        together = [p for p in left if p is left[0] or _fits(p, number)]
-        found.append(Rescaled(number, tuple(together)))
-        left = [p for p in left if p not in together]
+        first, number = left[0], _needed(left[0])
+        together = [p is first or _fits(p, number) for p in left]
+        found.append(Rescaled(number, tuple(compress(left, together))))
+        left = list(compress(left, map(not_, together)))
     return found
 
 
