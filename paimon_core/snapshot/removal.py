@@ -233,7 +233,8 @@ class Removal:
             return False  # another snapshot took its id
         then = self._line.get(number)
         if then is None:
-            return True
+            # At the end the whole line is known, so this snapshot came later.
+            return self.side is Side.BEGINNING
         now = self.snapshots.get_or_none(number)
         return now is not None and now.identity == then.identity
 
