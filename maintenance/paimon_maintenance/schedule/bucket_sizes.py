@@ -13,10 +13,9 @@ from operator import not_
 from typing import Final
 
 from paimon_maintenance.health.measurement import Measurement, PartitionMeasurement
+from paimon_maintenance.health.reasons import GB, MB
+from paimon_maintenance.health.thresholds import HOUR
 
-MB: Final = 1024**2
-GB: Final = 1024**3
-HOUR: Final = 3_600_000
 BUCKET_BYTES: Final = 512 * MB
 """What a bucket holds after a rescale."""
 _LARGEST: Final = 4 * GB

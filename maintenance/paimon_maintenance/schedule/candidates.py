@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from paimon_maintenance.health.measurement import Measurement, PartitionMeasurement, Rewrite
-from paimon_maintenance.health.reasons import named
+from paimon_maintenance.health.reasons import MB, named
 from paimon_maintenance.job.text import age_text, counted, human_bytes
 from paimon_maintenance.policy.needs import RescaleRule, TableNeeds
 from paimon_maintenance.schedule.benefit import WEIGHTS, Weights, saving
@@ -21,7 +21,6 @@ from paimon_maintenance.schedule.state import HOUR, TableState
 
 REWRITING: Final = ("compact", "sort_compact", "rescale")
 """The jobs that rewrite data."""
-MB: Final = 1024**2
 LEAST_GAIN: Final = 0.05
 """Less excess than this is not worth a run."""
 _NEARLY: Final = 0.7
@@ -245,15 +244,7 @@ def _compaction(
         job="sort_compact" if sorts else "compact",
         arguments=arguments,
         partitions=tuple(p.name for p in partitions if p.name),
-        work=Work(
-            job="sort_compact" if sorts else "compact",
-            kind=table.merge_engine if table.primary_key else "append",
-            table=table.table,
-            files=sum(w.files for w in works),
-            bytes=size,
-            rows=sum(w.rows for w in works),
-            columns=table.columns,
-        ),
+        work=_work(table, "sort_compact" if sorts else "compact", works),
         benefit=benefit,
         why=why,
         urgent=urgent,
@@ -322,6 +313,21 @@ def _upkeep(
 # --- rescale --------------------------------------------------------------------------------------
 
 
+def _work(
+    table: Measurement, job: str, parts: Sequence[Rewrite] | Sequence[PartitionMeasurement]
+) -> Work:
+    """What a job has to do that rewrites these parts of the table."""
+    return Work(
+        job=job,
+        kind=table.merge_engine if table.primary_key else "append",
+        table=table.table,
+        files=sum(p.files for p in parts),
+        bytes=sum(p.bytes for p in parts),
+        rows=sum(p.rows for p in parts),
+        columns=table.columns,
+    )
+
+
 def _rescale(
     table: Measurement, state: TableState, needs: TableNeeds, now: int
 ) -> Iterator[Candidate]:
@@ -350,15 +356,7 @@ def _rescale(
             job="rescale",
             arguments={"bucket_num": one.buckets, **partitions},
             partitions=tuple(p.name for p in chosen if p.name),
-            work=Work(
-                job="rescale",
-                kind=table.merge_engine if table.primary_key else "append",
-                table=table.table,
-                files=sum(p.files for p in chosen),
-                bytes=size,
-                rows=sum(p.rows for p in chosen),
-                columns=table.columns,
-            ),
+            work=_work(table, "rescale", chosen),
             benefit=1.0,
             why=why,
             proposal=not idle or bool(stopped),
