@@ -94,12 +94,8 @@ def check_partition(table: FileStoreTable, meta: ManifestFileMeta, partition: by
     try:
         table.paths.partition_path(partition)
     except CorruptTable as e:
-        path = table.paths.manifest(meta.file_name)
-        raise CorruptTable(
-            f"manifest {path} of table {table.name} names a partition that the table cannot have: "
-            f"{e.message}",
-            table=table.name,
-            file=path,
+        raise _corrupt(
+            table, meta, f"names a partition that the table cannot have: {e.message}"
         ) from e
 
 
@@ -111,13 +107,16 @@ def check_complete(table: FileStoreTable, meta: ManifestFileMeta, entries: int) 
     """
     wanted = meta.num_added_files + meta.num_deleted_files
     if entries < wanted:
-        path = table.paths.manifest(meta.file_name)
-        raise CorruptTable(
-            f"manifest {path} of table {table.name} holds {entries:,} entries, but its manifest list "
-            f"says {wanted:,}",
-            table=table.name,
-            file=path,
+        raise _corrupt(
+            table, meta, f"holds {entries:,} entries, but its manifest list says {wanted:,}"
         )
+
+
+def _corrupt(table: FileStoreTable, meta: ManifestFileMeta, problem: str) -> CorruptTable:
+    path = table.paths.manifest(meta.file_name)
+    return CorruptTable(
+        f"manifest {path} of table {table.name} {problem}", table=table.name, file=path
+    )
 
 
 def missing_metadata(table: FileStoreTable, path: str, snapshot_id: int | None) -> CorruptTable:
