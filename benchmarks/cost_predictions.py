@@ -33,7 +33,7 @@ from io import StringIO
 from pathlib import Path
 from statistics import mean, median, quantiles
 
-from paimon_maintenance.engines.native import prepare_process
+from paimon_maintenance.engines.process import prepare_process
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 prepare_process()
