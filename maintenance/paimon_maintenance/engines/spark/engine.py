@@ -63,6 +63,7 @@ class SparkEngine:
     active session, else local[*].  `parallelism` is the maximum number of tasks.  Without `verbose`,
     the JVM's messages appear only if Spark does not start, or after it has started.  With `combiner`,
     small work of several threads shares Spark jobs, unless a run has a `parallelism` of its own.
+    `queries`: the session also runs queries in the JVM, so that its optimizing compiler pays.
     """
 
     master: str | None = None
@@ -70,6 +71,7 @@ class SparkEngine:
     conf: dict[str, str] = field(default_factory=dict)
     verbose: bool = False
     combiner: Combiner | None = None
+    queries: bool = False
     shared: SharedSession = field(default_factory=SharedSession)
 
     @property
@@ -213,7 +215,7 @@ class SparkEngine:
 
     def session(self) -> SparkSession:
         """The session, started if necessary; SparkUnavailable if it cannot start."""
-        return self.shared.start(self.master, self.conf, verbose=self.verbose)
+        return self.shared.start(self.master, self.conf, verbose=self.verbose, queries=self.queries)
 
     def _tasks(self, units: Sequence[WorkUnit]) -> tuple[int, list[list[int]]]:
         """The number of parallel tasks, and the unit indexes of each task."""

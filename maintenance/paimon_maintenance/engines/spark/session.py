@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 from paimon_core.errors import MaintenanceError
 from paimon_maintenance.engines.process import executor_settings, prepare_libraries
 from paimon_maintenance.engines.shipping import package_parents, write_packages
+from paimon_maintenance.engines.spark.compiler import quick_compiler
 from paimon_maintenance.engines.spark.loss import is_not_of_py4j, jvm_exit_code
 from paimon_maintenance.engines.spark.output import StartupOutput
 from paimon_maintenance.job.engine import SparkApplication
@@ -79,11 +80,14 @@ class SharedSession:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _changed: dict[str, tuple[int, str | None]] = field(default_factory=dict)
 
-    def start(self, master: str | None, conf: dict[str, str], *, verbose: bool) -> SparkSession:
+    def start(
+        self, master: str | None, conf: dict[str, str], *, verbose: bool, queries: bool
+    ) -> SparkSession:
         """The session, started if necessary; SparkUnavailable if it cannot start."""
         with self._lock:
             if self.started is None:
-                self.started = _start(master, conf, verbose=verbose)
+                with nullcontext() if queries else quick_compiler():
+                    self.started = _start(master, conf, verbose=verbose)
                 self.application = _application_of(self.started.session)
             return self.started.session
 
