@@ -1,4 +1,8 @@
-"""Which compiler Spark's JVM uses."""
+"""Which compiler Spark's JVM uses.
+
+Jobs read and write in Python, and the JVM only passes bytes on.  The optimizing compiler takes more processor
+time than it saves: without it, Spark starts in two thirds of the time.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +17,9 @@ QUICK: Final = "-XX:TieredStopAtLevel=1"
 
 @contextmanager
 def quick_compiler() -> Iterator[None]:
-    """Let the JVM that the block starts compile quickly, unless the environment says otherwise.
-
-    Jobs read and write in Python, and the JVM only passes bytes on.  The optimizing compiler takes more
-    processor time than it saves: without it, Spark starts in two thirds of the time.
-    """
+    """Let the JVM that the block starts compile quickly, unless the environment says otherwise."""
     before = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = f"{QUICK} {before or ''}".strip()  # the last one of two options holds
+    os.environ[VARIABLE] = java_options()
     try:
         yield
     finally:
@@ -27,3 +27,8 @@ def quick_compiler() -> Iterator[None]:
             del os.environ[VARIABLE]
         else:
             os.environ[VARIABLE] = before
+
+
+def java_options() -> str:
+    """Return the value of `VARIABLE` for a JVM that runs jobs; what the environment has wins."""
+    return f"{QUICK} {os.environ.get(VARIABLE, '')}".strip()  # of two options the last one holds
