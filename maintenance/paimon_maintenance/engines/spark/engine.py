@@ -26,6 +26,7 @@ from paimon_core.errors import PaimonError
 from paimon_core.io.store_retries import add_retries
 from paimon_maintenance.engines.combine import Combiner
 from paimon_maintenance.engines.packing import pack, task_count
+from paimon_maintenance.engines.process import prepare_process
 from paimon_maintenance.engines.spark.loss import (
     SparkLost,
     UnitLost,
@@ -436,6 +437,7 @@ class OnExecutor:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One batch with one result row per unit."""
+        prepare_process()
         for batch in batches:
             indexes = batch.column("index").to_pylist()
             payloads = batch.column("payload")
@@ -462,6 +464,7 @@ class SplitOnExecutor:
         """One batch with one row per chunk."""
         import pyarrow as pa  # noqa: PLC0415 - the driver starts without it
 
+        prepare_process()
         for batch in batches:
             for payload in batch.column("payload"):
                 for number, chunk in self.split(payload.as_py()):
@@ -479,6 +482,7 @@ class JoinOnExecutor:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One batch with one result row per range."""
+        prepare_process()
         chunks = (
             (number, chunk)
             for batch in batches

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from paimon_core.errors import MaintenanceError, how_to_get
-from paimon_maintenance.engines.native import executor_settings, prepare_process
+from paimon_maintenance.engines.process import executor_settings, prepare_libraries
 from paimon_maintenance.engines.shipping import package_parents, write_packages
 from paimon_maintenance.engines.spark.loss import is_not_of_py4j, jvm_exit_code
 from paimon_maintenance.engines.spark.output import StartupOutput
@@ -329,7 +329,7 @@ def _defaults(master: str | None, *, submitted: bool) -> dict[str, str]:
 
 def prepare_workers() -> None:
     """Make workers use this Python and find these packages, unless the environment configures it."""
-    prepare_process()
+    prepare_libraries()
     os.environ.setdefault(_WORKER_ENVIRONMENT, sys.executable)
     known = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*package_parents(), *known]))
