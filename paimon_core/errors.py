@@ -98,6 +98,11 @@ def _rebuild(cls: type[PaimonError], state: dict[str, object]) -> PaimonError:
     return error
 
 
+def how_to_get(extra: str) -> str:
+    """The next step without a package of this extra; Caretaker is on no package index."""
+    return f"pip install '.[{extra}]' in Caretaker's checkout, or use its ./caretaker, which has it"
+
+
 class InvalidArgument(PaimonError, ValueError):
     """An argument that can never work, whatever the table holds."""
 

@@ -16,14 +16,13 @@ from paimon_spark.sql.dml.row_level import (
     aligned,
     cast_text,
     checked_assignments,
-    read_alias,
-    read_assignments,
+    read_delete,
+    read_update,
 )
 from paimon_spark.sql.dml.targets import check_target
 from paimon_spark.sql.query.queries import collected, rewritten
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import SqlSession, TableName
-from paimon_spark.sql.text.conditions import boolean
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.tokens import Words
 
@@ -92,29 +91,22 @@ def _opened(session: SqlSession, name: TableName, what: str) -> _Explained:
 
 
 def _update(session: SqlSession, words: Words) -> tuple[TableName, str, str]:
-    name = session.data_name(words.name())
-    alias = read_alias(words, "SET") or name.table
-    words.need("SET")
-    given = read_assignments(words, "WHERE")
-    condition = boolean(words.rest()) if words.eat("WHERE") else "true"
-    words.end()
-    target = _opened(session, name, "UPDATE")
+    read = read_update(session, words)
+    target = _opened(session, read.name, "UPDATE")
     evolves = has_data_evolution(target.table)
-    values = aligned(target, checked_assignments(target, given, alias), alias)
+    assignments = checked_assignments(target, read.given, read.alias)
+    values = aligned(target, assignments, read.alias)
     columns = ", ".join(f"{value} AS {quoted(n)}" for n, value in values.items())
     command = "UpdatePaimonDataEvolutionTable" if evolves else "UpdatePaimonTable"
-    return name, command, f"SELECT {columns} FROM {_source(name, alias)} WHERE {condition}"
+    source = _source(read.name, read.alias)
+    return read.name, command, f"SELECT {columns} FROM {source} WHERE {read.condition}"
 
 
 def _delete(session: SqlSession, words: Words) -> tuple[TableName, str, str]:
-    words.need("FROM")
-    name = session.data_name(words.name())
-    alias = read_alias(words, "WHERE") or name.table
-    condition = boolean(words.rest()) if words.eat("WHERE") else "true"
-    words.end()
-    _opened(session, name, "DELETE")
-    query = f"SELECT * FROM {_source(name, alias)} WHERE {condition}"
-    return name, "DeleteFromPaimonTable", query
+    read = read_delete(session, words)
+    _opened(session, read.name, "DELETE")
+    query = f"SELECT * FROM {_source(read.name, read.alias)} WHERE {read.condition}"
+    return read.name, "DeleteFromPaimonTable", query
 
 
 def _merge(session: SqlSession, words: Words) -> tuple[TableName, str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -47,12 +48,52 @@ Assignments = Sequence[tuple[Sequence[str], str]]
 _UPDATE_AFTER = 2
 
 
-def delete(session: SqlSession, words: Words) -> Result:
+@dataclass(frozen=True, slots=True)
+class Delete:
     """DELETE FROM table [alias] [WHERE condition]."""
+
+    name: TableName
+    alias: str
+    condition: str
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """UPDATE table [alias] SET column = value, ... [WHERE condition]."""
+
+    name: TableName
+    alias: str
+    given: Assignments
+    condition: str
+
+
+def read_delete(session: SqlSession, words: Words) -> Delete:
+    """The statement behind DELETE; SqlSyntaxError if words are left over, as after a misspelt WHERE."""
     words.need("FROM")
     name = session.data_name(words.name())
     alias = read_alias(words, "WHERE") or name.table
+    return Delete(name, alias, _read_condition(words))
+
+
+def read_update(session: SqlSession, words: Words) -> Update:
+    """The statement behind UPDATE."""
+    name = session.data_name(words.name())
+    alias = read_alias(words, "SET") or name.table
+    words.need("SET")
+    given = read_assignments(words, "WHERE")
+    return Update(name, alias, given, _read_condition(words))
+
+
+def _read_condition(words: Words) -> str:
     condition = boolean(words.rest()) if words.eat("WHERE") else "true"
+    words.end()
+    return condition
+
+
+def delete(session: SqlSession, words: Words) -> Result:
+    """Delete the rows; without a condition all, and then none is read."""
+    read = read_delete(session, words)
+    name, alias, condition = read.name, read.alias, read.condition
     if condition.strip().lower() == "true":
         target_table = session.open(name, to_write=True)
         if target_table.snapshots.latest() is not None:
@@ -69,27 +110,14 @@ def delete(session: SqlSession, words: Words) -> Result:
 
 
 def update(session: SqlSession, words: Words) -> Result:
-    """UPDATE table [alias] SET column = value, ... [WHERE condition]."""
-    name = session.data_name(words.name())
-    alias = read_alias(words, "SET") or name.table
-    words.need("SET")
-    given = read_assignments(words, "WHERE")
-    condition = boolean(words.rest()) if words.eat("WHERE") else "true"
-    words.end()
-    until_committed(
-        session, name, lambda: _update(session, name, alias, given, condition, words.text)
-    )
+    """Update the rows, again where another commit changed them first."""
+    read = read_update(session, words)
+    until_committed(session, read.name, lambda: _update(session, read, words.text))
     return NOTHING
 
 
-def _update(
-    session: SqlSession,
-    name: TableName,
-    alias: str,
-    given: Assignments,
-    condition: str,
-    text: str,
-) -> None:
+def _update(session: SqlSession, read: Update, text: str) -> None:
+    name, alias, given, condition = read.name, read.alias, read.given, read.condition
     large = open_large(session, name, "UPDATE", text, condition)
     if large is not None:
         assignments = checked_assignments(large, given, alias)

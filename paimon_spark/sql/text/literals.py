@@ -137,12 +137,10 @@ def _plain_value(cell: re.Match[str], target: AtomicType, zone: tzinfo) -> Any:
 
 
 def _rows(tree: exp.Expr) -> list[list[exp.Expr]]:
-    if isinstance(tree, exp.Values):
+    parts = {name for name, part in tree.args.items() if part}
+    if isinstance(tree, exp.Values) and parts <= {"expressions"}:  # without ORDER BY, LIMIT, ...
         return [_cells(row) for row in tree.expressions]
-    if isinstance(tree, exp.Select) and {k for k, v in tree.args.items() if v} <= {
-        "expressions",
-        "kind",
-    }:
+    if isinstance(tree, exp.Select) and parts <= {"expressions", "kind"}:
         return [[e.this if isinstance(e, exp.Alias) else e for e in tree.expressions]]
     raise NotLiteral
 

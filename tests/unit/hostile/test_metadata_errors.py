@@ -336,6 +336,7 @@ def test_a_package_that_is_not_installed(lake: Lake, package: str, extra: str, w
         cwd=Path(__file__).parents[3], env=env, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
-    assert f"pip install 'paimon-caretaker[{extra}]'" in done.stderr
+    assert f"pip install '.[{extra}]'" in done.stderr
+    assert "./caretaker" in done.stderr
     assert package in done.stderr
     assert "report this bug" not in done.stderr

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from paimon_core.errors import MaintenanceError
+from paimon_core.errors import MaintenanceError, how_to_get
 from paimon_maintenance.engines.process import executor_settings, prepare_libraries
 from paimon_maintenance.engines.shipping import package_parents, write_packages
 from paimon_maintenance.engines.spark.compiler import quick_compiler
@@ -226,7 +226,7 @@ def _start(master: str | None, conf: dict[str, str], *, verbose: bool) -> Starte
     except ImportError as e:
         raise SparkUnavailable(
             f"PySpark is not installed ({e})",
-            next_step="install paimon-caretaker[spark], or use --engine local",
+            next_step=f"use --engine local; or {how_to_get('spark')}",
         ) from e
     if master is None:
         active = SparkSession.getActiveSession()
