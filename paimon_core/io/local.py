@@ -68,8 +68,13 @@ class LocalFileIO:
     def read_bytes(self, path: str) -> bytes:
         target = local_path(path)
         # Non-blocking: opening a pipe would otherwise wait for a writer.
-        with os.fdopen(os.open(target, _READ_NOW), "rb", buffering=0) as f:
-            _refuse_other_than_file(os.fstat(f.fileno()), target)
+        descriptor = os.open(target, _READ_NOW)
+        try:
+            _refuse_other_than_file(os.fstat(descriptor), target)
+        except OSError:
+            os.close(descriptor)
+            raise
+        with os.fdopen(descriptor, "rb", buffering=0) as f:
             return f.readall()
 
     @property
