@@ -22,6 +22,7 @@ from paimon_core.environment import Environment
 from paimon_core.errors import CorruptTable, NotFound
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.io.file_io import delete_abandoned, map_parallel
+from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.data_file import (
     FileKind,
     IndexManifestEntry,
@@ -259,7 +260,7 @@ def _carried_statistics(
         return None
     path = table.paths.statistics(latest.statistics)
     try:
-        stats_schema = json.loads(table.io.read_bytes(path))["schemaId"]
+        stats_schema = json.loads(read_whole(table.io, path, table=table.name))["schemaId"]
     except FileNotFoundError:
         # Statistics only guide planners: a missing file must not fail a commit, nor be named again.
         log.warning("table=%s file=%s is missing: statistics are not carried on", table.name, path)

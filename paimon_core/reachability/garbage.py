@@ -11,7 +11,7 @@
    comes from older snapshots of the same branch, only an OVERWRITE can add it *again*. So the first
    snapshot and the overwrites of every branch are merged; the additions of the others are read
    unless all removed references are older and on the same branch.  Tags whose snapshot is gone are
-   merged.
+   merged.  Changelogs are read only if a removed reference takes changelog files for data.
 
 Metadata of removed references may be incomplete: unreadable files are skipped and remain as
 orphans.  Metadata of remaining references must be readable; otherwise CorruptTable is raised and
@@ -95,6 +95,8 @@ def find_garbage(
         _keep_contents(anchor, metadata, kept)
     contents = _CandidateEntries(table, candidates, metadata, _beside_data(going, metadata))
     left, held = _drop_live(table, anchors, candidates, contents)
+    if candidates.name_changelogs(left):
+        left = _drop_changelogs(staying, candidates, contents, metadata, left)
     data = candidates.stored(left, contents.names)
     del candidates  # they may be as many as the files
     metadata_files = StoredFiles.of(_metadata_files(going, kept, metadata, contents.names))
@@ -276,6 +278,29 @@ def _drop_live(
         if others and mine.any():
             held[reference.label] = candidates.size(mine)
     return left, held
+
+
+def _drop_changelogs(
+    staying: Iterable[Reference],
+    candidates: Candidates,
+    contents: _CandidateEntries,
+    metadata: Metadata,
+    left: Column,
+) -> Column:
+    """Return which of the candidates that are `left` are no changelog files of a snapshot that stays.
+
+    Nobody looks into these lists otherwise: what goes and is whole names no changelog of another one.
+    """
+    ids = {(r.table.branch, r.snapshot.id) for r in staying if r.kind is RefKind.SNAPSHOT}
+    for reference in staying:
+        snapshot = reference.snapshot
+        first = (reference.table.branch, snapshot.id - 1) not in ids
+        lists = metadata.needed_lists(reference, first=first)
+        if snapshot.changelog_manifest_list in lists:
+            changelog = contents.of(snapshot.changelog_manifest_list)
+            contents.names.remove_array(changelog.names)
+            contents.names.remove(n for rare in changelog.rare.values() for n in rare.extra_files)
+    return left & contents.names.left(candidates.entries.names)
 
 
 class _CandidateEntries:

@@ -155,7 +155,7 @@ def _by_manifest(
     for decoded in decode_columns(raw, partitions, wanted):
         columns = decoded.columns
         numbers, starts = np.unique(columns.manifest, return_index=True)
-        ends = np.append(starts[1:], len(columns))
+        ends = [*starts[1:].tolist(), len(columns)] if len(columns) else []
         for number, start, end in zip(numbers.tolist(), starts, ends, strict=True):
             builders[number].add(columns.take(np.arange(start, end)))
     return [builder.columns() for builder in builders]

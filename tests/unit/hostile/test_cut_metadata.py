@@ -11,6 +11,7 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+from avro_fields import add_fields
 from command_line import Ran, caretaker
 from lakes import Lake, age_all
 from row_deletes import delete_rows
@@ -108,6 +109,20 @@ def test_it_is_not_read_as_fewer_rows(which: str, lake: Lake) -> None:
     ran = caretaker("read", "db.t", "-w", lake.warehouse)
     assert ran.code == 7
     assert str(path) in ran.err
+
+
+@pytest.mark.parametrize("which", ["base list", "delta list", "manifest", "of another layout"])
+def test_verify_and_repair_name_it(which: str, lake: Lake) -> None:
+    path = cut_part(lake, which if which.endswith(("list", "manifest")) else "manifest")
+    if which == "of another layout":
+        path.write_bytes(add_fields(path, {"_NEW": ("int", 1)}))
+    ran = caretaker("verify", "db.t", "-w", lake.warehouse)
+    assert ran.code == 7, ran.err
+    assert path.name in ran.out
+    before = files(lake)
+    ran = run(lake, "repair")
+    assert ran.code in (3, 7), ran.err
+    assert files(lake) == before
 
 
 def test_a_manifest_of_many_entries(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

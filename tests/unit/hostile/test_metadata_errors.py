@@ -92,6 +92,15 @@ def test_a_folder_in_the_place_of_a_data_file(lake: Lake) -> None:
     assert "is a folder" in refused(lake, "read", names="bucket-")
 
 
+@pytest.mark.parametrize("make", ["folder", "pipe"])
+def test_other_than_a_file_in_the_place_of_statistics(lake: Lake, make: str) -> None:
+    assert caretaker("run", "analyze", "db.t", "-w", lake.warehouse, "--engine", "local").code == 0
+    (path,) = (root(lake) / "statistics").iterdir()
+    path.unlink()
+    path.mkdir() if make == "folder" else os.mkfifo(path)
+    assert f"a {make}" in refused(lake, "run", "compact_manifest", names=str(path))
+
+
 def test_a_folder_in_the_place_of_a_file_that_expires(lake: Lake) -> None:
     first = lake.table().snapshots.get(1)
     path = root(lake) / "manifest" / first.base_manifest_list
