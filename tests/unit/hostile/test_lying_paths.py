@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Ran, caretaker, read_rows
+from disk import needed_by
 from lakes import Lake, age_all
 
 from paimon_core.io import read_retry
@@ -30,6 +31,7 @@ from paimon_core.manifest.index_manifest import write_index_manifest
 from paimon_core.manifest.manifest_file import read_manifest, write_manifests
 from paimon_core.manifest.manifest_list import read_manifest_list, write_manifest_list
 from paimon_core.manifest.metadata_file import write_metadata
+from paimon_core.reachability.references import snapshot_reference
 from paimon_core.scan.scan import scan_files
 
 EXPIRE = ("--retain-max", 1, "--retain-min", 1, "--force")
@@ -324,6 +326,23 @@ def test_a_journal_of_snapshots_that_never_were(source: int, number: int, lake: 
     assert run(lake, "expire_snapshots", "--retain-max", 99).code == 0
     assert not journal.exists()
     assert is_whole(lake)
+
+
+def test_a_snapshot_that_names_the_delta_of_another_one(lake: Lake) -> None:
+    """What snapshot 3 added is still there in snapshot 4, and in a branch that goes."""
+    assert run(lake, "create_branch", "--name", "b", "--tag", "t").code == 0
+    table = lake.table()
+    wanted = needed_by(table, [snapshot_reference(table, table.snapshots.get(4))])
+    second, third = table.snapshots.get(2), table.snapshots.get(3)
+    table.snapshots.replace(
+        replace(
+            third,
+            delta_manifest_list=second.delta_manifest_list,
+            delta_manifest_list_size=second.delta_manifest_list_size,
+        )
+    )
+    assert run(lake, "delete_branch", "--name", "b", "--force").code == 0
+    assert not {p for p in wanted if not Path(p).exists()}
 
 
 def test_a_tag_that_says_an_older_number(lake: Lake) -> None:
