@@ -372,13 +372,14 @@ class _CandidateEntries:
         found: dict[str, list[EntryColumns]] = {name: [] for name in new}
         # None is left out by its partition range: with a wrong one, live files would be garbage.
         wanted = list(new.values())
-        for part in entry_columns(self._table, wanted, self._partitions, ("file_source",)):
+        numbers = ("file_source",)
+        for part in entry_columns(self._table, wanted, self._partitions, numbers, exact=True):
             mentions = part.take(np.flatnonzero(self._mentioned_in(part)))
             if not len(mentions):
                 continue
-            numbers, starts = np.unique(mentions.manifest, return_index=True)
+            chosen, starts = np.unique(mentions.manifest, return_index=True)
             ends = np.append(starts[1:], len(mentions))
-            for number, start, end in zip(numbers, starts.tolist(), ends.tolist(), strict=True):
+            for number, start, end in zip(chosen, starts.tolist(), ends.tolist(), strict=True):
                 here = mentions.take(np.arange(start, end))
                 found[wanted[number].file_name].append(here)
         self._found |= found

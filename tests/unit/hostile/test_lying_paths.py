@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from avro_fields import tell_sizes
 from command_line import Ran, caretaker, read_rows
 from disk import needed_by
 from lakes import Lake, age_all
@@ -32,6 +33,7 @@ from paimon_core.manifest.manifest_file import read_manifest, write_manifests
 from paimon_core.manifest.manifest_list import read_manifest_list, write_manifest_list
 from paimon_core.manifest.metadata_file import write_metadata
 from paimon_core.reachability.references import snapshot_reference
+from paimon_core.scan import columns
 from paimon_core.scan.scan import scan_files
 
 EXPIRE = ("--retain-max", 1, "--retain-min", 1, "--force")
@@ -183,6 +185,41 @@ def test_an_index_file_that_is_a_data_file(place: str, lake: Lake) -> None:
     run(lake, "expire_snapshots", *EXPIRE)
     assert Path(victim).exists()
     assert is_whole(lake)
+
+
+@pytest.mark.parametrize("objects", [5000, 0])
+@pytest.mark.parametrize("lie", ["an ADD that became a DELETE", "another manifest"])
+def test_a_manifest_that_is_not_the_one_of_its_list(
+    lie: str, objects: int, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The compaction of snapshot 3 adds a file that snapshot 4 and the tag need."""
+    monkeypatch.setattr(columns, "MOST_OBJECTS", objects)
+    table = lake.table()
+    lists = [table.snapshots.get(i).delta_manifest_list for i in (3, 4)]
+    paths = [
+        table.paths.manifest(read_manifest_list(table.io, table.paths.manifest(name))[0].file_name)
+        for name in lists
+    ]
+    if lie == "another manifest":
+        shutil.copy(paths[0], paths[1])
+    else:
+        entries = [
+            replace(e, kind=FileKind.DELETE) if e.kind is FileKind.ADD else e
+            for e in read_manifest(table.io, paths[0])
+        ]
+        Path(paths[0]).unlink()
+        write_metadata(table.io, paths[0], ENTRY_KIND, entries, table.options)
+        tell_sizes(root(lake))
+    (root(lake) / "bucket-0" / "data-0-0.parquet").write_text("an orphan")
+    age_all(lake.warehouse)
+    before = content(lake)
+    orphans = ("--older-than", "1 d", "--mode", "delete", "--force")
+    for job, more in {"expire_snapshots": EXPIRE, "remove_orphan_files": orphans}.items():
+        ran = run(lake, job, *more)
+        assert ran.code == 7, (job, ran.out)
+        assert paths[lie == "another manifest"] in ran.err
+        assert "but its manifest list says" in ran.err
+        assert content(lake) == before
 
 
 # --- numbers ------------------------------------------------------------------------------------
