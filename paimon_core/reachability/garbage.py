@@ -53,6 +53,7 @@ from paimon_core.reachability.name_set import NameSet
 from paimon_core.reachability.references import Reference, RefKind
 from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
 from paimon_core.scan.columns import entry_columns
+from paimon_core.scan.manifests import merging
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
 
@@ -406,5 +407,6 @@ def _needed(reference: Reference, contents: _CandidateEntries, *, whole: bool) -
         return delta.take(np.flatnonzero(delta.added))
     mentions = contents.of(snapshot.base_manifest_list, snapshot.delta_manifest_list)
     live = np.zeros(len(mentions), bool)
-    live[merged_positions(mentions, identity_hashes(mentions))] = True
+    with merging(reference.table, snapshot):
+        live[merged_positions(mentions, identity_hashes(mentions))] = True
     return mentions.take(np.flatnonzero(live & mentions.added))

@@ -30,6 +30,7 @@ from paimon_core.scan.manifests import (
     check_size,
     data_manifests,
     entries_by_manifest,
+    merging,
     missing_metadata,
     read_together,
 )
@@ -56,7 +57,8 @@ def scan_columns(
     manifests = data_manifests(table, snapshot)
     expected = max(0, min(_entries(manifests), _MOST_EXPECTED))
     parts = entry_columns(table, manifests, partitions, numbers)
-    return live_columns(parts, partitions, expected=expected)
+    with merging(table, snapshot):
+        return live_columns(parts, partitions, expected=expected)
 
 
 def entry_columns(
@@ -104,12 +106,14 @@ def chosen_files(
     if _entries(manifests) > MOST_OBJECTS:
         decoded = _decoded(table, manifests, partitions, ())
         chosen = (e for d in decoded for e in d.entries(np.flatnonzero(choose(d.columns))))
-        return live_entries(chosen)
+        with merging(table, snapshot):
+            return live_entries(chosen)
     found: list[ManifestEntry] = []
     for entries in entries_by_manifest(table, manifests):
         wanted = choose(columns_of(entries, partitions, ()))
         found += (e for e, is_wanted in zip(entries, wanted, strict=True) if is_wanted)
-    return live_entries(found)
+    with merging(table, snapshot):
+        return live_entries(found)
 
 
 def read_chosen(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from paimon_core.errors import CorruptTable
@@ -139,6 +140,18 @@ def _corrupt(table: FileStoreTable, meta: ManifestFileMeta, problem: str) -> Cor
     return CorruptTable(
         f"manifest {path} of table {table.name} {problem}", table=table.name, file=path
     )
+
+
+@contextmanager
+def merging(table: FileStoreTable, snapshot: Snapshot) -> Iterator[None]:
+    """Say in errors of entries that contradict each other which snapshot's they are, and its list."""
+    try:
+        yield
+    except CorruptTable as e:
+        e.table, e.snapshot = e.table or table.name, e.snapshot or snapshot.id
+        if e.file is None or "/" not in e.file:
+            e.file = table.paths.manifest(snapshot.base_manifest_list)
+        raise
 
 
 def missing_metadata(table: FileStoreTable, path: str, snapshot_id: int | None) -> CorruptTable:
