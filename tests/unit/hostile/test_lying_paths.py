@@ -349,7 +349,7 @@ def test_a_partition_that_the_table_cannot_have(row: bytes, tmp_path: Path) -> N
         assert "db.t" in ran.err
 
 
-@pytest.mark.parametrize("number", [0, 1, 2**40])
+@pytest.mark.parametrize("number", [1, 2, 2**40])
 @pytest.mark.parametrize("source", [4, 5, 6])
 def test_a_journal_of_snapshots_that_never_were(source: int, number: int, lake: Lake) -> None:
     """It says that an old snapshot went, and names the lists of one that is there."""
@@ -390,6 +390,19 @@ def test_a_tag_that_says_an_older_number(lake: Lake) -> None:
     (root(lake) / "tag" / "tag-x").write_text(json.dumps({**told, "id": 1, "commitUser": "x"}))
     run(lake, "delete_tag", "--tag", "x", "--force")
     assert is_whole(lake)
+
+
+@pytest.mark.parametrize("number", [0, -1, -(2**40)])
+def test_a_tag_of_an_impossible_number(number: int, lake: Lake) -> None:
+    """To go back to it would remove all snapshots."""
+    path = root(lake) / "tag" / "tag-t"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "id": number}))
+    before = content(lake)
+    for job in ("rollback", "rollback_to_as_latest", "delete_tag"):
+        ran = run(lake, job, "--tag", "t", "--force")
+        assert ran.code == 7, (job, ran.out)
+        assert str(path) in ran.err
+    assert content(lake) == before
 
 
 def test_a_tag_of_a_snapshot_with_other_lists(lake: Lake) -> None:
