@@ -32,6 +32,7 @@ knows that.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 UNREADABLE: Final = (
@@ -77,7 +78,7 @@ class PaimonError(Exception):
                 ("snapshot", self.snapshot),
                 ("file", self.file),
             )
-            if value is not None and str(value) not in self.message
+            if value is not None and not _names(self.message, value)
         ]
         text = self.message
         if places:
@@ -89,6 +90,13 @@ class PaimonError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only attributes must survive pickling on the way from a Spark executor.
         return (_rebuild, (type(self), dict(self.__dict__)))
+
+
+def _names(message: str, place: str | int) -> bool:
+    """Return whether the message holds the place; the number of a snapshot as a word of its own."""
+    if isinstance(place, str):
+        return place in message
+    return re.search(rf"(?<![\w.-]){place}(?![\w-])", message) is not None
 
 
 def _rebuild(cls: type[PaimonError], state: dict[str, object]) -> PaimonError:

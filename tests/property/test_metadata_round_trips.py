@@ -182,7 +182,7 @@ UNKNOWN = st.dictionaries(
 )
 SNAPSHOTS = st.builds(
     Snapshot,
-    id=LONG,
+    id=st.integers(1, 2**63 - 1),
     schema_id=LONG,
     base_manifest_list=FILE_NAME,
     delta_manifest_list=FILE_NAME,

@@ -21,6 +21,11 @@ from paimon_core.io import read_retry
 from paimon_core.io.fsspec_io import _os_errors
 from paimon_core.io.json_text import parse_json
 from paimon_core.io.local import LocalFileIO
+from paimon_core.manifest.data_file import FileKind
+from paimon_core.manifest.entries.records import ENTRY_KIND
+from paimon_core.manifest.manifest_file import read_manifest
+from paimon_core.manifest.metadata_file import write_metadata
+from paimon_core.scan.manifests import data_manifests
 from paimon_core.snapshot.numbered_files import NumberedFiles
 
 RAW = ("Errno", "report this bug", "embedded null", "Traceback")
@@ -57,8 +62,6 @@ def refused(lake: Lake, *words: object, names: str) -> str:
 def manifest_names(lake: Lake) -> dict[str, str]:
     table = lake.table()
     latest = table.snapshots.latest()
-    from paimon_core.scan.manifests import data_manifests
-
     return {
         "list": latest.base_manifest_list,
         "manifest": data_manifests(table, latest)[-1].file_name,
@@ -90,6 +93,24 @@ def test_a_folder_in_the_place_of_a_data_file(lake: Lake) -> None:
         file.mkdir()
     assert path.is_dir()
     assert "is a folder" in refused(lake, "read", names="bucket-")
+
+
+@pytest.mark.parametrize("kind", [FileKind.ADD, FileKind.DELETE])
+def test_entries_that_contradict_each_other(lake: Lake, kind: FileKind) -> None:
+    """The newest snapshot, a compaction, adds or deletes a file twice."""
+    table = lake.table()
+    newest = table.latest_or_not_found()
+    meta = data_manifests(table, newest)[-1]
+    path = table.paths.manifest(meta.file_name)
+    entries = read_manifest(table.io, path)
+    twice = [*entries, next(e for e in entries if e.kind is kind)]
+    Path(path).unlink()
+    write_metadata(table.io, path, ENTRY_KIND, twice, table.options)
+    base = table.paths.manifest(newest.base_manifest_list)
+    for words in (("read",), ("run", "compact"), ("run", "rescale", "--bucket-num", "3")):
+        told = refused(lake, *words, names=base)
+        assert f"snapshot {newest.id}" in told
+        assert "db.t" in told
 
 
 @pytest.mark.parametrize("make", ["folder", "pipe"])
