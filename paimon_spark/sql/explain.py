@@ -23,6 +23,7 @@ from paimon_spark.sql.dml.targets import check_target
 from paimon_spark.sql.query.queries import collected, rewritten
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.text.conditions import enclosed
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.tokens import Words
 
@@ -99,13 +100,13 @@ def _update(session: SqlSession, words: Words) -> tuple[TableName, str, str]:
     columns = ", ".join(f"{value} AS {quoted(n)}" for n, value in values.items())
     command = "UpdatePaimonDataEvolutionTable" if evolves else "UpdatePaimonTable"
     source = _source(read.name, read.alias)
-    return read.name, command, f"SELECT {columns} FROM {source} WHERE {read.condition}"
+    return read.name, command, f"SELECT {columns} FROM {source} WHERE {enclosed(read.condition)}"
 
 
 def _delete(session: SqlSession, words: Words) -> tuple[TableName, str, str]:
     read = read_delete(session, words)
     _opened(session, read.name, "DELETE")
-    query = f"SELECT * FROM {_source(read.name, read.alias)} WHERE {read.condition}"
+    query = f"SELECT * FROM {_source(read.name, read.alias)} WHERE {enclosed(read.condition)}"
     return read.name, "DeleteFromPaimonTable", query
 
 
@@ -115,7 +116,7 @@ def _merge(session: SqlSession, words: Words) -> tuple[TableName, str, str]:
     fields = {f.name.lower(): f for f in target.table.schema.fields}
     columns = []
     for clause in (checked_clause(target, c, alias) for c in clauses):
-        columns.append(clause.condition)
+        columns.append(enclosed(clause.condition))
         for path, value in clause.assignments or ():
             whole = len(path) == 1 and path[0].lower() in fields
             columns.append(cast_text(value, fields[path[0].lower()]) if whole else value)
@@ -128,7 +129,7 @@ def _merge(session: SqlSession, words: Words) -> tuple[TableName, str, str]:
     evolves = has_data_evolution(target.table)
     command = "MergeIntoPaimonDataEvolutionTable" if evolves else "MergeIntoPaimonTable"
     joined = f"{_source(name, alias)} {side}JOIN {source.text} AS {quoted(source.alias)}"
-    return name, command, f"SELECT {', '.join(columns)} FROM {joined} ON {condition}"
+    return name, command, f"SELECT {', '.join(columns)} FROM {joined} ON {enclosed(condition)}"
 
 
 def _source(name: TableName, alias: str) -> str:

@@ -27,7 +27,7 @@ from paimon_spark.sql.query.queries import (
     rewritten_view,
     run_query,
 )
-from paimon_spark.sql.result import NOTHING, Result
+from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import SqlSession
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.splitter import split_statements
@@ -122,7 +122,7 @@ def _own(session: SqlSession, words: Words) -> Result | None:
         case "CACHE":
             return views.cache(session, _after(words, 1))
         case "UNCACHE" | "CLEAR":
-            return NOTHING
+            return views.uncache(words)
         case "BEGIN":
             raise UnsupportedFeature(
                 "SQL scripts",
@@ -148,7 +148,9 @@ def _show(session: SqlSession, words: Words) -> Result:
     scope = words.word() if words.word(1) == "FUNCTIONS" else ""
     if words.eat(scope, "FUNCTIONS") or words.eat("FUNCTIONS"):
         return functions.show_functions(session, words, scope or "ALL")
-    if words.eat_any("CURRENT"):
+    if words.eat("CURRENT"):
+        words.need("NAMESPACE")
+        words.end()
         return Result(("catalog", "namespace"), [[session.current_catalog, session.database]])
     return _by_spark(session, "SHOW " + words.rest())
 

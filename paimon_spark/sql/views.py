@@ -100,9 +100,28 @@ def refresh(session: SqlSession, words: Words) -> Result:
     """REFRESH TABLE name: nothing is cached; AnalysisError for a table that is not there."""
     if words.eat("TABLE"):
         parts = words.name()
+        words.end()
         name = session.table_name(parts)
         if not session.view_key(parts) and not session.has_table(name):
             raise not_found(name)
+        return NOTHING
+    if words.eat("FUNCTION"):
+        words.name()
+    else:
+        words.string()  # a path
+    words.end()
+    return NOTHING
+
+
+def uncache(words: Words) -> Result:
+    """UNCACHE TABLE [IF EXISTS] name, CLEAR CACHE: nothing is cached."""
+    if words.eat("CLEAR"):
+        words.need("CACHE")
+    else:
+        words.need("UNCACHE", "TABLE")
+        words.eat("IF", "EXISTS")
+        words.name()
+    words.end()
     return NOTHING
 
 

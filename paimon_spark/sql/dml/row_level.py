@@ -34,10 +34,11 @@ from paimon_spark.sql.dml.targets import (
 )
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.frames.pushdown import plain_condition
+from paimon_spark.sql.query.grammar import check_grammar
 from paimon_spark.sql.query.queries import query_dataframe_of, register
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, TableName
-from paimon_spark.sql.text.conditions import boolean
+from paimon_spark.sql.text.conditions import boolean, enclosed
 from paimon_spark.sql.text.literals import literal_rows
 from paimon_spark.sql.text.names import quoted, quoted_text
 from paimon_spark.sql.text.tokens import Words
@@ -85,7 +86,7 @@ def read_update(session: SqlSession, words: Words) -> Update:
 
 
 def _read_condition(words: Words) -> str:
-    condition = boolean(words.rest()) if words.eat("WHERE") else "true"
+    condition = boolean(words.expression()) if words.eat("WHERE") else "true"
     words.end()
     return condition
 
@@ -101,25 +102,27 @@ def delete(session: SqlSession, words: Words) -> Result:
         return NOTHING
     large = open_large(session, name, "DELETE", condition, condition)
     if large is not None:
+        check_grammar(session, words)
         columns = ", ".join(quoted(n) for n in large.table.schema.names)
         _change(large, alias, f"{ROW_NUMBER}, {columns}, {DELETED} AS {KIND}", condition)
         return NOTHING
     target = open_target(session, name, "DELETE", condition)
-    target.commit(_chosen(target, alias, condition))
+    target.commit(_chosen(target, alias, condition, words))
     return NOTHING
 
 
 def update(session: SqlSession, words: Words) -> Result:
     """Update the rows, again where another commit changed them first."""
     read = read_update(session, words)
-    until_committed(session, read.name, lambda: _update(session, read, words.text))
+    until_committed(session, read.name, lambda: _update(session, read, words))
     return NOTHING
 
 
-def _update(session: SqlSession, read: Update, text: str) -> None:
+def _update(session: SqlSession, read: Update, words: Words) -> None:
     name, alias, given, condition = read.name, read.alias, read.given, read.condition
-    large = open_large(session, name, "UPDATE", text, condition)
+    large = open_large(session, name, "UPDATE", words.text, condition)
     if large is not None:
+        check_grammar(session, words)
         assignments = checked_assignments(large, given, alias)
         values = ", ".join(
             f"{value} AS {quoted(n)}" for n, value in aligned(large, assignments, alias).items()
@@ -130,6 +133,7 @@ def _update(session: SqlSession, read: Update, text: str) -> None:
     assignments = checked_assignments(target, given, alias)
     made = _updated_literally(target, assignments, condition)
     if made is None:
+        check_grammar(session, words)
         made = _updated_by_spark(target, alias, assignments, condition)
     numbers, rows = made
     null_checked(target.table, rows)
@@ -159,7 +163,7 @@ def checked_assignments(target: ChangedTable, given: Assignments, alias: str) ->
 def _change(target: LargeTarget, alias: str, columns: str, condition: str) -> None:
     """Commit what becomes of the rows that meet a condition."""
     view = register(target.session, target.dataframe())
-    query = f"SELECT {columns} FROM {view} AS {quoted(alias)} WHERE {condition}"
+    query = f"SELECT {columns} FROM {view} AS {quoted(alias)} WHERE {enclosed(condition)}"
     rows = cast_rows(target, query_dataframe_of(target.session, query, target.name))
     with target.changes([rows]) as changes:
         target.commit(changes)
@@ -209,12 +213,13 @@ def _mask(target: Target, condition: str) -> Numbers | None:
     return np.flatnonzero(np.asarray(mask)).astype(np.int64)
 
 
-def _chosen(target: Target, alias: str, condition: str) -> Numbers:
+def _chosen(target: Target, alias: str, condition: str, words: Words) -> Numbers:
     plain = _mask(target, condition)
     if plain is not None:
         return plain
+    check_grammar(target.session, words)
     view = register(target.session, target.dataframe(condition))
-    query = f"SELECT {ROW_NUMBER} FROM {view} AS {quoted(alias)} WHERE {condition}"
+    query = f"SELECT {ROW_NUMBER} FROM {view} AS {quoted(alias)} WHERE {enclosed(condition)}"
     frame = query_dataframe_of(target.session, query, target.name)
     return np.asarray(frame.toArrow().column(0)).astype(np.int64)
 
@@ -249,7 +254,8 @@ def _updated_by_spark(
     values = ", ".join(
         f"{text} AS {quoted(name)}" for name, text in aligned(target, assignments, alias).items()
     )
-    query = f"SELECT {ROW_NUMBER}, {values} FROM {view} AS {quoted(alias)} WHERE {condition}"
+    source = f"{view} AS {quoted(alias)}"
+    query = f"SELECT {ROW_NUMBER}, {values} FROM {source} WHERE {enclosed(condition)}"
     frame = query_dataframe_of(target.session, query, target.name)
     rows = fetched(target.table, frame, (NUMBER_FIELD, *target.table.schema.fields))
     return np.asarray(rows.column(0)).astype(np.int64), rows.drop_columns([ROW_NUMBER])

@@ -14,7 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from sqlglot import exp, parse_one
+from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
@@ -40,6 +40,7 @@ from paimon_spark.sql.session import (
 )
 from paimon_spark.sql.text.literals import on_calendar
 from paimon_spark.sql.text.names import quoted
+from paimon_spark.sql.text.parsed import parsed
 from paimon_spark.sql.text.tokens import START, Words, with_quoted_names
 from paimon_spark.sql.values import json_rows
 
@@ -201,8 +202,7 @@ def rewritten(
     text = replace_functions(session, text, lambda n, o: _view_of(session, n, o, {}))
     text = replace_sys_functions(session, text)
     text = replace_catalog_functions(session, text, lambda body: rewritten(session, body))
-    if Words(text).looks_at("TABLE"):
-        text = "SELECT * FROM " + text.lstrip()[len("TABLE") :]
+    text = _selected(text)
     tree = _parsed(text)
     edits = _Edits(text)
     views: dict[object, str] = {}
@@ -242,6 +242,17 @@ def rewritten(
     return edits.applied()
 
 
+def _selected(text: str) -> str:
+    """The query; a SELECT in parentheses in place of TABLE name, before LIMIT, UNION and the like."""
+    words = Words(text)
+    if not words.eat("TABLE"):
+        return text
+    first = words.tokens[words.at].start - len(START) if not words.done else 0
+    words.name()
+    last = words.tokens[words.at - 1].end + 1 - len(START)
+    return f"(SELECT * FROM {text[first:last]}){text[last:]}"
+
+
 def rewritten_view(session: SqlSession, key: str, options: Mapping[str, str] | None = None) -> str:
     """The query of a temporary view, whose tables are those of the place where it was made."""
     view = session.views[key]
@@ -279,7 +290,7 @@ class _Name:
 def _parsed(text: str) -> exp.Expr | str:
     """The query as a tree, or what sqlglot says about it."""
     try:
-        tree: exp.Expr = parse_one(text, dialect="spark")
+        tree = parsed(text)
     except SqlglotError as e:
         return _first_line(str(e))
     if isinstance(tree, exp.Column | exp.Alias):

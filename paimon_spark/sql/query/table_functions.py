@@ -66,7 +66,7 @@ def replace_functions(
             if sys_function_at(session, words) != MAX_PT:
                 words.at = first + 1
                 continue
-            given = words.items(lambda: words.expression(","))
+            given = words.items(lambda: words.expression(","), may_be_empty=True)
             new = _max_pt(session, given)
             new += _column_name(words, first, f"{MAX_PT}({', '.join(given)})".replace("'", ""))
         pieces += [words.text[done:start], new]
@@ -82,7 +82,8 @@ def _column_name(words: Words, first: int, name: str) -> str:
 
 
 def _arguments(words: Words) -> list[str]:
-    return [str(literal(text)) for text in words.items(lambda: words.expression(","))]
+    given = words.items(lambda: words.expression(","), may_be_empty=True)
+    return [str(literal(text)) for text in given]
 
 
 def _table(session: SqlSession, text: str) -> TableName:

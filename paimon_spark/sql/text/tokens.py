@@ -20,6 +20,7 @@ from paimon_spark.sql.errors import SqlSyntaxError
 _T = TypeVar("_T")
 _OPEN = {TokenType.L_PAREN: 1, TokenType.L_BRACKET: 1, TokenType.L_BRACE: 1}
 _CLOSE = {TokenType.R_PAREN: 1, TokenType.R_BRACKET: 1, TokenType.R_BRACE: 1}
+_TYPED = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
 _TEXTS = (TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING, TokenType.IDENTIFIER)
 
 
@@ -95,6 +96,8 @@ class Words:
         self.tokens = tokenize(text)
         self.text = START + text
         self.at = 1
+        while len(self.tokens) > 1 and self.tokens[-1].token_type is TokenType.SEMICOLON:
+            self.text = self.text[: self.tokens.pop().start]
 
     @property
     def done(self) -> bool:
@@ -206,11 +209,33 @@ class Words:
             self.fail("a whole number")
         return int(self.identifier().rstrip("lL"))
 
-    def items(self, read: Callable[[], _T]) -> list[_T]:
-        """The items in parentheses, separated by commas."""
+    def constant(self) -> str:
+        """The text of one literal: NULL, a truth value, a number, a text, or one of another type.
+
+        Nothing else may stand in a partition or a property, where no query would refuse it.
+        """
+        first = self.at
+        if self.is_string():
+            self.string()
+        elif self.is_literal() or self.eat_any("NULL", "TRUE", "FALSE"):
+            self.at = first + 1
+        elif self.eat_any(*_TYPED):
+            self.string()
+        else:
+            self.eat("-")
+            if not self.word()[:1].isdecimal() and not self.word()[:2].strip(".").isdecimal():
+                self.fail("a literal")
+            start = self.tokens[self.at].start
+            # `1d` and `5L` are several tokens at one place.
+            while not self.done and self.tokens[self.at].start == start:
+                self.at += 1
+        return self.text[self.tokens[first].start : self.tokens[self.at - 1].end + 1]
+
+    def items(self, read: Callable[[], _T], *, may_be_empty: bool = False) -> list[_T]:
+        """The items in parentheses, separated by commas: at least one, as in Spark's grammar."""
         self.need("(")
         found: list[_T] = []
-        if self.eat(")"):
+        if may_be_empty and self.eat(")"):
             return found
         while True:
             found.append(read())
@@ -264,6 +289,8 @@ class Words:
             elif kind in _OPEN:
                 depth += 1
             self.at += 1
+        if self.done:
+            self.fail(")")
         found = self.text[self.tokens[first].start : self.tokens[self.at - 1].end + 1]
         self.need(")")
         return found

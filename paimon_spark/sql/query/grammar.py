@@ -1,0 +1,24 @@
+"""Statements as a whole in Spark's grammar.
+
+What Caretaker reads of a change itself, it hands to Spark in parts.  Parts may be right although the
+whole is not: `DELETE FROM t WHERE id = 1 LIMIT 1` is no statement of Spark, its SELECT is a query.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paimon_spark.sql.query.table_functions import blank_options
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.text.tokens import START, Words
+
+
+def check_grammar(session: SqlSession, words: Words) -> None:
+    """Raise Spark's ParseException for a statement that Spark cannot parse.
+
+    Only for statements that need Spark anyway; its parser cannot be reached over Spark Connect.
+    """
+    spark: Any = session.spark
+    if hasattr(spark, "_jsparkSession"):
+        text, *_ = blank_options(words.text[len(START) :])
+        spark._jsparkSession.sessionState().sqlParser().parsePlan(text)  # noqa: SLF001 - no other way
