@@ -196,7 +196,8 @@ def jobs_of(warehouse: Path, name: str) -> Iterator[tuple[str, Candidate]]:
 def measured(warehouse: Path, name: str, one: Candidate, repeat: int) -> list[Seconds]:
     """The seconds of each run of the job, all but the last on copies of the table."""
     found = []
-    folder = Path("db.db") / name.removeprefix("db.")
+    database, table = name.split(".")
+    folder = Path(f"{database}.db") / table
     for _ in range(repeat - 1):
         with tempfile.TemporaryDirectory() as copy:
             shutil.copytree(warehouse / folder, copy / folder)
