@@ -134,6 +134,13 @@ def test_a_folder_in_the_place_of_a_file_that_expires(lake: Lake) -> None:
     assert not any(raw in ran.err for raw in RAW), ran.err
 
 
+@pytest.mark.parametrize("keys", ["primaryKeys", "partitionKeys"])
+def test_a_schema_with_a_key_twice(lake: Lake, keys: str) -> None:
+    path = root(lake) / "schema" / "schema-0"
+    path.write_text(json.dumps({**json.loads(path.read_text()), keys: ["k", "k"]}))
+    assert f"{keys} names a column twice" in refused(lake, "read", names=str(path))
+
+
 def test_statistics_of_a_column_that_the_schema_does_not_have(tmp_path: Path) -> None:
     shutil.copytree(GOLDEN / "2.0.0" / "schema_evolution_append" / "warehouse", tmp_path / "lake")
     path = tmp_path / "lake" / "db.db" / "t" / "schema" / "schema-2"
