@@ -12,12 +12,14 @@ from collections.abc import Mapping, Sequence
 
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.text.comments import without_odd_comments
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.tokens import START, Words, with_quoted_names
 
 
 def plain_statement(session: SqlSession, statement: str) -> str:
     """The statement that is to run, with all names written out."""
+    statement = without_odd_comments(statement)
     lowered = statement.lower()
     if "immediate" in lowered:
         statement = _immediate(session, statement)
