@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.session import SqlSession
 from paimon_spark.sql.text.comments import without_odd_comments
 from paimon_spark.sql.text.names import quoted
+from paimon_spark.sql.text.parsed import is_expression
 from paimon_spark.sql.text.tokens import START, Words, with_quoted_names
 
 
@@ -60,6 +61,8 @@ def _closes_last(words: Words) -> bool:
 
 def _argument(words: Words) -> tuple[str | None, str]:
     value = words.expression(",", "AS")
+    if not is_expression(value):
+        raise SqlSyntaxError(f"[PARSE_SYNTAX_ERROR] Syntax error: {value} is no expression")
     return (words.identifier() if words.eat("AS") else None), value
 
 
