@@ -145,8 +145,8 @@ def _show(session: SqlSession, words: Words) -> Result:
     for first, run in _SHOW:
         if words.eat(*first):
             return run(session, words)
-    scope = words.word() if words.word(1) == "FUNCTIONS" else ""
-    if words.eat(scope, "FUNCTIONS") or words.eat("FUNCTIONS"):
+    scope = words.word() if words.word() in ("USER", "SYSTEM", "ALL") else ""
+    if (scope and words.eat(scope, "FUNCTIONS")) or words.eat("FUNCTIONS"):
         return functions.show_functions(session, words, scope or "ALL")
     if words.eat("CURRENT"):
         words.need("NAMESPACE")

@@ -229,6 +229,8 @@ def describe_table(session: SqlSession, words: Words) -> Result:
         return describe_view(view, extended=extended)
     table = session.open(name)
     spec = read_spec(words) if words.eat("PARTITION") else None
+    if spec is not None:
+        words.end()
     if not words.done:
         column = ".".join(words.name())
         words.end()

@@ -9,6 +9,7 @@ from paimon_spark.sql.call import call_procedure
 from paimon_spark.sql.ddl.tables import read_properties
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.query.catalog_views import create_catalog_view, drop_catalog_view, find_view
+from paimon_spark.sql.query.grammar import check_grammar
 from paimon_spark.sql.query.queries import query_dataframe
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import GLOBAL_TEMP, SqlSession, not_found
@@ -143,6 +144,7 @@ def cache(session: SqlSession, words: Words) -> Result:
         return NOTHING
     if session.view_key(parts):
         raise _already_there(parts[0])
+    check_grammar(session, words)
     query_dataframe(session, query)
     session.views[parts[0].lower()] = session.new_view(query)
     return NOTHING

@@ -93,3 +93,24 @@ def test_a_table_is_a_query_with_an_order_and_a_limit(sql: Sql):
     sql("INSERT INTO s TABLE t LIMIT 0")
     sql("INSERT INTO s TABLE t UNION SELECT 9, 'z', 9")
     assert sorted(sql("SELECT id FROM s")) == [[1], [1], [2], [3], [9]]
+
+
+def test_files_of_a_folder_have_the_rows_of_a_common_table(tmp_path: Path, sql: Sql):
+    folder = tmp_path / "files"
+    command = f"INSERT OVERWRITE DIRECTORY '{folder}' USING json SELECT id, v FROM s"
+    sql(f"WITH s AS (SELECT 8 AS id, 'q' AS v) {command}")
+    assert sql(f"SELECT id, v FROM json.`{folder}`") == [[8, "q"]]
+
+
+def test_texts_stay_as_they_are(sql: Sql):
+    """What looks like a hint or a function of files in a text is neither."""
+    sql(
+        "INSERT INTO s SELECT 2, 'input_file_name() /*+ OPTIONS(a) */ -- ' || v, 2 FROM t WHERE id = 1"
+    )
+    assert sql("SELECT v FROM s WHERE id = 2") == [["input_file_name() /*+ OPTIONS(a) */ -- a"]]
+
+
+def test_defaults_in_rows_that_spark_computes(sql: Sql):
+    sql("ALTER TABLE s ALTER COLUMN v SET DEFAULT 'new'")
+    sql("INSERT INTO s VALUES (1 + 1, DEFAULT, 2), (3, upper('a'), DEFAULT)")
+    assert sql("SELECT * FROM s WHERE id > 1 ORDER BY id") == [[2, "new", 2], [3, "A", None]]

@@ -53,7 +53,7 @@ def alter_database(session: SqlSession, words: Words) -> Result:
     if words.eat("UNSET"):
         if not words.eat_any("DBPROPERTIES", "PROPERTIES"):
             words.fail("DBPROPERTIES")
-        removed = words.items(words.string)
+        removed = words.items(words.one_string)
         words.end()
         session.catalog_named(catalog).alter_database(database, removed=removed)
         return NOTHING
@@ -124,7 +124,9 @@ def _changes(session: SqlSession, name: TableName, words: Words) -> list[SchemaC
         return [_set_option(k, v) for k, v in read_properties(words).items()]
     if words.eat("UNSET", "TBLPROPERTIES"):
         words.eat("IF", "EXISTS")
-        keys = words.items(lambda: words.string() if words.is_string() else ".".join(words.name()))
+        keys = words.items(
+            lambda: words.one_string() if words.is_string() else ".".join(words.name())
+        )
         return [
             UpdateTableComment(None) if k == COMMENT_PROPERTY else RemoveOption(k) for k in keys
         ]

@@ -339,7 +339,10 @@ def read_properties(words: Words) -> dict[str, str]:
             words.eat("==")
         if words.is_string():
             return key, words.string()
-        return key, words.constant()
+        truth = words.eat_any("TRUE", "FALSE")
+        if truth is None and not (words.looks_at("-") or words.word()[:1].isdecimal()):
+            words.fail("a text in quotes or a number")
+        return key, words.constant() if truth is None else truth.lower()
 
     found = words.items(one)
     keys = [key for key, _ in found]

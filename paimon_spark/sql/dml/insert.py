@@ -92,11 +92,12 @@ def insert(
     """
     if words.looks_at("OVERWRITE") and _names_directory(words):
         words.need("OVERWRITE")
-        return _to_directory(session, words)
+        return _to_directory(session, words, f"{ctes} " if ctes else source)
     parsed = _read_head(session, words)
     if parsed.condition is not None:
-        query = f"{ctes} {words.rest()}" if ctes else source + words.rest()
-        return _replace_where(session, parsed.name, parsed.condition, query, words)
+        query = f"{ctes} {words.rest()}" if ctes else source + words.rest() + values
+        statement = None if values else words
+        return _replace_where(session, parsed.name, parsed.condition, query, statement)
     if words.done:
         words.fail("a query")
     query = f"{ctes} {words.rest()}" if ctes else source + words.rest() + values
@@ -149,16 +150,19 @@ def _names_directory(words: Words) -> bool:
     return words.word(at) == "DIRECTORY" and following in ("", "USING", "ROW", "STORED", "OPTIONS")
 
 
-def _to_directory(session: SqlSession, words: Words) -> Result:
-    """INSERT OVERWRITE [LOCAL] DIRECTORY 'path' USING format query: files that Spark writes."""
+def _to_directory(session: SqlSession, words: Words, before: str) -> Result:
+    """INSERT OVERWRITE [LOCAL] DIRECTORY 'path' USING format query: files that Spark writes.
+
+    `before` is the WITH or FROM clause before INSERT.
+    """
     target = words.expression("SELECT", "VALUES", "WITH", "FROM", "TABLE")
-    query = rewritten(session, words.rest())
+    query = rewritten(session, before + words.rest())
     session.spark.sql(f"INSERT OVERWRITE {target} {query}")
     return NOTHING
 
 
 def _replace_where(
-    session: SqlSession, name: TableName, condition: str, query: str, statement: Words
+    session: SqlSession, name: TableName, condition: str, query: str, statement: Words | None
 ) -> Result:
     """INSERT INTO t REPLACE WHERE condition query: rows in place of the partitions of a condition.
 
@@ -185,7 +189,8 @@ def _replace_where(
             break
         if not words.eat("AND"):
             raise only_equal
-    check_grammar(session, statement)
+    if statement is not None:
+        check_grammar(session, statement)
     replaced = spec_values(session, table, spec)
     frame = query_dataframe(session, query)
     write(session, table, fetched(table, frame, table.schema.fields), overwrite=replaced)

@@ -22,3 +22,18 @@ def check_grammar(session: SqlSession, words: Words) -> None:
     if hasattr(spark, "_jsparkSession"):
         text, *_ = blank_options(words.text[len(START) :])
         spark._jsparkSession.sessionState().sqlParser().parsePlan(text)  # noqa: SLF001 - no other way
+
+
+def selected(text: str) -> str:
+    """The query; a SELECT in parentheses in place of TABLE name.
+
+    Spark's grammar has ORDER BY, LIMIT and UNION behind both, and nothing else behind TABLE.
+    """
+    words = Words(text)
+    if not words.eat("TABLE"):
+        return text
+    first = words.at
+    words.name()
+    start = words.tokens[first].start - len(START)
+    end = words.tokens[words.at - 1].end + 1 - len(START)
+    return f"(SELECT * FROM {text[start:end]}){text[end:]}"

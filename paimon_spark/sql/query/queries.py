@@ -6,7 +6,6 @@ names everything itself.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from paimon_spark.sql.frames.metadata_columns import FILE_PATH, metadata_columns
 from paimon_spark.sql.frames.pushdown import conditions_of
 from paimon_spark.sql.query.catalog_functions import plain_call, replace_catalog_functions
 from paimon_spark.sql.query.catalog_views import find_view, place_of
+from paimon_spark.sql.query.grammar import selected
 from paimon_spark.sql.query.sys_functions import plain_name, replace_sys_functions
 from paimon_spark.sql.query.table_functions import blank_options, replace_functions
 from paimon_spark.sql.query.unparsed import alias_follows, relations
@@ -53,7 +53,7 @@ _NUMBERS: Final = count(1)
 _PIPE: Final = "|>"
 """It begins an operator: the query has the columns and rows of the one before."""
 _UNRESOLVED: Final = "[UNRESOLVED_COLUMN"
-_INPUT_FILE: Final = re.compile(r"\binput_file_name\s*\(\s*\)", re.IGNORECASE)
+_INPUT_FILE: Final = ("INPUT_FILE_NAME", "(", ")")
 _ALL_COLUMNS: Final = {"natural", "table", "pivot", "unpivot", "transform", "struct"}
 """Words of queries in which columns may be used without being named."""
 _OPERANDS: Final = (
@@ -202,14 +202,14 @@ def rewritten(
     text = replace_functions(session, text, lambda n, o: _view_of(session, n, o, {}))
     text = replace_sys_functions(session, text)
     text = replace_catalog_functions(session, text, lambda body: rewritten(session, body))
-    text = _selected(text)
+    text = selected(text)
     tree = _parsed(text)
     edits = _Edits(text)
     views: dict[object, str] = {}
     known: set[tuple[str, str]] = set(known_names)
     hidden = metadata_columns_in(text)
     wanted = None if all_columns else _columns_in(text)
-    metadata = hidden | ({FILE_PATH} if _INPUT_FILE.search(text) else set())
+    metadata = hidden | ({FILE_PATH} if _input_files(text) else set())
     lenient = FILE_PATH not in hidden
     for one in _named(session, text, tree):
         start, end, parts = one.start, one.end, list(one.parts)
@@ -240,17 +240,6 @@ def rewritten(
     if metadata:
         _hide_metadata(text, metadata, edits)
     return edits.applied()
-
-
-def _selected(text: str) -> str:
-    """The query; a SELECT in parentheses in place of TABLE name, before LIMIT, UNION and the like."""
-    words = Words(text)
-    if not words.eat("TABLE"):
-        return text
-    first = words.tokens[words.at].start - len(START) if not words.done else 0
-    words.name()
-    last = words.tokens[words.at - 1].end + 1 - len(START)
-    return f"(SELECT * FROM {text[first:last]}){text[last:]}"
 
 
 def rewritten_view(session: SqlSession, key: str, options: Mapping[str, str] | None = None) -> str:
@@ -440,8 +429,21 @@ def _hide_metadata(text: str, metadata: Collection[str], edits: _Edits) -> None:
             and _from_name(words, i)
         ):
             edits.put(token.end + 1 - len(START), token.end + 1 - len(START), hidden)
-    for call in _INPUT_FILE.finditer(text):
-        edits.put(*call.span(), FILE_PATH)
+    for start, end in _input_files(text):
+        edits.put(start, end, FILE_PATH)
+
+
+def _input_files(text: str) -> list[tuple[int, int]]:
+    """Where input_file_name() is called, but not where a text has it."""
+    if _INPUT_FILE[0].lower() not in text.lower():
+        return []
+    words, found = Words(text), []
+    while not words.done:
+        if words.looks_at(*_INPUT_FILE):
+            first, last = words.tokens[words.at], words.tokens[words.at + 2]
+            found.append((first.start - len(START), last.end + 1 - len(START)))
+        words.at += 1
+    return found
 
 
 def _from_name(words: Words, star: int) -> bool:

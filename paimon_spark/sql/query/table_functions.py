@@ -175,6 +175,8 @@ def blank_options(text: str) -> tuple[str, Options, dict[int, Options]]:
     cuts: list[tuple[int, int]] = []
     words = Words(text)
     for hint in _HINT.finditer(text):
+        if any(t.start < hint.start() + len(START) < t.end for t in words.tokens):
+            continue  # in a text
         found = read_properties(Words(f"({hint[1]})"))
         before = [i for i, t in enumerate(words.tokens) if t.end - len(START) < hint.start()]
         cuts.append(hint.span())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from calendar import monthrange
 from collections.abc import Sequence
@@ -191,6 +192,8 @@ def _value(node: exp.Expr, target: DataType, zone: tzinfo) -> Any:
             return [_value(e, target.element, zone) for e in node.expressions]
         case exp.VarMap() | exp.Map() if isinstance(target, MapType):
             keys, values = node.args["keys"].expressions, node.args["values"].expressions
+            if len({key.sql() for key in keys}) < len(keys):
+                raise NotLiteral
             return [
                 (_value(k, target.key, zone), _value(v, target.value, zone))
                 for k, v in zip(keys, values, strict=True)
@@ -240,6 +243,8 @@ def _from_number(text: str, target: AtomicType) -> Any:
         return value
     if target.kind in (TypeRoot.DOUBLE, TypeRoot.FLOAT):
         # Without an exponent it is a decimal number, which knows no -0.
+        if math.isinf(float(text)):
+            raise NotLiteral
         return float(text) if "e" in text.lower() else float(text) + 0.0
     if target.kind in CHARACTER_TYPES and text.lstrip("-").isdecimal() and text == str(int(text)):
         return _from_text(text, target, UTC)

@@ -16,10 +16,12 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from paimon_spark.sql.errors import SqlSyntaxError
+from paimon_spark.sql.text.comments import is_blank
 
 _T = TypeVar("_T")
 _OPEN = {TokenType.L_PAREN: 1, TokenType.L_BRACKET: 1, TokenType.L_BRACE: 1}
 _CLOSE = {TokenType.R_PAREN: 1, TokenType.R_BRACKET: 1, TokenType.R_BRACE: 1}
+_OTHER_DIALECTS = (TokenType.NATIONAL_STRING, TokenType.HEREDOC_STRING, TokenType.BLOCK_START)
 _TYPED = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
 _TEXTS = (TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING, TokenType.IDENTIFIER)
 
@@ -40,20 +42,36 @@ class Token:
 
 
 def tokenize(text: str) -> list[Token]:
-    """The tokens of START and the text; SqlSyntaxError for an open quote or comment."""
+    """The tokens of START and the text.
+
+    SqlSyntaxError for an open quote or comment, and for what sqlglot leaves out although it is no
+    comment of Spark, such as `{# WHERE id = 1 #}`.
+    """
     try:
         found = list(Spark().tokenize(START + text))
     except SqlglotError as e:
         raise SqlSyntaxError(f"[PARSE_SYNTAX_ERROR] {e}") from e
     tokens: list[Token] = []
+    text, done = START + text, 0
     for one in found:
+        # sqlglot counts a hint's words, and takes the quotes of names for a part of them.
+        if not is_blank(text[done : one.start]) or one.token_type in _OTHER_DIALECTS:
+            at = done if text[done : one.start].strip() else one.start
+            raise SqlSyntaxError(
+                f"[PARSE_SYNTAX_ERROR] Syntax error at or near '{text[at:].split()[0]}'"
+            )
+        done = one.end + 1
         if one.token_type in _TEXTS or not any(c.isspace() for c in one.text):
             tokens.append(Token(one.token_type, one.text, one.start, one.end))
             continue
         # Some tokens of sqlglot have several words, such as PARTITIONED BY.
-        for word in re.finditer(r"\S+", (START + text)[one.start : one.end + 1]):
+        for word in re.finditer(r"\S+", text[one.start : one.end + 1]):
             start = one.start + word.start()
             tokens.append(Token(one.token_type, word.group(), start, one.start + word.end() - 1))
+    if not is_blank(text[done:]):
+        raise SqlSyntaxError(
+            f"[PARSE_SYNTAX_ERROR] Syntax error at or near '{text[done:].split()[0]}'"
+        )
     return tokens
 
 
@@ -153,13 +171,12 @@ class Words:
         if token.token_type is TokenType.IDENTIFIER:
             self.at += 1
             return token.text
-        if token.token_type in _TEXTS or not (token.text[:1].isalnum() or token.text[:1] == "_"):
+        if token.token_type in (*_TEXTS, TokenType.NUMBER):
+            self.fail("a name")
+        if not (token.text[:1].isalnum() or token.text[:1] == "_"):
             self.fail("a name")
         start = token.start
-        self.at += 1
-        # `1d` and `5L` are several tokens at one place.
-        while self.at < len(self.tokens) and self.tokens[self.at].start == start:
-            self.at += 1
+        self._pass(start)
         return self.text[start : self.tokens[self.at - 1].end + 1]
 
     def name(self) -> list[str]:
@@ -201,13 +218,22 @@ class Words:
 
     def is_literal(self) -> bool:
         """Whether a quoted text or X'..' comes next, and not a quoted name."""
-        kind = None if self.done else self.tokens[self.at].token_type
-        return kind in _TEXTS and kind is not TokenType.IDENTIFIER
+        if self.done or self.tokens[self.at].token_type is TokenType.IDENTIFIER:
+            return False
+        token = self.tokens[self.at]
+        return token.token_type in _TEXTS and self.text[token.start] != "0"  # 0x1A is a name
 
     def integer(self) -> int:
         if self.done or not self.tokens[self.at].text.isdecimal():
             self.fail("a whole number")
-        return int(self.identifier().rstrip("lL"))
+        number = self.tokens[self.at]
+        self._pass(number.start)
+        return int(number.text)
+
+    def _pass(self, start: int) -> None:
+        """Pass over the tokens at this place: `1d` and `5L` are several at one."""
+        while self.at < len(self.tokens) and self.tokens[self.at].start == start:
+            self.at += 1
 
     def constant(self) -> str:
         """The text of one literal: NULL, a truth value, a number, a text, or one of another type.
@@ -225,10 +251,7 @@ class Words:
             self.eat("-")
             if not self.word()[:1].isdecimal() and not self.word()[:2].strip(".").isdecimal():
                 self.fail("a literal")
-            start = self.tokens[self.at].start
-            # `1d` and `5L` are several tokens at one place.
-            while not self.done and self.tokens[self.at].start == start:
-                self.at += 1
+            self._pass(self.tokens[self.at].start)
         return self.text[self.tokens[first].start : self.tokens[self.at - 1].end + 1]
 
     def items(self, read: Callable[[], _T], *, may_be_empty: bool = False) -> list[_T]:

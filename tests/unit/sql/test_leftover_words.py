@@ -25,6 +25,11 @@ from paimon_spark.sql.errors import SqlSyntaxError
         "DROP TABLE t WHERE id = 1",
         "ALTER TABLE t DROP PARTITION (p = 1) WHERE id = 1",
         "EXPLAIN DELETE FROM t WHER id = 1",
+        "DELETE FROM t 1",
+        "DELETE FROM t AS 1",
+        "DELETE FROM t {# WHERE id = 1 #}",
+        "DELETE FROM t {% WHERE id = 1 %}",
+        "DELETE FROM t n'x'",
         "DELETE FROM t WHERE SELECT true",
         "DELETE FROM t WHERE id = 1) OR (true",
         "ALTER TABLE t DROP PARTITION ()",
@@ -75,6 +80,7 @@ def test_a_partition_without_a_value_does_not_stand_for_all(tmp_path: Path, chan
         "VALUES , (1, 'a')",
         "SELECT 1, , 'a'",
         "SELECT AS 1, 'a'",
+        "VALUES (1, 0x41)",
         "VALUES (CAST('1' AS STRING), 'a')",
         "VALUES (CAST(300 AS TINYINT), 'a')",
         "VALUES (CAST(1 AS BOOLEAN), 'a')",
@@ -133,8 +139,11 @@ def test_a_partition_of_text_has_the_literal_as_spark_casts_it(
         "ALTER TABLE t SET TBLPROPERTIES ('a' = 'b', 'a' = 'c')",
         "ALTER TABLE t SET TBLPROPERTIES ('a' = NOT 'b')",
         "ALTER TABLE t SET TBLPROPERTIES (a b = 'c')",
+        "ALTER TABLE t SET TBLPROPERTIES (a = NULL)",
+        "ALTER TABLE t SET TBLPROPERTIES (a = b)",
         "ALTER TABLE t SET TBLPROPERTIES ()",
         "ALTER TABLE t UNSET TBLPROPERTIES ()",
+        "ALTER TABLE t UNSET TBLPROPERTIES ('a' 'b')",
         "ALTER TABLE t ADD PARTITION (p = 3),",
         "CREATE TABLE n (id INT NOT NULL NULL)",
         "CREATE TABLE n (id INT, v STRING DEFAULT 'a' IF EXISTS)",
@@ -145,10 +154,12 @@ def test_a_partition_of_text_has_the_literal_as_spark_casts_it(
         "RESET x y",
         "RESET x = 1",
         "SHOW CURRENT x",
+        "EXECUTE IMMEDIATE 'DROP TABLE t' USING (1 AS a) x",
         "SHOW TABLES LIKE",
         "SHOW TBLPROPERTIES t ()",
         "SHOW PROCEDURES x y",
         "DESC t v x",
+        "DESC t PARTITION (p = 1) v",
         "REFRESH TABLE t x",
         "REFRESH x",
         "UNCACHE x",
@@ -169,3 +180,22 @@ def test_hive_changes_type_comment_and_place_in_one(tmp_path: Path):
     sql("CREATE TABLE t (id INT, v STRING)")
     sql("ALTER TABLE t CHANGE COLUMN v v STRING COMMENT 'text' FIRST")
     assert sql("DESCRIBE t") == [["v", "string", "text"], ["id", "int", None]]
+
+
+@pytest.mark.parametrize(
+    ("condition", "left"),
+    [
+        ("-- not all\rWHERE id = 1", [2]),
+        ("-- all \\\nWHERE id = 1", []),
+        ("-- one \\\n more\nWHERE id = 1", [2]),
+        ("/* x /* y */ */ WHERE id = 1 -- -- /*", [2]),
+    ],
+)
+def test_comments_end_where_they_do_in_spark(tmp_path: Path, condition: str, left: list[int]):
+    sql = Sql(tmp_path)
+    sql("CREATE TABLE t (id INT, v STRING)")
+    sql("INSERT INTO t VALUES (1, 'a'), (2, 'a')")
+    sql(f"DELETE FROM t {condition}")
+    table = open_table(str(tmp_path), "default.t")
+    rows = [r for b in read_table(table, table.latest_or_not_found()) for r in b.to_pylist()]
+    assert [r["id"] for r in rows] == left
