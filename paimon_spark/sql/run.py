@@ -198,9 +198,9 @@ def _create(session: SqlSession, words: Words) -> Result:
             replace_table=replace,
             must_exist=must_exist,
         )
-    if "FUNCTION" in (words.word(), words.word(1)):
+    if not must_exist and "FUNCTION" in (words.word(), words.word(1)):
         return functions.create_function(session, words, replace=replace)
-    if words.word() in ("VIEW", "TEMPORARY", "TEMP", "GLOBAL"):
+    if not must_exist and words.word() in ("VIEW", "TEMPORARY", "TEMP", "GLOBAL"):
         return views.create_view(session, words, replace=replace)
     return words.fail("DATABASE, TABLE or VIEW")
 

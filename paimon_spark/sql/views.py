@@ -50,6 +50,8 @@ def create_view(session: SqlSession, words: Words, *, replace: bool) -> Result:
         if if_not_exists:
             return NOTHING
         raise _already_there(parts[0])
+    if not if_not_exists:  # which Spark does not have for temporary views
+        check_grammar(session, words)
     found = query_dataframe(session, query).columns
     if columns:
         if len(columns) != len(found):
@@ -92,6 +94,7 @@ def alter_view(session: SqlSession, words: Words) -> Result:
         )
     words.eat("AS")
     query = words.rest()
+    check_grammar(session, words)
     query_dataframe(session, query)
     session.views[key] = session.new_view(query)
     return NOTHING

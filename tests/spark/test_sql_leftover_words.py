@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from sql_sessions import Sql
 
+from paimon_spark.sql.errors import SqlSyntaxError
+
 pytestmark = pytest.mark.spark
 
 ROWS = [[1, "a", 1], [2, "a", 1], [3, "b", 2]]
@@ -114,3 +116,17 @@ def test_defaults_in_rows_that_spark_computes(sql: Sql):
     sql("ALTER TABLE s ALTER COLUMN v SET DEFAULT 'new'")
     sql("INSERT INTO s VALUES (1 + 1, DEFAULT, 2), (3, upper('a'), DEFAULT)")
     assert sql("SELECT * FROM s WHERE id > 1 ORDER BY id") == [[2, "new", 2], [3, "A", None]]
+
+
+def test_hints_stay_behind_select_and_tables(sql: Sql):
+    assert sql(
+        "SELECT /*+ COALESCE(1) */ /*+ REPARTITION(2) */ max(id) FROM t /*+ OPTIONS('a' = 'b') */"
+    ) == [[3]]
+    with pytest.raises(SqlSyntaxError, match="near"):
+        sql("SELECT * FROM t /*+ WHERE id = 1 */")
+
+
+def test_a_view_is_a_query(sql: Sql):
+    with pytest.raises(Exception, match="SYNTAX"):
+        sql("CREATE TEMPORARY VIEW w AS SET spark.sql.x = 1")
+    assert sql("SHOW VIEWS") == []

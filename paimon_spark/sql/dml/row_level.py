@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +48,11 @@ from paimon_spark.sql.text.types import read_schema_text
 Assignments = Sequence[tuple[Sequence[str], str]]
 """Column paths and the SQL of their new values."""
 _UPDATE_AFTER = 2
+_NO_ALIASES: Final = (
+    *("ANTI", "CROSS", "EXCEPT", "FULL", "INNER", "INTERSECT", "JOIN", "LATERAL", "LEFT", "MINUS"),
+    *("NATURAL", "ON", "RIGHT", "SEMI", "UNION", "USING"),
+)
+"""Words of Spark's grammar that name no table (`strictNonReserved`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +183,10 @@ def assigned_columns(target: ChangedTable, assignments: Assignments) -> list[str
 
 def read_alias(words: Words, *stops: str) -> str | None:
     """[AS] alias, unless one of these words follows."""
-    if words.eat("AS"):
-        return words.identifier()
-    if words.done or words.word() in stops:
+    if not words.eat("AS") and (words.done or words.word() in stops):
         return None
+    if words.word() in _NO_ALIASES:
+        words.fail("an alias")
     return words.identifier()
 
 

@@ -14,6 +14,7 @@ _PIECE: Final = re.compile(
     |(?P<line>--(?:\\\n|[^\r\n])*)|(?P<block>/\*)""",
     re.DOTALL | re.VERBOSE,
 )
+_OPTIONS: Final = re.compile(r"/\*\+\s*OPTIONS\s*\([^*]*\)\s*\*/", re.IGNORECASE)
 _EDGE: Final = re.compile(r"/\*|\*/")
 
 
@@ -32,12 +33,18 @@ def without_odd_comments(text: str) -> str:
     return "".join([*pieces, text[done:]])
 
 
-def is_blank(text: str) -> bool:
-    """Whether the text is nothing but spaces and comments."""
+def is_blank(text: str, *, hints: bool = False) -> bool:
+    """Whether the text is nothing but spaces and comments.
+
+    Hints are none, as Spark has them only behind SELECT, and other `hints`; Paimon's OPTIONS may
+    stand behind the name of a table.
+    """
     if not text.strip():
         return True
     rest, done = "", 0
     for start, end in _comments(text):
+        if text.startswith("/*+", start) and not hints and _OPTIONS.match(text, start) is None:
+            continue
         rest, done = rest + text[done:start], end
     return not (rest + text[done:]).strip()
 

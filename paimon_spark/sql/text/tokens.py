@@ -52,15 +52,14 @@ def tokenize(text: str) -> list[Token]:
     except SqlglotError as e:
         raise SqlSyntaxError(f"[PARSE_SYNTAX_ERROR] {e}") from e
     tokens: list[Token] = []
-    text, done = START + text, 0
+    text, done, hints = START + text, 0, False
     for one in found:
-        # sqlglot counts a hint's words, and takes the quotes of names for a part of them.
-        if not is_blank(text[done : one.start]) or one.token_type in _OTHER_DIALECTS:
+        if not is_blank(text[done : one.start], hints=hints) or one.token_type in _OTHER_DIALECTS:
             at = done if text[done : one.start].strip() else one.start
             raise SqlSyntaxError(
                 f"[PARSE_SYNTAX_ERROR] Syntax error at or near '{text[at:].split()[0]}'"
             )
-        done = one.end + 1
+        done, hints = one.end + 1, one.token_type is TokenType.HINT
         if one.token_type in _TEXTS or not any(c.isspace() for c in one.text):
             tokens.append(Token(one.token_type, one.text, one.start, one.end))
             continue
