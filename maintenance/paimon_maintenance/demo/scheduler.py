@@ -37,7 +37,9 @@ class Scheduler:
         """Run rounds until none of them runs a job; the health afterwards, and the number of jobs."""
         jobs = 0
         for _ in range(_MOST_ROUNDS):
-            done = self._round(on_result=lambda r: tell(f"{r.decision.job} {r.decision.table}"))
+            done = self._round(
+                on_result=lambda r: tell(f"{r.decision.job} {r.decision.table}: {r.report.status}")
+            )
             jobs += len(done.results)
             if not done.results:
                 break

@@ -118,11 +118,18 @@ def body_of(plans: Mapping[str, Sequence[str]]) -> str:
     """The plans as Markdown; texts of tables are shown as they are."""
     parts = []
     for table, lines in list(plans.items())[:_MOST_SHOWN]:
-        shown = "\n".join(line.replace("```", "'''") for line in lines)
-        parts.append(f"**`{table.replace('`', '')}`**\n\n```\n{shown}\n```")
+        # Airflow joins the lines of a block of code.
+        shown = "\n".join(f"- {_code(line.strip())}" for line in lines if line.strip())
+        parts.append(f"**{_code(table)}**\n\n{shown}")
     if len(plans) > _MOST_SHOWN:
         parts.append(f"and {len(plans) - _MOST_SHOWN} more tables: see the log of the task `plan`")
     return "\n\n".join(parts)
+
+
+def _code(text: str) -> str:
+    """The text as Markdown that shows it as it is."""
+    plain = text.replace("`", "'")
+    return f"`{plain}`"
 
 
 def is_rejected(answer: object) -> str | None:
