@@ -33,6 +33,7 @@ _ROUNDS: Final = columns_of(
     "caretaker_rounds",
     "round_id at_millis warehouse branch budget_seconds seconds overspent price",
 )
+_ENTRIES: Final = columns_of("caretaker_history", "at_millis event status warehouse table_name")
 _CLAIMS: Final = columns_of("caretaker_claims", "warehouse table_name branch holder until_millis")
 _LONGEST_CLAIM_MILLIS: Final = 600_000
 """A claim that ends later than this was made by a clock that was wrong, and holds nothing."""
@@ -148,6 +149,19 @@ class NeedStore(ScopedStore):
                         for name, score in scores.items()
                     ],
                 )
+
+    def worked_on(self, since: int) -> dict[str, int]:
+        """When the last successful run on each table ended, since then; whoever started it, on any branch."""
+        c = _ENTRIES.c
+        query = (
+            sa.select(c.table_name, sa.func.max(c.at_millis))
+            # The index by time has all of these columns.
+            .where(c.event == "run", c.at_millis >= since, c.status == "success")
+            .where(c.warehouse == self.warehouse)
+            .group_by(c.table_name)
+        )
+        with self.transaction() as connection:
+            return {str(name): int(at) for name, at in connection.execute(query)}
 
     def scores(self, table: str, limit: int = 100) -> list[StoredScore]:
         """The newest scores of a table, newest first."""

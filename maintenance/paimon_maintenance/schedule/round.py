@@ -150,6 +150,7 @@ class _Round:
         self.ran: dict[str, set[str]] = {}
         self.failed: dict[str, Exception] = {}
         self.measured: set[str] = set()
+        self.worked_on: Mapping[str, int] = {}
         self.looked = 0
         borrowed, price = store.last_round()
         self.account = Account(borrowed=borrowed, price=price)
@@ -161,6 +162,7 @@ class _Round:
     def go(self, *, dry_run: bool, on_result: Callable[[Result], None]) -> Round:
         """Measure, decide, run."""
         stored = self.store.tables()
+        self.worked_on = self.store.worked_on(self.started - LONGEST_MEASUREMENT)
         with ThreadPoolExecutor(_LOOKS_AT_ONCE, thread_name_prefix="look") as pool:
             errors = pool.map(lambda n: self.look_or_error(n, stored.get(n)), self.scope.tables)
             found = zip(self.scope.tables, errors, strict=True)
@@ -233,7 +235,7 @@ class _Round:
         if old is not None:
             facts = TableFacts(old.options, old.comment)
             policy = self.policy.for_table(name, lambda: facts)
-            is_fresh = now - old.at_millis < LONGEST_MEASUREMENT
+            is_fresh = self.is_fresh(name, old)
             goal = policy.needs.freshness_millis
             if is_fresh and goal is None and now < state.look_at():
                 self.remember(name, policy, old, state)
@@ -251,10 +253,18 @@ class _Round:
         state = looked(state, now, changed=not same)
         facts_now = TableFacts(dict(table.schema.options), table.schema.comment)
         policy = self.policy.for_table(name, lambda: facts_now)
-        if same and old is not None and now - old.at_millis < LONGEST_MEASUREMENT:
+        if same and old is not None and self.is_fresh(name, old):
             self.remember(name, policy, old, state)
             return
         self.measure(name, policy, table, state)
+
+    def is_fresh(self, name: str, old: Measurement) -> bool:
+        """Whether the measurement is true as long as there is no new snapshot.
+
+        A job that somebody ran may have changed what no snapshot shows: tags, consumers, orphan files.
+        """
+        age = self.env.now_millis() - old.at_millis
+        return age < LONGEST_MEASUREMENT and self.worked_on.get(name, 0) <= old.at_millis
 
     def measure(
         self, name: str, policy: TablePolicy, table: FileStoreTable, state: TableState

@@ -12,6 +12,7 @@ import pytest
 from command_line import caretaker
 from lakes import ENV, Lake
 
+from paimon_core.refs.tags import Tag
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.health.measurement import Measurement
 from paimon_maintenance.history.need_store import NeedStore
@@ -137,6 +138,22 @@ def test_only_tables_with_new_snapshots_are_measured(lake, url):
     assert rounds.go(hours=0.1, dry_run=True).measured == 1
     # Tags, consumers and ages change without a snapshot.
     assert rounds.go(hours=7, dry_run=True).measured == 3
+
+
+def test_a_table_that_somebody_worked_on_is_measured_again(lake, url):
+    """A deleted tag or orphan file makes no snapshot, and the page must not show it for hours."""
+    lake.table("db.off").tags.create(
+        Tag(name="forgotten", snapshot=lake.table("db.off").latest_or_not_found())
+    )
+    rounds = Rounds(lake, url)
+    rounds.go(dry_run=True)
+    words = ("delete_tag", "db.off", "-w", lake.warehouse, "--tag", "forgotten")
+    assert caretaker("plan", *words).code == 0
+    assert rounds.go(dry_run=True).measured == 0
+    ran = caretaker("run", *words)
+    assert ran.code == 0, ran.err
+    assert rounds.go(dry_run=True).measured == 1
+    assert rounds.go(dry_run=True).measured == 0
 
 
 def test_a_stored_measurement_of_another_version_is_made_again(lake, url, monkeypatch):
