@@ -14,6 +14,12 @@ from pathlib import Path
 import pytest
 from ports import free_port
 
+from paimon_maintenance.demo import lake, people
+from paimon_maintenance.demo.illnesses import sick_tables
+from paimon_maintenance.history.approval_store import ApprovalStore
+from paimon_maintenance.history.lake_view import LakeQuery, lake_page
+from paimon_maintenance.history.store import SqlHistory
+
 pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,9 +105,9 @@ def is_free(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
-def test_the_main_job_on_a_lake_made_for_it(start):
+def test_every_table_gets_well_on_a_lake_made_for_it(start):
     port = free_port()
-    demo = start("--exit", "--port", str(port))
+    demo = start("--exit", "--keep", "--port", str(port))
     assert demo.wait() == 0, demo.text
     assert "Created a lake of 720 files in 160 commits" in demo.text
     assert "DAG caretaker_compact ended with success" in demo.text
@@ -114,12 +120,24 @@ def test_the_main_job_on_a_lake_made_for_it(start):
     assert ["snapshots", "23", "(20", "to", "42)", "1", "(42", "to", "42)"] in figures
     assert ["buckets", "of", "2026-03-03", "5", "10"] in figures
     assert ["files", "of", "no", "snapshot", "10", "0"] in figures
-    assert "12 tables: 5 red, 4 yellow, 3 green" in demo.text
-    assert "0 red, 1 yellow, 11 green" in demo.text
     assert "caretaker verify: clean." in demo.text
+    tables = {*lake.TABLES, *(one.table for one in sick_tables())}
+    assert f"{len(tables)} tables: 4 red, 19 yellow, 2 green" in demo.text
+    assert "1 red, 7 yellow, 17 green" in demo.text
+    assert f"{len(tables)} tables: 0 red, 0 yellow, {len(tables)} green" in demo.text
+    (folder,) = demo.scratch.glob("caretaker-demo-*")
+    history, warehouse = SqlHistory(f"sqlite:///{folder}/airflow/history.db"), str(folder / "lake")
+    # What the page shows.
+    page = lake_page(history, LakeQuery(warehouse=warehouse))
+    assert {row.table: row.color for row in page.rows} == dict.fromkeys(tables, "green")
+    # The scheduler's proposal waited in Airflow until the demo's user approved it.
+    (asked,) = ApprovalStore(history, warehouse).all(only_waiting=False)
+    assert (asked.table, asked.job, asked.reason) == (people.PROPOSED, "rescale", "rescale")
+    assert (asked.state, asked.origin, asked.answered_by) == ("used", "airflow", "admin")
+    (rescale,) = history.newest(table=people.PROPOSED, job="rescale", status="success")
+    assert rescale.actor.name.startswith("caretaker_rescale")
     assert demo.left_behind() == []
     assert is_free(port)
-    assert list(demo.scratch.glob("caretaker-demo-*")) == []
 
 
 def test_a_table_that_java_wrote_and_ctrl_c(start, golden):
@@ -132,6 +150,7 @@ def test_a_table_that_java_wrote_and_ctrl_c(start, golden):
     os.killpg(demo.process.pid, signal.SIGINT)
     assert demo.wait() == 0, demo.text
     assert demo.left_behind() == []
+    assert list(demo.scratch.glob("caretaker-demo-*")) == []
     assert table.warehouse.exists()
 
 

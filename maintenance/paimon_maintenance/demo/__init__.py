@@ -4,8 +4,11 @@
 
     main            arguments, and the order of the demo
       |-- lake           the sample lake: tables, and concurrent writers
-      |-- sick           more tables, most of them with one problem each
+      |-- illnesses      more tables, one for each problem; `sick` makes them, with `accidents`
+      |-- policy         the policy of the lake
       |-- scheduler      rounds of the scheduler over all tables
+      |-- people         what owners and people on call do where the scheduler must not
+      |-- proposal       a rescale that waits for an approval in Airflow
       |-- life           the jobs after compaction: tags, expiry, rescale, orphan files
       |-- measure        measurements before and after: files, runs, seconds, rows, checksum
       |-- airflow        a private Airflow standalone, and its REST API

@@ -33,9 +33,14 @@ _START_SECONDS = 600.0
 _REQUEST_SECONDS = 120.0  # Spark may keep a small machine busy
 _NEEDED = ("metadatabase", "scheduler", "dag_processor")
 _SETTINGS = """\
-# Settings of the demo: only the demo triggers runs, without retries; its small tables go to Spark, too.
+# Settings of the demo: only the demo triggers runs, without retries, and on Spark where no policy decides.
 [caretaker]
 engine = "spark"
+
+"""
+_SCHEDULER_SETTINGS = """\
+[scheduler]
+schedule = ""
 
 """
 _JOB_SETTINGS = """\
@@ -84,9 +89,15 @@ class AirflowHome:
 
 
 def start_airflow(
-    home: Path, *, root: Path, warehouse: str, port: int | None, cores: int
+    home: Path,
+    *,
+    root: Path,
+    warehouse: str,
+    policy: Path | None,
+    port: int | None,
+    cores: int,
 ) -> tuple[ChildProcess, AirflowHome]:
-    """Start Airflow with the DAGs of the checkout at `root`."""
+    """Start Airflow with the DAGs of the checkout at `root`, and with that of the scheduler if there is a policy."""
     place = AirflowHome(
         home=home,
         port=free_port(port),
@@ -103,14 +114,17 @@ def start_airflow(
     dags.mkdir(exist_ok=True)
     # A separate folder, so that no other caretaker.toml applies.
     shutil.copy(root / "dags" / "caretaker.py", dags)
-    settings = "".join([_SETTINGS, *(_JOB_SETTINGS.format(job=job) for job in JOBS)])
-    (dags / "caretaker.toml").write_text(settings, encoding="utf-8")
-    env = _environment(place, root=root, warehouse=warehouse, cores=cores)
+    scheduler = "" if policy is None else _SCHEDULER_SETTINGS
+    settings = [_SETTINGS, scheduler, *(_JOB_SETTINGS.format(job=job) for job in JOBS)]
+    (dags / "caretaker.toml").write_text("".join(settings), encoding="utf-8")
+    env = _environment(place, root=root, warehouse=warehouse, policy=policy, cores=cores)
     command = [sys.executable, "-m", "airflow", "standalone"]
     return ChildProcess(command, env=env, log=home / "standalone.log"), place
 
 
-def _environment(place: AirflowHome, *, root: Path, warehouse: str, cores: int) -> dict[str, str]:
+def _environment(
+    place: AirflowHome, *, root: Path, warehouse: str, policy: Path | None, cores: int
+) -> dict[str, str]:
     # Do not use another Airflow of the user by accident.
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW")}
     paths = [str(root), str(root / "plugins"), str(root / "dags"), inherited.get("PYTHONPATH", "")]
@@ -124,7 +138,7 @@ def _environment(place: AirflowHome, *, root: Path, warehouse: str, cores: int) 
         "AIRFLOW_HOME": str(place.home),
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(spark),
         "CARETAKER_HISTORY_URL": place.history_url,
-        "CARETAKER_POLICY": "",
+        "CARETAKER_POLICY": "" if policy is None else str(policy),
         "CARETAKER_WAREHOUSE": warehouse,
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), inherited.get("PATH", "")]),
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),

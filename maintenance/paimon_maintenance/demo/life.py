@@ -6,32 +6,25 @@ jobs run through Airflow's REST API, the others in this process, like `caretaker
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from paimon_core.environment import system_environment
 from paimon_core.errors import MaintenanceError
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
-from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.demo import lake
-from paimon_maintenance.engines.local import LocalEngine
+from paimon_maintenance.demo.accidents import fail_a_write, leave_a_consumer
+from paimon_maintenance.demo.run_here import run_here
 from paimon_maintenance.history.entry import History
 from paimon_maintenance.job.text import human_bytes
-from paimon_maintenance.registry import job_named
-from paimon_maintenance.run.request import RunRequest
-from paimon_maintenance.run.runner import RunServices, run_table
 
 TABLE: Final = lake.ORDERS
 READER: Final = "nightly-report"
 TAG: Final = "end-of-week"
 OLDEST_DAY, _, NEWEST_DAY = lake.DAYS
-_DAY_SECONDS: Final = 86_400
 
 InAirflow = Callable[[str, Mapping[str, object]], Mapping[str, Any]]
 """Triggers the DAG of the job with these params, waits, and returns the report of the run."""
@@ -128,24 +121,16 @@ def tell(
         if failed:
             raise MaintenanceError(f"{chapter.job}: {failed}", next_step="check the run in Airflow")
     else:
-        _run_here(chapter, warehouse, history)
+        run_here(
+            chapter.job,
+            warehouse,
+            TABLE,
+            chapter.arguments,
+            history=history,
+            force=chapter.force,
+        )
     after = figures(warehouse)
     return [(name, before[name], after[name]) for name in chapter.shows]
-
-
-def _run_here(chapter: Chapter, warehouse: str, history: History) -> None:
-    job = job_named(chapter.job)
-    request = RunRequest(
-        job=job,
-        warehouse=warehouse,
-        table=TABLE,
-        arguments=job.read_arguments(chapter.arguments),
-        force=chapter.force,
-    )
-    engine = LocalEngine(threads=max(1, min(4, os.cpu_count() or 1)))
-    report = run_table(request, RunServices(engine=engine, history=history))
-    if report.error is not None:
-        raise report.error
 
 
 def figures(warehouse: str) -> dict[str, str]:
@@ -189,23 +174,8 @@ def _age_of_oldest_day() -> str:
 
 
 def _leave_a_consumer(warehouse: str) -> None:
-    """Create a consumer of a streaming reader that died at snapshot 20, ten days ago."""
-    table = open_table(warehouse, TABLE)
-    table.consumers.set(READER, 20)
-    _age(Path(table.root) / "consumer" / f"consumer-{READER}", days=10)
+    leave_a_consumer(open_table(warehouse, TABLE), READER, 20)
 
 
 def _fail_a_write(warehouse: str) -> None:
-    """Create the files of a writer that was killed two days ago, before its commit."""
-    table = open_table(warehouse, TABLE)
-    into = RowWriter(table, env=system_environment())
-    known = set(Path(table.root).rglob("bucket-*/*"))
-    into.write(*lake.orders_of(NEWEST_DAY))
-    into.prepare_commit()
-    for file in set(Path(table.root).rglob("bucket-*/*")) - known:
-        _age(file, days=2)
-
-
-def _age(file: Path, *, days: int) -> None:
-    moment = time.time() - days * _DAY_SECONDS
-    os.utime(file, (moment, moment))
+    fail_a_write(open_table(warehouse, TABLE), *lake.orders_of(NEWEST_DAY))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from paimon_core.errors import InvalidArgument, NotFound, PaimonError
 from paimon_maintenance.demo.airflow import (
@@ -31,14 +31,18 @@ from paimon_maintenance.demo.airflow import (
 from paimon_maintenance.demo.child_process import ChildProcess
 from paimon_maintenance.demo.lake import WriteVolume
 from paimon_maintenance.demo.measure import Measure, measure
+from paimon_maintenance.demo.policy import write_policy
 from paimon_maintenance.demo.screen import Screen
-from paimon_maintenance.health.score import Health
 from paimon_maintenance.job.exit_codes import ExitCode, exit_code_of
 from paimon_maintenance.job.text import human_bytes
+
+if TYPE_CHECKING:
+    from paimon_maintenance.demo.story import Story
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 DAG_ID: Final = "caretaker_compact"
 INTERRUPTED: Final = 130
+_LOOK_SECONDS: Final = 2.0
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -101,10 +105,12 @@ def _demo(args: argparse.Namespace, screen: Screen) -> ExitCode:
         own = args.warehouse is None
         warehouse = str(folder / "lake") if own else _absolute(args.warehouse)
         before = {} if own else _measured(warehouse, [args.table])
+        policy = write_policy(folder) if own else None
         airflow, place = start_airflow(
             folder / "airflow",
             root=ROOT,
             warehouse=warehouse,
+            policy=policy,
             port=args.port,
             cores=max(1, min(4, os.cpu_count() or 1)),
         )
@@ -116,7 +122,19 @@ def _demo(args: argparse.Namespace, screen: Screen) -> ExitCode:
         with screen.step("Starting Airflow: scheduler, DAG processor, API server") as step:
             wait_until_ready(airflow, client, DAG_ID, step.update)
             step.done("Airflow is running")
-        scores = _measure_health(screen, warehouse, place) if own else {}
+        story = None
+        if policy is not None:
+            from paimon_maintenance.demo.story import Story  # noqa: PLC0415 - pyarrow, SQLAlchemy
+
+            story = Story(
+                screen=screen,
+                airflow=airflow,
+                client=client,
+                place=place,
+                warehouse=warehouse,
+                policy=policy,
+            )
+            story.measure()
         with screen.step(f"Running DAG {DAG_ID}") as step:
             conf = {
                 "warehouse": warehouse,
@@ -128,11 +146,14 @@ def _demo(args: argparse.Namespace, screen: Screen) -> ExitCode:
             step.done(f"DAG {DAG_ID} ended with {state}")
         after = _measured(warehouse, list(before))
         code = _tell(screen, before, after, state, report_of(client, DAG_ID, run_id))
-        if own and code is ExitCode.SUCCESS:
-            _schedule(screen, warehouse, place, scores)
-            code = _live_on(screen, airflow, client, warehouse, place)
+        if story is not None and code is ExitCode.SUCCESS:
+            code = story.go_on()
+            if args.exit:
+                story.approve()
+            found = story.finish()
+            code = code or (found if args.exit else ExitCode.SUCCESS)
         if not args.exit:
-            _stay(screen, airflow, place, run_id)
+            _stay(screen, airflow, place, run_id, story)
         with screen.step("Stopping Airflow") as step:
             _uninterrupted(airflow.stop)
             step.done("Airflow has stopped")
@@ -140,7 +161,7 @@ def _demo(args: argparse.Namespace, screen: Screen) -> ExitCode:
 
 
 def _make_lake(warehouse: str, folder: Path, screen: Screen) -> dict[str, Measure]:
-    from paimon_maintenance.demo import lake, sick  # noqa: PLC0415 - pyarrow, after the arguments are checked
+    from paimon_maintenance.demo import lake, story  # noqa: PLC0415 - pyarrow, after the arguments are checked
 
     made = WriteVolume()
     with screen.step(
@@ -151,33 +172,8 @@ def _make_lake(warehouse: str, folder: Path, screen: Screen) -> dict[str, Measur
         before = _measured(warehouse, lake.TABLES)
         files = sum(m.files for m in before.values())
         step.done(f"Created a lake of {files} files in {made.all_commits} commits: {warehouse}")
-    with screen.step("Creating more tables, most of them with one problem each") as step:
-        more = sick.make_sick_tables(warehouse, step.update)
-        step.done(f"Created {len(more)} more tables, most of them with one problem each")
+    story.make_tables(warehouse, screen)
     return before
-
-
-def _measure_health(screen: Screen, warehouse: str, place: AirflowHome) -> Mapping[str, Health]:
-    """Measure all tables for the page, before anything maintains them."""
-    from paimon_maintenance.demo.scheduler import Scheduler, summary  # noqa: PLC0415 - SQLAlchemy
-
-    with screen.step("Measuring the health of all tables (caretaker schedule --dry-run)") as step:
-        found = Scheduler(warehouse, place.history_url).measure()
-        step.done(f"{len(found)} tables: {summary(found)}. The page: {place.url}/plugin/caretaker")
-    return found
-
-
-def _schedule(
-    screen: Screen, warehouse: str, place: AirflowHome, before: Mapping[str, Health]
-) -> None:
-    """Let the scheduler make the lake healthy, and show the scores before and after."""
-    from paimon_maintenance.demo.scheduler import Scheduler, rows_of, summary  # noqa: PLC0415
-
-    with screen.step("Running the scheduler until nothing is worth running") as step:
-        after, jobs = Scheduler(warehouse, place.history_url).run(step.update)
-        step.done(f"The scheduler ran {jobs} jobs: {summary(after)}")
-    screen.table("health", ["", "before", "after"], rows_of(before, after))
-    screen.say("What is not green needs a person: the page says why.")
 
 
 def _write(warehouse: str, folder: Path, made: WriteVolume, tell: Callable[[str], None]) -> None:
@@ -242,42 +238,10 @@ def _tell(
     return code
 
 
-def _live_on(
-    screen: Screen, airflow: ChildProcess, client: Client, warehouse: str, place: AirflowHome
-) -> ExitCode:
-    """Run the remaining jobs; FAILURE if the final verification finds problems."""
-    from paimon_core.table.open import open_table  # noqa: PLC0415
-    from paimon_maintenance.demo import life  # noqa: PLC0415 - pyarrow, after the arguments are checked
-    from paimon_maintenance.history.store import SqlHistory  # noqa: PLC0415 - SQLAlchemy, as above
-    from paimon_maintenance.verify.check import Scope, check_table  # noqa: PLC0415
-
-    history = SqlHistory(place.history_url)
-    for chapter in life.chapters():
-        dag_id = f"caretaker_{chapter.job}"
-        where = f"DAG {dag_id}" if chapter.in_airflow else f"caretaker run {chapter.job}"
-        with screen.step(f"{chapter.title} ({where})") as step:
-
-            def in_airflow(
-                job: str, conf: Mapping[str, object], tell: Callable[[str], None] = step.update
-            ) -> Mapping[str, Any]:
-                run_id = trigger(client, f"caretaker_{job}", conf)
-                wait_for_run(airflow, client, f"caretaker_{job}", run_id, tell)
-                return report_of(client, f"caretaker_{job}", run_id)
-
-            rows = life.tell(chapter, warehouse, in_airflow, history)
-        screen.table(life.TABLE, ["", "before", "after"], rows)
-        if chapter.note:
-            screen.say(chapter.note)
-    found = check_table(open_table(warehouse, life.TABLE), Scope()).findings
-    if found:
-        screen.warn(f"{life.TABLE}: verify found {len(found)} problems, first: {found[0].message}")
-        return ExitCode.FAILURE
-    screen.say("caretaker verify: clean.")
-    return ExitCode.SUCCESS
-
-
-def _stay(screen: Screen, airflow: ChildProcess, place: AirflowHome, run_id: str) -> None:
-    """Print the link to the UI, and wait for Ctrl-C."""
+def _stay(
+    screen: Screen, airflow: ChildProcess, place: AirflowHome, run_id: str, story: Story | None
+) -> None:
+    """Print the links and what a person has to decide, and wait for Ctrl-C."""
     screen.say("")
     run_page = f"{place.url}/dags/{DAG_ID}/runs/{run_id}"
     screen.say(f"Page:     {place.url}/plugin/caretaker")
@@ -285,10 +249,16 @@ def _stay(screen: Screen, airflow: ChildProcess, place: AirflowHome, run_id: str
     screen.say(f"Report:   {run_page}/tasks/report/rendered_templates")
     screen.say(f"Login:    {USER} / {place.password}")
     screen.say(f"          {VIEWER} / {place.viewer_password} (read-only)")
+    if story is not None:
+        story.say_what_waits()
     screen.say("Press Ctrl-C to stop everything.")
+    waits = story
     try:
         while airflow.exit_code is None:
-            time.sleep(1.0)
+            time.sleep(_LOOK_SECONDS)
+            if waits is not None and waits.is_answered():
+                waits.finish()
+                waits = None
     except Interrupted:
         screen.say("")
         return

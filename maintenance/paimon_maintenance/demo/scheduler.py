@@ -23,10 +23,11 @@ _MOST_ROUNDS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Scheduler:
-    """Rounds over all tables of the warehouse, recorded in the history at this URL."""
+    """Rounds over all tables of the warehouse under the policy, recorded in the history at this URL."""
 
     warehouse: str
     history_url: str
+    policy: Policy
 
     def measure(self) -> Mapping[str, Health]:
         """The health of every table; runs nothing."""
@@ -56,7 +57,7 @@ class Scheduler:
         ]
         return run_round(
             Scope(warehouse=self.warehouse, tables=tuple(sorted(names))),
-            Policy(file=""),
+            self.policy,
             services,
             NeedStore(history, self.warehouse),
             dry_run=dry_run,

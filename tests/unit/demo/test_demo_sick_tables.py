@@ -1,48 +1,99 @@
-"""The sick tables of the demo are sick, and its scheduler makes them green."""
+"""The sick tables of the demo are sick as they say; its scheduler and its people make them green."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
+
 import pytest
 
-from paimon_maintenance.demo import sick
+from paimon_maintenance.demo import people
+from paimon_maintenance.demo.illnesses import NOT_SHOWN, sick_tables
+from paimon_maintenance.demo.policy import write_policy
+from paimon_maintenance.demo.run_here import run_here
 from paimon_maintenance.demo.scheduler import Scheduler, rows_of, summary
+from paimon_maintenance.demo.sick import HEALTHY, make_sick_tables
+from paimon_maintenance.health.thresholds import DEFAULTS
 from paimon_maintenance.history.lake_view import LakeQuery, lake_page
 from paimon_maintenance.history.store import SqlHistory
+from paimon_maintenance.policy.load import load_policy
+
+TABLES = {one.table: one for one in sick_tables()}
+OF_PEOPLE = {people.PROPOSED, *(act.table for act in people.acts())}
 
 
-def test_every_problem_has_a_table_of_its_own():
-    tables = sick.sick_tables()
-    assert len({one.table for one in tables}) == len(tables)
-    assert sum(1 for one in tables if one.problem == "healthy") == 2
-    assert all(one.options["caretaker.owner"] for one in tables)
+def test_every_criterion_has_a_table_of_its_own():
+    shown = [one.criterion for one in sick_tables() if one.problem != HEALTHY]
+    assert sorted(shown) == sorted(DEFAULTS.keys() - NOT_SHOWN)
+    assert len(TABLES) == len(sick_tables()) == len(shown) + 2
 
 
-@pytest.fixture
-def lake(tmp_path, monkeypatch):
-    chosen = {"balance", "cart", "country", "stock"}
-    few = tuple(one for one in sick.sick_tables() if one.name in chosen)
-    monkeypatch.setattr(sick, "sick_tables", lambda: few)
-    assert len(sick.make_sick_tables(str(tmp_path / "lake"))) == len(chosen)
-    return str(tmp_path / "lake")
+@dataclass
+class Life:
+    """What was seen at each stage: the health of all tables."""
+
+    warehouse: str
+    url: str
+    before: dict
+    scheduled: dict
+    said: list[str]
+    jobs: int
+    end: dict
+    page: dict
 
 
-def test_the_scheduler_heals_them_and_the_page_shows_it(lake, tmp_path):
-    url = f"sqlite:///{tmp_path / 'history.db'}"
-    scheduler = Scheduler(lake, url)
+@pytest.fixture(scope="module")
+def life(tmp_path_factory: pytest.TempPathFactory) -> Life:
+    folder: Path = tmp_path_factory.mktemp("life")
+    warehouse, url = str(folder / "lake"), f"sqlite:///{folder}/history.db"
+    make_sick_tables(warehouse, sick_tables())
+    history = SqlHistory(url)
+    scheduler = Scheduler(warehouse, url, load_policy(write_policy(folder)))
+    people.search_for_orphans(warehouse, history)
     before = scheduler.measure()
-    assert summary(before) == "1 red, 1 yellow, 2 green"
     said: list[str] = []
-    after, jobs = scheduler.run(said.append)
-    assert summary(after) == "0 red, 0 yellow, 4 green"
-    assert jobs == len(said) >= 3
-    assert [row[0].split(":")[0] for row in rows_of(before, after)] == [
-        "shop.balance",
-        "shop.cart",
-        "shop.stock",
-        "shop.country",
-    ]
-    page = lake_page(SqlHistory(url), LakeQuery(warehouse=lake))
-    assert {row.color for row in page.rows} == {"green"}
-    assert {row.owner for row in page.rows} == {"finance", "logistics", "web"}
-    proposed = {row.table: row.next_job for row in page.rows if row.next_action == "propose"}
-    assert proposed == {"shop.stock": "rescale"}
+    scheduled, jobs = scheduler.run(said.append)
+    page = lake_page(history, LakeQuery(warehouse=warehouse))
+    for act in people.acts():
+        people.do(act, warehouse, history)
+    # In the demo a person approves it in Airflow.
+    run_here("rescale", warehouse, people.PROPOSED, {"bucket_num": 1}, history=history)
+    end, _ = scheduler.run(said.append)
+    return Life(
+        warehouse=warehouse,
+        url=url,
+        before=dict(before),
+        scheduled=dict(scheduled),
+        said=said,
+        jobs=jobs,
+        end=dict(end),
+        page={row.table: row for row in page.rows},
+    )
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_a_table_is_sick_for_its_own_reason_and_gets_well(life, name):
+    one, before = TABLES[name], life.before[name]
+    after = {r.criterion for r in life.end[name].reasons}
+    if one.problem == HEALTHY:
+        assert (before.color, before.reasons) == ("green", ())
+    else:
+        assert before.color != "green", before
+        assert before.reasons[0].criterion == one.criterion, before.reasons
+    assert life.end[name].color == "green", life.end[name]
+    assert one.criterion not in after, life.end[name]
+
+
+def test_the_scheduler_leaves_to_people_what_only_they_may_decide(life):
+    assert {n for n, h in life.scheduled.items() if h.color != "green"} == OF_PEOPLE
+    assert life.jobs >= 10
+    proposed = {n: row.next_job for n, row in life.page.items() if row.next_action == "propose"}
+    assert proposed == {people.PROPOSED: "rescale"}
+
+
+def test_the_summary_lists_the_worst_first(life):
+    assert summary(life.end) == f"0 red, 0 yellow, {len(TABLES)} green"
+    rows = rows_of(life.before, life.end)
+    scores = [int(row[1]) for row in rows]
+    assert scores == sorted(scores)
+    assert {row[0].split(":")[0] for row in rows} == TABLES.keys()
