@@ -9,6 +9,8 @@ ends, as a service manager does.  A commit is healthy when its partition has bee
 `--on-spark 4`, every fourth table is compacted on Spark (`spark_threshold: 0`).  With `--kill-every`, a
 worker with its task, the triggerer, or a Spark driver is killed at random; a driver within three seconds
 after a commit to one of its tables.  In the end every snapshot of every table is compared with the history.
+The exit code is 1 if the 95th percentile is above a minute, a commit is never healthy, a job was done
+twice, or the history differs from the tables.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from figures import Figure, exit_code, record
 from lakes import Lake
 from processes import in_session
 
@@ -49,6 +52,8 @@ from paimon_maintenance.history.store import SqlHistory
 ROOT = Path(__file__).resolve().parents[1]
 DAG = "caretaker_on_commit"
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
+MOST_SECONDS = 60.0
+"""The goal for the 95th percentile from a commit to a compacted partition."""
 
 
 @dataclass
@@ -131,7 +136,7 @@ class Commit:
     healthy: float | None = None
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tables", type=int, default=200)
     parser.add_argument("--every", type=float, default=10.0, help="seconds between two commits")
@@ -146,14 +151,14 @@ def main() -> None:
     folder = Path(args.keep or tempfile.mkdtemp(prefix="commits-"))
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        measure(folder, args)
+        return exit_code(missed=not measure(folder, args))
     finally:
         if not args.keep:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def measure(folder: Path, args: argparse.Namespace) -> None:
-    """Run Airflow, write, kill, and print the times."""
+def measure(folder: Path, args: argparse.Namespace) -> bool:
+    """Run Airflow, write, kill, and print the times; whether all goals are reached."""
     lake = Lake(folder / "lake")
     lake.primary_key("db.t000", partitioned=True)
     lake.fill(1, rows=50, name="db.t000")
@@ -205,7 +210,14 @@ def measure(folder: Path, args: argparse.Namespace) -> None:
         commits, kills = _drive(lake, names, on_spark, services, positions, args)
     finally:
         services.stop()
-    _report(lake, history, commits, kills, services.restarts)
+    print(f"{len(commits)} commits, killed: {kills or 'nothing'}, {services.restarts} restarts")
+    figures = [
+        *_times(commits),
+        *_truth(lake, history, {c.table for c in commits}),
+        *(Figure(name=f"{what}s that were killed", value=n) for what, n in sorted(kills.items())),
+    ]
+    record(figures)
+    return all(f.met is not False for f in figures)
 
 
 def _ready(services: Services, client: Client) -> None:
@@ -276,21 +288,33 @@ def _drive(
     return commits, kills
 
 
-def _report(
-    lake: Lake, history: SqlHistory, commits: list[Commit], kills: dict[str, int], restarts: int
-) -> None:
-    print(f"{len(commits)} commits, killed: {kills or 'nothing'}, {restarts} restarts")
+def _times(commits: list[Commit]) -> list[Figure]:
+    """How long the commits waited, printed as well."""
+    figures = []
     on_spark = [c for c in commits if c.on_spark]
     for what, some in (("all tables", commits), ("tables on Spark", on_spark)):
         waited = sorted(c.healthy - c.at for c in some if c.healthy is not None)
         if len(waited) > 1:
+            p95 = quantiles(waited, n=20, method="inclusive")[-1]
             print(
                 f"from commit to healthy, {what}: median {median(waited):.1f} s, 95th percentile "
-                f"{quantiles(waited, n=20, method='inclusive')[-1]:.1f} s, longest {waited[-1]:.1f} s, "
+                f"{p95:.1f} s, longest {waited[-1]:.1f} s, "
                 f"{len(some) - len(waited)} of {len(some)} never"
             )
+            goal = MOST_SECONDS if some is commits else None
+            figures += [
+                Figure(name=f"{what}: median", value=median(waited), unit="s"),
+                Figure(name=f"{what}: 95th percentile", value=p95, unit="s", target=goal),
+                Figure(name=f"{what}: longest", value=waited[-1], unit="s"),
+            ]
+    never = sum(c.healthy is None for c in commits)
+    return [*figures, Figure(name="commits that were never healthy", value=never, target=0)]
+
+
+def _truth(lake: Lake, history: SqlHistory, names: Collection[str]) -> list[Figure]:
+    """What was done twice, and where the history differs from the snapshots, printed as well."""
     twice, untrue, sick = 0, 0, 0
-    for name in sorted({c.table for c in commits}):
+    for name in sorted(names):
         table = lake.table(name)
         snapshots = table.snapshots.all()
         kinds = [str(s.commit_kind) for s in snapshots]
@@ -318,7 +342,12 @@ def _report(
     print(
         f"{len(open_runs)} starts without an end (runs that were killed; the next run settles them)"
     )
+    return [
+        Figure(name="compactions that were done twice", value=twice, target=0),
+        Figure(name="tables whose history differs from their snapshots", value=untrue, target=0),
+        Figure(name="tables that are sick in the end", value=sick, target=0),
+    ]
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -25,6 +25,7 @@ from paimon_core.environment import system_environment
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
 from paimon_maintenance.engines.local import LocalEngine
+from paimon_maintenance.engines.process import prepare_process
 from paimon_maintenance.engines.spark.engine import SparkEngine
 from paimon_maintenance.jobs.compact.definition import COMPACT
 from paimon_maintenance.run.request import RunRequest
@@ -43,6 +44,7 @@ def step_generate(request: dict[str, Any]) -> dict[str, Any]:
 
 def step_ours(request: dict[str, Any]) -> dict[str, Any]:
     """The whole job on this process's one thread, or through Spark."""
+    prepare_process()  # as the command line does
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     engine: Any = LocalEngine()
@@ -78,6 +80,7 @@ def step_ours(request: dict[str, Any]) -> dict[str, Any]:
 
 def step_slices(request: dict[str, Any]) -> dict[str, Any]:
     """The rewrite of the only bucket as one unit or in slices; nothing is committed."""
+    prepare_process()
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     env = system_environment()

@@ -135,14 +135,44 @@ PARTS: Final = (
     ),
     Part(
         name="scheduling",
-        title="A lake of 10,000 tables",
-        about="One round of the scheduler in one process: look at all tables, measure those that changed (2 %), "
-        "and decide.",
+        title="Rounds of the scheduler",
+        about="One round of the scheduler in one process over 2,000 and 10,000 tables: look at all of them, measure "
+        "those that changed (2 %), and decide; then the same with the jobs that it runs.",
         script="scheduling_round",
-        minutes=3.5,
-        normal=("--tables", "10000", "--without-jobs"),
-        short=("--tables", "200", "--without-jobs"),
-        large=("--tables", "10000"),
+        minutes=4.5,
+        normal=("--tables", "2000", "10000"),
+        short=("--tables", "200"),
+    ),
+    Part(
+        name="predictions",
+        title="Predicted and measured seconds",
+        about="Errors of the scheduler's predictions after 20 jobs, compactions and upkeep, of the demo's tables, "
+        "of twelve small ones (300 to 60,000 rows) and of ones ten times larger. *Least of 3* runs each job three "
+        "times on copies of the table and takes the least seconds; *single* takes the first run, *single by the "
+        "others* predicts it by the other two runs of the very same job: no model does better.",
+        script="cost_predictions",
+        minutes=6,
+        short=("--sets", "small", "--runs", "25", "--repeat", "1"),
+    ),
+    Part(
+        name="commits",
+        title="From a commit to a healthy table",
+        about="200 tables in a lake that Airflow watches, a commit every 10 seconds, until its partition is "
+        "compacted. Every 60 seconds a worker, the triggerer or a Spark driver is killed; every fourth table is "
+        "compacted on Spark.",
+        script="commit_to_healthy",
+        minutes=10,
+        normal=("--minutes", "8", "--kill-every", "60", "--on-spark", "4"),
+        short=("--minutes", "1", "--tables", "20"),
+    ),
+    Part(
+        name="page",
+        title="The routes of the page",
+        about="Requests one after the other to Airflow's application with a history of 2,000 tables, 100,000 runs, and "
+        "2,016 rounds in SQLite. The routes of one table read a table of 1,000 snapshots.",
+        script="page_routes",
+        minutes=1.5,
+        short=("--tables", "200", "--runs", "2000", "--requests", "20"),
     ),
     Part(
         name="requests",

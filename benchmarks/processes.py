@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paimon_maintenance.engines.native import SETTINGS
+from paimon_maintenance.engines.process import SETTINGS
 
 _FLOORS = ("floor", "copy")
 _MEGABYTE_IN_KB = 1024 if sys.platform != "darwin" else 1024 * 1024

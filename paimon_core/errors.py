@@ -32,6 +32,7 @@ knows that.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 UNREADABLE: Final = (
@@ -77,7 +78,7 @@ class PaimonError(Exception):
                 ("snapshot", self.snapshot),
                 ("file", self.file),
             )
-            if value is not None and str(value) not in self.message
+            if value is not None and not _names(self.message, value)
         ]
         text = self.message
         if places:
@@ -91,11 +92,23 @@ class PaimonError(Exception):
         return (_rebuild, (type(self), dict(self.__dict__)))
 
 
+def _names(message: str, place: str | int) -> bool:
+    """Return whether the message holds the place; the number of a snapshot as a word of its own."""
+    if isinstance(place, str):
+        return place in message
+    return re.search(rf"(?<![\w.-]){place}(?![\w-])", message) is not None
+
+
 def _rebuild(cls: type[PaimonError], state: dict[str, object]) -> PaimonError:
     error = cls.__new__(cls)
     Exception.__init__(error, state.get("message", ""))
     error.__dict__.update(state)
     return error
+
+
+def how_to_get(extra: str) -> str:
+    """The next step without a package of this extra; Caretaker is on no package index."""
+    return f"pip install '.[{extra}]' in Caretaker's checkout, or use its ./caretaker, which has it"
 
 
 class InvalidArgument(PaimonError, ValueError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -44,6 +45,23 @@ def add_fields(
     out = BytesIO()
     fastavro.writer(out, fastavro.parse_schema(schema), records, codec="deflate")
     return out.getvalue()
+
+
+def tell_sizes(root: Path) -> None:
+    """Make the manifest lists and snapshots of a table say the sizes that their files have now."""
+    folder = root / "manifest"
+
+    def with_sizes(records: list[dict[str, Any]]) -> None:
+        for record in records:
+            record["_FILE_SIZE"] = (folder / record["_FILE_NAME"]).stat().st_size
+
+    for path in folder.glob("manifest-list-*"):
+        path.write_bytes(add_fields(path, {}, change=with_sizes))
+    for path in root.rglob("snapshot-*"):
+        told = json.loads(path.read_text())
+        named = {k: v for k, v in told.items() if k.endswith("ManifestList")}
+        sizes = {f"{k}Size": (folder / name).stat().st_size for k, name in named.items()}
+        path.write_text(json.dumps({**told, **sizes}))
 
 
 def values_of(path: Path, *names: str) -> list[Any]:

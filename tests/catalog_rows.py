@@ -37,6 +37,12 @@ def append(table: FileStoreTable, ids: Iterable[int], text: str = "ours") -> int
     return made.id
 
 
+def row_count(catalog: Catalog, name: str) -> int | None:
+    """The rows of the newest snapshot; None without one."""
+    latest = catalog.get_table(name).snapshots.latest()
+    return None if latest is None else latest.total_record_count
+
+
 def append_one_by_one(catalog: Catalog, name: str, ids: Iterable[int]) -> None:
     """One commit for each id, each through a handle of its own."""
     for i in ids:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 from paimon_core.errors import UnsupportedFeature
@@ -31,6 +32,8 @@ def work(payload: bytes) -> bytes:
             return str(context.partitionId() if context else -1).encode()
         case b"allocator":
             return os.environ.get("MIMALLOC_PURGE_DELAY", "default").encode()
+        case b"garbage":
+            return str(gc.get_threshold()[0]).encode()
         case _:
             return payload.upper()
 

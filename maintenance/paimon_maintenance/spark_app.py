@@ -44,6 +44,7 @@ if __name__ == "__main__":
 
 from paimon_core.errors import InvalidArgument
 from paimon_maintenance.engines.lifeline import Supervised
+from paimon_maintenance.engines.process import prepare_process
 from paimon_maintenance.job.exit_codes import ExitCode, combined, exit_code_of
 from paimon_maintenance.job.job import unsupervised
 from paimon_maintenance.run.logs import set_up_logging
@@ -71,6 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--timezone", help="of the tables' writers, as in Europe/Berlin")
     parser.add_argument("--master", help="when not started by spark-submit")
     args = parser.parse_args(argv)
+    prepare_process()
     set_up_logging(logging.INFO, text_format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
     supervised = None if args.lifeline is None else Supervised(args.lifeline)

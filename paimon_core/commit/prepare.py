@@ -14,7 +14,7 @@ from functools import partial
 
 from paimon_core.commit.index_changes import combine_index_files
 from paimon_core.commit.manifest_changes import ManifestChanges
-from paimon_core.commit.manifest_merge import MergeThresholds, merge_manifests
+from paimon_core.commit.manifest_merge import MergeThresholds, Write, merge_manifests
 from paimon_core.commit.request import CommitRequest
 from paimon_core.commit.row_tracking import with_row_ids
 from paimon_core.commit.unknown_metadata import next_extra
@@ -22,7 +22,13 @@ from paimon_core.environment import Environment
 from paimon_core.errors import CorruptTable, NotFound
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.io.file_io import delete_abandoned, map_parallel
-from paimon_core.manifest.data_file import FileKind, ManifestEntry, ManifestFileMeta
+from paimon_core.io.read_retry import read_whole
+from paimon_core.manifest.data_file import (
+    FileKind,
+    IndexManifestEntry,
+    ManifestEntry,
+    ManifestFileMeta,
+)
 from paimon_core.manifest.index_manifest import write_index_manifest
 from paimon_core.manifest.manifest_file import read_manifest, write_manifests
 from paimon_core.manifest.manifest_list import write_manifest_list
@@ -55,17 +61,48 @@ class PreparedManifests:
 
 
 class _Written:
-    """Paths written by this attempt, to be deleted if it fails before the snapshot."""
+    """Writes the files of an attempt, to be deleted if it fails before the snapshot."""
 
-    def __init__(self, table: FileStoreTable) -> None:
+    def __init__(self, table: FileStoreTable, env: Environment) -> None:
         self._table = table
+        self._new_uuid = env.new_uuid
         self._paths: list[str] = []
 
-    def manifest(self, name: str) -> None:
-        self._paths.append(self._table.paths.manifest(name))
+    def manifests(self, schema_id: int, entries: Iterable[ManifestEntry]) -> list[ManifestFileMeta]:
+        metas = write_manifests(
+            self._table.io,
+            self._table.paths,
+            entries,
+            options=self._table.options,
+            partition_type=self._table.schema.partition_type,
+            schema_id=schema_id,
+            new_uuid=self._new_uuid,
+        )
+        for meta in metas:
+            self._add(meta.file_name)
+        return metas
+
+    def manifest_list(self, metas: Sequence[ManifestFileMeta]) -> tuple[str, int]:
+        table = self._table
+        name, size = write_manifest_list(
+            table.io, table.paths, metas, options=table.options, new_uuid=self._new_uuid
+        )
+        self._add(name)
+        return name, size
+
+    def index_manifest(self, entries: Sequence[IndexManifestEntry]) -> str:
+        table = self._table
+        name = write_index_manifest(
+            table.io, table.paths, entries, options=table.options, new_uuid=self._new_uuid
+        )
+        self._add(name)
+        return name
 
     def undo(self) -> None:
         delete_abandoned(self._table.io, self._paths)
+
+    def _add(self, name: str) -> None:
+        self._paths.append(self._table.paths.manifest(name))
 
 
 def prepare_snapshot(
@@ -82,7 +119,7 @@ def prepare_snapshot(
     It has the newest schema id and total = previous + delta; its watermark never decreases;
     statistics are carried over only while the schema stays the same (java-rules A10).
     """
-    written = _Written(table)
+    written = _Written(table, env)
     try:
         return _prepare(table, latest, changes, request, prepared, env, written)
     except BaseException:
@@ -108,40 +145,8 @@ def _prepare(
         )
 
     extra = next_extra(latest, request, new_uuid=env.new_uuid, table=table.name)
-
-    def write(entries: Iterable[ManifestEntry]) -> list[ManifestFileMeta]:
-        metas = write_manifests(
-            table.io,
-            table.paths,
-            entries,
-            options=table.options,
-            partition_type=table.schema.partition_type,
-            schema_id=schema.id,
-            new_uuid=env.new_uuid,
-        )
-        for meta in metas:
-            written.manifest(meta.file_name)
-        return metas
-
-    def write_list(metas: Sequence[ManifestFileMeta]) -> tuple[str, int]:
-        name, size = write_manifest_list(
-            table.io, table.paths, metas, options=table.options, new_uuid=env.new_uuid
-        )
-        written.manifest(name)
-        return name, size
-
-    previous = data_manifests(table, latest) if latest is not None else []
-    base, _ = merge_manifests(
-        previous,
-        MergeThresholds(
-            target_size=table.options.value(MANIFEST_TARGET_SIZE),
-            min_count=table.options.value(MANIFEST_MERGE_MIN_COUNT),
-            full_size=table.options.value(MANIFEST_FULL_COMPACTION_SIZE),
-        ),
-        read=partial(_read_once, table),
-        write=write,
-        may_hold=partial(may_hold, table),
-    )
+    write = partial(written.manifests, schema.id)
+    base = _merged_base(table, latest, write)
     snapshot_id = 1 if latest is None else latest.id + 1
     files: Sequence[ManifestEntry] = changes.files
     next_row_id = (latest.next_row_id or 0) if latest is not None else 0
@@ -155,11 +160,13 @@ def _prepare(
             prepared.delta = write(files)
             prepared.changelog = write(changes.changelog)
             prepared.changes = changes
-        return write_list(prepared.delta)
+        return written.manifest_list(prepared.delta)
 
-    parts = (lambda: write_list(base), write_delta)
+    parts = (lambda: written.manifest_list(base), write_delta)
     base_list, delta_list = map_parallel(table.io, lambda part: part(), parts)
-    changelog_list = write_list(prepared.changelog) if changes.changelog else (None, None)
+    changelog_list = (
+        written.manifest_list(prepared.changelog) if changes.changelog else (None, None)
+    )
     delta_rows = sum(
         e.file.row_count if e.kind is FileKind.ADD else -e.file.row_count for e in changes.files
     )
@@ -176,7 +183,7 @@ def _prepare(
         delta_manifest_list_size=delta_list[1],
         changelog_manifest_list=changelog_list[0],
         changelog_manifest_list_size=changelog_list[1],
-        index_manifest=_index_manifest(table, latest, changes, env, written),
+        index_manifest=_index_manifest(table, latest, changes, written),
         commit_user=request.user,
         commit_identifier=request.identifier,
         commit_kind=request.kind,
@@ -192,6 +199,27 @@ def _prepare(
         next_row_id=next_row_id,
         extra=extra,
     )
+
+
+def _merged_base(
+    table: FileStoreTable,
+    latest: Snapshot | None,
+    write: Write,
+) -> list[ManifestFileMeta]:
+    """The manifests of everything before this commit; small ones are merged into new ones."""
+    previous = data_manifests(table, latest) if latest is not None else []
+    base, _ = merge_manifests(
+        previous,
+        MergeThresholds(
+            target_size=table.options.value(MANIFEST_TARGET_SIZE),
+            min_count=table.options.value(MANIFEST_MERGE_MIN_COUNT),
+            full_size=table.options.value(MANIFEST_FULL_COMPACTION_SIZE),
+        ),
+        read=partial(_read_once, table),
+        write=write,
+        may_hold=partial(may_hold, table),
+    )
+    return base
 
 
 def _read_once(table: FileStoreTable, meta: ManifestFileMeta) -> Sequence[ManifestEntry]:
@@ -211,7 +239,6 @@ def _index_manifest(
     table: FileStoreTable,
     latest: Snapshot | None,
     changes: ManifestChanges,
-    env: Environment,
     written: _Written,
 ) -> str | None:
     if not changes.index_files:
@@ -223,13 +250,7 @@ def _index_manifest(
         table=table.name,
         bucket_unaware=table.bucket_mode is BucketMode.UNAWARE,
     )
-    if not combined:
-        return None
-    name = write_index_manifest(
-        table.io, table.paths, combined, options=table.options, new_uuid=env.new_uuid
-    )
-    written.manifest(name)
-    return name
+    return written.index_manifest(combined) if combined else None
 
 
 def _carried_statistics(
@@ -239,7 +260,7 @@ def _carried_statistics(
         return None
     path = table.paths.statistics(latest.statistics)
     try:
-        stats_schema = json.loads(table.io.read_bytes(path))["schemaId"]
+        stats_schema = json.loads(read_whole(table.io, path, table=table.name))["schemaId"]
     except FileNotFoundError:
         # Statistics only guide planners: a missing file must not fail a commit, nor be named again.
         log.warning("table=%s file=%s is missing: statistics are not carried on", table.name, path)

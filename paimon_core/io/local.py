@@ -67,9 +67,15 @@ class LocalFileIO:
 
     def read_bytes(self, path: str) -> bytes:
         target = local_path(path)
-        # Non-blocking: opening a pipe would otherwise wait for a writer.
-        with os.fdopen(os.open(target, _READ_NOW), "rb", buffering=0) as f:
-            _refuse_other_than_file(os.fstat(f.fileno()), target)
+        with _TooLongIsMissing(target):
+            # Non-blocking: opening a pipe would otherwise wait for a writer.
+            descriptor = os.open(target, _READ_NOW)
+        try:
+            _refuse_other_than_file(os.fstat(descriptor), target)
+        except OSError:
+            os.close(descriptor)
+            raise
+        with os.fdopen(descriptor, "rb", buffering=0) as f:
             return f.readall()
 
     @property
@@ -78,7 +84,8 @@ class LocalFileIO:
 
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:  # noqa: ARG002 - as in FileIO
         target = local_path(path)
-        _refuse_other_than_file(os.stat(target), target)
+        with _TooLongIsMissing(target):
+            _refuse_other_than_file(os.stat(target), target)
         return pa.OSFile(target, "rb")
 
     def open_output(self, path: str) -> pa.NativeFile:
@@ -115,20 +122,26 @@ class LocalFileIO:
             raise
 
     def exists(self, path: str) -> bool:
+        target = local_path(path)
         try:
-            os.stat(local_path(path))
+            with _TooLongIsMissing(target):
+                os.stat(target)
         except (FileNotFoundError, NotADirectoryError):
             return False
         return True
 
     def stat(self, path: str) -> FileStat:
-        return _file_stat(path, os.stat(local_path(path)), is_dir=os.path.isdir(local_path(path)))
+        target = local_path(path)
+        with _TooLongIsMissing(target):
+            return _file_stat(path, os.stat(target), is_dir=os.path.isdir(target))
 
     def list_dir(self, path: str) -> list[FileStat]:
         prefix = path.rstrip("/") + "/"
         found = []
+        target = local_path(path)
         try:
-            entries = os.scandir(local_path(path))
+            with _TooLongIsMissing(target):
+                entries = os.scandir(target)
         except FileNotFoundError:
             return []
         with entries:
@@ -150,7 +163,8 @@ class LocalFileIO:
     def delete(self, path: str) -> bool:
         target = local_path(path)
         try:
-            os.unlink(target)
+            with _TooLongIsMissing(target):
+                os.unlink(target)
         except FileNotFoundError:
             return False
         except IsADirectoryError as e:
@@ -162,7 +176,8 @@ class LocalFileIO:
         if recursive:
             return _remove_tree(target)
         try:
-            os.rmdir(target)
+            with _TooLongIsMissing(target):
+                os.rmdir(target)
         except FileNotFoundError:
             return False
         except OSError as e:
@@ -222,6 +237,27 @@ class LocalFileIO:
         finally:
             os.close(handle)
         return temporary
+
+
+class _TooLongIsMissing:
+    """Raises FileNotFoundError for a name that is too long for any file here to have.
+
+    Metadata may name such a file, written by mistake or for a store that allows longer names.
+    """
+
+    __slots__ = ("_target",)
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            raise FileNotFoundError(
+                errno.ENOENT, "no file has so long a name", self._target
+            ) from error
 
 
 def _folder_in_place(target: str, done: str) -> StorageError:

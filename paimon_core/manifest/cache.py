@@ -11,7 +11,8 @@ from collections.abc import Callable, Sized
 from typing import Final, Generic, TypeVar
 
 from paimon_core.manifest.avro_codec import SeenRecords
-from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta
+from paimon_core.manifest.data_file import ManifestFileMeta
+from paimon_core.manifest.manifest_file import SizedEntries
 from paimon_core.manifest.manifest_list import SizedList
 
 T = TypeVar("T", bound=Sized)
@@ -60,13 +61,13 @@ class ManifestCache:
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
         self._capacity = capacity
         self._bytes: _Held[bytes] = _Held(_MOST_BYTES)
-        self._entries: _Held[tuple[ManifestEntry, ...]] = _Held(capacity)
+        self._entries: _Held[SizedEntries] = _Held(capacity)
         self._lists: _Held[SizedList] = _Held(capacity // 4)
         self.seen_lists: SeenRecords[ManifestFileMeta] = SeenRecords()
 
-    def get(self, name: str, load: Callable[[], list[ManifestEntry]]) -> tuple[ManifestEntry, ...]:
+    def get(self, name: str, load: Callable[[], SizedEntries]) -> SizedEntries:
         """Return the entries of manifest `name`, from `load` if they are not cached."""
-        return self._entries.get(name, lambda: tuple(load()))
+        return self._entries.get(name, load)
 
     def get_list(self, name: str, load: Callable[[], SizedList]) -> SizedList:
         """Return the manifests in list `name`, from `load` if they are not cached."""

@@ -9,11 +9,18 @@ from itertools import islice
 from typing import Final
 
 from paimon_core.io.file_io import FileIO, delete_abandoned
+from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.data_file import FileKind, ManifestEntry, ManifestFileMeta
 from paimon_core.manifest.entries.decoding import Keep, decode_entries
 from paimon_core.manifest.entries.encoding import encode_entry
 from paimon_core.manifest.entries.records import ENTRY_KIND
-from paimon_core.manifest.metadata_file import Sink, layout_of, open_sink, read_metadata
+from paimon_core.manifest.metadata_file import (
+    Sink,
+    decode_metadata,
+    layout_of,
+    open_sink,
+    read_metadata,
+)
 from paimon_core.manifest.partition_stats import partition_stats
 from paimon_core.manifest.unknown_fields import UnknownLayout
 from paimon_core.options import MANIFEST_TARGET_SIZE, Options
@@ -24,6 +31,20 @@ _TOGETHER: Final = 10_000
 """The number of entries that are looked through for unknown fields before they are written."""
 _ROLL_CHECK: Final = 1000
 """The number of entries after which Java checks the file's size."""
+
+
+class SizedEntries(tuple[ManifestEntry, ...]):  # noqa: SLOT001 - a tuple has no slots of its own
+    """The entries of a manifest; `size` is that of its file in bytes."""
+
+    size: int
+
+
+def read_sized_manifest(io: FileIO, path: str) -> SizedEntries:
+    """Return the entries of one manifest in order, and its size; errors as `read_manifest`."""
+    data = read_whole(io, path)
+    entries = SizedEntries(decode_metadata(data, path, ENTRY_KIND, decode_entries))
+    entries.size = len(data)
+    return entries
 
 
 def read_manifest(io: FileIO, path: str, *, keep: Keep | None = None) -> list[ManifestEntry]:

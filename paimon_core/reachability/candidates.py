@@ -23,6 +23,7 @@ from paimon_core.manifest.entries.columns import (
     name_array,
 )
 from paimon_core.manifest.merge_columns import identity_hashes, merged_positions, name_hashes
+from paimon_core.options import CHANGELOG_FILE_PREFIX, DATA_FILE_PREFIX
 from paimon_core.reachability.files import (
     Metadata,
     Role,
@@ -42,6 +43,7 @@ logger = logging.getLogger(__name__)
 _NUMBERS: Final = ("file_size", "file_source")
 _KEPT: Final = ("file_size",)
 _TOGETHER_BYTES: Final = 8 * 1024**2
+_CHANGELOG: Final = "changelog-"
 _SLICE: Final = "$"
 """In the names of slices of joined changelog files only."""
 
@@ -66,6 +68,24 @@ class Candidates:
         extra = sum(len(r.extra_files) for i, r in self.entries.rare.items() if chosen[i])
         size = int(self.entries.numbers["file_size"][chosen].sum())
         return int(chosen.sum()) + extra, size
+
+    def name_changelogs(self, chosen: Column) -> bool:
+        """Return whether a chosen data file, or an extra file, has the name of a changelog file.
+
+        Only damaged metadata takes changelog files for data.
+        """
+        options = [table.options for table, _ in self.origins]
+        of_data = [o.value(DATA_FILE_PREFIX) for o in options]
+        marks = {_CHANGELOG, *(o.value(CHANGELOG_FILE_PREFIX) for o in options)}
+        marks = {m for m in marks if not any(m in prefix for prefix in of_data)}
+        is_data = np.array([role is Role.DATA for _, role in self.origins], bool)
+        data = chosen & is_data[self.entries.manifest]
+        extra = [n for i, r in self.entries.rare.items() if chosen[i] for n in r.extra_files]
+        return any(
+            bool((data & as_flags(pc.match_substring(self.entries.names, mark))).any())
+            or any(mark in name for name in extra)
+            for mark in marks
+        )
 
     def stored(self, chosen: Column, unneeded: NameSet) -> StoredFiles:
         """Return the chosen files with those of their extra files that are `unneeded`."""

@@ -11,7 +11,8 @@
    comes from older snapshots of the same branch, only an OVERWRITE can add it *again*. So the first
    snapshot and the overwrites of every branch are merged; the additions of the others are read
    unless all removed references are older and on the same branch.  Tags whose snapshot is gone are
-   merged.
+   merged, and so are snapshots that do not fit the one before.  Changelogs are read only if a
+   removed reference takes changelog files for data.
 
 Metadata of removed references may be incomplete: unreadable files are skipped and remain as
 orphans.  Metadata of remaining references must be readable; otherwise CorruptTable is raised and
@@ -52,6 +53,7 @@ from paimon_core.reachability.name_set import NameSet
 from paimon_core.reachability.references import Reference, RefKind
 from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
 from paimon_core.scan.columns import entry_columns
+from paimon_core.scan.manifests import merging
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
 
@@ -91,10 +93,13 @@ def find_garbage(
     kept = _kept_names(staying)
     anchors = list(_anchors(going, staying))
     metadata.prefetch((n for a in anchors for n, _ in listed_names(a.reference)), missing=True)
+    anchors = list(_with_broken_lines(anchors, metadata))
     for anchor in anchors:
         _keep_contents(anchor, metadata, kept)
     contents = _CandidateEntries(table, candidates, metadata, _beside_data(going, metadata))
     left, held = _drop_live(table, anchors, candidates, contents)
+    if candidates.name_changelogs(left):
+        left = _drop_changelogs(staying, candidates, contents, metadata, left)
     data = candidates.stored(left, contents.names)
     del candidates  # they may be as many as the files
     metadata_files = StoredFiles.of(_metadata_files(going, kept, metadata, contents.names))
@@ -220,6 +225,32 @@ def _anchors(going: Sequence[Reference], staying: Sequence[Reference]) -> Iterat
                 yield Anchor(reference, whole=True)
 
 
+def _with_broken_lines(anchors: Sequence[Anchor], metadata: Metadata) -> Iterator[Anchor]:
+    """Yield the anchors; all of it is read of a snapshot whose base has more than the one before left.
+
+    Its files are not those of the snapshots before it and what they say to have added.  The base of a
+    commit is that of its predecessor with its delta, or the manifests into which some of these were
+    merged, which then add no more files.
+    """
+    lines = {
+        (a.reference.table.branch, a.reference.snapshot.id): a.reference.snapshot
+        for a in anchors
+        if a.reference.kind is RefKind.SNAPSHOT
+    }
+    for anchor in anchors:
+        snapshot = anchor.reference.snapshot
+        before = lines.get((anchor.reference.table.branch, snapshot.id - 1))
+        if anchor.whole or before is None:
+            yield anchor
+            continue
+        added = {m.file_name: m.num_added_files for m in metadata.data_manifests(before)}
+        base = metadata.manifests(snapshot.base_manifest_list, snapshot.base_manifest_list_size)
+        names = {m.file_name for m in base}
+        merged = sum(count for name, count in added.items() if name not in names)
+        new = sum(m.num_added_files for m in base if m.file_name not in added)
+        yield anchor._replace(whole=new > merged)
+
+
 def _content(snapshot: Snapshot) -> tuple[object, ...]:
     """Return what two references have in common if they need the same files."""
     lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.index_manifest)
@@ -278,6 +309,29 @@ def _drop_live(
     return left, held
 
 
+def _drop_changelogs(
+    staying: Iterable[Reference],
+    candidates: Candidates,
+    contents: _CandidateEntries,
+    metadata: Metadata,
+    left: Column,
+) -> Column:
+    """Return which of the candidates that are `left` are no changelog files of a snapshot that stays.
+
+    Nobody looks into these lists otherwise: what goes and is whole names no changelog of another one.
+    """
+    ids = {(r.table.branch, r.snapshot.id) for r in staying if r.kind is RefKind.SNAPSHOT}
+    for reference in staying:
+        snapshot = reference.snapshot
+        first = (reference.table.branch, snapshot.id - 1) not in ids
+        lists = metadata.needed_lists(reference, first=first)
+        if snapshot.changelog_manifest_list in lists:
+            changelog = contents.of(snapshot.changelog_manifest_list)
+            contents.names.remove_array(changelog.names)
+            contents.names.remove(n for rare in changelog.rare.values() for n in rare.extra_files)
+    return left & contents.names.left(candidates.entries.names)
+
+
 class _CandidateEntries:
     """The entries of manifests that name candidates, each manifest read once.
 
@@ -319,13 +373,14 @@ class _CandidateEntries:
         found: dict[str, list[EntryColumns]] = {name: [] for name in new}
         # None is left out by its partition range: with a wrong one, live files would be garbage.
         wanted = list(new.values())
-        for part in entry_columns(self._table, wanted, self._partitions, ("file_source",)):
+        numbers = ("file_source",)
+        for part in entry_columns(self._table, wanted, self._partitions, numbers, exact=True):
             mentions = part.take(np.flatnonzero(self._mentioned_in(part)))
             if not len(mentions):
                 continue
-            numbers, starts = np.unique(mentions.manifest, return_index=True)
+            chosen, starts = np.unique(mentions.manifest, return_index=True)
             ends = np.append(starts[1:], len(mentions))
-            for number, start, end in zip(numbers, starts.tolist(), ends.tolist(), strict=True):
+            for number, start, end in zip(chosen, starts.tolist(), ends.tolist(), strict=True):
                 here = mentions.take(np.arange(start, end))
                 found[wanted[number].file_name].append(here)
         self._found |= found
@@ -352,5 +407,6 @@ def _needed(reference: Reference, contents: _CandidateEntries, *, whole: bool) -
         return delta.take(np.flatnonzero(delta.added))
     mentions = contents.of(snapshot.base_manifest_list, snapshot.delta_manifest_list)
     live = np.zeros(len(mentions), bool)
-    live[merged_positions(mentions, identity_hashes(mentions))] = True
+    with merging(reference.table, snapshot):
+        live[merged_positions(mentions, identity_hashes(mentions))] = True
     return mentions.take(np.flatnonzero(live & mentions.added))

@@ -241,7 +241,7 @@ class Mentioned:
         self._seen.update(self._optional)
 
     def _read(self, metas: Sequence[ManifestFileMeta]) -> None:
-        for part in entry_columns(self.table, metas, Partitions()):
+        for part in entry_columns(self.table, metas, Partitions(), exact=True):
             self.candidates.remove_array(part.names)
             sliced = np.flatnonzero(as_flags(pc.match_substring(part.names, _SLICE)))
             real = (resolved_changelog_path(f"bucket/{part.name(i)}") for i in sliced.tolist())

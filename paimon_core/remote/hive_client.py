@@ -26,6 +26,7 @@ from paimon_core.errors import (
     PaimonError,
     StorageError,
     UnsupportedFeature,
+    how_to_get,
 )
 from paimon_core.options import parse_bool, parse_duration_millis
 from paimon_core.remote.thrift_calls import CALLS, Call, HiveFailure
@@ -206,7 +207,7 @@ def check_thrift() -> None:
     except ModuleNotFoundError as e:
         raise InvalidArgument(
             "a Hive metastore needs the package thrift, which is not installed",
-            next_step="pip install 'paimon-caretaker[hive]'",
+            next_step=how_to_get("hive"),
         ) from e
 
 

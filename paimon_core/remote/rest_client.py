@@ -27,6 +27,7 @@ from paimon_core.errors import (
     StorageAccessDenied,
     StorageError,
     UnsupportedFeature,
+    how_to_get,
 )
 from paimon_core.io.store_options import REQUEST_DEADLINE
 from paimon_core.io.store_retries import RetryReason, note_retry
@@ -199,7 +200,7 @@ def check_httpx() -> None:
     except ModuleNotFoundError as e:
         raise InvalidArgument(
             "a REST catalog needs the package httpx, which is not installed",
-            next_step="pip install 'paimon-caretaker[rest]'",
+            next_step=how_to_get("rest"),
         ) from e
 
 

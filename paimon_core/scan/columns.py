@@ -25,9 +25,12 @@ from paimon_core.manifest.merge_columns import live_columns
 from paimon_core.manifest.merge_entries import live_entries
 from paimon_core.scan.manifests import (
     check_complete,
+    check_exact,
     check_partition,
+    check_size,
     data_manifests,
     entries_by_manifest,
+    merging,
     missing_metadata,
     read_together,
 )
@@ -54,7 +57,8 @@ def scan_columns(
     manifests = data_manifests(table, snapshot)
     expected = max(0, min(_entries(manifests), _MOST_EXPECTED))
     parts = entry_columns(table, manifests, partitions, numbers)
-    return live_columns(parts, partitions, expected=expected)
+    with merging(table, snapshot):
+        return live_columns(parts, partitions, expected=expected)
 
 
 def entry_columns(
@@ -62,21 +66,29 @@ def entry_columns(
     manifests: Iterable[ManifestFileMeta],
     partitions: Partitions,
     numbers: Iterable[str] = (),
+    *,
+    exact: bool = False,
 ) -> Iterator[EntryColumns]:
     """Yield the entries of the manifests in order, ADD and DELETE, some ten thousand together.
 
-    The first part has no rows, so that the columns are known where there are no entries.
+    The first part has no rows, so that the columns are known where there are no entries.  With
+    `exact`, for jobs that delete, each manifest must be the one that its list describes.
 
     Manifests of a remote store are read side by side.  Errors as in `scan_columns`.
     """
     wanted, metas = tuple(numbers), list(manifests)
     yield columns_of((), partitions, wanted)
     if _entries(metas) > MOST_OBJECTS:
-        for decoded in _decoded(table, metas, partitions, wanted):
+        for decoded in _decoded(table, metas, partitions, wanted, exact=exact):
             yield decoded.columns
         return
     for number, entries in enumerate(entries_by_manifest(table, metas)):
-        yield columns_of(entries, partitions, wanted, number)
+        columns = columns_of(entries, partitions, wanted, number)
+        if exact:
+            added = int(columns.added.sum())
+            check_size(table, metas[number], entries.size)
+            check_exact(table, metas[number], added=added, deleted=len(columns) - added)
+        yield columns
 
 
 def chosen_files(
@@ -94,12 +106,14 @@ def chosen_files(
     if _entries(manifests) > MOST_OBJECTS:
         decoded = _decoded(table, manifests, partitions, ())
         chosen = (e for d in decoded for e in d.entries(np.flatnonzero(choose(d.columns))))
-        return live_entries(chosen)
+        with merging(table, snapshot):
+            return live_entries(chosen)
     found: list[ManifestEntry] = []
     for entries in entries_by_manifest(table, manifests):
         wanted = choose(columns_of(entries, partitions, ()))
         found += (e for e, is_wanted in zip(entries, wanted, strict=True) if is_wanted)
-    return live_entries(found)
+    with merging(table, snapshot):
+        return live_entries(found)
 
 
 def read_chosen(
@@ -155,7 +169,7 @@ def _by_manifest(
     for decoded in decode_columns(raw, partitions, wanted):
         columns = decoded.columns
         numbers, starts = np.unique(columns.manifest, return_index=True)
-        ends = np.append(starts[1:], len(columns))
+        ends = [*starts[1:].tolist(), len(columns)] if len(columns) else []
         for number, start, end in zip(numbers.tolist(), starts, ends, strict=True):
             builders[number].add(columns.take(np.arange(start, end)))
     return [builder.columns() for builder in builders]
@@ -170,26 +184,33 @@ def _decoded(
     metas: Sequence[ManifestFileMeta],
     partitions: Partitions,
     wanted: Sequence[str],
+    *,
+    exact: bool = False,
 ) -> Iterator[Decoded]:
     """Decode the manifests; CorruptTable after the last part if one of them is incomplete."""
-    counts = np.zeros(len(metas), np.int64)
+    counts, added = np.zeros(len(metas), np.int64), np.zeros(len(metas), np.int64)
     known = len(partitions.rows)
     keys = len(table.schema.partition_keys).to_bytes(4, "big")
-    for decoded in decode_columns(_raw_manifests(table, metas), partitions, wanted):
+    raw = _raw_manifests(table, metas, exact=exact)
+    for decoded in decode_columns(raw, partitions, wanted):
         columns = decoded.columns
         counts += np.bincount(columns.manifest, minlength=len(metas))
+        if exact:
+            added += np.bincount(columns.manifest[columns.added], minlength=len(metas))
         for code, row in enumerate(partitions.rows[known:], known):
             if not row.startswith(keys):
                 first = int(np.argmax(columns.partition == code))
                 check_partition(table, metas[int(columns.manifest[first])], row)
         known = len(partitions.rows)
         yield decoded
-    for meta, count in zip(metas, counts.tolist(), strict=True):
+    for meta, count, adds in zip(metas, counts.tolist(), added.tolist(), strict=True):
         check_complete(table, meta, count)
+        if exact:
+            check_exact(table, meta, added=adds, deleted=count - adds)
 
 
 def _raw_manifests(
-    table: FileStoreTable, manifests: Iterable[ManifestFileMeta]
+    table: FileStoreTable, manifests: Iterable[ManifestFileMeta], *, exact: bool
 ) -> Iterator[RawManifest]:
     def read(meta: ManifestFileMeta) -> RawManifest:
         path = table.paths.manifest(meta.file_name)
@@ -202,6 +223,8 @@ def _raw_manifests(
             )
         except FileNotFoundError as e:
             raise missing_metadata(table, path, None) from e
+        if exact:
+            check_size(table, meta, len(data))
         return RawManifest(data, _objects(table, path))
 
     for group in read_together(manifests):

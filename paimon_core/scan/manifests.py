@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import map_parallel
 from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta
-from paimon_core.manifest.manifest_file import read_manifest
+from paimon_core.manifest.manifest_file import SizedEntries, read_sized_manifest
 from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.binary_row import decode_row
@@ -71,12 +72,12 @@ def wrong_list_size(table: FileStoreTable, path: str, size: int, wanted: int) ->
     )
 
 
-def read_entries(table: FileStoreTable, meta: ManifestFileMeta) -> tuple[ManifestEntry, ...]:
+def read_entries(table: FileStoreTable, meta: ManifestFileMeta) -> SizedEntries:
     """Return the entries of one manifest in order; CorruptTable if it is missing or unreadable."""
     path = table.paths.manifest(meta.file_name)
 
-    def load() -> list[ManifestEntry]:
-        found = read_manifest(table.io, path)
+    def load() -> SizedEntries:
+        found = read_sized_manifest(table.io, path)
         for partition in {entry.partition for entry in found}:
             check_partition(table, meta, partition)
         return found
@@ -112,11 +113,45 @@ def check_complete(table: FileStoreTable, meta: ManifestFileMeta, entries: int) 
         )
 
 
+def check_exact(table: FileStoreTable, meta: ManifestFileMeta, *, added: int, deleted: int) -> None:
+    """Raise CorruptTable if a manifest adds or deletes another number of files than its list says.
+
+    For jobs that delete: an ADD that became a DELETE makes a live file look like garbage.
+    """
+    if (added, deleted) != (meta.num_added_files, meta.num_deleted_files):
+        raise _corrupt(
+            table,
+            meta,
+            f"adds {added:,} files and deletes {deleted:,}, but its manifest list says "
+            f"{meta.num_added_files:,} and {meta.num_deleted_files:,}",
+        )
+
+
+def check_size(table: FileStoreTable, meta: ManifestFileMeta, size: int) -> None:
+    """Raise CorruptTable if a manifest has another size than its list says: it is another file."""
+    if size != meta.file_size:
+        raise _corrupt(
+            table, meta, f"has {size:,} bytes, but its manifest list says {meta.file_size:,}"
+        )
+
+
 def _corrupt(table: FileStoreTable, meta: ManifestFileMeta, problem: str) -> CorruptTable:
     path = table.paths.manifest(meta.file_name)
     return CorruptTable(
         f"manifest {path} of table {table.name} {problem}", table=table.name, file=path
     )
+
+
+@contextmanager
+def merging(table: FileStoreTable, snapshot: Snapshot) -> Iterator[None]:
+    """Say in errors of entries that contradict each other which snapshot's they are, and its list."""
+    try:
+        yield
+    except CorruptTable as e:
+        e.table, e.snapshot = e.table or table.name, e.snapshot or snapshot.id
+        if e.file is None or "/" not in e.file:
+            e.file = table.paths.manifest(snapshot.base_manifest_list)
+        raise
 
 
 def missing_metadata(table: FileStoreTable, path: str, snapshot_id: int | None) -> CorruptTable:
@@ -224,7 +259,7 @@ def selected_entries(
 
 def entries_by_manifest(
     table: FileStoreTable, manifests: Iterable[ManifestFileMeta]
-) -> Iterator[Sequence[ManifestEntry]]:
+) -> Iterator[SizedEntries]:
     """Yield the entries of each manifest; small manifests of a remote store are read together."""
     if table.io.parallelism <= 1:
         for meta in manifests:

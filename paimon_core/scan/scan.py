@@ -14,6 +14,7 @@ from paimon_core.scan.manifests import (
     changelog_manifests,
     data_manifests,
     delta_manifests,
+    merging,
     selected_entries,
 )
 from paimon_core.scan.prune import prune_by_statistics
@@ -72,15 +73,15 @@ def scan_files(
             keep_partition is None or keep_partition(entry.partition)
         )
 
-    entries = live_entries(
-        selected_entries(
-            table,
-            data_manifests(table, snapshot),
-            partitions=wanted,
-            condition=partition_condition(table, predicate),
-            keep=keep,
-        )
+    selected = selected_entries(
+        table,
+        data_manifests(table, snapshot),
+        partitions=wanted,
+        condition=partition_condition(table, predicate),
+        keep=keep,
     )
+    with merging(table, snapshot):
+        entries = live_entries(selected)
     if predicate is not None:
         entries = prune_by_statistics(table, entries, predicate)
     return entries

@@ -107,7 +107,10 @@ def _object(value: object, name: str) -> Mapping[str, Any]:
 
 
 def _names(value: object, name: str) -> tuple[str, ...]:
-    return tuple(str(v) for v in _list(value, name))
+    names = tuple(str(v) for v in _list(value, name))
+    if len(set(names)) < len(names):
+        raise ValueError(f"{name} names a column twice: {', '.join(names)}")
+    return names
 
 
 def _option_text(value: object) -> str:

@@ -15,6 +15,8 @@ from paimon_core.names import checked_long, checked_millis, checked_name, shown
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
 NEWEST_VERSION: Final = 3
+_FIRST_ID: Final = 1
+"""Java: `Snapshot.FIRST_SNAPSHOT_ID`."""
 
 # JSON name -> attribute, in Java's order; None for fields that stay in `extra` but have a fixed
 # position.
@@ -128,4 +130,6 @@ def _checked(name: str, attribute: str, value: object) -> object:
             raise TypeError(f"{name} is not a text: {shown(value)}")
         return value
     number = checked_long(value, name)
+    if attribute == "id" and number < _FIRST_ID:
+        raise ValueError(f"{name} is not the number of a snapshot: {number}")
     return checked_millis(number, name) if attribute == "time_millis" else number

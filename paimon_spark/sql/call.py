@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlglot import exp, parse_one
+from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from paimon_core.errors import PaimonError, UnsupportedFeature
@@ -10,6 +10,8 @@ from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.procedures import CallSite, Given
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.text.parsed import parsed
+from paimon_spark.sql.text.plain_rows import is_plain_literal
 from paimon_spark.sql.text.tokens import Words, with_quoted_names
 
 _SYS = "sys"
@@ -31,7 +33,7 @@ def call_statement(session: SqlSession, words: Words) -> Result:
             f"[ROUTINE_NOT_FOUND] there is no procedure {'.'.join(parts)}",
             next_step="call procedures as sys.NAME; SHOW PROCEDURES lists them",
         )
-    given = words.items(lambda: _argument(words))
+    given = words.items(lambda: _argument(words), may_be_empty=True)
     words.end()
     return call_procedure(session, parts[0], given, catalog=catalog)
 
@@ -78,7 +80,9 @@ def _check_branch(session: SqlSession, given: Given) -> None:
 
 def show_procedures(session: SqlSession, words: Words) -> Result:
     """SHOW PROCEDURES [IN catalog]."""
-    words.rest()
+    if words.eat_any("IN", "FROM"):
+        words.name()
+    words.end()
     names = () if session.procedures is None else session.procedures.names()
     return Result(
         ("catalog", "namespace", "schema", "procedure"),
@@ -101,8 +105,10 @@ def literal(text: str) -> object:
         value = words.string()
         if words.done:
             return value
+    if not is_plain_literal(text):
+        raise AnalysisError(f"the argument {text} of a procedure must be a literal")
     try:
-        return _value(parse_one(text, dialect="spark"))
+        return _value(parsed(text))
     except SqlglotError as e:
         raise SqlSyntaxError(f"[PARSE_SYNTAX_ERROR] cannot read the argument {text}") from e
 

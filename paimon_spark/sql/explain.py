@@ -16,14 +16,14 @@ from paimon_spark.sql.dml.row_level import (
     aligned,
     cast_text,
     checked_assignments,
-    read_alias,
-    read_assignments,
+    read_delete,
+    read_update,
 )
 from paimon_spark.sql.dml.targets import check_target
 from paimon_spark.sql.query.queries import collected, rewritten
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import SqlSession, TableName
-from paimon_spark.sql.text.conditions import boolean
+from paimon_spark.sql.text.conditions import enclosed
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.tokens import Words
 
@@ -92,29 +92,22 @@ def _opened(session: SqlSession, name: TableName, what: str) -> _Explained:
 
 
 def _update(session: SqlSession, words: Words) -> tuple[TableName, str, str]:
-    name = session.data_name(words.name())
-    alias = read_alias(words, "SET") or name.table
-    words.need("SET")
-    given = read_assignments(words, "WHERE")
-    condition = boolean(words.rest()) if words.eat("WHERE") else "true"
-    words.end()
-    target = _opened(session, name, "UPDATE")
+    read = read_update(session, words)
+    target = _opened(session, read.name, "UPDATE")
     evolves = has_data_evolution(target.table)
-    values = aligned(target, checked_assignments(target, given, alias), alias)
+    assignments = checked_assignments(target, read.given, read.alias)
+    values = aligned(target, assignments, read.alias)
     columns = ", ".join(f"{value} AS {quoted(n)}" for n, value in values.items())
     command = "UpdatePaimonDataEvolutionTable" if evolves else "UpdatePaimonTable"
-    return name, command, f"SELECT {columns} FROM {_source(name, alias)} WHERE {condition}"
+    source = _source(read.name, read.alias)
+    return read.name, command, f"SELECT {columns} FROM {source} WHERE {enclosed(read.condition)}"
 
 
 def _delete(session: SqlSession, words: Words) -> tuple[TableName, str, str]:
-    words.need("FROM")
-    name = session.data_name(words.name())
-    alias = read_alias(words, "WHERE") or name.table
-    condition = boolean(words.rest()) if words.eat("WHERE") else "true"
-    words.end()
-    _opened(session, name, "DELETE")
-    query = f"SELECT * FROM {_source(name, alias)} WHERE {condition}"
-    return name, "DeleteFromPaimonTable", query
+    read = read_delete(session, words)
+    _opened(session, read.name, "DELETE")
+    query = f"SELECT * FROM {_source(read.name, read.alias)} WHERE {enclosed(read.condition)}"
+    return read.name, "DeleteFromPaimonTable", query
 
 
 def _merge(session: SqlSession, words: Words) -> tuple[TableName, str, str]:
@@ -123,7 +116,7 @@ def _merge(session: SqlSession, words: Words) -> tuple[TableName, str, str]:
     fields = {f.name.lower(): f for f in target.table.schema.fields}
     columns = []
     for clause in (checked_clause(target, c, alias) for c in clauses):
-        columns.append(clause.condition)
+        columns.append(enclosed(clause.condition))
         for path, value in clause.assignments or ():
             whole = len(path) == 1 and path[0].lower() in fields
             columns.append(cast_text(value, fields[path[0].lower()]) if whole else value)
@@ -136,7 +129,7 @@ def _merge(session: SqlSession, words: Words) -> tuple[TableName, str, str]:
     evolves = has_data_evolution(target.table)
     command = "MergeIntoPaimonDataEvolutionTable" if evolves else "MergeIntoPaimonTable"
     joined = f"{_source(name, alias)} {side}JOIN {source.text} AS {quoted(source.alias)}"
-    return name, command, f"SELECT {', '.join(columns)} FROM {joined} ON {condition}"
+    return name, command, f"SELECT {', '.join(columns)} FROM {joined} ON {enclosed(condition)}"
 
 
 def _source(name: TableName, alias: str) -> str:

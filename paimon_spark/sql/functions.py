@@ -33,8 +33,7 @@ def show_functions(session: SqlSession, words: Words, scope: str) -> Result:
     else:
         catalog, database = session.database_name(words.name())
         kept = functions_of(session, catalog)
-    words.eat("LIKE")
-    pattern = words.string() if words.is_string() else None
+    pattern = words.string() if words.eat("LIKE") or words.is_string() else None
     words.end()
     session.need_database(catalog, database)
     names: list[str] = []

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.text.comments import without_odd_comments
 from paimon_spark.sql.text.names import quoted
+from paimon_spark.sql.text.parsed import is_expression
 from paimon_spark.sql.text.tokens import START, Words, with_quoted_names
 
 
 def plain_statement(session: SqlSession, statement: str) -> str:
     """The statement that is to run, with all names written out."""
+    statement = without_odd_comments(statement)
     lowered = statement.lower()
     if "immediate" in lowered:
         statement = _immediate(session, statement)
@@ -58,6 +61,8 @@ def _closes_last(words: Words) -> bool:
 
 def _argument(words: Words) -> tuple[str | None, str]:
     value = words.expression(",", "AS")
+    if not is_expression(value):
+        raise SqlSyntaxError(f"[PARSE_SYNTAX_ERROR] Syntax error: {value} is no expression")
     return (words.identifier() if words.eat("AS") else None), value
 
 

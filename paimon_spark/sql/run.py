@@ -27,7 +27,7 @@ from paimon_spark.sql.query.queries import (
     rewritten_view,
     run_query,
 )
-from paimon_spark.sql.result import NOTHING, Result
+from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import SqlSession
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.splitter import split_statements
@@ -122,7 +122,7 @@ def _own(session: SqlSession, words: Words) -> Result | None:
         case "CACHE":
             return views.cache(session, _after(words, 1))
         case "UNCACHE" | "CLEAR":
-            return NOTHING
+            return views.uncache(words)
         case "BEGIN":
             raise UnsupportedFeature(
                 "SQL scripts",
@@ -145,10 +145,12 @@ def _show(session: SqlSession, words: Words) -> Result:
     for first, run in _SHOW:
         if words.eat(*first):
             return run(session, words)
-    scope = words.word() if words.word(1) == "FUNCTIONS" else ""
-    if words.eat(scope, "FUNCTIONS") or words.eat("FUNCTIONS"):
+    scope = words.word() if words.word() in ("USER", "SYSTEM", "ALL") else ""
+    if (scope and words.eat(scope, "FUNCTIONS")) or words.eat("FUNCTIONS"):
         return functions.show_functions(session, words, scope or "ALL")
-    if words.eat_any("CURRENT"):
+    if words.eat("CURRENT"):
+        words.need("NAMESPACE")
+        words.end()
         return Result(("catalog", "namespace"), [[session.current_catalog, session.database]])
     return _by_spark(session, "SHOW " + words.rest())
 
@@ -196,9 +198,9 @@ def _create(session: SqlSession, words: Words) -> Result:
             replace_table=replace,
             must_exist=must_exist,
         )
-    if "FUNCTION" in (words.word(), words.word(1)):
+    if not must_exist and "FUNCTION" in (words.word(), words.word(1)):
         return functions.create_function(session, words, replace=replace)
-    if words.word() in ("VIEW", "TEMPORARY", "TEMP", "GLOBAL"):
+    if not must_exist and words.word() in ("VIEW", "TEMPORARY", "TEMP", "GLOBAL"):
         return views.create_view(session, words, replace=replace)
     return words.fail("DATABASE, TABLE or VIEW")
 

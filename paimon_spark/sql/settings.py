@@ -13,6 +13,7 @@ from paimon_spark.sql.text.names import quoted
 _KEY_VALUE = re.compile(r"\s*(`(?:[^`]|``)+`|[^\s=`]+)\s*=(.*)", re.DOTALL)
 _ZONE = re.compile(r"TIME\s+ZONE\s+(LOCAL|'[^']*'|\"[^\"]*\")\s*", re.IGNORECASE)
 _OWN_GRAMMAR = re.compile(r"(VAR|VARIABLE|TIME\s+ZONE)\s", re.IGNORECASE)
+_RESET_KEY = re.compile(r"(`(?:[^`]|``)+`|[\w.:*$-]*)\s*;*")
 _COLUMNS = ("key", "value")
 
 
@@ -42,6 +43,11 @@ def set_statement(session: SqlSession, text: str) -> Result:
 
 def reset_statement(session: SqlSession, text: str) -> Result:
     """RESET or RESET key."""
+    if _RESET_KEY.fullmatch(text.strip()) is None:
+        raise SqlSyntaxError(
+            "[INVALID_RESET_COMMAND_FORMAT] Expected format is 'RESET' or 'RESET key'. To have "
+            "special characters in the key, put it in backquotes: RESET `key`"
+        )
     key = _unquoted(text.strip())
     keys = [key] if key else list(session.conf)
     for one in keys:

@@ -41,8 +41,7 @@ def matches(pattern: str | None, name: str) -> bool:
 
 
 def _like(words: Words) -> str | None:
-    words.eat("LIKE")
-    pattern = words.string() if words.is_string() else None
+    pattern = words.string() if words.eat("LIKE") or words.is_string() else None
     words.end()
     return pattern
 
@@ -160,9 +159,9 @@ def show_table_properties(session: SqlSession, words: Words) -> Result:
     table = session.open(name)
     properties = _properties(table)
     if words.looks_at("("):
-        (key,) = words.items(
-            lambda: words.string() if words.is_string() else ".".join(words.name())
-        )
+        words.need("(")
+        key = words.string() if words.is_string() else ".".join(words.name())
+        words.need(")")
         words.end()
         missing = f"Table {name.catalog}.{name.identifier} does not have property: {key}"
         return Result(("key", "value"), [[key, properties.get(key, missing)]])
@@ -230,8 +229,12 @@ def describe_table(session: SqlSession, words: Words) -> Result:
         return describe_view(view, extended=extended)
     table = session.open(name)
     spec = read_spec(words) if words.eat("PARTITION") else None
+    if spec is not None:
+        words.end()
     if not words.done:
-        return _describe_column(table, ".".join(words.name()))
+        column = ".".join(words.name())
+        words.end()
+        return _describe_column(table, column)
     rows: list[list[str | None]] = [
         [f.name, simple_text(f.type), f.description] for f in table.schema.fields
     ]

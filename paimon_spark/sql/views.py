@@ -9,6 +9,7 @@ from paimon_spark.sql.call import call_procedure
 from paimon_spark.sql.ddl.tables import read_properties
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.query.catalog_views import create_catalog_view, drop_catalog_view, find_view
+from paimon_spark.sql.query.grammar import check_grammar
 from paimon_spark.sql.query.queries import query_dataframe
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import GLOBAL_TEMP, SqlSession, not_found
@@ -49,6 +50,8 @@ def create_view(session: SqlSession, words: Words, *, replace: bool) -> Result:
         if if_not_exists:
             return NOTHING
         raise _already_there(parts[0])
+    if not if_not_exists:  # which Spark does not have for temporary views
+        check_grammar(session, words)
     found = query_dataframe(session, query).columns
     if columns:
         if len(columns) != len(found):
@@ -91,6 +94,7 @@ def alter_view(session: SqlSession, words: Words) -> Result:
         )
     words.eat("AS")
     query = words.rest()
+    check_grammar(session, words)
     query_dataframe(session, query)
     session.views[key] = session.new_view(query)
     return NOTHING
@@ -100,9 +104,28 @@ def refresh(session: SqlSession, words: Words) -> Result:
     """REFRESH TABLE name: nothing is cached; AnalysisError for a table that is not there."""
     if words.eat("TABLE"):
         parts = words.name()
+        words.end()
         name = session.table_name(parts)
         if not session.view_key(parts) and not session.has_table(name):
             raise not_found(name)
+        return NOTHING
+    if words.eat("FUNCTION"):
+        words.name()
+    else:
+        words.string()  # a path
+    words.end()
+    return NOTHING
+
+
+def uncache(words: Words) -> Result:
+    """UNCACHE TABLE [IF EXISTS] name, CLEAR CACHE: nothing is cached."""
+    if words.eat("CLEAR"):
+        words.need("CACHE")
+    else:
+        words.need("UNCACHE", "TABLE")
+        words.eat("IF", "EXISTS")
+        words.name()
+    words.end()
     return NOTHING
 
 
@@ -124,6 +147,7 @@ def cache(session: SqlSession, words: Words) -> Result:
         return NOTHING
     if session.view_key(parts):
         raise _already_there(parts[0])
+    check_grammar(session, words)
     query_dataframe(session, query)
     session.views[parts[0].lower()] = session.new_view(query)
     return NOTHING

@@ -10,6 +10,7 @@
     alerts        evaluate alerts and send them through Airflow's notifiers
     plugin        what Airflow loads: the page in its navigation, and its API
        `-- page      the page and its API; only the API server imports it
+    provider      what Airflow lists: operators, sensors, triggers, links, notifiers
     tasks         what all tasks share: request, credentials, results, assets, links
 
 Airflow imports this package whenever it parses DAGs.  So no module imports pyspark, pyarrow,

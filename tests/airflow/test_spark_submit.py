@@ -27,6 +27,9 @@ def test_a_local_application_runs_this_python_and_shows_no_ui():
     variables = submission.environment(LOCAL)
     assert variables is not None
     assert variables["PYSPARK_PYTHON"] == sys.executable
+    assert variables["JDK_JAVA_OPTIONS"].startswith(
+        "-XX:TieredStopAtLevel=1 "
+    )  # the caller's follow
     conf = submission.spark_conf(LOCAL, {"spark.driver.host": "elsewhere"})
     assert conf["spark.ui.enabled"] == "false"
     assert conf["spark.driver.host"] == "elsewhere"

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from catalog_rows import append, schema
+from catalog_rows import append, row_count, schema
 from dropped_reply import dropped_reply
 from metastore_process import HiveMetastore
 
@@ -47,11 +47,6 @@ def losing(ours: HiveCatalog, call: str) -> Iterator[tuple[HiveCatalog, list[byt
     name = call.encode()
     with dropped_reply(int(port), struct.pack(">I", len(name)) + name) as (proxy, seen):
         yield HiveCatalog.connect({**ours.options, "uri": f"{address}:{proxy}"}), seen
-
-
-def rows(ours: HiveCatalog, name: str) -> int | None:
-    latest = ours.get_table(name).snapshots.latest()
-    return None if latest is None else latest.total_record_count
 
 
 def partitioned(ours: HiveCatalog, name: str) -> None:
@@ -95,7 +90,7 @@ def test_a_table_that_was_created(ours: HiveCatalog, database: str) -> None:
             lossy.create_table(name, schema(bucket="-1"))
         assert seen
     append(ours.get_table(name), [1])
-    assert rows(ours, name) == 1
+    assert row_count(ours, name) == 1
     ours.create_table(name, schema(bucket="-1"), if_not_exists=True)
     with pytest.raises(AlreadyExists):
         ours.create_table(name, schema(bucket="-1"))
@@ -124,9 +119,9 @@ def test_a_table_that_was_renamed(ours: HiveCatalog, database: str) -> None:
         lossy.rename_table(f"{database}.a", f"{database}.b")
         assert seen
     assert ours.list_tables(database) == ["b"]
-    assert rows(ours, f"{database}.b") == 1
+    assert row_count(ours, f"{database}.b") == 1
     append(ours.get_table(f"{database}.b"), [2])
-    assert rows(ours, f"{database}.b") == 2
+    assert row_count(ours, f"{database}.b") == 2
 
 
 def test_a_table_that_was_altered(ours: HiveCatalog, database: str) -> None:
@@ -164,9 +159,9 @@ def test_a_commit_is_there_once(call: str, ours: HiveCatalog, database: str) -> 
     with losing(ours, call) as (lossy, seen):
         append(lossy.get_table(name), [2], "2")
         assert seen or call == "check_lock"
-    assert rows(ours, name) == 2
+    assert row_count(ours, name) == 2
     append(ours.get_table(name), [3], "3")
-    assert rows(ours, name) == 3
+    assert row_count(ours, name) == 3
     assert time.monotonic() - started < 20, "no lock is left behind"
     found = {"/".join(spec.values()) for spec in registered(ours, name)}
     assert found == {"1", "2", "3"}
@@ -185,11 +180,11 @@ def test_a_job_whose_partition_was_dropped(
         assert seen
     assert isinstance(report.error, StorageError)
     assert report.snapshots == ()
-    assert rows(ours, name) == 2
+    assert row_count(ours, name) == 2
     assert [spec["v"] for spec in registered(ours, name)] == ["1", "2"]
     again = drop_partition(ours, name, "v=2", monkeypatch)
     assert again.error is None, again.error
-    assert rows(ours, name) == 1
+    assert row_count(ours, name) == 1
     assert [spec["v"] for spec in registered(ours, name)] == ["1"]
 
 

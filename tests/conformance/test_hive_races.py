@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from catalog_rows import append, schema
+from catalog_rows import append, row_count, schema
 from metastore_process import HiveMetastore
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
@@ -37,11 +37,6 @@ def database(ours: HiveCatalog, tmp_path: Path) -> str:
     return name
 
 
-def _rows(catalog: HiveCatalog, name: str) -> int | None:
-    latest = catalog.get_table(name).snapshots.latest()
-    return None if latest is None else latest.total_record_count
-
-
 def _entry(catalog: HiveCatalog, like: str, name: str, location: str) -> None:
     """Another client makes an entry with this location."""
     table = replace(Metastore(catalog.options).table(like), table_name=name)
@@ -64,7 +59,7 @@ def test_dropping_an_entry_keeps_the_folder_of_another_table(
         ours.drop_table(f"{database}.{name}")
         assert f"{database}.t" in caplog.text, name
         caplog.clear()
-        assert _rows(ours, f"{database}.t") == 1, name
+        assert row_count(ours, f"{database}.t") == 1, name
     assert ours.list_tables(database) == ["t"]
     ours.drop_table(f"{database}.t")
     assert not Path(folder.removeprefix("file:")).exists()
@@ -80,7 +75,7 @@ def test_dropping_an_entry_keeps_the_folder_of_a_table_in_another_database(
     _entry(ours, f"{other}.own", "thief", folder)
     _entry(ours, f"{other}.own", "robber", folder.rpartition("/")[0])
     ours.drop_database(other, cascade=True)
-    assert _rows(ours, f"{database}.t") == 1
+    assert row_count(ours, f"{database}.t") == 1
 
 
 def test_what_a_link_leads_to_stays(ours: HiveCatalog, database: str) -> None:
@@ -93,7 +88,7 @@ def test_what_a_link_leads_to_stays(ours: HiveCatalog, database: str) -> None:
     link.symlink_to(folder)
     _entry(ours, f"{database}.t", "linked", f"file:{link}")
     ours.drop_table(f"{database}.linked")
-    assert _rows(ours, f"{database}.t") == 1
+    assert row_count(ours, f"{database}.t") == 1
 
 
 def test_repair_makes_no_second_entry_for_a_folder(ours: HiveCatalog, database: str) -> None:
@@ -140,7 +135,7 @@ def test_creations_at_once_are_one(ours: HiveCatalog, database: str) -> None:
 
     assert not _at_once(4, create)
     append(ours.get_table(f"{database}.new"), [1, 2])
-    assert _rows(ours, f"{database}.new") == 2
+    assert row_count(ours, f"{database}.new") == 2
 
 
 def test_the_metastore_shows_the_newest_schema_of_many_changes(
@@ -197,7 +192,7 @@ def test_of_two_renames_one_wins(
     with pytest.raises(NotFound):
         ours.rename_table(f"{database}.t", f"{database}.a")
     assert ours.list_tables(database) == ["b"]
-    assert _rows(ours, f"{database}.b") == 1
+    assert row_count(ours, f"{database}.b") == 1
 
 
 def _at_once(number: int, work: Callable[[int], None]) -> list[Exception]:

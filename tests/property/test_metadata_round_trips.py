@@ -182,7 +182,7 @@ UNKNOWN = st.dictionaries(
 )
 SNAPSHOTS = st.builds(
     Snapshot,
-    id=LONG,
+    id=st.integers(1, 2**63 - 1),
     schema_id=LONG,
     base_manifest_list=FILE_NAME,
     delta_manifest_list=FILE_NAME,
@@ -244,7 +244,9 @@ FIELDS = st.builds(
 
 def _keys(fields: list[DataField]) -> st.SearchStrategy[tuple[str, ...]]:
     names = [f.name for f in fields]
-    return st.lists(st.sampled_from(names), max_size=3).map(tuple) if names else st.just(())
+    if not names:
+        return st.just(())
+    return st.lists(st.sampled_from(names), max_size=3, unique=True).map(tuple)
 
 
 SCHEMAS = st.lists(FIELDS, max_size=4, unique_by=lambda f: f.name).flatmap(

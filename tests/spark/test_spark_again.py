@@ -30,6 +30,9 @@ assert engine.application is None
 assert engine.run_units(units(b"a"), work)[0].payload == b"A"
 first = engine.application
 assert first.id.startswith("local-") and first.ui.startswith("http://127.0.0.1:"), first
+runtime = engine.session()._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean()
+assert {"-XX:TieredStopAtLevel=1", "-Dcaretaker.test=x"} <= set(runtime.getInputArguments())
+assert os.environ["JDK_JAVA_OPTIONS"] == "-Dcaretaker.test=x"
 jvm = engine.session().sparkContext._gateway.proc.pid
 threading.Timer(0.3, os.kill, (jvm, signal.SIGKILL)).start()
 try:
@@ -71,7 +74,11 @@ def test_work_after_a_killed_driver_gets_another(tmp_path):
     paths = [str(CHECKOUT / name) for name in (".", "maintenance", "tests")]
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(paths),
+            "JDK_JAVA_OPTIONS": "-Dcaretaker.test=x",
+        },
         cwd=tmp_path,
         capture_output=True,
         text=True,

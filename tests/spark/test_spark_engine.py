@@ -23,7 +23,7 @@ from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_core.read.table_read import deletion_vectors
 from paimon_core.scan.scan import scan_changelog
 from paimon_maintenance.engines.combine import Combiner
-from paimon_maintenance.engines.native import SETTINGS
+from paimon_maintenance.engines.process import SETTINGS
 from paimon_maintenance.engines.spark import engine as engine_module
 from paimon_maintenance.engines.spark.engine import SparkEngine, UnitLost
 from paimon_maintenance.engines.spark.loss import SparkLost
@@ -77,6 +77,11 @@ def test_large_payloads_travel_as_rows(spark, monkeypatch):
 def test_workers_keep_freed_memory(spark):
     (result,) = spark.run_units(units(b"allocator"), work)
     assert result.payload == SETTINGS["MIMALLOC_PURGE_DELAY"].encode()
+
+
+def test_workers_look_for_garbage_rarely(spark):
+    (result,) = spark.run_units(units(b"garbage"), work)
+    assert result.payload == b"150000"
 
 
 def test_small_units_share_a_task(spark):

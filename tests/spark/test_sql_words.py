@@ -51,6 +51,17 @@ def test_with_before_changes(sql: Sql) -> None:
     assert sql("SELECT count(*) FROM s") == [[2]]
 
 
+def test_what_stands_behind_values_counts(sql: Sql) -> None:
+    sql("INSERT INTO t VALUES (8, 'p'), (9, 'q') ORDER BY 1 DESC LIMIT 1")
+    assert rows(sql) == [[1, "a"], [2, "b"], [3, "c"], [9, "q"]]
+    sql("INSERT OVERWRITE t VALUES (8, 'p'), (9, 'q') AS x(a, b) LIMIT 1 OFFSET 1")
+    assert rows(sql) == [[9, "q"]]
+    for wrong in ("WHERE id = 7", "x(a)", "x y"):
+        with pytest.raises(Exception, match=r"PARSE_SYNTAX_ERROR|NUM_COLUMNS|alias"):
+            sql(f"INSERT INTO t VALUES (7, 'p') {wrong}")
+    assert rows(sql) == [[9, "q"]]
+
+
 def test_words_in_texts_after_with_are_no_statements(sql: Sql) -> None:
     query = "WITH x AS (SELECT 'INSERT' AS k) SELECT k FROM x WHERE k = "
     assert sql(f"{query}'INSERT'") == [["INSERT"]]

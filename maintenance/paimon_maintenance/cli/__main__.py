@@ -4,10 +4,8 @@ import atexit
 import gc
 import sys
 
-from paimon_maintenance.engines.native import prepare_process
+from paimon_maintenance.engines.process import prepare_process
 
-# Imports make many objects that all stay: looking for garbage among them takes a tenth of the start.
-gc.set_threshold(150_000, 20, 50)
 # Python looks for garbage again when it ends, which takes as long as a fifth of the imports.
 atexit.register(gc.freeze)
 prepare_process()

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol, cast
 
-from paimon_core.errors import InvalidArgument, PaimonError
+from paimon_core.errors import InvalidArgument, PaimonError, how_to_get
 from paimon_maintenance.cli.output import Output, error_line
 from paimon_maintenance.cli.parsers.commands import COMMANDS, GUIDED, build_parser
 from paimon_maintenance.job.arguments import with_underscores
@@ -106,7 +106,7 @@ def _missing_extra(error: ModuleNotFoundError) -> Exception:
         return error
     return InvalidArgument(
         f"this command needs the package {package!r}, which is not installed",
-        next_step=f"pip install '{_DISTRIBUTION}[{extra}]'",
+        next_step=how_to_get(extra),
     )
 
 

@@ -17,16 +17,10 @@ _LOOKED_AT: Final = 20
 
 def last_orphans(history: SqlHistory | None, *, table: str, warehouse: str) -> Orphans | None:
     """The orphans that the last plan found and no later run removed; None if there was no search."""
-    if history is None:
-        return None
-    try:
-        entries = history.newest(table=table, job=_JOB, limit=_LOOKED_AT)
-    except PaimonError:
-        return None  # the history is an aid, not a condition
-    for entry in entries:
-        if entry.warehouse == warehouse and entry.status in ("planned", "dry_run"):
+    for entry in _newest(history, table=table, warehouse=warehouse, job=_JOB):
+        if entry.status in ("planned", "dry_run"):
             return _of_effect(entry)
-        if entry.warehouse == warehouse and entry.status in ("success", "nothing_to_do"):
+        if entry.status in ("success", "nothing_to_do"):
             return Orphans(files=0, bytes=0, at_millis=entry.at_millis)
     return None
 
@@ -35,16 +29,23 @@ def last_sort(
     history: SqlHistory | None, *, table: str, warehouse: str, branch: str = "main"
 ) -> int | None:
     """When anybody sorted the table last, in milliseconds since the epoch; None if nobody did."""
-    if history is None:
-        return None
-    try:
-        entries = history.newest(
-            table=table, job=_SORT, status="success", warehouse=warehouse, limit=_LOOKED_AT
-        )
-    except PaimonError:
-        return None
+    entries = _newest(history, table=table, warehouse=warehouse, job=_SORT, status="success")
     own = (e.at_millis for e in entries if e.event == "run" and (e.branch or "main") == branch)
     return next(own, None)
+
+
+def _newest(
+    history: SqlHistory | None, *, table: str, warehouse: str, job: str, status: str | None = None
+) -> list[Entry]:
+    """Few entries, newest first; none where the history does not answer: it is no condition."""
+    if history is None:
+        return []
+    try:
+        return history.newest(
+            table=table, warehouse=warehouse, job=job, status=status, limit=_LOOKED_AT
+        )
+    except PaimonError:
+        return []
 
 
 def _of_effect(entry: Entry) -> Orphans:

@@ -22,7 +22,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from paimon_core.errors import CatalogError, InvalidArgument, StorageError, UnsupportedFeature
+from paimon_core.errors import (
+    CatalogError,
+    InvalidArgument,
+    StorageError,
+    UnsupportedFeature,
+    how_to_get,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -257,7 +263,7 @@ def _needs_extra(error: ModuleNotFoundError) -> InvalidArgument:
     extra = "postgres" if error.name == "psycopg" else "maintenance"
     return InvalidArgument(
         f"a JDBC catalog needs the package {error.name}, which is not installed",
-        next_step=f"pip install 'paimon-caretaker[{extra}]'",
+        next_step=how_to_get(extra),
     )
 
 

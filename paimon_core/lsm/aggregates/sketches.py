@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from paimon_core.errors import CorruptTable, UnsupportedFeature
+from paimon_core.errors import CorruptTable, UnsupportedFeature, how_to_get
 from paimon_core.lsm.aggregates.scalar import Aggregate
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _datasketches(function: str) -> ModuleType:
     except ImportError as e:
         raise UnsupportedFeature(
             f"aggregate function {function} without the package datasketches",
-            next_step="install paimon-caretaker[sketches] where the job runs, then run again",
+            next_step=f"where the job runs: {how_to_get('sketches')}; then run again",
         ) from e
     module: ModuleType = datasketches
     return module

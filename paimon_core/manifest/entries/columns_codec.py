@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.format.avro.container import MAGIC, Block, Container
 from paimon_core.format.avro.schema import file_schema
 from paimon_core.format.damage import DAMAGE_OF_STREAMS
@@ -53,8 +53,13 @@ class _UnusualError(Exception):
     """The blocks hold something that the decoder of objects must look at."""
 
 
-_UNDECODED: Final[tuple[type[Exception], ...]] = (_UnusualError, *DAMAGE_OF_STREAMS)
-_REFUSED: Final[tuple[type[Exception], ...]] = (UnsupportedFeature, *DAMAGE_OF_STREAMS)
+_REFUSED: Final[tuple[type[Exception], ...]] = (
+    CorruptTable,
+    UnsupportedFeature,
+    *DAMAGE_OF_STREAMS,
+)
+"""The errors of bytes that cannot be decoded; none names the file, as the decoder of objects does."""
+_UNDECODED: Final[tuple[type[Exception], ...]] = (_UnusualError, *_REFUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +129,7 @@ def _pieces(number: int, manifest: RawManifest) -> Iterator[_Piece]:
             if size >= _PIECE_BYTES:
                 yield _Piece(number, manifest, tuple(blocks))
                 blocks, size = [], 0
-    except DAMAGE_OF_STREAMS:
+    except _REFUSED:
         manifest.objects()
         raise
     if blocks:
@@ -137,7 +142,7 @@ def _is_known(data: bytes) -> bool:
         return False
     try:
         return bool(Container(BytesIO(data)).schema == _LAYOUT)
-    except DAMAGE_OF_STREAMS:
+    except _REFUSED:
         return False
 
 

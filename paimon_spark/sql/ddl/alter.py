@@ -53,7 +53,7 @@ def alter_database(session: SqlSession, words: Words) -> Result:
     if words.eat("UNSET"):
         if not words.eat_any("DBPROPERTIES", "PROPERTIES"):
             words.fail("DBPROPERTIES")
-        removed = words.items(words.string)
+        removed = words.items(words.one_string)
         words.end()
         session.catalog_named(catalog).alter_database(database, removed=removed)
         return NOTHING
@@ -124,7 +124,9 @@ def _changes(session: SqlSession, name: TableName, words: Words) -> list[SchemaC
         return [_set_option(k, v) for k, v in read_properties(words).items()]
     if words.eat("UNSET", "TBLPROPERTIES"):
         words.eat("IF", "EXISTS")
-        keys = words.items(lambda: words.string() if words.is_string() else ".".join(words.name()))
+        keys = words.items(
+            lambda: words.one_string() if words.is_string() else ".".join(words.name())
+        )
         return [
             UpdateTableComment(None) if k == COMMENT_PROPERTY else RemoveOption(k) for k in keys
         ]
@@ -169,9 +171,10 @@ def _changes(session: SqlSession, name: TableName, words: Words) -> list[SchemaC
             words.fail("COLUMN")
         if_exists = words.eat("IF", "EXISTS")
         return _drop(words, columns, if_exists=if_exists)
-    if words.eat_any("ALTER", "CHANGE"):
+    verb = words.eat_any("ALTER", "CHANGE")
+    if verb is not None:
         words.eat("COLUMN")
-        return _alter_columns(words, columns)
+        return _alter_columns(words, columns, hive=verb == "CHANGE")
     if words.eat_any("REPLACE") and words.eat("COLUMNS"):
         raise UnsupportedFeature(
             "ALTER TABLE REPLACE COLUMNS",
@@ -231,7 +234,11 @@ def _add(words: Words, columns: _Columns) -> list[SchemaChange]:
         path = tuple(words.name())
         data_type = read_type(words)
         comment, position = None, None
+        seen: list[str] = []
         while not words.done and not words.looks_at(",") and not words.looks_at(")"):
+            seen.append({"AFTER": "FIRST"}.get(words.word(), words.word()))
+            if seen.count(seen[-1]) > 1:
+                words.fail("each descriptor once")
             if words.eat("NOT", "NULL"):
                 data_type = data_type.with_nullable(False)
             elif words.eat("COMMENT"):
@@ -316,23 +323,28 @@ def _drop(words: Words, columns: _Columns, *, if_exists: bool) -> list[SchemaCha
     return changes
 
 
-def _alter_columns(words: Words, columns: _Columns) -> list[SchemaChange]:
+def _alter_columns(words: Words, columns: _Columns, *, hive: bool) -> list[SchemaChange]:
+    """Each column and its change; `hive` allows CHANGE COLUMN name name type [COMMENT ..] [place]."""
     changes: list[SchemaChange] = []
     while True:
         parts = words.name()
         path = columns.path(parts)
         if columns.field(path) is None:
             raise _no_column(columns, parts)
-        before = len(changes)
-        while not words.done and not words.looks_at(","):
-            changes.append(_alter_one(words, columns, path))
-        if len(changes) == before:
+        if words.done or words.looks_at(","):
+            words.fail("a change of the column")
+        first = _alter_one(words, columns, path)
+        changes += _change_column(words, columns, path) if first is None and hive else ()
+        if first is not None:
+            changes.append(first)
+        elif not hive:
             words.fail("a change of the column")
         if not words.eat(","):
             return changes
 
 
-def _alter_one(words: Words, columns: _Columns, path: Path) -> SchemaChange:
+def _alter_one(words: Words, columns: _Columns, path: Path) -> SchemaChange | None:
+    """The change at the cursor, None if there is none."""
     if words.eat("TYPE"):
         return _new_type(columns, path, read_type(words))
     if words.eat("COMMENT"):
@@ -353,21 +365,31 @@ def _alter_one(words: Words, columns: _Columns, path: Path) -> SchemaChange:
         return UpdateColumnDefault(path, default)
     if words.eat("DROP", "DEFAULT"):
         return UpdateColumnDefault(path, None)
+    return _move(words, columns, path)
+
+
+def _move(words: Words, columns: _Columns, path: Path) -> SchemaChange | None:
     position = _position(words, columns, path[:-1])
     if position is not None and position.reference is not None:
         reference = (*path[:-1], position.reference)
         if columns.field(reference) is None:
             raise _no_column(columns, reference)
-    if position is not None:
-        return MoveColumn(path[-1], position, path[:-1])
-    # Hive's form: CHANGE COLUMN name new_name type.
+    return None if position is None else MoveColumn(path[-1], position, path[:-1])
+
+
+def _change_column(words: Words, columns: _Columns, path: Path) -> list[SchemaChange]:
+    """Hive's form, after CHANGE COLUMN name: name type [COMMENT ..] [FIRST | AFTER ..]."""
     name = words.identifier()
     if name.lower() != path[-1].lower():
         raise SqlSyntaxError(
             "[INVALID_STATEMENT_OR_CLAUSE] Renaming column is not supported in Hive-style ALTER "
             "COLUMN, please run RENAME COLUMN instead"
         )
-    return _new_type(columns, path, read_type(words))
+    changes: list[SchemaChange] = [_new_type(columns, path, read_type(words))]
+    if words.eat("COMMENT"):
+        changes.append(UpdateColumnComment(path, words.string()))
+    moved = _move(words, columns, path)
+    return changes if moved is None else [*changes, moved]
 
 
 def _new_type(columns: _Columns, path: Path, new: DataType) -> UpdateColumnType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Final
 
 import pyarrow as pa
@@ -20,6 +21,8 @@ from paimon_core.types.casts.text import java_to_string, parse_text
 from paimon_core.types.data_types import (
     TIMESTAMP_TYPES,
 )
+from paimon_core.types.datetimes import iso_date, parse_sql_date
+from paimon_core.types.java_numbers import double_text
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, TableName
@@ -33,12 +36,21 @@ Spec = Mapping[str, str | None]
 _IN_METASTORE: Final = "metastore.partitioned-table"
 
 
-def read_spec(words: Words) -> dict[str, str | None]:
-    """(a = 1, b = 'x', c), after the word PARTITION."""
+def read_spec(words: Words, *, dynamic: bool = False) -> dict[str, str | None]:
+    """(a = 1, b = 'x', c), after the word PARTITION; columns without values only if `dynamic`.
+
+    The values are literals, as in Spark's grammar: what follows one would be ignored.
+    """
 
     def one() -> tuple[str, str | None]:
         column = words.identifier()
-        return column, words.expression(",") if words.eat("=") or words.eat("==") else None
+        if words.eat("=") or words.eat("=="):
+            return column, words.constant()
+        if not dynamic:
+            raise SqlSyntaxError(
+                f"[INVALID_SQL_SYNTAX.EMPTY_PARTITION_VALUE] Partition key `{column}` must set value"
+            )
+        return column, None
 
     found = words.items(one)
     lowered = [column.lower() for column, _ in found]
@@ -78,13 +90,10 @@ def spec_values(session: SqlSession, table: FileStoreTable, spec: Spec) -> dict[
 def _value(session: SqlSession, table: FileStoreTable, key: str, text: str) -> object:
     field = table.schema.row_type.get(key)
     assert field is not None
-    word = Words(text)
-    if word.looks_at("NULL"):
-        return None
-    if word.word() in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"):
-        word.at += 1
-    literal = word.string() if word.is_string() else word.rest()
     try:
+        literal = _plain_text(text)
+        if literal is None:
+            return None
         if field.type.root in TIMESTAMP_TYPES and "-" in literal[1:] and not on_calendar(literal):
             raise ValueError(literal)
         return parse_text(literal, field.type.with_nullable(True), session.zone)
@@ -92,6 +101,30 @@ def _value(session: SqlSession, table: FileStoreTable, key: str, text: str) -> o
         raise AnalysisError(
             f"[CAST_INVALID_INPUT] {text} is not a value of the partition column {key}"
         ) from e
+
+
+def _plain_text(text: str) -> str | None:
+    """A literal's value as Spark casts it to STRING, None for NULL: `007` is `7`, `X'41'` is `A`."""
+    words = Words(text)
+    words.constant()
+    words.end()
+    words.at = 1
+    if words.eat("NULL"):
+        return None
+    if words.eat_any("TRUE", "FALSE"):
+        return text.lower()
+    is_date = bool(words.eat("DATE"))
+    if is_date or words.eat_any("TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ") or words.is_string():
+        value = words.string()
+        day = parse_sql_date(value) if is_date and on_calendar(value) else None
+        return value if day is None else iso_date(day)
+    if words.is_literal():
+        return bytes.fromhex(words.tokens[words.at].text).decode()
+    number = text.replace(" ", "").upper()
+    digits = number.rstrip("BDFLSY")
+    if "E" in digits or (number.endswith(("D", "F")) and not number.endswith("BD")):
+        return double_text(float(digits))
+    return f"{Decimal(digits):f}"
 
 
 def live_partitions(table: FileStoreTable) -> list[dict[str, object]]:
@@ -153,7 +186,6 @@ def add_partitions(session: SqlSession, name: TableName, words: Words) -> Result
         specs.append(read_spec(words))
         if words.looks_at("LOCATION"):
             raise UnsupportedFeature("locations of partitions", table=name.identifier)
-        words.eat(",")
     words.end()
     table = session.open(name, to_write=True)
     if session.catalog_for(name).metastore != "filesystem" and parse_bool(

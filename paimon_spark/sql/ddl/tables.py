@@ -29,6 +29,7 @@ from paimon_spark.sql.session import (
     check_no_system_table,
     not_found,
 )
+from paimon_spark.sql.text.parsed import is_expression
 from paimon_spark.sql.text.tokens import Words
 from paimon_spark.sql.text.types import read_type
 
@@ -61,15 +62,17 @@ def create_database(session: SqlSession, words: Words) -> Result:
     catalog_name, database = session.database_name(words.name())
     _check_not_sys(database)
     properties: dict[str, str] = {}
+    seen: list[str] = []
     while not words.done:
+        _check_once(seen, words)
         if words.eat("COMMENT"):
             properties["comment"] = words.string()
         elif words.eat("LOCATION"):
             properties["location"] = words.string()
         else:
-            words.eat("WITH")
+            words.need("WITH")
             if not words.eat_any("DBPROPERTIES", "PROPERTIES"):
-                words.fail()
+                words.fail("DBPROPERTIES")
             properties.update(read_properties(words))
     catalog = session.catalog_named(catalog_name)
     if catalog.metastore == "filesystem":
@@ -91,8 +94,7 @@ def drop_database(session: SqlSession, words: Words) -> Result:
     """DROP DATABASE [IF EXISTS] name [RESTRICT | CASCADE]."""
     if_exists = words.eat("IF", "EXISTS")
     catalog_name, database = session.database_name(words.name())
-    cascade = words.eat("CASCADE")
-    words.eat("RESTRICT")
+    cascade = words.eat_any("CASCADE", "RESTRICT") == "CASCADE"
     words.end()
     _check_not_sys(database)
     if not session.has_database(catalog_name, database):
@@ -329,16 +331,25 @@ def check_no_branch(name: TableName, what: str) -> None:
 
 
 def read_properties(words: Words) -> dict[str, str]:
-    """('key' = 'value', ...), also with keys as names with dots and with bare values."""
+    """('key' = 'value', ...), also with keys as names with dots and with numbers as values."""
 
     def one() -> tuple[str, str]:
         key = words.one_string() if words.is_string() else ".".join(words.name())
-        words.eat("=")
+        if not words.eat("="):
+            words.eat("==")
         if words.is_string():
             return key, words.string()
-        return key, words.expression(",")
+        truth = words.eat_any("TRUE", "FALSE")
+        if truth is None and not (words.looks_at("-") or words.word()[:1].isdecimal()):
+            words.fail("a text in quotes or a number")
+        return key, words.constant() if truth is None else truth.lower()
 
-    return dict(words.items(one))
+    found = words.items(one)
+    keys = [key for key, _ in found]
+    repeated = sorted({k for k in keys if keys.count(k) > 1})
+    if repeated:
+        raise SqlSyntaxError(f"[DUPLICATE_KEY] Found duplicate keys `{'`, `'.join(repeated)}`")
+    return dict(found)
 
 
 def _column(words: Words) -> Column:
@@ -360,13 +371,20 @@ def _column(words: Words) -> Column:
         elif words.eat("DEFAULT"):
             default = words.expression(",", "COMMENT", "NOT")
             check_default(default)
-        elif not words.eat("NULL"):
+        else:
             words.fail()
     return Column(name, data_type, comment, default)
 
 
 def check_default(text: str) -> None:
-    """SchemaError for a default that is not the same for all rows."""
+    """SchemaError for a default that is not the same for all rows, SqlSyntaxError for no expression.
+
+    Paimon keeps the text, and casts it: words behind a value would be part of each new row.
+    """
+    if not is_expression(text):
+        raise SqlSyntaxError(
+            f"[PARSE_SYNTAX_ERROR] Syntax error: the default {text} is no expression"
+        )
     if text.lower().startswith(("current_", "now(", "rand", "uuid(")):
         raise SchemaError(f"Unsupported default value `{text}`")
 
@@ -385,19 +403,26 @@ def _partition(words: Words) -> Column | str:
     return _column(words)
 
 
-_CLAUSES = ("PARTITIONED", "TBLPROPERTIES", "OPTIONS", "COMMENT", "LOCATION")
+_CLAUSES = ("USING", "PARTITIONED", "TBLPROPERTIES", "OPTIONS", "COMMENT", "LOCATION", "WITH")
 
 
-def _clauses(words: Words) -> TableClauses:
+def _check_once(seen: list[str], words: Words) -> None:
+    """SqlSyntaxError if the clause at the cursor was there before."""
+    seen.append(words.word())
+    if seen[-1] in _CLAUSES and seen.count(seen[-1]) > 1:
+        raise SqlSyntaxError(
+            f"[DUPLICATE_CLAUSES] Found duplicate clauses: {seen[-1]}. Please, remove one of them"
+        )
+
+
+def _clauses(words: Words, *refused: str) -> TableClauses:
+    """The clauses, up to a word that begins none; `refused` are those that do not apply."""
     found = TableClauses()
     seen: list[str] = []
     while True:
-        seen.append(words.word())
-        if seen[-1] in _CLAUSES and seen.count(seen[-1]) > 1:
-            raise SqlSyntaxError(
-                f"[DUPLICATE_CLAUSES] Found duplicate clauses: {seen[-1]}. Please, remove one of "
-                "them"
-            )
+        _check_once(seen, words)
+        if seen[-1] in refused:
+            words.fail("a clause that applies")
         if words.eat("USING"):
             provider = words.identifier()
             if provider.lower() in _FORMATS:
@@ -429,7 +454,7 @@ def _create_like(
     session: SqlSession, words: Words, name: TableName, *, if_not_exists: bool
 ) -> Result:
     source = session.table_name(words.name())
-    clauses = _clauses(words)
+    clauses = _clauses(words, "PARTITIONED", "OPTIONS", "COMMENT")
     if words.looks_at("STORED", "AS"):
         raise UnsupportedFeature(
             "STORED AS", "CREATE TABLE LIKE ... STORED AS is not supported for SparkCatalog."

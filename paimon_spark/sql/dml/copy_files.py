@@ -185,7 +185,9 @@ def _load(
         view = register(session, good.drop(_FILE))
         columns = ", ".join(quoted(f.name) for f in targets)
         target = f"{quoted(name.catalog)}.{quoted(name.database)}.{quoted(name.table)}"
-        insert(session, Words(f"INTO {target} ({columns}) SELECT * FROM {view}"))
+        words = Words(f"INSERT INTO {target} ({columns}) SELECT * FROM {view}")
+        words.need("INSERT")
+        insert(session, words)
     finally:
         frame.unpersist()
     return [_answer(session, table, load, f, seen) for f in files]

@@ -162,6 +162,8 @@ def _format_option(words: Words) -> tuple[str, str | Sequence[str]]:
         return key, words.items(lambda: _string(words))
     if words.is_string():
         return key, _string(words)
+    if words.done or words.word() in ("", ",", ")"):
+        words.fail("a value")
     value = str(words.tokens[words.at].text)
     words.at += 1
     return key, value

@@ -32,6 +32,7 @@ from paimon_spark.sql.errors import (
 from paimon_spark.sql.frames.characters import CHARACTERS
 from paimon_spark.sql.frames.dataframes import arrow_of
 from paimon_spark.sql.frames.distributed import write_distributed, writes_distributed
+from paimon_spark.sql.query.grammar import check_grammar
 from paimon_spark.sql.query.queries import query_dataframe, rewritten
 from paimon_spark.sql.query.sys_functions import with_descriptors
 from paimon_spark.sql.result import NOTHING, Result
@@ -91,16 +92,18 @@ def insert(
     """
     if words.looks_at("OVERWRITE") and _names_directory(words):
         words.need("OVERWRITE")
-        return _to_directory(session, words)
+        return _to_directory(session, words, f"{ctes} " if ctes else source)
     parsed = _read_head(session, words)
     if parsed.condition is not None:
-        return _replace_where(session, parsed.name, parsed.condition, words.rest())
-    query = f"{ctes} {words.rest()}" if ctes else source + words.rest() + values
-    if not query:
+        query = f"{ctes} {words.rest()}" if ctes else source + words.rest() + values
+        statement = None if values else words
+        return _replace_where(session, parsed.name, parsed.condition, query, statement)
+    if words.done:
         words.fail("a query")
+    query = f"{ctes} {words.rest()}" if ctes else source + words.rest() + values
     if query.lstrip()[:6].upper() == "VALUES":
         query = with_descriptors(session, query)
-    return _run(session, parsed, query)
+    return _run(session, parsed, query, None if values else words)
 
 
 def explained_insert(session: SqlSession, words: Words) -> tuple[TableName, str, bool]:
@@ -119,24 +122,24 @@ def _read_head(session: SqlSession, words: Words) -> _Insert:
         words.need("INTO")
     words.eat("TABLE")
     name = session.data_name(words.name())
-    spec = read_spec(words) if words.eat("PARTITION") else {}
+    if not overwrite and words.eat("REPLACE", "WHERE"):
+        condition = words.expression("SELECT", "VALUES", "WITH", "FROM", "TABLE")
+        return _Insert(
+            name=name, overwrite=False, spec={}, columns=None, by_name=False, condition=condition
+        )
+    spec = read_spec(words, dynamic=True) if words.eat("PARTITION") else {}
     if words.eat("IF", "NOT", "EXISTS"):
         raise UnsupportedFeature("INSERT OVERWRITE ... IF NOT EXISTS")
     columns: list[str] | None = None
     by_name = words.eat("BY", "NAME")
-    condition = None
-    if words.eat("REPLACE", "WHERE"):
-        condition = words.expression("SELECT", "VALUES", "WITH", "FROM", "TABLE")
-    elif words.looks_at("(") and not _opens_query(words):
-        columns = words.items(words.identifier) or words.fail("a column")
-    by_name = words.eat("BY", "NAME") or by_name
+    if not by_name and words.looks_at("(") and not _opens_query(words):
+        columns = words.items(words.identifier)
     return _Insert(
         name=name,
         overwrite=overwrite,
         spec=spec,
         columns=columns,
         by_name=by_name,
-        condition=condition,
     )
 
 
@@ -147,36 +150,47 @@ def _names_directory(words: Words) -> bool:
     return words.word(at) == "DIRECTORY" and following in ("", "USING", "ROW", "STORED", "OPTIONS")
 
 
-def _to_directory(session: SqlSession, words: Words) -> Result:
-    """INSERT OVERWRITE [LOCAL] DIRECTORY 'path' USING format query: files that Spark writes."""
+def _to_directory(session: SqlSession, words: Words, before: str) -> Result:
+    """INSERT OVERWRITE [LOCAL] DIRECTORY 'path' USING format query: files that Spark writes.
+
+    `before` is the WITH or FROM clause before INSERT.
+    """
     target = words.expression("SELECT", "VALUES", "WITH", "FROM", "TABLE")
-    query = rewritten(session, words.rest())
+    query = rewritten(session, before + words.rest())
     session.spark.sql(f"INSERT OVERWRITE {target} {query}")
     return NOTHING
 
 
-def _replace_where(session: SqlSession, name: TableName, condition: str, query: str) -> Result:
+def _replace_where(
+    session: SqlSession, name: TableName, condition: str, query: str, statement: Words | None
+) -> Result:
     """INSERT INTO t REPLACE WHERE condition query: rows in place of the partitions of a condition.
 
     Java: `BaseWriteBuilder.failIfCanNotOverwrite`.  IncompatibleRows for other conditions.
     """
     table = session.open(name, to_write=True)
     words, spec = Words(condition), {}
+    only_equal = IncompatibleRows(
+        f"Only support Overwrite filters with Equal and EqualNullSafe, but got: {condition}"
+    )
     while condition.strip().lower() != "true":
         column = words.identifier()
-        if not words.eat("=") and not words.eat("<=>"):
-            raise IncompatibleRows(
-                f"Only support Overwrite filters with Equal and EqualNullSafe, but got: {condition}"
-            )
+        if not words.eat("=") and not words.eat("==") and not words.eat("<=>"):
+            raise only_equal
         if column.lower() not in {k.lower() for k in table.schema.partition_keys}:
             raise IncompatibleRows(
                 f"Only support Overwrite filters on partition column "
                 f"{', '.join(table.schema.partition_keys)}, but got {condition}."
             )
-        spec[column] = words.expression("AND")
-        if not words.eat("AND"):
-            words.end()
+        if column in spec:
+            raise only_equal
+        spec[column] = words.constant()
+        if words.done:
             break
+        if not words.eat("AND"):
+            raise only_equal
+    if statement is not None:
+        check_grammar(session, statement)
     replaced = spec_values(session, table, spec)
     frame = query_dataframe(session, query)
     write(session, table, fetched(table, frame, table.schema.fields), overwrite=replaced)
@@ -190,7 +204,7 @@ def _opens_query(words: Words) -> bool:
     return words.word(at) in ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
 
 
-def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
+def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | None) -> Result:
     table = session.open(parsed.name, to_write=True)
     static = spec_values(session, table, parsed.spec) if parsed.spec else {}
     fields = _targets(table, static, parsed.columns)
@@ -201,6 +215,8 @@ def _run(session: SqlSession, parsed: _Insert, query: str) -> Result:
         rows = literal_rows(query, fields, session.zone)
     tasks = 1
     if rows is None:
+        if statement is not None:
+            check_grammar(session, statement)
         frame = query_dataframe(session, _without_default(query))
         if parsed.columns is not None:
             _check_listed(table, parsed.columns, frame.columns)

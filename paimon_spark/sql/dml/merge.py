@@ -54,10 +54,11 @@ from paimon_spark.sql.dml.targets import (
     open_target,
 )
 from paimon_spark.sql.errors import IncompatibleRows, WriteRefused
+from paimon_spark.sql.query.grammar import check_grammar
 from paimon_spark.sql.query.queries import query_dataframe_of, register
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, TableName
-from paimon_spark.sql.text.conditions import boolean
+from paimon_spark.sql.text.conditions import boolean, enclosed
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.tokens import Words
 from paimon_spark.sql.text.types import read_schema_text
@@ -97,6 +98,8 @@ class _Merge:
 def merge(session: SqlSession, words: Words) -> Result:
     """MERGE INTO target USING source ON condition WHEN ..."""
     name, target_alias, source, condition, clauses = read_merge(session, words)
+    session.open(name, to_write=True)  # what it refuses needs no Spark
+    check_grammar(session, words)
     source_columns: Mapping[str, Any] = {}
     merges = merges_schema(session, name)
     star = any(c.star for c in clauses)
@@ -250,7 +253,7 @@ def _changed_rows(
     number = "CAST(NULL AS BIGINT)" if case is Case.NOT_MATCHED else ROW_NUMBER
     query = (
         f"SELECT {number} AS {ROW_NUMBER}, CASE {actions} END AS {_ACTION.name}, "
-        f"{', '.join([columns, *more])} FROM {_join(plan, case)} ON {plan.condition}"
+        f"{', '.join([columns, *more])} FROM {_join(plan, case)} ON {enclosed(plan.condition)}"
     )
     frame = query_dataframe_of(target.session, query, target.name)
     return frame.filter(f"{_ACTION.name} IS NOT NULL")
@@ -305,7 +308,7 @@ def _shaped_assignments(plan: _Merge, clause: Clause) -> Assignments:
     if not nested:
         return found
     values = ", ".join(f"{found[i][1]} AS c{i}" for i in nested)
-    query = f"SELECT {values} FROM {_join(plan, clause.case)} ON {plan.condition}"
+    query = f"SELECT {values} FROM {_join(plan, clause.case)} ON {enclosed(plan.condition)}"
     types = query_dataframe_of(plan.target.session, query, plan.target.name).schema.fields
     for i, column in zip(nested, types, strict=True):
         path, value = found[i]

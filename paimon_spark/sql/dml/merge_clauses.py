@@ -46,12 +46,11 @@ def read_clauses(words: Words) -> list[Clause]:
     found: list[Clause] = []
     always: set[Case] = set()
     while words.eat("WHEN"):
-        case = Case.MATCHED
-        if words.eat("NOT"):
-            case = Case.NOT_MATCHED
+        case = Case.NOT_MATCHED if words.eat("NOT") else Case.MATCHED
         words.need("MATCHED")
-        if words.eat("BY") and words.eat_any("SOURCE", "TARGET") == "SOURCE":
-            case = Case.NOT_MATCHED_BY_SOURCE
+        if case is Case.NOT_MATCHED and words.eat("BY"):
+            side = words.eat_any("SOURCE", "TARGET") or words.fail("SOURCE or TARGET")
+            case = Case.NOT_MATCHED_BY_SOURCE if side == "SOURCE" else case
         if case in always:
             raise SqlSyntaxError(
                 f"[NON_LAST_{_NAMES[case]}_CLAUSE_OMIT_CONDITION] When there are more than one "

@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from sqlglot import exp, parse_one
+from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from paimon_spark.sql.dml.row_level import read_alias
 from paimon_spark.sql.text.names import quoted
+from paimon_spark.sql.text.parsed import parsed
 from paimon_spark.sql.text.tokens import START, Words
 
 _SOURCE: Final = "__source"
@@ -65,7 +66,7 @@ def _without_alias(query: str, target_alias: str) -> MergeSource:
 def _tables(query: str) -> set[str]:
     """The names that qualify the columns of a query, whose first part names those of a union."""
     try:
-        tree: exp.Expr | None = parse_one(query, dialect="spark")
+        tree: exp.Expr | None = parsed(query)
     except SqlglotError:
         return set()
     while isinstance(tree, exp.SetOperation | exp.Subquery):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -33,10 +35,11 @@ from paimon_spark.sql.dml.targets import (
 )
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.frames.pushdown import plain_condition
+from paimon_spark.sql.query.grammar import check_grammar
 from paimon_spark.sql.query.queries import query_dataframe_of, register
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, TableName
-from paimon_spark.sql.text.conditions import boolean
+from paimon_spark.sql.text.conditions import boolean, enclosed
 from paimon_spark.sql.text.literals import literal_rows
 from paimon_spark.sql.text.names import quoted, quoted_text
 from paimon_spark.sql.text.tokens import Words
@@ -45,14 +48,59 @@ from paimon_spark.sql.text.types import read_schema_text
 Assignments = Sequence[tuple[Sequence[str], str]]
 """Column paths and the SQL of their new values."""
 _UPDATE_AFTER = 2
+_NO_ALIASES: Final = (
+    *("ANTI", "CROSS", "EXCEPT", "FULL", "INNER", "INTERSECT", "JOIN", "LATERAL", "LEFT", "MINUS"),
+    *("NATURAL", "ON", "RIGHT", "SEMI", "UNION", "USING"),
+)
+"""Words of Spark's grammar that name no table (`strictNonReserved`)."""
 
 
-def delete(session: SqlSession, words: Words) -> Result:
+@dataclass(frozen=True, slots=True)
+class Delete:
     """DELETE FROM table [alias] [WHERE condition]."""
+
+    name: TableName
+    alias: str
+    condition: str
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """UPDATE table [alias] SET column = value, ... [WHERE condition]."""
+
+    name: TableName
+    alias: str
+    given: Assignments
+    condition: str
+
+
+def read_delete(session: SqlSession, words: Words) -> Delete:
+    """The statement behind DELETE; SqlSyntaxError if words are left over, as after a misspelt WHERE."""
     words.need("FROM")
     name = session.data_name(words.name())
     alias = read_alias(words, "WHERE") or name.table
-    condition = boolean(words.rest()) if words.eat("WHERE") else "true"
+    return Delete(name, alias, _read_condition(words))
+
+
+def read_update(session: SqlSession, words: Words) -> Update:
+    """The statement behind UPDATE."""
+    name = session.data_name(words.name())
+    alias = read_alias(words, "SET") or name.table
+    words.need("SET")
+    given = read_assignments(words, "WHERE")
+    return Update(name, alias, given, _read_condition(words))
+
+
+def _read_condition(words: Words) -> str:
+    condition = boolean(words.expression()) if words.eat("WHERE") else "true"
+    words.end()
+    return condition
+
+
+def delete(session: SqlSession, words: Words) -> Result:
+    """Delete the rows; without a condition all, and then none is read."""
+    read = read_delete(session, words)
+    name, alias, condition = read.name, read.alias, read.condition
     if condition.strip().lower() == "true":
         target_table = session.open(name, to_write=True)
         if target_table.snapshots.latest() is not None:
@@ -60,38 +108,27 @@ def delete(session: SqlSession, words: Words) -> Result:
         return NOTHING
     large = open_large(session, name, "DELETE", condition, condition)
     if large is not None:
+        check_grammar(session, words)
         columns = ", ".join(quoted(n) for n in large.table.schema.names)
         _change(large, alias, f"{ROW_NUMBER}, {columns}, {DELETED} AS {KIND}", condition)
         return NOTHING
     target = open_target(session, name, "DELETE", condition)
-    target.commit(_chosen(target, alias, condition))
+    target.commit(_chosen(target, alias, condition, words))
     return NOTHING
 
 
 def update(session: SqlSession, words: Words) -> Result:
-    """UPDATE table [alias] SET column = value, ... [WHERE condition]."""
-    name = session.data_name(words.name())
-    alias = read_alias(words, "SET") or name.table
-    words.need("SET")
-    given = read_assignments(words, "WHERE")
-    condition = boolean(words.rest()) if words.eat("WHERE") else "true"
-    words.end()
-    until_committed(
-        session, name, lambda: _update(session, name, alias, given, condition, words.text)
-    )
+    """Update the rows, again where another commit changed them first."""
+    read = read_update(session, words)
+    until_committed(session, read.name, lambda: _update(session, read, words))
     return NOTHING
 
 
-def _update(
-    session: SqlSession,
-    name: TableName,
-    alias: str,
-    given: Assignments,
-    condition: str,
-    text: str,
-) -> None:
-    large = open_large(session, name, "UPDATE", text, condition)
+def _update(session: SqlSession, read: Update, words: Words) -> None:
+    name, alias, given, condition = read.name, read.alias, read.given, read.condition
+    large = open_large(session, name, "UPDATE", words.text, condition)
     if large is not None:
+        check_grammar(session, words)
         assignments = checked_assignments(large, given, alias)
         values = ", ".join(
             f"{value} AS {quoted(n)}" for n, value in aligned(large, assignments, alias).items()
@@ -102,6 +139,7 @@ def _update(
     assignments = checked_assignments(target, given, alias)
     made = _updated_literally(target, assignments, condition)
     if made is None:
+        check_grammar(session, words)
         made = _updated_by_spark(target, alias, assignments, condition)
     numbers, rows = made
     null_checked(target.table, rows)
@@ -131,7 +169,7 @@ def checked_assignments(target: ChangedTable, given: Assignments, alias: str) ->
 def _change(target: LargeTarget, alias: str, columns: str, condition: str) -> None:
     """Commit what becomes of the rows that meet a condition."""
     view = register(target.session, target.dataframe())
-    query = f"SELECT {columns} FROM {view} AS {quoted(alias)} WHERE {condition}"
+    query = f"SELECT {columns} FROM {view} AS {quoted(alias)} WHERE {enclosed(condition)}"
     rows = cast_rows(target, query_dataframe_of(target.session, query, target.name))
     with target.changes([rows]) as changes:
         target.commit(changes)
@@ -145,10 +183,10 @@ def assigned_columns(target: ChangedTable, assignments: Assignments) -> list[str
 
 def read_alias(words: Words, *stops: str) -> str | None:
     """[AS] alias, unless one of these words follows."""
-    if words.eat("AS"):
-        return words.identifier()
-    if words.done or words.word() in stops:
+    if not words.eat("AS") and (words.done or words.word() in stops):
         return None
+    if words.word() in _NO_ALIASES:
+        words.fail("an alias")
     return words.identifier()
 
 
@@ -181,12 +219,13 @@ def _mask(target: Target, condition: str) -> Numbers | None:
     return np.flatnonzero(np.asarray(mask)).astype(np.int64)
 
 
-def _chosen(target: Target, alias: str, condition: str) -> Numbers:
+def _chosen(target: Target, alias: str, condition: str, words: Words) -> Numbers:
     plain = _mask(target, condition)
     if plain is not None:
         return plain
+    check_grammar(target.session, words)
     view = register(target.session, target.dataframe(condition))
-    query = f"SELECT {ROW_NUMBER} FROM {view} AS {quoted(alias)} WHERE {condition}"
+    query = f"SELECT {ROW_NUMBER} FROM {view} AS {quoted(alias)} WHERE {enclosed(condition)}"
     frame = query_dataframe_of(target.session, query, target.name)
     return np.asarray(frame.toArrow().column(0)).astype(np.int64)
 
@@ -221,7 +260,8 @@ def _updated_by_spark(
     values = ", ".join(
         f"{text} AS {quoted(name)}" for name, text in aligned(target, assignments, alias).items()
     )
-    query = f"SELECT {ROW_NUMBER}, {values} FROM {view} AS {quoted(alias)} WHERE {condition}"
+    source = f"{view} AS {quoted(alias)}"
+    query = f"SELECT {ROW_NUMBER}, {values} FROM {source} WHERE {enclosed(condition)}"
     frame = query_dataframe_of(target.session, query, target.name)
     rows = fetched(target.table, frame, (NUMBER_FIELD, *target.table.schema.fields))
     return np.asarray(rows.column(0)).astype(np.int64), rows.drop_columns([ROW_NUMBER])

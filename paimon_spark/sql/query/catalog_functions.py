@@ -59,7 +59,7 @@ def create_sql_function(
     """
     functions = functions_of(session, name.catalog)
     assert functions is not None
-    inputs = words.items(lambda: _parameter(words))
+    inputs = words.items(lambda: _parameter(words), may_be_empty=True)
     data_type: DataType | None = None
     if words.eat("RETURNS"):
         if words.looks_at("TABLE"):

@@ -6,7 +6,6 @@ names everything itself.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from sqlglot import exp, parse_one
+from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
@@ -27,6 +26,7 @@ from paimon_spark.sql.frames.metadata_columns import FILE_PATH, metadata_columns
 from paimon_spark.sql.frames.pushdown import conditions_of
 from paimon_spark.sql.query.catalog_functions import plain_call, replace_catalog_functions
 from paimon_spark.sql.query.catalog_views import find_view, place_of
+from paimon_spark.sql.query.grammar import selected
 from paimon_spark.sql.query.sys_functions import plain_name, replace_sys_functions
 from paimon_spark.sql.query.table_functions import blank_options, replace_functions
 from paimon_spark.sql.query.unparsed import alias_follows, relations
@@ -40,6 +40,7 @@ from paimon_spark.sql.session import (
 )
 from paimon_spark.sql.text.literals import on_calendar
 from paimon_spark.sql.text.names import quoted
+from paimon_spark.sql.text.parsed import parsed
 from paimon_spark.sql.text.tokens import START, Words, with_quoted_names
 from paimon_spark.sql.values import json_rows
 
@@ -52,7 +53,7 @@ _NUMBERS: Final = count(1)
 _PIPE: Final = "|>"
 """It begins an operator: the query has the columns and rows of the one before."""
 _UNRESOLVED: Final = "[UNRESOLVED_COLUMN"
-_INPUT_FILE: Final = re.compile(r"\binput_file_name\s*\(\s*\)", re.IGNORECASE)
+_INPUT_FILE: Final = ("INPUT_FILE_NAME", "(", ")")
 _ALL_COLUMNS: Final = {"natural", "table", "pivot", "unpivot", "transform", "struct"}
 """Words of queries in which columns may be used without being named."""
 _OPERANDS: Final = (
@@ -201,15 +202,14 @@ def rewritten(
     text = replace_functions(session, text, lambda n, o: _view_of(session, n, o, {}))
     text = replace_sys_functions(session, text)
     text = replace_catalog_functions(session, text, lambda body: rewritten(session, body))
-    if Words(text).looks_at("TABLE"):
-        text = "SELECT * FROM " + text.lstrip()[len("TABLE") :]
+    text = selected(text)
     tree = _parsed(text)
     edits = _Edits(text)
     views: dict[object, str] = {}
     known: set[tuple[str, str]] = set(known_names)
     hidden = metadata_columns_in(text)
     wanted = None if all_columns else _columns_in(text)
-    metadata = hidden | ({FILE_PATH} if _INPUT_FILE.search(text) else set())
+    metadata = hidden | ({FILE_PATH} if _input_files(text) else set())
     lenient = FILE_PATH not in hidden
     for one in _named(session, text, tree):
         start, end, parts = one.start, one.end, list(one.parts)
@@ -279,7 +279,7 @@ class _Name:
 def _parsed(text: str) -> exp.Expr | str:
     """The query as a tree, or what sqlglot says about it."""
     try:
-        tree: exp.Expr = parse_one(text, dialect="spark")
+        tree = parsed(text)
     except SqlglotError as e:
         return _first_line(str(e))
     if isinstance(tree, exp.Column | exp.Alias):
@@ -429,8 +429,21 @@ def _hide_metadata(text: str, metadata: Collection[str], edits: _Edits) -> None:
             and _from_name(words, i)
         ):
             edits.put(token.end + 1 - len(START), token.end + 1 - len(START), hidden)
-    for call in _INPUT_FILE.finditer(text):
-        edits.put(*call.span(), FILE_PATH)
+    for start, end in _input_files(text):
+        edits.put(start, end, FILE_PATH)
+
+
+def _input_files(text: str) -> list[tuple[int, int]]:
+    """Where input_file_name() is called, but not where a text has it."""
+    if _INPUT_FILE[0].lower() not in text.lower():
+        return []
+    words, found = Words(text), []
+    while not words.done:
+        if words.looks_at(*_INPUT_FILE):
+            first, last = words.tokens[words.at], words.tokens[words.at + 2]
+            found.append((first.start - len(START), last.end + 1 - len(START)))
+        words.at += 1
+    return found
 
 
 def _from_name(words: Words, star: int) -> bool:

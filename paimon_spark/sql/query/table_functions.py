@@ -66,7 +66,7 @@ def replace_functions(
             if sys_function_at(session, words) != MAX_PT:
                 words.at = first + 1
                 continue
-            given = words.items(lambda: words.expression(","))
+            given = words.items(lambda: words.expression(","), may_be_empty=True)
             new = _max_pt(session, given)
             new += _column_name(words, first, f"{MAX_PT}({', '.join(given)})".replace("'", ""))
         pieces += [words.text[done:start], new]
@@ -82,7 +82,8 @@ def _column_name(words: Words, first: int, name: str) -> str:
 
 
 def _arguments(words: Words) -> list[str]:
-    return [str(literal(text)) for text in words.items(lambda: words.expression(","))]
+    given = words.items(lambda: words.expression(","), may_be_empty=True)
+    return [str(literal(text)) for text in given]
 
 
 def _table(session: SqlSession, text: str) -> TableName:
@@ -174,6 +175,8 @@ def blank_options(text: str) -> tuple[str, Options, dict[int, Options]]:
     cuts: list[tuple[int, int]] = []
     words = Words(text)
     for hint in _HINT.finditer(text):
+        if any(t.start < hint.start() + len(START) < t.end for t in words.tokens):
+            continue  # in a text
         found = read_properties(Words(f"({hint[1]})"))
         before = [i for i, t in enumerate(words.tokens) if t.end - len(START) < hint.start()]
         cuts.append(hint.span())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from calendar import monthrange
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final
 
 import pyarrow as pa
-from sqlglot import exp, parse_one
+from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from paimon_core.types.arrow import column_from_internal
@@ -27,6 +28,8 @@ from paimon_core.types.data_types import (
     RowType,
     TypeRoot,
 )
+from paimon_spark.sql.text.parsed import parsed
+from paimon_spark.sql.text.plain_rows import are_plain_rows
 
 _TIMES = (TypeRoot.DATE, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _TYPED = {
@@ -36,6 +39,8 @@ _TYPED = {
     "TIMESTAMPLTZ": TypeRoot.TIMESTAMP_LTZ,
     "TIMESTAMPNTZ": TypeRoot.TIMESTAMP,
 }
+
+_INTEGERS = {k.value: k for k in INTEGER_BOUNDS}
 
 
 class NotLiteral(Exception):
@@ -48,15 +53,14 @@ def literal_rows(text: str, fields: Sequence[DataField], zone: tzinfo) -> pa.Tab
     None if Spark is needed: for expressions, conversions with rules of their own, and everything
     that Spark would refuse.
     """
-    if text.rstrip("; \t\n").endswith(","):
-        return None
     try:
         rows = _plain_rows(text, fields, zone)
         if rows is None:
-            tree = parse_one(text, dialect="spark")
+            if not are_plain_rows(text):
+                return None
             rows = [
                 [_value(node, f.type, zone) for node, f in zip(row, fields, strict=True)]
-                for row in _rows(tree)
+                for row in _rows(parsed(text))
             ]
         columns = [
             column_from_internal([row[i] for row in rows], f.type.with_nullable(True))
@@ -137,12 +141,10 @@ def _plain_value(cell: re.Match[str], target: AtomicType, zone: tzinfo) -> Any:
 
 
 def _rows(tree: exp.Expr) -> list[list[exp.Expr]]:
-    if isinstance(tree, exp.Values):
+    parts = {name for name, part in tree.args.items() if part}
+    if isinstance(tree, exp.Values) and parts <= {"expressions"}:  # without ORDER BY, LIMIT, ...
         return [_cells(row) for row in tree.expressions]
-    if isinstance(tree, exp.Select) and {k for k, v in tree.args.items() if v} <= {
-        "expressions",
-        "kind",
-    }:
+    if isinstance(tree, exp.Select) and parts <= {"expressions", "kind"}:
         return [[e.this if isinstance(e, exp.Alias) else e for e in tree.expressions]]
     raise NotLiteral
 
@@ -181,12 +183,17 @@ def _value(node: exp.Expr, target: DataType, zone: tzinfo) -> Any:
                 return _from_text(str(node.this.this), target, zone)
         case exp.Cast() if isinstance(node.this, exp.Literal) and isinstance(target, AtomicType):
             # 10L and similar; other casts follow Spark's rules.
-            if target.kind in INTEGER_BOUNDS and str(node.this.this).isdecimal():
-                return _from_number(str(node.this.this), target)
+            of = _INTEGERS.get(node.to.this.name if hasattr(node.to.this, "name") else "")
+            number = str(node.this.this)
+            fits = of is not None and number.isdecimal() and int(number) < INTEGER_BOUNDS[of]
+            if fits and not node.this.is_string and target.kind in INTEGER_BOUNDS:
+                return _from_number(number, target)
         case exp.Array() if isinstance(target, ArrayType):
             return [_value(e, target.element, zone) for e in node.expressions]
         case exp.VarMap() | exp.Map() if isinstance(target, MapType):
             keys, values = node.args["keys"].expressions, node.args["values"].expressions
+            if len({key.sql() for key in keys}) < len(keys):
+                raise NotLiteral
             return [
                 (_value(k, target.key, zone), _value(v, target.value, zone))
                 for k, v in zip(keys, values, strict=True)
@@ -236,6 +243,8 @@ def _from_number(text: str, target: AtomicType) -> Any:
         return value
     if target.kind in (TypeRoot.DOUBLE, TypeRoot.FLOAT):
         # Without an exponent it is a decimal number, which knows no -0.
+        if math.isinf(float(text)):
+            raise NotLiteral
         return float(text) if "e" in text.lower() else float(text) + 0.0
     if target.kind in CHARACTER_TYPES and text.lstrip("-").isdecimal() and text == str(int(text)):
         return _from_text(text, target, UTC)

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from typing import Final
 
 _BEGIN: Final = re.compile(r"BEGIN\s+(?!;)", re.IGNORECASE)
+_LINE_COMMENT: Final = re.compile(r"--(?:\\\n|[^\r\n])*")
+_WORD: Final = re.compile(r"\w")
 _BLOCKS: Final = ("BEGIN", "CASE", "LOOP", "WHILE", "REPEAT", "FOR")
 
 
 def split_statements(text: str) -> list[str]:
     """The statements in order, without their `;`; parts with nothing but comments are left out.
 
-    Quotes are `'`, `"` (a backslash escapes in both) and backquotes; comments are `--` to the end of
+    Quotes are `'`, `"` (a backslash escapes in both, unless r precedes) and backquotes; comments are `--` to the end of
     the line and `/* */`, which nest as in Spark.  An open quote or comment runs to the end.  A
     script, BEGIN ... END, is one statement.
     """
@@ -72,10 +74,9 @@ def _parts(text: str) -> Iterator[tuple[int, int, bool]]:
     while at < len(text):
         char = text[at]
         if char in "'\"`":
-            end, is_code = _end_of_quote(text, at), True
+            end, is_code = _end_of_quote(text, at, raw=_is_raw(text, at)), True
         elif text.startswith("--", at):
-            newline = text.find("\n", at)
-            end, is_code = (len(text) if newline < 0 else newline), False
+            end, is_code = _LINE_COMMENT.match(text, at).end(), False  # type: ignore[union-attr]
         elif text.startswith("/*", at):
             # A hint is part of a statement, never a statement of its own.
             end, is_code = _end_of_comment(text, at), False
@@ -85,10 +86,16 @@ def _parts(text: str) -> Iterator[tuple[int, int, bool]]:
         at = end
 
 
-def _end_of_quote(text: str, start: int) -> int:
+def _is_raw(text: str, start: int) -> bool:
+    """Whether the quote begins r'..', in which a backslash is a character."""
+    before = text[max(0, start - 2) : start]
+    return before[-1:] in ("r", "R") and not (len(before) > 1 and _WORD.match(before))
+
+
+def _end_of_quote(text: str, start: int, *, raw: bool) -> int:
     quote, at = text[start], start + 1
     while at < len(text):
-        if text[at] == "\\" and quote != "`":
+        if text[at] == "\\" and quote != "`" and not raw:
             at += 2
             continue
         if text[at] == quote:

@@ -16,10 +16,13 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from paimon_spark.sql.errors import SqlSyntaxError
+from paimon_spark.sql.text.comments import is_blank
 
 _T = TypeVar("_T")
 _OPEN = {TokenType.L_PAREN: 1, TokenType.L_BRACKET: 1, TokenType.L_BRACE: 1}
 _CLOSE = {TokenType.R_PAREN: 1, TokenType.R_BRACKET: 1, TokenType.R_BRACE: 1}
+_OTHER_DIALECTS = (TokenType.NATIONAL_STRING, TokenType.HEREDOC_STRING, TokenType.BLOCK_START)
+_TYPED = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
 _TEXTS = (TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING, TokenType.IDENTIFIER)
 
 
@@ -39,20 +42,35 @@ class Token:
 
 
 def tokenize(text: str) -> list[Token]:
-    """The tokens of START and the text; SqlSyntaxError for an open quote or comment."""
+    """The tokens of START and the text.
+
+    SqlSyntaxError for an open quote or comment, and for what sqlglot leaves out although it is no
+    comment of Spark, such as `{# WHERE id = 1 #}`.
+    """
     try:
         found = list(Spark().tokenize(START + text))
     except SqlglotError as e:
         raise SqlSyntaxError(f"[PARSE_SYNTAX_ERROR] {e}") from e
     tokens: list[Token] = []
+    text, done, hints = START + text, 0, False
     for one in found:
+        if not is_blank(text[done : one.start], hints=hints) or one.token_type in _OTHER_DIALECTS:
+            at = done if text[done : one.start].strip() else one.start
+            raise SqlSyntaxError(
+                f"[PARSE_SYNTAX_ERROR] Syntax error at or near '{text[at:].split()[0]}'"
+            )
+        done, hints = one.end + 1, one.token_type is TokenType.HINT
         if one.token_type in _TEXTS or not any(c.isspace() for c in one.text):
             tokens.append(Token(one.token_type, one.text, one.start, one.end))
             continue
         # Some tokens of sqlglot have several words, such as PARTITIONED BY.
-        for word in re.finditer(r"\S+", (START + text)[one.start : one.end + 1]):
+        for word in re.finditer(r"\S+", text[one.start : one.end + 1]):
             start = one.start + word.start()
             tokens.append(Token(one.token_type, word.group(), start, one.start + word.end() - 1))
+    if not is_blank(text[done:]):
+        raise SqlSyntaxError(
+            f"[PARSE_SYNTAX_ERROR] Syntax error at or near '{text[done:].split()[0]}'"
+        )
     return tokens
 
 
@@ -95,6 +113,8 @@ class Words:
         self.tokens = tokenize(text)
         self.text = START + text
         self.at = 1
+        while len(self.tokens) > 1 and self.tokens[-1].token_type is TokenType.SEMICOLON:
+            self.text = self.text[: self.tokens.pop().start]
 
     @property
     def done(self) -> bool:
@@ -150,13 +170,12 @@ class Words:
         if token.token_type is TokenType.IDENTIFIER:
             self.at += 1
             return token.text
-        if token.token_type in _TEXTS or not (token.text[:1].isalnum() or token.text[:1] == "_"):
+        if token.token_type in (*_TEXTS, TokenType.NUMBER):
+            self.fail("a name")
+        if not (token.text[:1].isalnum() or token.text[:1] == "_"):
             self.fail("a name")
         start = token.start
-        self.at += 1
-        # `1d` and `5L` are several tokens at one place.
-        while self.at < len(self.tokens) and self.tokens[self.at].start == start:
-            self.at += 1
+        self._pass(start)
         return self.text[start : self.tokens[self.at - 1].end + 1]
 
     def name(self) -> list[str]:
@@ -198,19 +217,47 @@ class Words:
 
     def is_literal(self) -> bool:
         """Whether a quoted text or X'..' comes next, and not a quoted name."""
-        kind = None if self.done else self.tokens[self.at].token_type
-        return kind in _TEXTS and kind is not TokenType.IDENTIFIER
+        if self.done or self.tokens[self.at].token_type is TokenType.IDENTIFIER:
+            return False
+        token = self.tokens[self.at]
+        return token.token_type in _TEXTS and self.text[token.start] != "0"  # 0x1A is a name
 
     def integer(self) -> int:
         if self.done or not self.tokens[self.at].text.isdecimal():
             self.fail("a whole number")
-        return int(self.identifier().rstrip("lL"))
+        number = self.tokens[self.at]
+        self._pass(number.start)
+        return int(number.text)
 
-    def items(self, read: Callable[[], _T]) -> list[_T]:
-        """The items in parentheses, separated by commas."""
+    def _pass(self, start: int) -> None:
+        """Pass over the tokens at this place: `1d` and `5L` are several at one."""
+        while self.at < len(self.tokens) and self.tokens[self.at].start == start:
+            self.at += 1
+
+    def constant(self) -> str:
+        """The text of one literal: NULL, a truth value, a number, a text, or one of another type.
+
+        Nothing else may stand in a partition or a property, where no query would refuse it.
+        """
+        first = self.at
+        if self.is_string():
+            self.string()
+        elif self.is_literal() or self.eat_any("NULL", "TRUE", "FALSE"):
+            self.at = first + 1
+        elif self.eat_any(*_TYPED):
+            self.string()
+        else:
+            self.eat("-")
+            if not self.word()[:1].isdecimal() and not self.word()[:2].strip(".").isdecimal():
+                self.fail("a literal")
+            self._pass(self.tokens[self.at].start)
+        return self.text[self.tokens[first].start : self.tokens[self.at - 1].end + 1]
+
+    def items(self, read: Callable[[], _T], *, may_be_empty: bool = False) -> list[_T]:
+        """The items in parentheses, separated by commas: at least one, as in Spark's grammar."""
         self.need("(")
         found: list[_T] = []
-        if self.eat(")"):
+        if may_be_empty and self.eat(")"):
             return found
         while True:
             found.append(read())
@@ -264,6 +311,8 @@ class Words:
             elif kind in _OPEN:
                 depth += 1
             self.at += 1
+        if self.done:
+            self.fail(")")
         found = self.text[self.tokens[first].start : self.tokens[self.at - 1].end + 1]
         self.need(")")
         return found

@@ -60,6 +60,8 @@ _BARE: Final = re.compile(r"[A-Za-z_]\w*")
 
 def read_type(words: Words) -> DataType:
     """The type at the cursor; SqlSyntaxError for one that Spark does not have."""
+    if not words.word():
+        words.fail("a type")
     word = words.identifier().upper()
     if word in _WORDS:
         return AtomicType(kind=_WORDS[word])
@@ -73,7 +75,9 @@ def read_type(words: Words) -> DataType:
         return AtomicType(kind=TypeRoot.VARBINARY, length=MAX_LENGTH)
     if word in _DECIMALS:
         sizes = words.items(words.integer) if words.looks_at("(") else []
-        precision, scale = (*sizes, *(10, 0)[len(sizes) :])[:2]
+        if len(sizes) > 2:
+            raise SqlSyntaxError(f'[UNSUPPORTED_DATATYPE] Unsupported data type "{word}{sizes}"')
+        precision, scale = (*sizes, *(10, 0)[len(sizes) :])
         if not 1 <= precision <= 38 or not 0 <= scale <= precision:
             raise SqlSyntaxError(f"[DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION] {word}{sizes}")
         return AtomicType(kind=TypeRoot.DECIMAL, precision=precision, scale=scale)
@@ -83,7 +87,9 @@ def read_type(words: Words) -> DataType:
                 f'[DATATYPE_MISSING_SIZE] DataType "{word}" requires a length parameter, for '
                 f'example "{word}"(10)'
             )
-        (length,) = words.items(words.integer) or (0,)
+        words.need("(")
+        length = words.integer()
+        words.need(")")
         if not 1 <= length <= MAX_LENGTH:
             raise InvalidArgument(
                 f"{'Variable character' if word == 'VARCHAR' else 'Character'} string length must "

@@ -73,6 +73,9 @@ def watch_of(
 def runs_of(request: JobRequest, holder: str, spark: SparkEngine | None = None) -> OnCommitRun:
     """The object that maintains commits under the policy and the engine of this request."""
     from paimon_maintenance.engines.gate import Gate, usable_cores  # noqa: PLC0415 - when a task runs
+    from paimon_maintenance.engines.process import prepare_process  # noqa: PLC0415
+
+    prepare_process()  # before the next imports load Arrow
     from paimon_maintenance.engines.lifeline import ends_with_parent  # noqa: PLC0415
     from paimon_maintenance.engines.local import LocalEngine  # noqa: PLC0415
     from paimon_maintenance.schedule.on_commit import OnCommitRun  # noqa: PLC0415

@@ -130,7 +130,7 @@ def _planned(table: str, lines: tuple[str, ...]) -> TableResult:
 def run_in_process(request: JobRequest, tables: Sequence[str]) -> Iterator[TableResult]:
     """The result of each table as soon as its run in this process ends; several run at once."""
     from paimon_maintenance.engines.gate import Gate, usable_cores  # noqa: PLC0415 - only when a task runs
-    from paimon_maintenance.engines.native import prepare_process  # noqa: PLC0415
+    from paimon_maintenance.engines.process import prepare_process  # noqa: PLC0415
 
     prepare_process()  # before the next imports load Arrow
     from paimon_maintenance.engines.lifeline import ends_with_parent  # noqa: PLC0415

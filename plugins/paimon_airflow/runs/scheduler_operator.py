@@ -58,6 +58,9 @@ class RunScheduler(WithLineage, JobTask):
     def execute(self, context: Context) -> list[dict[str, object]]:
         """One round; fails if a job of it failed."""
         from paimon_maintenance.engines.gate import Gate, usable_cores  # noqa: PLC0415
+        from paimon_maintenance.engines.process import prepare_process  # noqa: PLC0415
+
+        prepare_process()  # before the next imports load Arrow
         from paimon_maintenance.engines.lifeline import ends_with_parent  # noqa: PLC0415
         from paimon_maintenance.engines.local import LocalEngine  # noqa: PLC0415
 

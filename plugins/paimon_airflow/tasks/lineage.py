@@ -7,7 +7,7 @@ has what the run read, the output what it wrote, with the snapshot as version.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -149,7 +149,7 @@ def _facet(one: ChangedTable) -> Any:
     from openlineage.client.facet_v2 import DatasetFacet  # noqa: PLC0415 - optional
 
     @define
-    class MaintenanceDatasetFacet(DatasetFacet):  # type: ignore[misc]  # Any: it is optional
+    class MaintenanceDatasetFacet(DatasetFacet):
         job: str
         snapshot: int | None
         filesBefore: int | None  # noqa: N815 - OpenLineage writes names like this
@@ -157,10 +157,12 @@ def _facet(one: ChangedTable) -> Any:
         bytesBefore: int | None  # noqa: N815
         bytesAfter: int | None  # noqa: N815
 
-    figures: Mapping[str, int | None] = {
-        "filesBefore": None if one.files is None else one.files[0],
-        "filesAfter": None if one.files is None else one.files[1],
-        "bytesBefore": None if one.bytes is None else one.bytes[0],
-        "bytesAfter": None if one.bytes is None else one.bytes[1],
-    }
-    return MaintenanceDatasetFacet(job=one.job, snapshot=one.snapshot, **figures)
+    files, size = one.files or (None, None), one.bytes or (None, None)
+    return MaintenanceDatasetFacet(
+        job=one.job,
+        snapshot=one.snapshot,
+        filesBefore=files[0],
+        filesAfter=files[1],
+        bytesBefore=size[0],
+        bytesAfter=size[1],
+    )

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from catalog_rows import append, schema
+from catalog_rows import append, row_count, schema
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.catalog.jdbc.jdbc_catalog import JdbcCatalog
@@ -76,17 +76,12 @@ def _properties(catalog: JdbcCatalog, table: str) -> dict[str, str]:
     return {row[0]: row[1] for row in rows}
 
 
-def _rows(catalog: JdbcCatalog, name: str) -> int | None:
-    latest = catalog.get_table(name).snapshots.latest()
-    return None if latest is None else latest.total_record_count
-
-
 def test_of_two_renames_one_wins(catalog: JdbcCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     _before(monkeypatch, JdbcCatalog, "_move_rows", lambda: catalog.rename_table("db.t", "db.b"))
     with pytest.raises(NotFound):
         catalog.rename_table("db.t", "db.a")
     assert catalog.list_tables("db") == ["b"]
-    assert _rows(catalog, "db.b") == 1
+    assert row_count(catalog, "db.b") == 1
 
 
 def test_a_drop_beside_a_rename_keeps_the_renamed_table(
@@ -104,7 +99,7 @@ def test_creations_at_once_are_one(catalog: JdbcCatalog) -> None:
         4, lambda _: catalog.create_table("db.new", schema(bucket="-1"), if_not_exists=True)
     )
     assert not failed
-    assert _rows(catalog, "db.new") is None
+    assert row_count(catalog, "db.new") is None
     failed = _at_once(4, lambda _: catalog.create_table("db.strict", schema(bucket="-1")))
     assert [type(e) for e in failed] == [AlreadyExists] * 3
     assert all("sys.repair" not in e.next_step for e in failed if isinstance(e, AlreadyExists))
@@ -147,7 +142,7 @@ def test_an_interrupted_rename_says_how_to_go_on(catalog: JdbcCatalog) -> None:
     catalog.repair("db.t")
     catalog.drop_table("db.b")
     assert catalog.list_tables("db") == ["t"]
-    assert _rows(catalog, "db.t") == 1
+    assert row_count(catalog, "db.t") == 1
 
 
 def test_a_table_made_while_its_database_is_dropped_stays(

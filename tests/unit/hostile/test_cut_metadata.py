@@ -11,6 +11,7 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+from avro_fields import add_fields
 from command_line import Ran, caretaker
 from lakes import Lake, age_all
 from row_deletes import delete_rows
@@ -18,6 +19,7 @@ from row_deletes import delete_rows
 from paimon_core.commit import prepare
 from paimon_core.format.avro.container import Container
 from paimon_core.io import read_retry
+from paimon_core.manifest.entries import columns_codec
 from paimon_core.scan import columns
 from paimon_core.scan.manifests import data_manifests
 
@@ -110,6 +112,20 @@ def test_it_is_not_read_as_fewer_rows(which: str, lake: Lake) -> None:
     assert str(path) in ran.err
 
 
+@pytest.mark.parametrize("which", ["base list", "delta list", "manifest", "of another layout"])
+def test_verify_and_repair_name_it(which: str, lake: Lake) -> None:
+    path = cut_part(lake, which if which.endswith(("list", "manifest")) else "manifest")
+    if which == "of another layout":
+        path.write_bytes(add_fields(path, {"_NEW": ("int", 1)}))
+    ran = caretaker("verify", "db.t", "-w", lake.warehouse)
+    assert ran.code == 7, ran.err
+    assert path.name in ran.out
+    before = files(lake)
+    ran = run(lake, "repair")
+    assert ran.code in (3, 7), ran.err
+    assert files(lake) == before
+
+
 def test_a_manifest_of_many_entries(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "MOST_OBJECTS", 0)
     monkeypatch.setattr(prepare, "MOST_OBJECTS", 0)
@@ -118,6 +134,33 @@ def test_a_manifest_of_many_entries(lake: Lake, monkeypatch: pytest.MonkeyPatch)
     for job in ("remove_orphan_files", "expire_snapshots", "compact_manifest"):
         ran = run(lake, job, *JOBS[job])
         assert ran.code == 7
+        assert str(path) in ran.err
+    assert files(lake) == before
+
+
+@pytest.mark.parametrize("place", ["schema", "codec", "block", "middle", "end"])
+def test_a_damaged_manifest_of_many_entries_is_named(
+    place: str, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns, "MOST_OBJECTS", 0)
+    monkeypatch.setattr(prepare, "MOST_OBJECTS", 0)
+    monkeypatch.setattr(columns_codec, "_LEAST_LANES", 1)
+    table = lake.table()
+    meta = data_manifests(table, table.latest_or_not_found())[-1]
+    path = Path(table.paths.manifest(meta.file_name))
+    data = path.read_bytes()
+    at = {
+        "schema": data.index(b'"null"') + 2,
+        "codec": data.index(b"zstandard"),
+        "block": data.index(b"\x28\xb5\x2f\xfd") - 1,
+        "middle": data.index(b"\x28\xb5\x2f\xfd") + 40,
+        "end": len(data) - 20,
+    }[place]
+    path.write_bytes(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
+    before = files(lake)
+    for job in ("remove_orphan_files", "expire_snapshots", "compact_manifest"):
+        ran = run(lake, job, *JOBS[job])
+        assert ran.code in (4, 7), (job, ran.out)
         assert str(path) in ran.err
     assert files(lake) == before
 

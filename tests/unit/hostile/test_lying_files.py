@@ -277,3 +277,31 @@ def test_no_live_file_is_lost(lie: str, lake: Lake) -> None:
     if not (root(lake) / "schema/schema-0").exists():
         (root(lake) / "schema/schema-0").write_bytes(honest[str(root(lake) / "schema/schema-0")])
     assert read_rows(lake.warehouse) == rows
+
+
+def data_of_tag(lake: Lake, name: str) -> None:
+    change(root(lake) / "tag/tag-t", baseManifestList=name, baseManifestListSize=None)
+
+
+CHANGELOG_LIES: dict[str, Callable[[Lake, str], object]] = {
+    "a list": data_of_tag,
+    "a manifest": lambda lake, name: (
+        copy(root(lake) / "manifest" / name, root(lake) / "manifest" / "manifest-list-x-0"),
+        data_of_tag(lake, "manifest-list-x-0"),
+    ),
+}
+
+
+@pytest.mark.parametrize("lie", CHANGELOG_LIES)
+def test_a_tag_that_takes_a_changelog_for_data(lie: str, lake: Lake) -> None:
+    """A job that deletes the tag leaves the changelog files to the snapshot that has them."""
+    table = lake.table()
+    snapshot = table.snapshots.get(4)
+    assert snapshot.changelog_manifest_list is not None
+    wanted = needed_by(table, [snapshot_reference(table, snapshot)])
+    change(root(lake) / "tag/tag-t", id=99)
+    CHANGELOG_LIES[lie](lake, snapshot.changelog_manifest_list)
+    ran = run(lake, "rollback", "--snapshot", 4, "--safety-tag", "0 s")
+    assert ran.code == 0, ran.err
+    assert not (root(lake) / "tag/tag-t").exists()
+    assert not {p for p in wanted if not Path(p).exists()}

@@ -14,7 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from avro_fields import tell_sizes
 from command_line import Ran, caretaker, read_rows
+from disk import needed_by
 from lakes import Lake, age_all
 
 from paimon_core.io import read_retry
@@ -30,6 +32,8 @@ from paimon_core.manifest.index_manifest import write_index_manifest
 from paimon_core.manifest.manifest_file import read_manifest, write_manifests
 from paimon_core.manifest.manifest_list import read_manifest_list, write_manifest_list
 from paimon_core.manifest.metadata_file import write_metadata
+from paimon_core.reachability.references import snapshot_reference
+from paimon_core.scan import columns
 from paimon_core.scan.scan import scan_files
 
 EXPIRE = ("--retain-max", 1, "--retain-min", 1, "--force")
@@ -183,6 +187,41 @@ def test_an_index_file_that_is_a_data_file(place: str, lake: Lake) -> None:
     assert is_whole(lake)
 
 
+@pytest.mark.parametrize("objects", [5000, 0])
+@pytest.mark.parametrize("lie", ["an ADD that became a DELETE", "another manifest"])
+def test_a_manifest_that_is_not_the_one_of_its_list(
+    lie: str, objects: int, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The compaction of snapshot 3 adds a file that snapshot 4 and the tag need."""
+    monkeypatch.setattr(columns, "MOST_OBJECTS", objects)
+    table = lake.table()
+    lists = [table.snapshots.get(i).delta_manifest_list for i in (3, 4)]
+    paths = [
+        table.paths.manifest(read_manifest_list(table.io, table.paths.manifest(name))[0].file_name)
+        for name in lists
+    ]
+    if lie == "another manifest":
+        shutil.copy(paths[0], paths[1])
+    else:
+        entries = [
+            replace(e, kind=FileKind.DELETE) if e.kind is FileKind.ADD else e
+            for e in read_manifest(table.io, paths[0])
+        ]
+        Path(paths[0]).unlink()
+        write_metadata(table.io, paths[0], ENTRY_KIND, entries, table.options)
+        tell_sizes(root(lake))
+    (root(lake) / "bucket-0" / "data-0-0.parquet").write_text("an orphan")
+    age_all(lake.warehouse)
+    before = content(lake)
+    orphans = ("--older-than", "1 d", "--mode", "delete", "--force")
+    for job, more in {"expire_snapshots": EXPIRE, "remove_orphan_files": orphans}.items():
+        ran = run(lake, job, *more)
+        assert ran.code == 7, (job, ran.out)
+        assert paths[lie == "another manifest"] in ran.err
+        assert "but its manifest list says" in ran.err
+        assert content(lake) == before
+
+
 # --- numbers ------------------------------------------------------------------------------------
 
 
@@ -310,7 +349,7 @@ def test_a_partition_that_the_table_cannot_have(row: bytes, tmp_path: Path) -> N
         assert "db.t" in ran.err
 
 
-@pytest.mark.parametrize("number", [0, 1, 2**40])
+@pytest.mark.parametrize("number", [1, 2, 2**40])
 @pytest.mark.parametrize("source", [4, 5, 6])
 def test_a_journal_of_snapshots_that_never_were(source: int, number: int, lake: Lake) -> None:
     """It says that an old snapshot went, and names the lists of one that is there."""
@@ -326,6 +365,23 @@ def test_a_journal_of_snapshots_that_never_were(source: int, number: int, lake: 
     assert is_whole(lake)
 
 
+def test_a_snapshot_that_names_the_delta_of_another_one(lake: Lake) -> None:
+    """What snapshot 3 added is still there in snapshot 4, and in a branch that goes."""
+    assert run(lake, "create_branch", "--name", "b", "--tag", "t").code == 0
+    table = lake.table()
+    wanted = needed_by(table, [snapshot_reference(table, table.snapshots.get(4))])
+    second, third = table.snapshots.get(2), table.snapshots.get(3)
+    table.snapshots.replace(
+        replace(
+            third,
+            delta_manifest_list=second.delta_manifest_list,
+            delta_manifest_list_size=second.delta_manifest_list_size,
+        )
+    )
+    assert run(lake, "delete_branch", "--name", "b", "--force").code == 0
+    assert not {p for p in wanted if not Path(p).exists()}
+
+
 def test_a_tag_that_says_an_older_number(lake: Lake) -> None:
     """It names the lists of snapshot 5, whose files the newest one has no more."""
     run(lake, "compact")
@@ -334,6 +390,19 @@ def test_a_tag_that_says_an_older_number(lake: Lake) -> None:
     (root(lake) / "tag" / "tag-x").write_text(json.dumps({**told, "id": 1, "commitUser": "x"}))
     run(lake, "delete_tag", "--tag", "x", "--force")
     assert is_whole(lake)
+
+
+@pytest.mark.parametrize("number", [0, -1, -(2**40)])
+def test_a_tag_of_an_impossible_number(number: int, lake: Lake) -> None:
+    """To go back to it would remove all snapshots."""
+    path = root(lake) / "tag" / "tag-t"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "id": number}))
+    before = content(lake)
+    for job in ("rollback", "rollback_to_as_latest", "delete_tag"):
+        ran = run(lake, job, "--tag", "t", "--force")
+        assert ran.code == 7, (job, ran.out)
+        assert str(path) in ran.err
+    assert content(lake) == before
 
 
 def test_a_tag_of_a_snapshot_with_other_lists(lake: Lake) -> None:

@@ -21,6 +21,11 @@ from paimon_core.io import read_retry
 from paimon_core.io.fsspec_io import _os_errors
 from paimon_core.io.json_text import parse_json
 from paimon_core.io.local import LocalFileIO
+from paimon_core.manifest.data_file import FileKind
+from paimon_core.manifest.entries.records import ENTRY_KIND
+from paimon_core.manifest.manifest_file import read_manifest
+from paimon_core.manifest.metadata_file import write_metadata
+from paimon_core.scan.manifests import data_manifests
 from paimon_core.snapshot.numbered_files import NumberedFiles
 
 RAW = ("Errno", "report this bug", "embedded null", "Traceback")
@@ -57,8 +62,6 @@ def refused(lake: Lake, *words: object, names: str) -> str:
 def manifest_names(lake: Lake) -> dict[str, str]:
     table = lake.table()
     latest = table.snapshots.latest()
-    from paimon_core.scan.manifests import data_manifests
-
     return {
         "list": latest.base_manifest_list,
         "manifest": data_manifests(table, latest)[-1].file_name,
@@ -92,6 +95,33 @@ def test_a_folder_in_the_place_of_a_data_file(lake: Lake) -> None:
     assert "is a folder" in refused(lake, "read", names="bucket-")
 
 
+@pytest.mark.parametrize("kind", [FileKind.ADD, FileKind.DELETE])
+def test_entries_that_contradict_each_other(lake: Lake, kind: FileKind) -> None:
+    """The newest snapshot, a compaction, adds or deletes a file twice."""
+    table = lake.table()
+    newest = table.latest_or_not_found()
+    meta = data_manifests(table, newest)[-1]
+    path = table.paths.manifest(meta.file_name)
+    entries = read_manifest(table.io, path)
+    twice = [*entries, next(e for e in entries if e.kind is kind)]
+    Path(path).unlink()
+    write_metadata(table.io, path, ENTRY_KIND, twice, table.options)
+    base = table.paths.manifest(newest.base_manifest_list)
+    for words in (("read",), ("run", "compact"), ("run", "rescale", "--bucket-num", "3")):
+        told = refused(lake, *words, names=base)
+        assert f"snapshot {newest.id}" in told
+        assert "db.t" in told
+
+
+@pytest.mark.parametrize("make", ["folder", "pipe"])
+def test_other_than_a_file_in_the_place_of_statistics(lake: Lake, make: str) -> None:
+    assert caretaker("run", "analyze", "db.t", "-w", lake.warehouse, "--engine", "local").code == 0
+    (path,) = (root(lake) / "statistics").iterdir()
+    path.unlink()
+    path.mkdir() if make == "folder" else os.mkfifo(path)
+    assert f"a {make}" in refused(lake, "run", "compact_manifest", names=str(path))
+
+
 def test_a_folder_in_the_place_of_a_file_that_expires(lake: Lake) -> None:
     first = lake.table().snapshots.get(1)
     path = root(lake) / "manifest" / first.base_manifest_list
@@ -102,6 +132,13 @@ def test_a_folder_in_the_place_of_a_file_that_expires(lake: Lake) -> None:
     assert ran.code in (1, 7)
     assert f"{path} is a folder" in ran.err
     assert not any(raw in ran.err for raw in RAW), ran.err
+
+
+@pytest.mark.parametrize("keys", ["primaryKeys", "partitionKeys"])
+def test_a_schema_with_a_key_twice(lake: Lake, keys: str) -> None:
+    path = root(lake) / "schema" / "schema-0"
+    path.write_text(json.dumps({**json.loads(path.read_text()), keys: ["k", "k"]}))
+    assert f"{keys} names a column twice" in refused(lake, "read", names=str(path))
 
 
 def test_statistics_of_a_column_that_the_schema_does_not_have(tmp_path: Path) -> None:
@@ -336,6 +373,7 @@ def test_a_package_that_is_not_installed(lake: Lake, package: str, extra: str, w
         cwd=Path(__file__).parents[3], env=env, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
-    assert f"pip install 'paimon-caretaker[{extra}]'" in done.stderr
+    assert f"pip install '.[{extra}]'" in done.stderr
+    assert "./caretaker" in done.stderr
     assert package in done.stderr
     assert "report this bug" not in done.stderr

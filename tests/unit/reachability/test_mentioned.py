@@ -28,11 +28,11 @@ def test_lists_of_a_vanished_reference_are_read_again(
     names = {e.file.file_name for e in scan_files(table, newest)}
     read, calls = mentioned.entry_columns, []
 
-    def failing(*arguments: Any) -> Iterator[Any]:
+    def failing(*arguments: Any, exact: bool) -> Iterator[Any]:
         calls.append(arguments)
         if len(calls) <= failures:
             raise CorruptTable("a manifest is missing")
-        return read(*arguments)
+        return read(*arguments, exact=exact)
 
     monkeypatch.setattr(mentioned, "entry_columns", failing)
     # The first snapshot has expired meanwhile; the others are there.
@@ -50,7 +50,7 @@ def test_a_living_reference_that_cannot_be_read_stops_the_job(
     lake.primary_key()
     lake.fill(1)
 
-    def failing(*_: Any) -> Iterator[Any]:
+    def failing(*_: Any, exact: bool) -> Iterator[Any]:
         raise CorruptTable("a manifest is missing")
 
     monkeypatch.setattr(mentioned, "entry_columns", failing)

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from avro_fields import tell_sizes
 from command_line import Ran, caretaker, read_rows
 from lakes import Lake
 
@@ -122,6 +123,7 @@ def rewrite_manifests(
             new_uuid=lambda: str(uuid4()),
         )
         Path(table.paths.manifest(made.file_name)).replace(file)
+    tell_sizes(Path(table.root))
     return path
 
 

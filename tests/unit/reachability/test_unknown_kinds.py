@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from avro_fields import add_fields
+from avro_fields import add_fields, tell_sizes
 from command_line import Ran, caretaker
 from lakes import Lake
 
@@ -119,6 +119,7 @@ def test_names_in_unknown_fields_are_mentioned(root: Path) -> None:
     )
     names = {"_BESIDE": ({"type": "array", "items": "string"}, [f"x/{kept.name}"])}
     manifest.write_bytes(add_fields(manifest, names, record=("_FILE",)))
+    tell_sizes(root)
     assert _run(root, "run", "--force").code == ExitCode.SUCCESS
     assert kept.exists()
     assert not gone.exists()

@@ -51,9 +51,9 @@ def test_manifests_of_other_partitions_are_not_read(
     for i in range(4):
         lake.append({"k": [i], "v": [f"v{i}"], "dt": [f"day{i}"]})
     seen: list[str] = []
-    plain = manifests.read_manifest
+    plain = manifests.read_sized_manifest
     monkeypatch.setattr(
-        manifests, "read_manifest", lambda io, path: seen.append(path) or plain(io, path)
+        manifests, "read_sized_manifest", lambda io, path: seen.append(path) or plain(io, path)
     )
     table = lake.table()
     found = scan_files(table, table.latest_or_not_found(), predicate=predicate)

@@ -77,6 +77,7 @@ def test_old_schemas_have_the_defaults_of_their_time() -> None:
         ('"options" : { }', '"options" : [ ]', TypeError),
         ('"id" : 1', '"id" : "1"', TypeError),
         ('"primaryKeys" : [ "k" ]', '"primaryKeys" : "k"', TypeError),
+        ('"primaryKeys" : [ "k" ]', '"primaryKeys" : [ "k", "k" ]', ValueError),
         ("{", "", ValueError),
         (
             '"fields" : [ {',

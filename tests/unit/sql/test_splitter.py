@@ -44,3 +44,17 @@ def test_an_expression_ends_outside_of_parentheses_and_cases() -> None:
 def test_an_open_quote_is_a_syntax_error() -> None:
     with pytest.raises(SqlSyntaxError, match="PARSE_SYNTAX_ERROR"):
         Words("select 'x")
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (r"VALUES (r'\'), ('a; DELETE FROM t --')", [r"VALUES (r'\'), ('a; DELETE FROM t --')"]),
+        (r'SELECT R"\"; SELECT 2', [r'SELECT R"\"', "SELECT 2"]),
+        (r"SELECT br'\'; x'", [r"SELECT br'\'; x'"]),
+        ("a -- x \\\n; b", ["a -- x \\\n; b"]),
+        ("a -- x\r; b", ["a -- x", "b"]),
+    ],
+)
+def test_texts_and_comments_end_where_they_do_in_spark(text: str, parts: list[str]):
+    assert split_statements(text) == parts

@@ -44,6 +44,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
         master=args.master or os.environ.get(MASTER_VARIABLE),
         conf=dict(_SETTINGS),
         verbose=args.verbose > 0,
+        queries=True,
     )
     session = SqlSession(
         warehouse=warehouse_of(args),

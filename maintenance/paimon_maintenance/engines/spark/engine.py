@@ -26,6 +26,7 @@ from paimon_core.errors import PaimonError
 from paimon_core.io.store_retries import add_retries
 from paimon_maintenance.engines.combine import Combiner
 from paimon_maintenance.engines.packing import pack, task_count
+from paimon_maintenance.engines.process import prepare_process
 from paimon_maintenance.engines.spark.loss import (
     SparkLost,
     UnitLost,
@@ -62,6 +63,7 @@ class SparkEngine:
     active session, else local[*].  `parallelism` is the maximum number of tasks.  Without `verbose`,
     the JVM's messages appear only if Spark does not start, or after it has started.  With `combiner`,
     small work of several threads shares Spark jobs, unless a run has a `parallelism` of its own.
+    `queries`: the session also runs queries in the JVM, so that its optimizing compiler pays.
     """
 
     master: str | None = None
@@ -69,6 +71,7 @@ class SparkEngine:
     conf: dict[str, str] = field(default_factory=dict)
     verbose: bool = False
     combiner: Combiner | None = None
+    queries: bool = False
     shared: SharedSession = field(default_factory=SharedSession)
 
     @property
@@ -212,7 +215,7 @@ class SparkEngine:
 
     def session(self) -> SparkSession:
         """The session, started if necessary; SparkUnavailable if it cannot start."""
-        return self.shared.start(self.master, self.conf, verbose=self.verbose)
+        return self.shared.start(self.master, self.conf, verbose=self.verbose, queries=self.queries)
 
     def _tasks(self, units: Sequence[WorkUnit]) -> tuple[int, list[list[int]]]:
         """The number of parallel tasks, and the unit indexes of each task."""
@@ -436,6 +439,7 @@ class OnExecutor:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One batch with one result row per unit."""
+        prepare_process()
         for batch in batches:
             indexes = batch.column("index").to_pylist()
             payloads = batch.column("payload")
@@ -462,6 +466,7 @@ class SplitOnExecutor:
         """One batch with one row per chunk."""
         import pyarrow as pa  # noqa: PLC0415 - the driver starts without it
 
+        prepare_process()
         for batch in batches:
             for payload in batch.column("payload"):
                 for number, chunk in self.split(payload.as_py()):
@@ -479,6 +484,7 @@ class JoinOnExecutor:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One batch with one result row per range."""
+        prepare_process()
         chunks = (
             (number, chunk)
             for batch in batches

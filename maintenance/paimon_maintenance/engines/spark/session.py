@@ -13,14 +13,15 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from paimon_core.errors import MaintenanceError
-from paimon_maintenance.engines.native import executor_settings, prepare_process
+from paimon_core.errors import MaintenanceError, how_to_get
+from paimon_maintenance.engines.process import executor_settings, prepare_libraries
 from paimon_maintenance.engines.shipping import package_parents, write_packages
+from paimon_maintenance.engines.spark.compiler import quick_compiler
 from paimon_maintenance.engines.spark.loss import is_not_of_py4j, jvm_exit_code
 from paimon_maintenance.engines.spark.output import StartupOutput
 from paimon_maintenance.job.engine import SparkApplication
@@ -79,11 +80,14 @@ class SharedSession:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _changed: dict[str, tuple[int, str | None]] = field(default_factory=dict)
 
-    def start(self, master: str | None, conf: dict[str, str], *, verbose: bool) -> SparkSession:
+    def start(
+        self, master: str | None, conf: dict[str, str], *, verbose: bool, queries: bool
+    ) -> SparkSession:
         """The session, started if necessary; SparkUnavailable if it cannot start."""
         with self._lock:
             if self.started is None:
-                self.started = _start(master, conf, verbose=verbose)
+                with nullcontext() if queries else quick_compiler():
+                    self.started = _start(master, conf, verbose=verbose)
                 self.application = _application_of(self.started.session)
             return self.started.session
 
@@ -222,7 +226,7 @@ def _start(master: str | None, conf: dict[str, str], *, verbose: bool) -> Starte
     except ImportError as e:
         raise SparkUnavailable(
             f"PySpark is not installed ({e})",
-            next_step="install paimon-caretaker[spark], or use --engine local",
+            next_step=f"use --engine local; or {how_to_get('spark')}",
         ) from e
     if master is None:
         active = SparkSession.getActiveSession()
@@ -329,7 +333,7 @@ def _defaults(master: str | None, *, submitted: bool) -> dict[str, str]:
 
 def prepare_workers() -> None:
     """Make workers use this Python and find these packages, unless the environment configures it."""
-    prepare_process()
+    prepare_libraries()
     os.environ.setdefault(_WORKER_ENVIRONMENT, sys.executable)
     known = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*package_parents(), *known]))

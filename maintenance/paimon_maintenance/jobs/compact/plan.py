@@ -7,8 +7,9 @@ Paimon's pickers bucket by bucket (Java: `CompactProcedure`, `AppendCompactCoord
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar, Final, cast
 
 from paimon_core.commit.unknown_metadata import check_rewritable
@@ -252,41 +253,14 @@ def plan(
     expiry = None
     if table.has_primary_key:
         expiry = record_expiry(table, now_millis=context.env.now_millis())
-    nothing_due = f"nothing is due by the rules of a {arguments['strategy']} compaction"
-    kept: dict[str, tuple[int, int]] = {}
-
-    def keep(why: str, count: int, size: int) -> None:
-        before = kept.get(why, (0, 0))
-        kept[why] = (before[0] + count, before[1] + size)
-
-    # The first portion in which something is due; the next plan looks at the others.
-    chosen = BucketPortion({})
-    units: list[CompactUnit] = []
-    replays = False
-    for portion in state.portions:
-        units = _replays(table, state, portion)
-        replays = bool(units)
-        for (partition, number), bucket in portion.buckets.items():
-            if replays or number == POSTPONE_BUCKET:
-                continue  # real buckets come once all postponed rows are in them
-            if state.idle_before is not None and state.newest_file[partition] > state.idle_before:
-                keep(_BUSY, 1, sum(f.file_size for f in bucket.files))
-                continue
-            found = units_due(table, bucket, full=full, local_millis=local_millis, expiry=expiry)
-            units += found
-            if not found:
-                keep(nothing_due, 1, sum(f.file_size for f in bucket.files))
-        if units:
-            chosen = portion
-            break
-        del portion  # before the next one is read
+    kept = _Kept(f"nothing is due by the rules of a {arguments['strategy']} compaction")
+    due = partial(units_due, table, full=full, local_millis=local_millis, expiry=expiry)
+    chosen, units, replays = _first_due(table, state, due, kept)
     later = chosen.later
-    for why, (count, size) in {nothing_due: state.idle, _BUSY: state.busy}.items():
-        if count:
-            keep(why, count, size)
-    if later[0]:
-        keep("a later plan of the same run looks at them", later[0], later[2])
-    left = [Retained(what="buckets", why=w, count=n, bytes=size) for w, (n, size) in kept.items()]
+    kept.add(kept.nothing_due, *state.idle)
+    kept.add(_BUSY, *state.busy)
+    kept.add("a later plan of the same run looks at them", later[0], later[2])
+    left = kept.retained()
     if not units and not left:
         why = "the table has no files"
         if arguments["partitions"] or arguments["where"]:
@@ -317,6 +291,55 @@ def plan(
         commit_bytes=cast("int | None", arguments["commit_bytes"]),
         slice_bytes=slice_bytes_of(table, arguments),
     )
+
+
+class _Kept:
+    """Number and size of the buckets that stay as they are, by the reason."""
+
+    def __init__(self, nothing_due: str) -> None:
+        self.nothing_due: Final = nothing_due
+        self._found: dict[str, tuple[int, int]] = {}
+
+    def add(self, why: str, count: int, size: int) -> None:
+        if count:
+            before = self._found.get(why, (0, 0))
+            self._found[why] = (before[0] + count, before[1] + size)
+
+    def add_bucket(self, why: str, bucket: BucketFiles) -> None:
+        self.add(why, 1, sum(f.file_size for f in bucket.files))
+
+    def retained(self) -> list[Retained]:
+        found = self._found.items()
+        return [Retained(what="buckets", why=w, count=n, bytes=size) for w, (n, size) in found]
+
+
+def _first_due(
+    table: FileStoreTable,
+    state: CompactState,
+    due: Callable[[BucketFiles], list[CompactUnit]],
+    kept: _Kept,
+) -> tuple[BucketPortion, list[CompactUnit], bool]:
+    """The first portion in which something is due, what it is, and whether it is postponed rows.
+
+    The next plan looks at the portions after it.
+    """
+    for portion in state.portions:
+        units = _replays(table, state, portion)
+        replays = bool(units)
+        for (partition, number), bucket in portion.buckets.items():
+            if replays or number == POSTPONE_BUCKET:
+                continue  # real buckets come once all postponed rows are in them
+            if state.idle_before is not None and state.newest_file[partition] > state.idle_before:
+                kept.add_bucket(_BUSY, bucket)
+                continue
+            found = due(bucket)
+            units += found
+            if not found:
+                kept.add_bucket(kept.nothing_due, bucket)
+        if units:
+            return portion, units, replays
+        del portion  # before the next one is read
+    return BucketPortion({}), [], False
 
 
 def _replays(

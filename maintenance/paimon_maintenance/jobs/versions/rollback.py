@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, cast
@@ -12,7 +12,7 @@ from paimon_core.errors import InvalidArgument, NotFound, StalePlan
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import SNAPSHOT_CLEAN_EMPTY_DIRECTORIES
 from paimon_core.reachability.files import Metadata
-from paimon_core.reachability.garbage import find_garbage
+from paimon_core.reachability.garbage import Garbage, find_garbage
 from paimon_core.reachability.references import (
     Reference,
     RefKind,
@@ -85,15 +85,7 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
     _check_in_line(table, target, latest)
     source = _source(table, target)
     references = all_references(table)
-    going = [
-        r
-        for r in references
-        if r.table.branch == table.branch
-        and r.snapshot.id > target.id
-        # Keep safety tags until they expire, including those of earlier rollbacks; a catalog that
-        # rolls back by itself keeps none.
-        and not (table.versions is None and r.kind is RefKind.TAG and is_safety_tag(r.name))
-    ]
+    going = [r for r in references if _is_later(table, r, target)]
     kept: list[Retained] = []
     interrupted = tuple(journals(table))
     safety = None
@@ -118,15 +110,7 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
     live = scan_files(table, latest)
     actions = []
     if going or source.kind is RefKind.TAG:
-        actions.append(
-            Action(
-                f"roll back from snapshot {latest.id} to {target.id}, deleting {describe_references(going)}",
-                f"frees {human_bytes(garbage.bytes)} in {counted(len(garbage.files), 'files')}",
-                {"target": target.id, "deleted": [r.label for r in going]},
-            )
-        )
-        if safety is not None:
-            actions.insert(0, Action(f"tag snapshot {latest.id} as {safety.name!r}", "safety"))
+        actions = _actions(latest, target, going, garbage, safety)
     else:
         why = "it is already the newest"
         kept.append(Retained(what=f"snapshot {target.id}", why=why))
@@ -154,6 +138,38 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
         ),
         arguments=arguments,
     )
+
+
+def _is_later(table: FileStoreTable, reference: Reference, target: Snapshot) -> bool:
+    """Whether a rollback to the target deletes the reference.
+
+    Safety tags stay until they expire, including those of earlier rollbacks; a catalog that rolls
+    back by itself keeps none.
+    """
+    if reference.table.branch != table.branch or reference.snapshot.id <= target.id:
+        return False
+    is_tag = reference.kind is RefKind.TAG
+    return not (table.versions is None and is_tag and is_safety_tag(reference.name))
+
+
+def _actions(
+    latest: Snapshot,
+    target: Snapshot,
+    going: Sequence[Reference],
+    garbage: Garbage,
+    safety: Tag | None,
+) -> list[Action]:
+    actions = []
+    if safety is not None:
+        actions.append(Action(f"tag snapshot {latest.id} as {safety.name!r}", "safety"))
+    actions.append(
+        Action(
+            f"roll back from snapshot {latest.id} to {target.id}, deleting {describe_references(going)}",
+            f"frees {human_bytes(garbage.bytes)} in {counted(len(garbage.files), 'files')}",
+            {"target": target.id, "deleted": [r.label for r in going]},
+        )
+    )
+    return actions
 
 
 def _source(table: FileStoreTable, target: Snapshot) -> Reference:

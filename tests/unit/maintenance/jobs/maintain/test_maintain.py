@@ -231,7 +231,7 @@ def test_every_manifest_and_list_is_read_once(lake, monkeypatch):
         return counted
 
     for module, name in (
-        (paimon_core.scan.manifests, "read_manifest"),
+        (paimon_core.scan.manifests, "read_sized_manifest"),
         (paimon_core.scan.manifests, "read_manifest_list"),
         (paimon_core.reachability.files, "read_manifest_list"),
     ):

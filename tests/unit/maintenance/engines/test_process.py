@@ -1,4 +1,4 @@
-"""Settings of native libraries, in the command line and in executors."""
+"""Settings of the process, in the command line and in executors."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import sys
 
 import pytest
 
-from paimon_maintenance.engines.native import SETTINGS, executor_settings, prepare_process
+from paimon_maintenance.engines.process import SETTINGS, executor_settings, prepare_libraries
 
 LOOK = """
-import os, sys
-import paimon_maintenance.engines.native
+import gc, os, sys
+import paimon_maintenance.engines.process
 assert not {"pyarrow", "numpy"} & set(sys.modules), "they read their settings when they are loaded"
 import paimon_maintenance.cli.__main__
-print(*(os.environ[name] for name in paimon_maintenance.engines.native.SETTINGS))
+print(*(os.environ[name] for name in paimon_maintenance.engines.process.SETTINGS))
+assert gc.get_threshold()[0] > 100_000
 """
 
 
@@ -32,7 +33,7 @@ def test_the_command_line_sets_them_before_the_libraries_are_loaded(
 def test_what_the_environment_sets_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MIMALLOC_PURGE_DELAY", "0")
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
-    prepare_process()
+    prepare_libraries()
     assert executor_settings() == {
         "spark.executorEnv.MIMALLOC_PURGE_DELAY": "0",
         "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
