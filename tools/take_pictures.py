@@ -1,9 +1,11 @@
 """Takes the pictures in docs/images from a running `./caretaker demo`, with a headless Chromium.
 
     ./caretaker python tools/take_pictures.py --url http://127.0.0.1:8080 --password ... --part sick
+    ./caretaker python tools/take_pictures.py --url http://127.0.0.1:8080 --password ... --part waiting
     ./caretaker python tools/take_pictures.py --url http://127.0.0.1:8080 --password ... --part healed
 
-`sick`: after the demo measured the lake, before the scheduler ran.  `healed`: when the demo is done.
+`sick`: after the demo measured the lake, before the scheduler ran.  `waiting`: when the demo says what waits
+for you; approves it.  `healed`: when all tables are green.
 """
 
 from __future__ import annotations
@@ -106,8 +108,21 @@ def sick(airflow: Airflow, lake: str) -> None:
     take(page, "page-form", 0.5)
 
 
+def waiting(airflow: Airflow, lake: str) -> None:
+    """The rescale that waits for a person; then the click on Approve."""
+    del lake
+    page = airflow.page(
+        f"{airflow.newest_run('rescale')}/tasks/approve/required_actions", 1300, 760
+    )
+    button = "[...document.querySelectorAll('button')].find(b => b.innerText.trim() === 'Approve')"
+    page.until(button, 60)
+    take(page, "airflow-approval", 2)
+    page.js(f"{button}.click()")
+    time.sleep(3)
+
+
 def healed(airflow: Airflow, lake: str) -> None:
-    """Pictures of the lake after the scheduler, and of Airflow's own pages."""
+    """Pictures of the lake after the scheduler and people, and of Airflow's own pages."""
     take(airflow.own("", "td.name", 1400, 640), "page")
     take(airflow.own("", "td.name", 1400, 640, dark=True), "page-dark")
     take(airflow.own("runs", ".works", 1400, 900), "page-runs")
@@ -144,12 +159,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--url", default="http://127.0.0.1:8080")
     parser.add_argument("--password", required=True)
-    parser.add_argument("--part", choices=("sick", "healed"), required=True)
+    parser.add_argument("--part", choices=("sick", "waiting", "healed"), required=True)
     args = parser.parse_args()
     with Chromium() as browser:
         airflow = Airflow(args.url, args.password, browser)
         lake = airflow.ask("/caretaker/api/lake")["warehouse"]
-        {"sick": sick, "healed": healed}[args.part](airflow, lake)
+        {"sick": sick, "waiting": waiting, "healed": healed}[args.part](airflow, lake)
 
 
 if __name__ == "__main__":

@@ -68,13 +68,13 @@ def run(argv: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="caretaker demo",
-        description="Creates a lake with hundreds of small files, starts Airflow, triggers the DAG "
-        f"{DAG_ID} to compact the lake on Spark, and shows the difference. Then the scheduler makes "
-        "tables with other problems healthy, and tag, expiry, rescale and orphan file jobs run. The "
-        "page in Airflow shows all of it. Airflow keeps running until Ctrl-C. Takes two to six "
-        "minutes and about 2 GB of memory.",
+        description="Creates a lake of sick tables, starts Airflow, and triggers the DAG "
+        f"{DAG_ID} to compact the two largest on Spark. The scheduler heals the others, except for "
+        "what only people may do: the demo does that, too, and one rescale waits in Airflow for your "
+        "approval. Tag, expiry, rescale and orphan file jobs run. The page in Airflow shows all of it. "
+        "Airflow keeps running until Ctrl-C. Takes two to six minutes and about 2 GB of memory.",
     )
-    parser.add_argument("--exit", action="store_true", help="exit when the demo is done")
+    parser.add_argument("--exit", action="store_true", help="approve the rescale, and exit when the demo is done")
     parser.add_argument(
         "--warehouse", metavar="PATH", help="use an existing warehouse instead of a new one"
     )
