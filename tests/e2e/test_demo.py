@@ -135,7 +135,7 @@ def test_every_table_gets_well_on_a_lake_made_for_it(start):
     assert (asked.table, asked.job, asked.reason) == (people.PROPOSED, "rescale", "rescale")
     assert (asked.state, asked.origin, asked.answered_by) == ("used", "airflow", "admin")
     (rescale,) = history.newest(table=people.PROPOSED, job="rescale", status="success")
-    assert rescale.actor.name.startswith("caretaker_rescale")
+    assert rescale.actor.startswith("caretaker_rescale proposed__")
     assert demo.left_behind() == []
     assert is_free(port)
 

@@ -74,7 +74,9 @@ def _parser() -> argparse.ArgumentParser:
         "approval. Tag, expiry, rescale and orphan file jobs run. The page in Airflow shows all of it. "
         "Airflow keeps running until Ctrl-C. Takes two to six minutes and about 2 GB of memory.",
     )
-    parser.add_argument("--exit", action="store_true", help="approve the rescale, and exit when the demo is done")
+    parser.add_argument(
+        "--exit", action="store_true", help="approve the rescale, and exit when the demo is done"
+    )
     parser.add_argument(
         "--warehouse", metavar="PATH", help="use an existing warehouse instead of a new one"
     )
