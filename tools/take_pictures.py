@@ -112,7 +112,7 @@ def waiting(airflow: Airflow, lake: str) -> None:
     """The rescale that waits for a person; then the click on Approve."""
     del lake
     page = airflow.page(
-        f"{airflow.newest_run('rescale')}/tasks/approve/required_actions", 1300, 640
+        f"{airflow.newest_run('rescale')}/tasks/approve/required_actions", 1300, 760
     )
     button = "[...document.querySelectorAll('button')].find(b => b.innerText.trim() === 'Approve')"
     page.until(button, 60)

@@ -264,8 +264,8 @@ def test_a_proposal_names_the_partitions_that_were_meant():
 
 
 def test_the_text_of_an_approval_is_no_markup():
-    shown = body_of({"db.`t": ["rescale ``` <b>", "", "  tag"]})
-    assert shown == "**`db.'t'`**\n\n- `rescale ''' <b>`\n- `tag`"
+    shown = body_of({"db.`t": ["rescale ``` <b>", "  tag\nsnapshot 4"]})
+    assert shown == "**`db.'t`**\n\n- `rescale ''' <b>`\n- `tag snapshot 4`"
 
 
 @pytest.mark.slow

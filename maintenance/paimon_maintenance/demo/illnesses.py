@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from paimon_core.options import Options
 from paimon_core.read.table_read import read_table
 from paimon_core.refs.tags import Tag
 from paimon_maintenance.demo.accidents import DAY_SECONDS, fail_a_write, leave_a_consumer
+from paimon_maintenance.demo.run_here import run_here
 from paimon_maintenance.demo.sick import SickTable
 
 NOT_SHOWN: Final = frozenset({"large_buckets"})
@@ -160,7 +162,7 @@ def _never_expired() -> tuple[SickTable, ...]:
             commits=44,
             rows=500,
             hours=24 * 12,
-            compacted={43: "full"},
+            compacted={14: "full", 29: "full", 43: "full"},
             after=_old_consumer,
         ),
         SickTable(
@@ -289,6 +291,8 @@ def _tags(table: FileStoreTable) -> None:
 def _monthly_tags(table: FileStoreTable) -> None:
     for name in MONTHLY_TAGS:
         table.tags.create(Tag(name=name, snapshot=table.snapshots.get(1)))
+    warehouse = str(Path(table.root).parents[1])
+    run_here("expire_snapshots", warehouse, table.name, {"retain_max": 1, "retain_min": 1})
 
 
 def _old_consumer(table: FileStoreTable) -> None:

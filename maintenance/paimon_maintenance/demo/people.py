@@ -82,7 +82,6 @@ def acts() -> tuple[Act, ...]:
             who="its owner",
             job="delete_tag",
             arguments={"tag": list(MONTHLY_TAGS)},
-            then="the scheduler expires the snapshot",
         ),
         Act(name="refund", who="on call", job="repair", arguments={"repair": ["close_gap"]}),
         Act(name="upload", who="on call", job="remove_orphan_files", arguments={"mode": "delete"}),

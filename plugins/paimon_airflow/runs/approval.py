@@ -115,21 +115,22 @@ def _user_of(answer: Mapping[str, Any]) -> str:
 
 
 def body_of(plans: Mapping[str, Sequence[str]]) -> str:
-    """The plans as Markdown; texts of tables are shown as they are."""
+    """The plans as Markdown; texts of tables are shown as they are.
+
+    A line is an item of a list, because Airflow joins the lines of a block of code.
+    """
     parts = []
     for table, lines in list(plans.items())[:_MOST_SHOWN]:
-        # Airflow joins the lines of a block of code.
-        shown = "\n".join(f"- {_code(line.strip())}" for line in lines if line.strip())
-        parts.append(f"**{_code(table)}**\n\n{shown}")
+        shown = "\n".join(f"- `{_code(line)}`" for line in lines)
+        parts.append(f"**`{_code(table)}`**\n\n{shown}")
     if len(plans) > _MOST_SHOWN:
         parts.append(f"and {len(plans) - _MOST_SHOWN} more tables: see the log of the task `plan`")
     return "\n\n".join(parts)
 
 
-def _code(text: str) -> str:
-    """The text as Markdown that shows it as it is."""
-    plain = text.replace("`", "'")
-    return f"`{plain}`"
+def _code(line: str) -> str:
+    """The text of one line of code: nothing ends it early, and it is not empty."""
+    return " ".join(line.split()).replace("`", "'") or " "
 
 
 def is_rejected(answer: object) -> str | None:
