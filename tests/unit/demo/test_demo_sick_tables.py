@@ -80,7 +80,7 @@ def test_a_table_is_sick_for_its_own_reason_and_gets_well(life, name):
     else:
         assert before.color != "green", before
         assert before.reasons[0].criterion == one.criterion, before.reasons
-    assert life.end[name].color == "green", life.end[name]
+    assert life.end[name].color == "green", (life.end[name], life.said)
     assert one.criterion not in after, life.end[name]
 
 
