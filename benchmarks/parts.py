@@ -136,8 +136,8 @@ PARTS: Final = (
     Part(
         name="scheduling",
         title="Rounds of the scheduler",
-        about="One round of the scheduler in one process over 2,000 and 10,000 tables: look at all of them, measure "
-        "those that changed (2 %), and decide; then the same with the jobs that it runs.",
+        about="One round of the scheduler in one process: look at all tables, measure those that changed (2 %), "
+        "and decide; then the same with the jobs that it runs.",
         script="scheduling_round",
         minutes=4.5,
         normal=("--tables", "2000", "10000"),
