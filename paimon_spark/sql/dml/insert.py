@@ -94,16 +94,15 @@ def insert(
         words.need("OVERWRITE")
         return _to_directory(session, words, f"{ctes} " if ctes else source)
     parsed = _read_head(session, words)
-    if parsed.condition is not None:
-        query = f"{ctes} {words.rest()}" if ctes else source + words.rest() + values
-        statement = None if values else words
-        return _replace_where(session, parsed.name, parsed.condition, query, statement)
-    if words.done:
+    if words.done and parsed.condition is None:
         words.fail("a query")
     query = f"{ctes} {words.rest()}" if ctes else source + words.rest() + values
+    statement = None if values else words
+    if parsed.condition is not None:
+        return _replace_where(session, parsed.name, parsed.condition, query, statement)
     if query.lstrip()[:6].upper() == "VALUES":
         query = with_descriptors(session, query)
-    return _run(session, parsed, query, None if values else words)
+    return _run(session, parsed, query, statement)
 
 
 def explained_insert(session: SqlSession, words: Words) -> tuple[TableName, str, bool]:

@@ -11,9 +11,10 @@ from typing import Final
 
 _PIECE: Final = re.compile(
     r"""(?<!\w)[rR]'[^']*'|(?<!\w)[rR]"[^"]*"|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`
-    |(?P<line>--(?:\\\n|[^\r\n])*)|(?P<block>/\*)""",
+    |(?P<comment>--|/\*)""",
     re.DOTALL | re.VERBOSE,
 )
+_LINE: Final = re.compile(r"--(?:\\\n|[^\r\n])*")
 _OPTIONS: Final = re.compile(r"/\*\+\s*OPTIONS\s*\([^*]*\)\s*\*/", re.IGNORECASE)
 _EDGE: Final = re.compile(r"/\*|\*/")
 
@@ -53,14 +54,16 @@ def _comments(text: str) -> Iterator[tuple[int, int]]:
     at = 0
     while match := _PIECE.search(text, at):
         at = match.end()
-        if match["block"]:
-            at = _end_of_block(text, at)
-        if match["block"] or match["line"]:
+        if match["comment"]:
+            at = end_of_comment(text, match.start())
             yield match.start(), at
 
 
-def _end_of_block(text: str, at: int) -> int:
-    depth = 1
+def end_of_comment(text: str, start: int) -> int:
+    """The end of the comment that starts there; that of the text if nothing closes it."""
+    if line := _LINE.match(text, start):
+        return line.end()
+    depth, at = 1, start + len("/*")
     while depth and (edge := _EDGE.search(text, at)):
         depth += 1 if edge[0] == "/*" else -1
         at = edge.end()

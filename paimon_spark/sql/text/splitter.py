@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from paimon_spark.sql.text.comments import end_of_comment
+
 _BEGIN: Final = re.compile(r"BEGIN\s+(?!;)", re.IGNORECASE)
-_LINE_COMMENT: Final = re.compile(r"--(?:\\\n|[^\r\n])*")
 _WORD: Final = re.compile(r"\w")
 _BLOCKS: Final = ("BEGIN", "CASE", "LOOP", "WHILE", "REPEAT", "FOR")
 
@@ -15,9 +16,8 @@ _BLOCKS: Final = ("BEGIN", "CASE", "LOOP", "WHILE", "REPEAT", "FOR")
 def split_statements(text: str) -> list[str]:
     """The statements in order, without their `;`; parts with nothing but comments are left out.
 
-    Quotes are `'`, `"` (a backslash escapes in both, unless r precedes) and backquotes; comments are `--` to the end of
-    the line and `/* */`, which nest as in Spark.  An open quote or comment runs to the end.  A
-    script, BEGIN ... END, is one statement.
+    Quotes are `'`, `"` (a backslash escapes in both, unless r precedes) and backquotes.  `comments`
+    says what a comment is.  An open quote or comment runs to the end.  A script, BEGIN ... END, is one statement.
     """
     found, rest = complete_statements(text)
     return [*found, rest] if rest else found
@@ -75,11 +75,9 @@ def _parts(text: str) -> Iterator[tuple[int, int, bool]]:
         char = text[at]
         if char in "'\"`":
             end, is_code = _end_of_quote(text, at, raw=_is_raw(text, at)), True
-        elif text.startswith("--", at):
-            end, is_code = _LINE_COMMENT.match(text, at).end(), False  # type: ignore[union-attr]
-        elif text.startswith("/*", at):
+        elif text.startswith(("--", "/*"), at):
             # A hint is part of a statement, never a statement of its own.
-            end, is_code = _end_of_comment(text, at), False
+            end, is_code = end_of_comment(text, at), False
         else:
             end, is_code = at + 1, True
         yield at, end, is_code
@@ -101,18 +99,4 @@ def _end_of_quote(text: str, start: int, *, raw: bool) -> int:
         if text[at] == quote:
             return at + 1
         at += 1
-    return len(text)
-
-
-def _end_of_comment(text: str, start: int) -> int:
-    depth, at = 1, start + 2
-    while at < len(text):
-        if text.startswith("*/", at):
-            depth, at = depth - 1, at + 2
-            if depth == 0:
-                return at
-        elif text.startswith("/*", at):
-            depth, at = depth + 1, at + 2
-        else:
-            at += 1
     return len(text)

@@ -55,10 +55,7 @@ def tokenize(text: str) -> list[Token]:
     text, done, hints = START + text, 0, False
     for one in found:
         if not is_blank(text[done : one.start], hints=hints) or one.token_type in _OTHER_DIALECTS:
-            at = done if text[done : one.start].strip() else one.start
-            raise SqlSyntaxError(
-                f"[PARSE_SYNTAX_ERROR] Syntax error at or near '{text[at:].split()[0]}'"
-            )
+            raise _refused(text[done if text[done : one.start].strip() else one.start :])
         done, hints = one.end + 1, one.token_type is TokenType.HINT
         if one.token_type in _TEXTS or not any(c.isspace() for c in one.text):
             tokens.append(Token(one.token_type, one.text, one.start, one.end))
@@ -68,10 +65,13 @@ def tokenize(text: str) -> list[Token]:
             start = one.start + word.start()
             tokens.append(Token(one.token_type, word.group(), start, one.start + word.end() - 1))
     if not is_blank(text[done:]):
-        raise SqlSyntaxError(
-            f"[PARSE_SYNTAX_ERROR] Syntax error at or near '{text[done:].split()[0]}'"
-        )
+        raise _refused(text[done:])
     return tokens
+
+
+def _refused(text: str) -> SqlSyntaxError:
+    word = text.split(maxsplit=1)[0]
+    return SqlSyntaxError(f"[PARSE_SYNTAX_ERROR] Syntax error at or near '{word}'")
 
 
 def with_quoted_names(text: str) -> str:
