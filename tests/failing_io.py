@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from paimon_core.io.file_io import FileIO, FileStat
+from paimon_core.io.file_io import FileIO, FileStat, FolderNames
 from paimon_core.io.local import LocalFileIO
 
 When = Literal["before", "midway", "after"]
@@ -186,6 +186,10 @@ class FailingFileIO:
     def list_dir(self, path: str) -> list[FileStat]:
         self.trigger.read("list_dir", path)
         return self.inner.list_dir(path)
+
+    def list_names(self, path: str) -> FolderNames | None:
+        self.trigger.read("list_names", path)
+        return self.inner.list_names(path)
 
     def list_below(self, path: str) -> list[FileStat] | None:
         return None  # so that folders are listed one by one, each with a call of its own

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from paimon_core.io.file_io import FileIO, FileStat
+from paimon_core.io.file_io import FileIO, FileStat, FolderNames
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,6 +58,9 @@ class DelegatingFileIO:
 
     def list_dir(self, path: str) -> list[FileStat]:
         return self.inner.list_dir(path)
+
+    def list_names(self, path: str) -> FolderNames | None:
+        return self.inner.list_names(path)
 
     def list_below(self, path: str) -> list[FileStat] | None:
         return self.inner.list_below(path)

@@ -19,7 +19,8 @@ files that must not exist.  Paths are absolute, in the form of the table's root 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
@@ -34,8 +35,13 @@ S = TypeVar("S")
 T = TypeVar("T")
 DISK_THREADS: Final = 8
 """Number of threads that read local files side by side."""
-_MANY_FILES: Final = 256
 _FILES_A_CALL: Final = 16
+_PROBED: Final = 32
+"""Number of files after which it is decided anew whether threads read the next ones."""
+_AT_ONCE: Final = 2_048
+_WAITS: Final = 4.0
+"""Seconds to processor seconds from which reading waits for a disk."""
+IS_DIR, IS_LINK = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,14 @@ class FileStat:
     @property
     def name(self) -> str:
         return self.path.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class FolderNames:
+    """The names in a folder, and for each the sum of `IS_DIR` and `IS_LINK` that apply."""
+
+    names: list[str]
+    kinds: bytes
 
 
 class FileIO(Protocol):
@@ -106,13 +120,19 @@ class FileIO(Protocol):
         """Return whether a file or folder exists; any failure other than "not found" is raised."""
 
     def stat(self, path: str) -> FileStat:
-        """Return the size and time of a file or folder."""
+        """Return the size and time of a file or folder; for a link as a listing does."""
 
     def list_dir(self, path: str) -> list[FileStat]:
         """Return the folder's content in no particular order; empty for a missing folder.
 
         Any other failure is raised, so an incomplete listing is never mistaken for a complete one.
         Files deleted during the call may be missing.
+        """
+
+    def list_names(self, path: str) -> FolderNames | None:
+        """Return the names in a folder without sizes and times; empty for a missing folder.
+
+        None where `list_dir` takes no more calls.  Failures as there.  A link to nothing is listed, too.
         """
 
     def list_below(self, path: str) -> list[FileStat] | None:
@@ -161,15 +181,27 @@ def map_parallel(io: FileIO, function: Callable[[S], T], items: Iterable[S]) -> 
 
 
 def read_parallel(io: FileIO, read: Callable[[S], T], items: Iterable[S]) -> list[T]:
-    """As `map_parallel`, for reading many small files: a disk, too, serves several threads sooner."""
+    """As `map_parallel`, for many small reads: several threads serve them where a disk makes one wait.
+
+    Where it does not, because the system has the files in memory, threads only wait for each other.
+    """
     todo = list(items)
-    if io.parallelism > 1 or len(todo) < _MANY_FILES:
+    if io.parallelism > 1:
         return map_parallel(io, read, todo)
+    found: list[T] = []
+    while len(found) < len(todo):
+        started, cpu_started = time.perf_counter(), time.thread_time()
+        found += map(read, todo[len(found) : len(found) + _PROBED])
+        if time.perf_counter() - started > _WAITS * (time.thread_time() - cpu_started):
+            found += _by_threads(read, todo[len(found) : len(found) + _AT_ONCE])
+    return found
+
+
+def _by_threads(read: Callable[[S], T], todo: Sequence[S]) -> Iterator[T]:
     parts = [todo[i : i + _FILES_A_CALL] for i in range(0, len(todo), _FILES_A_CALL)]
     with ContextPool(DISK_THREADS, thread_name_prefix="file-io") as pool:
-        return [
-            found for part in pool.map(lambda part: list(map(read, part)), parts) for found in part
-        ]
+        for found in pool.map(lambda part: list(map(read, part)), parts):
+            yield from found
 
 
 def delete_files(io: FileIO, paths: Iterable[str]) -> list[bool]:

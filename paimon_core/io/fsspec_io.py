@@ -197,6 +197,9 @@ class FsspecFileIO:
                 found.append(_file_stat(join(path, name.rsplit("/", 1)[-1]), info))
         return found
 
+    def list_names(self, path: str) -> None:  # noqa: ARG002 - FileIO
+        return None  # a listing holds sizes and times
+
     def list_below(self, path: str) -> list[FileStat] | None:
         if self._protocol not in _S3:
             return None

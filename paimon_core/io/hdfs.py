@@ -145,6 +145,9 @@ class HdfsFileIO:
         except FileNotFoundError:
             return []
 
+    def list_names(self, path: str) -> None:  # noqa: ARG002 - FileIO
+        return None  # a listing holds sizes and times
+
     def list_below(self, path: str) -> list[FileStat] | None:  # noqa: ARG002 - FileIO
         return None  # the client lists each folder
 

@@ -18,17 +18,17 @@ import ctypes
 import errno
 import os
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from stat import S_ISDIR, S_ISREG
+from stat import S_ISDIR, S_ISLNK, S_ISREG
 from typing import Any, Final
 from uuid import uuid4
 
 import pyarrow as pa
 
 from paimon_core.errors import InvalidArgument, StorageError, UnsupportedFeature
-from paimon_core.io.file_io import FileStat
+from paimon_core.io.file_io import IS_DIR, IS_LINK, FileStat, FolderNames
 
 _AT_FDCWD: Final = -100
 _RENAME_NOREPLACE: Final = 1
@@ -133,18 +133,16 @@ class LocalFileIO:
     def stat(self, path: str) -> FileStat:
         target = local_path(path)
         with _TooLongIsMissing(target):
-            return _file_stat(path, os.stat(target), is_dir=os.path.isdir(target))
+            found = os.lstat(target)
+            is_link = S_ISLNK(found.st_mode)
+            if is_link:
+                found = os.stat(target)
+        return _file_stat(path, found, is_dir=S_ISDIR(found.st_mode), is_link=is_link)
 
     def list_dir(self, path: str) -> list[FileStat]:
         prefix = path.rstrip("/") + "/"
         found = []
-        target = local_path(path)
-        try:
-            with _TooLongIsMissing(target):
-                entries = os.scandir(target)
-        except FileNotFoundError:
-            return []
-        with entries:
+        with _entries(path) as entries:
             for entry in entries:
                 try:
                     stat, is_dir = entry.stat(), entry.is_dir()
@@ -153,6 +151,16 @@ class LocalFileIO:
                 link = entry.is_symlink()
                 found.append(_file_stat(prefix + entry.name, stat, is_dir=is_dir, is_link=link))
         return found
+
+    def list_names(self, path: str) -> FolderNames:
+        names: list[str] = []
+        kinds = bytearray()
+        with _entries(path) as entries:
+            for entry in entries:
+                names.append(entry.name)
+                # Nearly all file systems tell the kind with the name.
+                kinds.append(entry.is_dir() * IS_DIR + entry.is_symlink() * IS_LINK)
+        return FolderNames(names, bytes(kinds))
 
     def list_below(self, path: str) -> list[FileStat] | None:  # noqa: ARG002 - a folder is one call
         return None
@@ -258,6 +266,16 @@ class _TooLongIsMissing:
             raise FileNotFoundError(
                 errno.ENOENT, "no file has so long a name", self._target
             ) from error
+
+
+def _entries(path: str) -> AbstractContextManager[Iterable[os.DirEntry[str]]]:
+    """Return the entries of a folder; none for a missing folder."""
+    target = local_path(path)
+    try:
+        with _TooLongIsMissing(target):
+            return os.scandir(target)
+    except FileNotFoundError:
+        return nullcontext(())
 
 
 def _folder_in_place(target: str, done: str) -> StorageError:

@@ -38,6 +38,7 @@ _READ_TOGETHER: Final = 512
 """Number of references whose manifest lists are in memory at the same time."""
 _REMOVED_TOGETHER: Final = 10_000
 """Number of names that wait until they are removed: many together cost less."""
+_LARGEST_FILE: Final = 2**40
 _SLICE: Final = "$"
 """In the names of slices of joined changelog files only."""
 
@@ -63,6 +64,8 @@ class Mentioned:
     """Names that wait to be removed from `candidates`."""
     _newest: dict[str, set[str]] = field(default_factory=dict)
     """The manifests of the newest snapshot of each branch: most candidates are mentioned there."""
+    told_bytes: int = 0
+    """The sizes of removed files, as far as manifests tell them; absurd ones count as 0."""
     cut_index: str | None = None
     """The path of an index manifest that may have lost entries, so that any index file may be needed."""
     newest: Snapshot | None = None
@@ -241,8 +244,10 @@ class Mentioned:
         self._seen.update(self._optional)
 
     def _read(self, metas: Sequence[ManifestFileMeta]) -> None:
-        for part in entry_columns(self.table, metas, Partitions(), exact=True):
-            self.candidates.remove_array(part.names)
+        for part in entry_columns(self.table, metas, Partitions(), ("file_size",), exact=True):
+            lost = self.candidates.remove_array(part.names)
+            sizes = part.numbers["file_size"][lost]
+            self.told_bytes += int(sizes[(sizes > 0) & (sizes <= _LARGEST_FILE)].sum())
             sliced = np.flatnonzero(as_flags(pc.match_substring(part.names, _SLICE)))
             real = (resolved_changelog_path(f"bucket/{part.name(i)}") for i in sliced.tolist())
             self.candidates.remove(path.rsplit("/", 1)[-1] for path in real)

@@ -58,10 +58,14 @@ class NameSet:
         """Remove names; those that are not in the set are ignored."""
         self.remove_array(name_array(names))
 
-    def remove_array(self, names: pa.Array | pa.ChunkedArray) -> None:
-        """Remove names in UTF-8, as `remove`."""
+    def remove_array(self, names: pa.Array | pa.ChunkedArray) -> Column:
+        """Remove names in UTF-8, as `remove`; return where those are that the set lost, each once."""
         at, is_known = self._find(names)
-        self._left[at[is_known]] = False
+        lost = np.flatnonzero(is_known)
+        lost = lost[self._left[at[lost]]]
+        lost = lost[np.unique(at[lost], return_index=True)[1]]
+        self._left[at[lost]] = False
+        return lost
 
     def remove_inside(self, content: bytes) -> None:
         """Remove each name that occurs anywhere in the content."""

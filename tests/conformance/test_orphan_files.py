@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from disk import assert_no_leftovers, assert_whole, needed_by, on_disk, referenced
@@ -20,7 +20,7 @@ from oracle import Oracle
 from paimon_core.commit.committer import commit
 from paimon_core.errors import CorruptTable, InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.file_io import FileStat
+from paimon_core.io.file_io import FileStat, FolderNames
 from paimon_core.io.local import LocalFileIO
 from paimon_core.reachability.references import all_references
 from paimon_core.table.open import open_table, open_table_at
@@ -30,6 +30,7 @@ from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import run_table
 
+T = TypeVar("T")
 COLUMNS = [{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "STRING"}]
 
 
@@ -231,8 +232,13 @@ class Meanwhile(LocalFileIO):
         object.__setattr__(self, "_folder", folder)
         object.__setattr__(self, "_action", action)
 
+    def list_names(self, path: str) -> FolderNames:
+        return self._listed(path, super().list_names(path))
+
     def list_dir(self, path: str) -> list[FileStat]:
-        listed = super().list_dir(path)
+        return self._listed(path, super().list_dir(path))
+
+    def _listed(self, path: str, listed: T) -> T:
         if path.endswith(self._folder) and self._action is not None:  # type: ignore[attr-defined]  # set above
             action = self._action  # type: ignore[attr-defined]  # set above
             object.__setattr__(self, "_action", None)

@@ -18,7 +18,14 @@ from s3_store import S3Server, s3_server
 from store_emulators import azure_store, gcs_store, hdfs_cluster
 
 from paimon_core.errors import StorageAccessDenied, StorageError
-from paimon_core.io.file_io import FileIO, delete_files, map_parallel, read_parallel
+from paimon_core.io.file_io import (
+    IS_DIR,
+    FileIO,
+    FolderNames,
+    delete_files,
+    map_parallel,
+    read_parallel,
+)
 from paimon_core.io.fsspec_io import FsspecFileIO
 from paimon_core.io.hdfs import HdfsFileIO
 from paimon_core.io.local import LocalFileIO
@@ -100,6 +107,12 @@ class FileIOContract:
             "two": (f"{root}/d/two", 2, False),
             "sub": (f"{root}/d/sub", 0, True),
         }
+        names = io.list_names(f"{root}/d")
+        if names is not None:
+            assert dict(zip(names.names, names.kinds, strict=True)) == {
+                name: s.is_dir * IS_DIR for name, s in listed.items()
+            }
+            assert io.list_names(f"{root}/none") == FolderNames([], b"")
         assert io.stat(f"{root}/d/two").size == 2
         assert io.stat(f"{root}/d").is_dir
         assert io.stat(f"{root}/d/one").modified_millis > 1_600_000_000_000

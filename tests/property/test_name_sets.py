@@ -6,8 +6,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_core.io.file_io import FileStat
-from paimon_core.io.file_stats import FileStats, FileStatsBuilder
+from paimon_core.io.file_io import IS_LINK, FileStat, FolderNames
+from paimon_core.io.file_stats import NO_SIZE, FileStats, FileStatsBuilder
 from paimon_core.manifest.entries.columns import name_array
 from paimon_core.reachability.name_set import NameSet
 
@@ -35,7 +35,8 @@ def test_a_set_of_names_is_a_set(
     found = NameSet(names)
     model = {name for chunk in chunks for name in chunk}
     for some in removed:
-        found.remove(some)
+        lost = found.remove_array(name_array(some)).tolist()
+        assert sorted(some[i] for i in lost) == sorted(model & set(some))
         model.difference_update(some)
     for content in contents:
         found.remove_inside(content.encode())
@@ -64,6 +65,28 @@ def test_columns_of_files_are_a_list(files: list[FileStat], start: int, end: int
     counts, sizes = found.folder_totals()
     assert counts.sum() == len(files)
     assert sizes.sum() == sum(file.size for file in files)
+
+
+@given(st.lists(st.lists(FILES, max_size=8), max_size=4), st.lists(st.lists(NAMES), max_size=3))
+def test_lists_are_put_together(parts: list[list[FileStat]], listed: list[list[str]]) -> None:
+    builder = FileStatsBuilder()
+    for part in parts:
+        own = FileStatsBuilder()
+        own.extend(part)
+        builder.add_part(own.finish())
+    for number, names in enumerate(listed):
+        kinds = bytes(IS_LINK * (len(name) % 2) for name in names)
+        builder.add_folder(f"/n/{number}", FolderNames(names, kinds))
+    known = [file for part in parts for file in part]
+    found = builder.finish()
+    assert found[: len(known)] == known
+    assert found[len(known) :] == [
+        FileStat(f"/n/{number}/{name}", NO_SIZE, 0, is_link=bool(len(name) % 2))
+        for number, names in enumerate(listed)
+        for name in names
+    ]
+    assert found.without_state.tolist() == [i >= len(known) for i in range(len(found))]
+    assert found.is_file.tolist() == [not f.is_dir and not f.is_link for f in found]
 
 
 def test_nothing_is_a_list_too() -> None:

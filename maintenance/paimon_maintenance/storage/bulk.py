@@ -1,4 +1,4 @@
-"""Lists folders and deletes files, in this process or, for very many paths, on the engine.
+"""Lists folders, reads states and deletes files, in this process or, for very many paths, on the engine.
 
 The threads of one process send a few hundred requests at a time, or read a few local folders, which
 is enough for nearly all tables.  Above the limits below, the workers of the engine send the requests,
@@ -9,16 +9,22 @@ deleted.
 from __future__ import annotations
 
 import pickle
-import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar, cast
 
+import numpy as np
+
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.file_io import DISK_THREADS, FileStat, delete_files, map_parallel
+from paimon_core.io.file_io import (
+    FileIO,
+    FileStat,
+    FolderNames,
+    delete_files,
+    read_parallel,
+)
+from paimon_core.io.file_stats import NO_SIZE, Column, FileStats, FileStatsBuilder
 from paimon_core.retention.deleting import Deleting
 from paimon_maintenance.engines.packing import SMALLEST_TASK_BYTES
 from paimon_maintenance.job.engine import WorkUnit
@@ -28,13 +34,8 @@ from paimon_maintenance.storage.ledger import without_ledger
 FROM_FOLDERS: Final = 5_000
 FROM_FILES: Final = 50_000
 _PATHS_A_UNIT: Final = 500
-_FOLDERS_HERE: Final = 1_000
+_FOLDERS_HERE: Final = 2_000
 _FOLDERS_ON_ENGINE: Final = 50_000
-_FOLDERS_A_THREAD: Final = 50
-_THREADS_IN_MEMORY: Final = 2
-"""Threads that list folders whose files the system knows.  More wait for the interpreter's lock."""
-_WAITS: Final = 4.0
-"""Seconds to processor seconds from which listing waits for a disk or a network."""
 _PATHS_A_FENCE: Final = 1_000
 """Number of files to delete between two checks of the lease."""
 
@@ -43,24 +44,38 @@ T = TypeVar("T")
 
 def list_folders(
     table: FileStoreTable, folders: Sequence[str], context: RunContext
-) -> Iterator[list[FileStat]]:
-    """The content of each folder, in the order of the folders (see `FileIO.list_dir`).
+) -> Iterator[FileStats]:
+    """The content of the folders, some of them at a time: `FileStats.folders` are the next ones.
 
-    A part of the folders is in memory at a time.  Raises the first failure: OSError, or the engine's
-    error for a lost worker.
+    Sizes and times are unknown where they take a call for each file (`FileIO.list_names`).  Raises the
+    first failure: OSError, or the engine's error for a lost worker.
     """
     if len(folders) < FROM_FOLDERS or not context.engine.is_parallel:
-        if table.io.parallelism <= 1 and len(folders) > _FOLDERS_A_THREAD:
-            yield from _listed_ahead(table, folders)
-            return
         for start in range(0, len(folders), _FOLDERS_HERE):
             yield from _list_here(table, folders[start : start + _FOLDERS_HERE])
         return
     for start in range(0, len(folders), _FOLDERS_ON_ENGINE):
         part = folders[start : start + _FOLDERS_ON_ENGINE]
-        found: list[list[FileStat]] = []
+        found: list[FileStats] = []
         _on_engine(table, part, _list_here, "list folders", context, found)
         yield from found
+
+
+def read_states(
+    table: FileStoreTable, files: FileStats, context: RunContext
+) -> tuple[Column, Column]:
+    """The sizes and times of the files; `NO_SIZE` for what is no file, or no longer.  Raises as above."""
+    states: list[Column] = [np.zeros((0, 2), np.int64)]
+    for start in range(0, len(files), FROM_FILES):
+        paths = [f.path for f in files[start : start + FROM_FILES]]
+        if len(files) < FROM_FILES or not context.engine.is_parallel:
+            found = _states_here(table, paths)
+        else:
+            found = []
+            _on_engine(table, paths, _states_here, "read states", context, found)
+        states.append(np.array(found, np.int64).reshape(-1, 2))
+    sizes, times = np.concatenate(states).T
+    return sizes, times
 
 
 def delete_paths(table: FileStoreTable, paths: Sequence[str], context: RunContext) -> list[bool]:
@@ -89,30 +104,29 @@ def deleting_in(context: RunContext) -> Deleting:
     return Deleting(context.env, context.fence, delete, leased=True)
 
 
-def _list_here(table: FileStoreTable, folders: Sequence[str]) -> list[list[FileStat]]:
-    return map_parallel(table.io, table.io.list_dir, folders)
+def _list_here(table: FileStoreTable, folders: Sequence[str]) -> list[FileStats]:
+    builder = FileStatsBuilder()
+    contents = read_parallel(table.io, partial(_content, table.io), folders)
+    for folder, content in zip(folders, contents, strict=True):
+        builder.add_folder(folder, content)
+    return [builder.finish()]
 
 
-def _listed_ahead(table: FileStoreTable, folders: Sequence[str]) -> Iterator[list[FileStat]]:
-    """The content of local folders, listed by threads while the caller looks at the ones before."""
-    parts = [folders[i : i + _FOLDERS_A_THREAD] for i in range(0, len(folders), _FOLDERS_A_THREAD)]
-    started, cpu_started = time.perf_counter(), time.thread_time()
-    first = _list_here(table, parts[0])
-    waits = time.perf_counter() - started > _WAITS * (time.thread_time() - cpu_started)
-    yield from first
-    threads = DISK_THREADS if waits else _THREADS_IN_MEMORY
-    with ThreadPoolExecutor(threads, thread_name_prefix="list") as pool:
-        ahead: deque[Future[list[list[FileStat]]]] = deque()
-        try:
-            for part in parts[1:]:
-                ahead.append(pool.submit(_list_here, table, part))
-                if len(ahead) > 2 * DISK_THREADS:
-                    yield from ahead.popleft().result()
-            while ahead:
-                yield from ahead.popleft().result()
-        finally:
-            for future in ahead:
-                future.cancel()
+def _content(io: FileIO, folder: str) -> FolderNames | list[FileStat]:
+    names = io.list_names(folder)
+    return io.list_dir(folder) if names is None else names
+
+
+def _states_here(table: FileStoreTable, paths: Sequence[str]) -> list[tuple[int, int]]:
+    return read_parallel(table.io, partial(_state, table.io), paths)
+
+
+def _state(io: FileIO, path: str) -> tuple[int, int]:
+    try:
+        found = io.stat(path)
+    except FileNotFoundError:
+        return NO_SIZE, 0
+    return (NO_SIZE, 0) if found.is_dir or found.is_link else (found.size, found.modified_millis)
 
 
 def _delete_here(table: FileStoreTable, paths: Sequence[str]) -> list[bool]:

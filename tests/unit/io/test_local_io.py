@@ -3,12 +3,15 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.io import local
+from paimon_core.io.file_io import IS_DIR, IS_LINK, read_parallel
 from paimon_core.io.local import LocalFileIO
 
 
@@ -96,8 +99,37 @@ def test_what_vanishes_while_listing_is_left_out(
 
 def test_listing_a_file_is_an_error(io: LocalFileIO, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
-    with pytest.raises(NotADirectoryError):
-        io.list_dir(str(tmp_path / "file"))
+    for listed in (io.list_dir, io.list_names):
+        with pytest.raises(NotADirectoryError):
+            listed(str(tmp_path / "file"))
+
+
+def test_links_are_told_from_what_they_lead_to(io: LocalFileIO, tmp_path: Path) -> None:
+    for name, target in (("to-file", "file"), ("to-folder", "folder"), ("to-nothing", "gone")):
+        (tmp_path / name).symlink_to(tmp_path / target)
+    (tmp_path / "file").write_bytes(b"x")
+    (tmp_path / "folder").mkdir()
+    kinds = {"file": 0, "folder": IS_DIR, "to-file": IS_LINK, "to-folder": IS_DIR + IS_LINK}
+    found = io.list_names(str(tmp_path))
+    assert dict(zip(found.names, found.kinds, strict=True)) == {**kinds, "to-nothing": IS_LINK}
+    listed = io.list_dir(str(tmp_path))
+    assert {s.name: s.is_dir * IS_DIR + s.is_link * IS_LINK for s in listed} == kinds
+    assert sorted(listed, key=lambda s: s.path) == [io.stat(f"{tmp_path}/{name}") for name in kinds]
+    with pytest.raises(FileNotFoundError):
+        io.stat(f"{tmp_path}/to-nothing")
+
+
+def test_threads_read_where_reading_waits(io: LocalFileIO) -> None:
+    threads = set()
+
+    def read(number: int) -> int:
+        time.sleep(0.001)  # as a disk would let us wait
+        threads.add(threading.get_ident())
+        return number
+
+    assert read_parallel(io, read, range(300)) == list(range(300))
+    assert len(threads) > 1
+    assert read_parallel(io, read, []) == []
 
 
 @pytest.mark.parametrize("write", ["write_bytes", "create_if_absent", "overwrite"])

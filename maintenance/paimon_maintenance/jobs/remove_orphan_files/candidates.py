@@ -1,9 +1,12 @@
-"""Lists the files of a table that are old enough to be orphans.
+"""Lists the files of a table that may be orphans: those that are not known to be young.
 
 Lists only folders that Paimon writes: bucket folders at the depth of the partition keys, `manifest`,
 `index`, `statistics`, and the metadata folders of every branch and of Caretaker.  In metadata and
 partition folders, only temporary files are candidates.  External paths (`data-file.external-paths`) are
 listed only on request, because other tables may use the same paths.
+
+Where a listing has no sizes and times, every file is a candidate, and `states.py` reads these later, only
+of files that nothing mentions.
 
 A file whose name has no pattern that this version knows is listed apart: a newer version may use it
 although no manifest mentions it.
@@ -13,15 +16,15 @@ Symbolic links are not followed: neither a link nor its target is a candidate.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from paimon_core.errors import InvalidArgument, StorageAccessDenied
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.confined import is_inside
-from paimon_core.io.file_io import FileStat, parent
+from paimon_core.io.file_io import IS_DIR, IS_LINK, FileStat, parent
 from paimon_core.io.file_stats import Column, FileStats, FileStatsBuilder
 from paimon_core.names import location
 from paimon_core.options import DATA_FILE_EXTERNAL_PATHS
@@ -32,6 +35,7 @@ from paimon_core.reachability.known_kinds import (
     is_known_kind,
     is_temporary,
 )
+from paimon_core.reachability.mentioned import Mentioned
 from paimon_core.reachability.references import branches_of
 from paimon_core.reachability.release import JOURNALS
 from paimon_maintenance.job.job import RunContext
@@ -43,8 +47,9 @@ from paimon_maintenance.jobs.remove_orphan_files.quarantine import QUARANTINES
 class Candidates:
     """The candidates, and the totals of all listed files.
 
-    `kinds` and `entries` are the kind of each folder of `files.folders`, None where all its candidates
-    are temporary, and the number of its entries.
+    `data_bytes` and `young` do not count candidates without a size and time.  `kinds` and `entries` are
+    the kind of each folder of `files.folders`, None where all its candidates are temporary, and the
+    number of its entries.
     """
 
     files: FileStats
@@ -63,15 +68,21 @@ class Candidates:
         is_bucket = np.fromiter((kind is Folder.BUCKET for kind in self.kinds), bool)
         return is_bucket[self.files.folder]
 
-    def unknown(self, chosen: Column, *, unknown_kinds: bool) -> Column:
-        """Marks the `chosen` candidates whose names have no pattern that this version knows.
+    def unmentioned(self, mentioned: Mentioned) -> Candidates:
+        """The candidates that nothing mentions; others count with the sizes that manifests tell."""
+        left = np.flatnonzero(mentioned.candidates.left(self.files.names))
+        told = mentioned.told_bytes if self.files.without_state.any() else 0
+        return replace(self, files=self.files.take(left), data_bytes=self.data_bytes + told)
+
+    def unknown(self, *, unknown_kinds: bool) -> Column:
+        """Marks the candidates whose names have no pattern that this version knows.
 
         With `unknown_kinds`, only packs of managed BLOBs, which data files share.
         """
         found = np.zeros(len(self.files), bool)
-        at = np.flatnonzero(chosen)
-        files = self.files.take(at)
-        for i, folder, file in zip(at.tolist(), files.folder.tolist(), files, strict=True):
+        for i, (folder, file) in enumerate(
+            zip(self.files.folder.tolist(), self.files, strict=True)
+        ):
             kind = self.kinds[folder]
             if kind is not None and not is_known_kind(file.name, kind):
                 found[i] = not unknown_kinds or file.name.endswith(MANAGED_BLOB_SUFFIX)
@@ -82,6 +93,7 @@ class Candidates:
 class _Found:
     """The candidates while folders are listed."""
 
+    older_than_millis: int
     files: FileStatsBuilder = field(default_factory=FileStatsBuilder)
     kinds: dict[str, Folder | None] = field(default_factory=dict)
     entries: dict[str, int] = field(default_factory=dict)
@@ -91,6 +103,32 @@ class _Found:
     metadata_files: int = 0
     young: int = 0
     links: int = 0
+
+    def add(self, listed: FileStats, kind: Folder | None) -> None:
+        """Add the files of folders of this kind, or (None) files that are all temporary."""
+        if not len(listed):
+            return
+        is_file = listed.is_file
+        has_state = is_file & ~listed.without_state
+        is_young = has_state & (listed.times >= self.older_than_millis)
+        self.links += int((listed.kinds == IS_LINK).sum())
+        self.young += int(is_young.sum())
+        if kind is Folder.BUCKET:
+            self.data_files += int(is_file.sum())
+            self.data_bytes += int(listed.sizes[has_state].sum())
+        else:
+            self.metadata_files += int(is_file.sum())
+        for folder in listed.folders:
+            self.kinds.setdefault(folder, kind)
+        self.files.add_part(listed.take(np.flatnonzero(is_file & ~is_young)))
+
+    def add_folders(self, listed: FileStats, kind: Folder) -> None:
+        """Add the whole content of folders of this kind."""
+        self.add(listed, kind)
+        for folder, count in zip(listed.folders, listed.counts().tolist(), strict=True):
+            self.entries[folder] = count
+            if not count and folder.rsplit("/", 1)[1].startswith(BUCKET_PREFIX):
+                self.empty_folders.append(folder)
 
     def candidates(self) -> Candidates:
         """Return what was found."""
@@ -115,63 +153,30 @@ def find_candidates(
     context: RunContext,
     external: Sequence[str] = (),
 ) -> Candidates:
-    """All files last modified before the time.  OSError if a listing fails.
+    """All files that may have been last modified before the time.  OSError if a listing fails.
 
     `external` are additional roots of partition and bucket folders.
     """
-    found = _Found()
+    found = _Found(older_than_millis)
     tree = FolderTree.of(table, context, external)
     roots = dict.fromkeys((table.paths.data_root, *external))
-    temporary: list[FileStat] = []
+    temporary: list[FileStats] = []
     below = (f for root in roots for f in _bucket_folders(tree, root, found, temporary))
     folders = dict.fromkeys(below)  # an external path may be inside another one
+    for listed in tree.listed(list(folders)):
+        found.add_folders(listed, Folder.BUCKET)
     paths = table.paths
     kinds = {
         paths.manifest_dir: Folder.MANIFEST,
         paths.index_dir: Folder.INDEX,
         paths.statistics_dir: Folder.STATISTICS,
     }
-    metadata = _without_links(table, kinds, found)
-    for folder, listed in _listed(tree, [*folders, *metadata]):
-        files = [f for f in listed if not f.is_dir]
-        kind = kinds.get(folder, Folder.BUCKET)
-        found.kinds[folder] = kind
-        if _add(found, files, older_than_millis, kind):
-            found.entries[folder] = len(listed)
-        if not listed and folder.rsplit("/", 1)[1].startswith(BUCKET_PREFIX):
-            found.empty_folders.append(folder)
-    for files in (temporary, *_metadata_files(tree, found)):
-        for file in files:
-            found.kinds.setdefault(parent(file.path), None)
-        _add(found, files, older_than_millis)
+    for folder in _without_links(table, kinds, found):
+        for listed in tree.listed([folder]):
+            found.add_folders(listed, kinds[folder])
+    for listed in (*temporary, *_metadata_files(tree, found)):
+        found.add(listed, None)
     return found.candidates()
-
-
-def _add(
-    found: _Found,
-    files: Sequence[FileStat],
-    older_than_millis: int,
-    kind: Folder | None = None,
-) -> bool:
-    """Add the files of a folder of this kind, or (None) files that are all temporary.
-
-    Returns whether one of them is a candidate.
-    """
-    own = [f for f in files if not f.is_link]
-    found.links += len(files) - len(own)
-    if kind is Folder.BUCKET:
-        found.data_files += len(own)
-        found.data_bytes += sum(f.size for f in own)
-    else:
-        found.metadata_files += len(own)
-    old = [f for f in own if f.modified_millis < older_than_millis]
-    found.young += len(own) - len(old)
-    found.files.extend(old)
-    return bool(old)
-
-
-def _listed(tree: FolderTree, folders: list[str]) -> Iterator[tuple[str, Sequence[FileStat]]]:
-    yield from zip(folders, tree.listed(folders), strict=True)
 
 
 def external_roots(table: FileStoreTable) -> tuple[str, ...]:
@@ -217,14 +222,8 @@ def _without_links(table: FileStoreTable, folders: Iterable[str], found: _Found)
     return [folder for folder, ok in inside.items() if ok]
 
 
-def _subfolders(listed: Iterable[FileStat], found: _Found) -> list[str]:
-    folders = list(listed)
-    found.links += sum(f.is_link for f in folders)
-    return [f.path for f in folders if not f.is_link]
-
-
 def _bucket_folders(
-    tree: FolderTree, root: str, found: _Found, temporary: list[FileStat]
+    tree: FolderTree, root: str, found: _Found, temporary: list[FileStats]
 ) -> Iterator[str]:
     """The bucket folders below a root; records empty partition folders.
 
@@ -232,51 +231,69 @@ def _bucket_folders(
     """
     level = _without_links(tree.table, [root], found)
     for _ in tree.table.schema.partition_keys:
-        below: list[str] = []
-        for folder, listed in _listed(tree, level):
-            temporary += _temporary(listed)
-            below += _subfolders((f for f in listed if f.is_dir and "=" in f.name), found)
-            if not listed and folder != root:
-                found.empty_folders.append(folder)
-        level = below
-    for folder, listed in _listed(tree, level):
-        temporary += _temporary(listed)
-        yield from _subfolders(
-            (f for f in listed if f.is_dir and f.name.startswith(BUCKET_PREFIX)), found
-        )
-        if not listed and folder != root:
-            found.empty_folders.append(folder)
+        level = list(_subfolders(tree, level, _is_partition, root, found, temporary))
+    yield from _subfolders(tree, level, _is_bucket, root, found, temporary)
 
 
-def _metadata_files(tree: FolderTree, found: _Found) -> Iterator[list[FileStat]]:
+def _is_partition(name: str) -> bool:
+    return "=" in name
+
+
+def _is_bucket(name: str) -> bool:
+    return name.startswith(BUCKET_PREFIX)
+
+
+def _subfolders(
+    tree: FolderTree,
+    level: list[str],
+    is_wanted: Callable[[str], bool],
+    root: str,
+    found: _Found,
+    temporary: list[FileStats],
+) -> Iterator[str]:
+    for listed in tree.listed(level):
+        temporary.append(_temporary(listed))
+        for folder in listed.take(np.flatnonzero(listed.kinds & IS_DIR)):
+            if is_wanted(folder.name):
+                if folder.is_link:
+                    found.links += 1
+                else:
+                    yield folder.path
+        empty = (listed.folders[i] for i in np.flatnonzero(listed.counts() == 0).tolist())
+        found.empty_folders += (folder for folder in empty if folder != root)
+
+
+def _metadata_files(tree: FolderTree, found: _Found) -> Iterator[FileStats]:
     """The files that interrupted writes left in the metadata folders of each branch."""
     table = tree.table
 
-    def listed(folder: str) -> list[FileStat]:
-        inside = _without_links(table, [folder], found)
-        return [f for content in tree.listed(inside) for f in content]
+    def listed(folder: str) -> Iterator[FileStats]:
+        return tree.listed(_without_links(table, [folder], found))
 
-    (branches,) = tree.listed([table.paths.branches_dir])
-    for branch in branches_of(table) if branches else [table]:
+    folders = []
+    has_branches = any(map(len, tree.listed([table.paths.branches_dir])))
+    for branch in branches_of(table) if has_branches else [table]:
         paths = branch.paths
-        for folder in (
+        folders += [
             paths.snapshot_dir,
             paths.changelog_dir,
             paths.tag_dir,
             paths.schema_dir,
             paths.consumer_dir,
             paths.tag_success_dir,
-        ):
-            yield _temporary(listed(folder))
+        ]
         if paths.branch_root != paths.root:
-            yield _temporary(listed(paths.branch_root))
-    yield _temporary(listed(f"{table.root}/{CARETAKER_DIR}"))
-    yield _temporary(listed(f"{table.root}/{JOURNALS}"))
-    for quarantine in listed(f"{table.root}/{QUARANTINES}"):
-        if quarantine.is_dir and not quarantine.is_link:
-            yield _temporary(listed(quarantine.path))
+            folders.append(paths.branch_root)
+    folders += [f"{table.root}/{CARETAKER_DIR}", f"{table.root}/{JOURNALS}"]
+    for folder in folders:
+        yield from map(_temporary, listed(folder))
+    for quarantines in listed(f"{table.root}/{QUARANTINES}"):
+        for quarantine in quarantines.take(np.flatnonzero(quarantines.kinds == IS_DIR)):
+            yield from map(_temporary, listed(quarantine.path))
 
 
-def _temporary(listed: Iterable[FileStat]) -> list[FileStat]:
+def _temporary(listed: FileStats) -> FileStats:
     """The temporary files of killed writers (`.NAME.UUID.tmp`)."""
-    return [f for f in listed if not f.is_dir and is_temporary(f.name)]
+    at = np.flatnonzero((listed.kinds & IS_DIR) == 0)
+    files = zip(at.tolist(), listed.take(at), strict=True)
+    return listed.take(np.array([i for i, file in files if is_temporary(file.name)], np.int64))

@@ -7,13 +7,18 @@ than a listing of each folder.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileStat, parent
 from paimon_core.io.file_stats import FileStats, FileStatsBuilder
 from paimon_maintenance.job.job import RunContext
 from paimon_maintenance.storage.bulk import list_folders
+
+_FOLDERS_TOGETHER: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +46,19 @@ class FolderTree:
                 _add(builder, root, files)
         return FolderTree(table, context, tuple(roots), *builder.finish().grouped())
 
-    def listed(self, folders: Sequence[str]) -> Iterator[Sequence[FileStat]]:
-        """The content of each folder, as `list_folders`; the engine lists very many folders."""
-        if all(self._is_known(folder) for folder in folders):
-            return (self.files[self.known.get(folder, slice(0))] for folder in folders)
-        return list_folders(self.table, folders, self.context)
+    def listed(self, folders: Sequence[str]) -> Iterator[FileStats]:
+        """The content of the folders, as `list_folders`; the engine lists very many folders."""
+        if not all(self._is_known(folder) for folder in folders):
+            yield from list_folders(self.table, folders, self.context)
+            return
+        for start in range(0, len(folders), _FOLDERS_TOGETHER):
+            yield self._content(folders[start : start + _FOLDERS_TOGETHER])
+
+    def _content(self, folders: Sequence[str]) -> FileStats:
+        places = [self.known.get(folder, slice(0, 0)) for folder in folders]
+        here = [np.arange(place.start, place.stop) for place in places]
+        folder = np.repeat(np.arange(len(here), dtype=np.int32), [*map(len, here)])
+        return replace(self.files.take(np.concatenate(here)), folders=folders, folder=folder)
 
     def _is_known(self, folder: str) -> bool:
         return any(folder == root or folder.startswith(f"{root}/") for root in self.roots)

@@ -1,7 +1,8 @@
 """remove_orphan_files (Java: `operation/OrphanFilesClean`; docs/architecture.md, "Rules for deleting").
 
 Lists the candidates first and reads the references afterwards, so that files committed in between are
-referenced (apache/paimon #3074).
+referenced (apache/paimon #3074).  Sizes and times that a listing does not have are read last, of what is
+left.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from paimon_maintenance.jobs.remove_orphan_files.candidates import (
     find_candidates,
 )
 from paimon_maintenance.jobs.remove_orphan_files.quarantine import move_aside
+from paimon_maintenance.jobs.remove_orphan_files.states import with_states
 from paimon_maintenance.jobs.remove_orphan_files.unchanged import unchanged
 from paimon_maintenance.rules.times import parse_older_than
 from paimon_maintenance.storage.bulk import delete_paths
@@ -87,14 +89,17 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         context,
         external,
     )
-    files = found.files
-    mentioned = Mentioned(table, NameSet(files.names))
+    referenced = len(found.files)
+    mentioned = Mentioned(table, NameSet(found.files.names))
     references = mentioned.look()
-    left = mentioned.candidates.left(files.names)
-    is_unknown = found.unknown(left, unknown_kinds=bool(arguments.get("unknown_kinds")))
+    found = found.unmentioned(mentioned)
+    referenced -= len(found.files)
+    found = with_states(table, found, older_than, context)
+    files = found.files
+    is_unknown = found.unknown(unknown_kinds=bool(arguments.get("unknown_kinds")))
     unknown = files.take(np.flatnonzero(is_unknown)).by_folder()
-    is_unsure = _unsure_indexes(files, left & ~is_unknown, mentioned)
-    is_orphan = left & ~is_unknown & ~is_unsure
+    is_unsure = _unsure_indexes(files, ~is_unknown, mentioned)
+    is_orphan = ~is_unknown & ~is_unsure
     orphans = files.take(np.flatnonzero(is_orphan)).by_folder()
     used = np.flatnonzero(orphans.folder_totals()[0]).tolist()
     actions = _actions(table, orphans, found.empty_folders, quarantine=quarantine)
@@ -103,7 +108,6 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     if interrupted:
         actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
     why = f"referenced by {counted(references, 'versions')} (snapshots, tags, changelogs)"
-    referenced = len(files) - len(orphans) - len(unknown) - int(is_unsure.sum())
     kept = [
         Retained(what="files", why=why, count=referenced),
         *_kept(found, unknown, is_unsure, mentioned, local_clock(older_than, context.env)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,12 +11,14 @@ import pytest
 from lakes import Lake
 
 from paimon_core.environment import system_environment
+from paimon_core.io.file_io import FolderNames
+from paimon_core.io.file_stats import NO_SIZE, FileStatsBuilder
 from paimon_core.table.open import open_table
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.job.changes import Changes
 from paimon_maintenance.job.job import RunContext
 from paimon_maintenance.storage import bulk
-from paimon_maintenance.storage.bulk import delete_paths, list_folders
+from paimon_maintenance.storage.bulk import delete_paths, list_folders, read_states
 from paimon_maintenance.storage.ledger import Ledger
 
 
@@ -43,16 +46,17 @@ def test_units_of_an_engine_do_what_this_process_does(
     table = open_table(str(lake.warehouse), "db.t")
     folders = sorted(map(str, Path(lake.table().root).rglob("bucket-*")))
     folders.insert(1, f"{table.root}/not-there")
-    here = list(list_folders(table, folders, context))
-    assert here[1] == []
-    paths = [f.path for listed in here for f in listed]
+    (here,) = list_folders(table, folders, context)
+    assert here.folders == folders
+    assert here.counts()[1] == 0
+    paths = [f.path for f in here]
     assert len(paths) > 5
     monkeypatch.setattr(bulk, "FROM_FOLDERS", 1)
     monkeypatch.setattr(bulk, "FROM_FILES", 1)
     monkeypatch.setattr(bulk, "_PATHS_A_UNIT", 2)
-    assert [sorted(f.path for f in fs) for fs in list_folders(table, folders, context)] == [
-        sorted(f.path for f in fs) for fs in here
-    ]
+    listed = list(list_folders(table, folders, context))
+    assert [folder for part in listed for folder in part.folders] == folders
+    assert sorted(f.path for part in listed for f in part) == sorted(paths)
     assert delete_paths(table, [*paths[:5], f"{table.root}/not-there/f"], context) == [True] * 5 + [
         False
     ]
@@ -91,20 +95,51 @@ def test_the_first_failure_is_raised(
         delete_paths(table, [f"{table.root}/snapshot"], alone)
 
 
-def test_many_local_folders_are_listed_ahead_in_their_order(
-    lake: Lake, context: RunContext, tmp_path: Path
+def test_many_folders_are_listed_in_their_order(
+    lake: Lake, context: RunContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(bulk, "_FOLDERS_HERE", 100)
     table = open_table(str(lake.warehouse), "db.t")
     folders = []
-    for number in range(bulk._FOLDERS_A_THREAD * 3 * bulk.DISK_THREADS):
+    for number in range(250):
         folder = tmp_path / f"f{number}"
         folder.mkdir()
         (folder / f"file{number}").touch()
         folders.append(str(folder))
-    listed = [[f.path for f in found] for found in list_folders(table, folders, context)]
-    assert listed == [[f"{folder}/file{i}"] for i, folder in enumerate(folders)]
+    listed = list(list_folders(table, folders, context))
+    assert [folder for part in listed for folder in part.folders] == folders
+    assert [f.path for part in listed for f in part] == [
+        f"{folder}/file{i}" for i, folder in enumerate(folders)
+    ]
     (tmp_path / "plain").touch()
     with pytest.raises(NotADirectoryError):
         list(list_folders(table, [*folders, str(tmp_path / "plain")], context))
     first = next(list_folders(table, folders, context))
-    assert [f.path for f in first] == listed[0]
+    assert first == listed[0]
+
+
+@pytest.mark.parametrize("on_engine", [False, True])
+def test_only_plain_files_have_a_state(
+    lake: Lake,
+    context: RunContext,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    on_engine: bool,  # noqa: FBT001 - a case
+) -> None:
+    monkeypatch.setattr(bulk, "FROM_FILES", 2 if on_engine else 100)
+    monkeypatch.setattr(bulk, "_PATHS_A_UNIT", 1)
+    folder = tmp_path / "files"
+    (folder / "folder").mkdir(parents=True)
+    (folder / "link").symlink_to(folder / "one")
+    for name, size in (("one", 1), ("two", 2), ("three", 3)):
+        (folder / name).write_bytes(b"x" * size)
+        os.utime(folder / name, (size, size))
+    names = ["two", "gone", "link", "one", "folder", "three"]
+    builder = FileStatsBuilder()
+    builder.add_folder(str(folder), FolderNames(names, bytes(len(names))))
+    table = open_table(str(lake.warehouse), "db.t")
+    sizes, times = read_states(table, builder.finish(), context)
+    assert sizes.tolist() == [2, NO_SIZE, NO_SIZE, 1, NO_SIZE, 3]
+    assert times[sizes != NO_SIZE].tolist() == [2000, 1000, 3000]
+    sizes, times = read_states(table, FileStatsBuilder().finish(), context)
+    assert len(sizes) == len(times) == 0
