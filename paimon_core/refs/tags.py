@@ -64,10 +64,13 @@ class TagStore:
 
     def names(self) -> list[str]:
         """Return all names, sorted; CorruptTable if one of them is a folder."""
-        found = files_named(self.io, self.paths.tag_dir, TAG_PREFIX)
-        for file in found:
-            check_is_file(file, self.table)
-        return sorted(f.name.removeprefix(TAG_PREFIX) for f in found)
+        names = []
+        for file in files_named(self.io, self.paths.tag_dir, TAG_PREFIX):
+            # The folder of the success files is there, too, and its name starts like that of a tag.
+            if not (file.is_dir and self.paths.tag_success_dir.endswith(f"/{file.name}")):
+                check_is_file(file, self.table)
+                names.append(file.name.removeprefix(TAG_PREFIX))
+        return sorted(names)
 
     def all(self) -> list[Tag]:
         """Return all tags by snapshot id, then name; one deleted during the call is left out."""
