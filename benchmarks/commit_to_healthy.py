@@ -43,7 +43,7 @@ from paimon_maintenance.demo.airflow import (
     AirflowFailed,
     AirflowHome,
     Client,
-    _environment,
+    airflow_environment,
     free_port,
 )
 from paimon_maintenance.history.position_store import PositionStore
@@ -182,7 +182,9 @@ def measure(folder: Path, args: argparse.Namespace) -> bool:
     passwords = place.home / "simple_auth_manager_passwords.json.generated"
     passwords.write_text(json.dumps({"admin": place.password}))
     env = {
-        **_environment(place, root=ROOT, warehouse=str(lake.warehouse), policy=policy, cores=2),
+        **airflow_environment(
+            place, root=ROOT, warehouse=str(lake.warehouse), policy=policy, cores=2
+        ),
         "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(32),
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
         "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "5",

@@ -44,6 +44,8 @@ _TYPES = {
     "enumType": "enum",
     "noDefaultValue": "text",
 }
+_MISDECLARED = {"parquet.enable.dictionary": "boolean"}
+"""Options that Java declares with another type than its readers, and its documents, take."""
 _KEY = re.compile(r"\bkey\(\s*((?:\"[^\"]*\"|[\w.]+|\s*\+\s*)+)\s*\)\s*\.\s*(\w+)\s*\(\s*([\w.]*)")
 _OTHER_KEYS = re.compile(r"with(?:Fallback|Deprecated)Keys\(((?:\s*(?:\"[^\"]*\"|[\w.]+)\s*,?)+)\)")
 _CONSTANT = re.compile(r"static final String (\w+)\s*=\s*((?:\"[^\"]*\"|[\w.]+|\s|\+)+);")
@@ -169,7 +171,8 @@ def main(repository: str) -> None:
         "# " + "\t".join(HEADER),
     ]
     for key, option in sorted(found.items()):
-        row = (key, option.type, ",".join(option.values), option.declared_in)
+        kind = _MISDECLARED.get(key, option.type)
+        row = (key, kind, ",".join(option.values), option.declared_in)
         lines.append("\t".join((*row, ",".join(option.versions), treatments.get(key, ""))))
     TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

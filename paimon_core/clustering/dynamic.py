@@ -21,6 +21,7 @@ from paimon_core.manifest.data_file import FileKind, ManifestEntry
 from paimon_core.rescale.rewrite import rows_of_unit
 from paimon_core.rescale.unit import RescaleResult, RescaleUnit
 from paimon_core.types.buffers import RecordBatches
+from paimon_core.write.incoming_rows import without_defaults
 from paimon_core.write.row_writer import RowWriter
 
 _EXPANSION = 4
@@ -41,7 +42,8 @@ def sort_dynamic(
     env: Environment,
 ) -> RescaleResult:
     """Return the new files and hash indexes of each bucket; they exist when this returns."""
-    writer_table = replace(table, schema=table.schema.with_options(_OPTIONS))
+    kept = without_defaults(table)
+    writer_table = replace(kept, schema=kept.schema.with_options(_OPTIONS))
     writer = RowWriter(writer_table, env=env, overwrite=True)
     try:
         for batch in sorted_rows(

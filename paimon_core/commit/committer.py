@@ -198,8 +198,6 @@ def _commit_changes(
                 return own
             if own is not None:
                 latest, doubt = table.snapshots.latest(), None  # it was taken back
-            if attempt and doubt is None:
-                _check_free(table, latest, attempt)
             if doubt is not None:
                 doubt.check_base(table, request, attempt, base)
             if doubt is not None and latest is not None and latest.id >= doubt.snapshot:
@@ -260,18 +258,6 @@ def _commit_changes(
             )
         )
         attempt += 1
-
-
-def _check_free(table: FileStoreTable, latest: Snapshot | None, attempt: int) -> None:
-    """Raise CommitConflict if a folder has the name of the next snapshot: no commit can take it."""
-    number = 1 if latest is None else latest.id + 1
-    path = table.paths.snapshot(number)
-    try:
-        if not table.io.stat(path).is_dir:
-            return
-    except FileNotFoundError:
-        return
-    raise _in_the_way(table, path, number, attempt)
 
 
 def _in_the_way(table: FileStoreTable, path: str, number: int, attempt: int) -> CommitConflict:

@@ -18,7 +18,7 @@ from paimon_core.commit.request import CommitRequest, Origin
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_committable, check_droppable
-from paimon_core.file_store_table import FileStoreTable
+from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.lsm.key_column import float_value
 from paimon_core.lsm.key_order import stored_key
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
@@ -76,6 +76,13 @@ def overwrite(
                     f"belong to the partition {dict(partition or {})} that is overwritten",
                     table=table.name,
                 )
+        if test is not None and changes.files and table.bucket_mode is BucketMode.CROSS_PARTITION:
+            raise InvalidArgument(
+                f"keys of the new rows of table {table.name} may lie in partitions that are not "
+                "overwritten: only the whole table can be",
+                table=table.name,
+                next_step="overwrite the table without a partition, or delete and insert the rows",
+            )
     files = moved_up(table, changes.files)
     return replace_partitions(
         table,

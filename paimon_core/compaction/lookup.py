@@ -30,7 +30,7 @@ from paimon_core.lsm.key_column import BoolArray, Rows
 from paimon_core.lsm.key_order import Key, KeyView, has_signed_zeros, key_digits, sort_rows
 from paimon_core.lsm.tree.sorted_run import KeyedFile, SortedRun
 from paimon_core.manifest.data_file import DataFileMeta
-from paimon_core.read.data_file import read_data_file
+from paimon_core.read.data_file import partition_to_read, read_data_file
 from paimon_core.read.section import SectionReader, batch_rows
 from paimon_core.schema.key_value import kv_schema
 from paimon_core.types.buffers import index_array
@@ -248,6 +248,7 @@ class _Level:
             read_type=self._reader.read_type,
             key_value=True,
             batch_rows=self._rows,
+            partition=partition_to_read(table.schema, file, self._reader.partition),
             rows=range(first, file.row_count),
         ):
             there = np.ones(batch.num_rows, np.bool_)

@@ -29,7 +29,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
 from paimon_core.options import BUCKET, POSTPONE_DEFAULT_BUCKETS
 from paimon_core.paths import POSTPONE_BUCKET
-from paimon_core.read.data_file import read_data_file
+from paimon_core.read.data_file import partition_to_read, read_data_file
 from paimon_core.read.section import MOST_ROWS
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.write.row_writer import RowWriter, delete_new_files
@@ -132,6 +132,7 @@ def replay(
                 read_type=table.schema.row_type,
                 key_value=True,
                 batch_rows=MOST_ROWS,
+                partition=partition_to_read(table.schema, file, unit.partition),
             )
             for batch in batches:
                 kinds = np.asarray(batch.column(VALUE_KIND)).astype(np.int8)

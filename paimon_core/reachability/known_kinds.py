@@ -14,10 +14,12 @@ from typing import Final
 
 _FORMATS: Final = "parquet|orc|avro"
 _CODECS: Final = (
-    "none|uncompressed|snappy|lz4|lz4_raw|lz4_frame|zstd|gzip|zlib|deflate|bzip2|lzo|xz|brotli"
+    "none|uncompressed|snappy|lz4|lz4_raw|lz4_frame|zstd|zst|gzip|gz|zlib|deflate|bzip2|bz2|lzo|xz"
+    "|brotli"
 )
+"""Compressions by their names, and by Java's endings for them (`HadoopCompressionType`)."""
 _STEM: Final = r"(?:[^.]*-[^.]+|.+-\d+)"  # a prefix that an option sets may hold dots
-_DATA: Final = re.compile(rf"{_STEM}(?:\.(?:{_CODECS}))?\.(?:{_FORMATS})(?:\.index)?")
+_DATA: Final = re.compile(rf"{_STEM}(?:\.(?i:{_CODECS}))?\.(?:{_FORMATS})(?:\.index)?")
 _BLOB: Final = re.compile(rf"{_STEM}\.blob")  # no pack: manifests name it as a data file
 _FILE_INDEX: Final = re.compile(rf"{_STEM}\.index")
 _COMPACTED_CHANGELOG: Final = re.compile(rf"compacted-changelog-.+\.cc-(?:{_FORMATS})")

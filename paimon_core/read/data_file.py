@@ -25,7 +25,7 @@ from paimon_core.schema.key_value import KIND_FIELD, SEQUENCE_FIELD, kv_schema
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.types.arrow import arrow_schema, arrow_type, column_from_internal
 from paimon_core.types.binary_row import decode_row
-from paimon_core.types.data_types import DataField, RowType
+from paimon_core.types.data_types import DataField, RowType, TypeRoot
 
 
 def read_data_file(
@@ -74,6 +74,16 @@ def read_data_file(
         raise CorruptTable(
             f"a data file holds {count} rows where its metadata says {expected}", file=path
         )
+
+
+def partition_to_read(schema: TableSchema, meta: DataFileMeta, partition: bytes) -> bytes | None:
+    """Return the partition if a file of a primary-key table may hold other values than it does.
+
+    ORC loses the blanks at the end of a CHAR.  Other files hold what the partition holds, and reading
+    a column is cheaper than making one.
+    """
+    chars = any(t.root is TypeRoot.CHAR for t in schema.partition_type.types)
+    return partition if chars and format_of(meta.file_name) == "orc" else None
 
 
 def missing_data_file(path: str) -> CorruptTable:

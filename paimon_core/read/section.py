@@ -29,7 +29,7 @@ from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import SEQUENCE_FIELD, SEQUENCE_FIELD_SORT_ORDER
 from paimon_core.read.ahead import in_background, side_by_side, source_of
 from paimon_core.read.cursor import RowCursor
-from paimon_core.read.data_file import read_data_file
+from paimon_core.read.data_file import partition_to_read, read_data_file
 from paimon_core.types.arrow import arrow_type
 from paimon_core.types.data_types import (
     ArrayType,
@@ -140,6 +140,7 @@ class SectionReader:
                 read_type=self.read_type,
                 key_value=True,
                 batch_rows=rows,
+                partition=partition_to_read(file_schema, file, self.partition),
                 rows=None if wanted == range(file.row_count) else wanted,
                 footers=self.footers,
             )

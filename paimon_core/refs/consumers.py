@@ -13,6 +13,7 @@ from typing import Final
 from paimon_core.errors import SEE_INSPECT, CorruptTable, InvalidArgument, NotFound
 from paimon_core.io.file_io import FileIO, FileStat, map_parallel
 from paimon_core.io.json_text import parse_json_object, to_pretty_json
+from paimon_core.io.named_files import check_is_file, files_named
 from paimon_core.io.read_retry import read_with_retries
 from paimon_core.names import checked_long
 from paimon_core.paths import CONSUMER_PREFIX, TablePaths
@@ -75,9 +76,8 @@ class ConsumerStore:
             return UnreadableConsumer(name, file.modified_millis, e)
 
     def _files(self) -> list[FileStat]:
-        listed = self.io.list_dir(self.paths.consumer_dir)
-        mine = (f for f in listed if f.name.startswith(CONSUMER_PREFIX) and not f.is_dir)
-        return sorted(mine, key=lambda f: f.name)
+        found = files_named(self.io, self.paths.consumer_dir, CONSUMER_PREFIX)
+        return sorted(found, key=lambda f: f.name)
 
     def get(self, consumer_id: str) -> Consumer:
         """Return the consumer; NotFound if it does not exist, CorruptTable if it is unreadable."""
@@ -120,6 +120,7 @@ class ConsumerStore:
             return {}
 
     def _read(self, file: FileStat) -> Consumer | None:
+        check_is_file(file, self.table)
         try:
             next_snapshot = read_with_retries(self.io, file.path, _next_snapshot, table=self.table)
         except FileNotFoundError:

@@ -16,6 +16,7 @@ from typing import Final, cast
 from paimon_core.errors import SEE_INSPECT, AlreadyExists, InvalidArgument, NotFound
 from paimon_core.io.file_io import FileIO, map_parallel
 from paimon_core.io.json_text import to_pretty_json
+from paimon_core.io.named_files import check_is_file, files_named
 from paimon_core.io.read_retry import read_with_retries
 from paimon_core.paths import TAG_PREFIX, TablePaths
 from paimon_core.snapshot.snapshot import Snapshot
@@ -62,13 +63,14 @@ class TagStore:
         return TagStore(self.io, self.paths.of_branch(branch), self.table)
 
     def names(self) -> list[str]:
-        """Return all names, sorted."""
-        files = self.io.list_dir(self.paths.tag_dir)
-        return sorted(
-            f.name.removeprefix(TAG_PREFIX)
-            for f in files
-            if f.name.startswith(TAG_PREFIX) and not f.is_dir
-        )
+        """Return all names, sorted; CorruptTable if one of them is a folder."""
+        names = []
+        for file in files_named(self.io, self.paths.tag_dir, TAG_PREFIX):
+            # The folder of the success files is there, too, and its name starts like that of a tag.
+            if not (file.is_dir and self.paths.tag_success_dir.endswith(f"/{file.name}")):
+                check_is_file(file, self.table)
+                names.append(file.name.removeprefix(TAG_PREFIX))
+        return sorted(names)
 
     def all(self) -> list[Tag]:
         """Return all tags by snapshot id, then name; one deleted during the call is left out."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from paimon_core.errors import CorruptTable
 from paimon_core.io.file_io import FileIO, map_parallel
+from paimon_core.io.named_files import numbers_named
 from paimon_core.io.read_retry import read_with_retries
-from paimon_core.names import declared_roots, name_number
+from paimon_core.names import declared_roots
 from paimon_core.paths import BRANCH_PREFIX, MAIN_BRANCH, SCHEMA_PREFIX, TablePaths
 from paimon_core.schema.schema_json import schema_from_json, schema_to_json
 from paimon_core.schema.table_schema import TableSchema
@@ -34,11 +35,8 @@ class SchemaStore:
         return SchemaStore(self.io, self.paths.of_branch(branch), self.table)
 
     def ids(self) -> list[int]:
-        """List all schema ids, sorted."""
-        start = len(SCHEMA_PREFIX)
-        names = (f.name for f in self.io.list_dir(self.paths.schema_dir) if not f.is_dir)
-        numbers = (name_number(n[start:]) for n in names if n.startswith(SCHEMA_PREFIX))
-        return sorted(n for n in numbers if n is not None)
+        """List all schema ids, sorted; CorruptTable if a folder has one."""
+        return numbers_named(self.io, self.paths.schema_dir, SCHEMA_PREFIX, self.table)
 
     def latest(self) -> TableSchema | None:
         """Return the newest schema; None if the table does not exist."""

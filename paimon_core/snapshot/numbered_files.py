@@ -19,8 +19,9 @@ from typing import Final
 
 from paimon_core.errors import CorruptTable
 from paimon_core.io.file_io import FileIO
+from paimon_core.io.named_files import numbers_named
 from paimon_core.io.read_retry import read_with_retries
-from paimon_core.names import file_number, name_number
+from paimon_core.names import file_number
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.snapshot.snapshot_json import snapshot_from_json
 
@@ -52,11 +53,11 @@ class NumberedFiles:
         return True
 
     def numbers(self) -> list[int]:
-        """List the folder and return all numbers, sorted; other files are ignored."""
-        start = len(self.prefix)
-        names = (f.name for f in self.io.list_dir(self.folder) if not f.is_dir)
-        numbers = (name_number(n[start:]) for n in names if n.startswith(self.prefix))
-        return sorted(n for n in numbers if n is not None)
+        """List the folder and return all numbers, sorted; other files are ignored.
+
+        Raises CorruptTable if a folder has a number.
+        """
+        return numbers_named(self.io, self.folder, self.prefix)
 
     def latest(self) -> int | None:
         """Return the greatest number; None if there is no file."""

@@ -43,6 +43,7 @@ from paimon_core.table.write_session import (
     delete_messages,
     new_writer,
 )
+from paimon_core.write.incoming_rows import without_defaults
 from paimon_core.write.row_writer import RowWriter
 
 
@@ -147,7 +148,7 @@ class _AppendDelete:
     def run(self) -> Deleted:
         table = self._table
         user = self._env.new_uuid()
-        writer = new_writer(table, env=self._env, user=user)
+        writer = new_writer(without_defaults(table), env=self._env, user=user)
         vectors = table.options.value(DELETION_VECTORS_ENABLED)
         messages: list[CommitMessage] = []
         try:

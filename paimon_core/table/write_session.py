@@ -54,9 +54,9 @@ def new_writer(
     """Return a writer for any kind of table; arguments as in `RowWriter`.
 
     For a cross-partition table, whose writer must know the location of each key, all keys are read
-    first.
+    first, unless an overwrite removes them.
     """
-    needs_keys = table.bucket_mode is BucketMode.CROSS_PARTITION and not overwrite
+    before = None if overwrite else table.snapshots.latest()
     return RowWriter(
         table,
         env=env,
@@ -64,7 +64,7 @@ def new_writer(
         user=user,
         writer_id=writer_id,
         sequence_offset=sequence_offset,
-        global_index=load_global_index(table, table.snapshots.latest()) if needs_keys else None,
+        global_index=load_global_index(table, before),
         tracked=tracked,
     )
 

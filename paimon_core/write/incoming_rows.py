@@ -8,6 +8,7 @@ Java's core does none.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -47,6 +48,12 @@ def table_rows(table: FileStoreTable, rows: pa.Table, row_type: RowType | None =
         for arrow_field, data_field in zip(schema, row_type.fields, strict=True)
     ]
     return pa.table(columns, schema=schema)
+
+
+def without_defaults(table: FileStoreTable) -> FileStoreTable:
+    """Return the table for a writer of rows that were in a table before: their nulls stay null."""
+    fields = tuple(replace(f, default_value=None) for f in table.schema.fields)
+    return replace(table, schema=replace(table.schema, fields=fields))
 
 
 def _column(

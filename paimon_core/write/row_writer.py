@@ -27,6 +27,7 @@ from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
 from paimon_core.manifest.data_file import DataFileMeta, FileSource, IndexFileMeta
 from paimon_core.options import (
     BUCKET,
+    DYNAMIC_PARTITION_OVERWRITE,
     WRITE_BUFFER_MAX_DISK_SIZE,
     WRITE_BUFFER_SIZE,
     WRITE_BUFFER_SPILLABLE,
@@ -87,12 +88,14 @@ class RowWriter:
     ) -> None:
         check_writable(table)
         cross_partition = table.bucket_mode is BucketMode.CROSS_PARTITION
-        if cross_partition and overwrite:
+        if cross_partition and overwrite and table.options.value(DYNAMIC_PARTITION_OVERWRITE):
             raise UnsupportedFeature(
-                "overwriting a cross-partition table",
-                f"overwriting a cross-partition table is not supported: keys of the new rows of "
-                f"table {table.name} may lie in other partitions",
+                "overwriting partitions of a cross-partition table",
+                f"keys of the new rows of table {table.name} may lie in partitions that are not "
+                "overwritten: only the whole table can be",
                 table=table.name,
+                next_step=f"set {DYNAMIC_PARTITION_OVERWRITE.key}=false (in SQL: "
+                "spark.sql.sources.partitionOverwriteMode=static) to overwrite all of it",
             )
         if cross_partition and global_index is None:
             raise InvalidArgument(

@@ -30,6 +30,7 @@ from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
 from paimon_core.read.data_file import read_data_file
 from paimon_core.read.table_read import BATCH_ROWS, bucket_vectors
 from paimon_core.types.data_types import RowType
+from paimon_core.write.incoming_rows import without_defaults
 from paimon_spark.source.distribution import counted_batches, shuffled_for
 from paimon_spark.source.rows import arrow_schema_of, converted
 from paimon_spark.source.spark_types import spark_schema
@@ -207,7 +208,12 @@ def write_kept(
 ) -> list[TaskMessage]:
     """Write what stays of the files once the rows at the places in `gone` are out."""
     writer = TaskWriter(
-        table=table, env=env, user=user, overwrite=False, shuffled=False, first_task=_SECOND_JOB
+        table=without_defaults(table),
+        env=env,
+        user=user,
+        overwrite=False,
+        shuffled=False,
+        first_task=_SECOND_JOB,
     )
     touched = [(f, gone[f.number].serialize()) for f in files if f.number in gone]
     return written_by_tasks(_frame_of(spark, touched), _Keeper(writer), table)

@@ -13,7 +13,8 @@ from replay import ENV, run_step
 from oracle import Oracle
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.table.open import open_table
-from paimon_core.table.write_session import new_writer
+from paimon_core.table.write_session import new_writer, write_rows
+from paimon_core.types.arrow import arrow_schema
 from paimon_core.write.row_writer import RowWriter
 
 COLUMNS = [
@@ -86,6 +87,32 @@ def test_keys_move_between_partitions(engine: str, oracle: Oracle, tmp_path: Pat
     assert len({f["bucket"] for f in files}) > 1  # four keys a bucket
 
 
+def test_an_overwrite_of_the_whole_table(oracle: Oracle, tmp_path: Path) -> None:
+    at = {"warehouse": str(tmp_path), "database": "db", "table": "t"}
+    oracle.defaults(**at)
+    create = {
+        "op": "create_table",
+        "columns": COLUMNS,
+        "primary_keys": ["k"],
+        "partition_keys": ["dt"],
+        "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "4"},
+    }
+    assert "error" not in run_step({**create, **at})
+    rng, rows = random.Random(1), dict[int, Row]()
+    assert "error" not in run_step({**step("deduplicate", rng, rows), **at})
+    static = {"dynamic-partition-overwrite": "false"}
+    table = open_table(str(tmp_path), "db.t", dynamic_options=static)
+    new = [[k, f"new {k}", None, "xyz"[k % 3]] for k in range(3, 20)]
+    columns = {c["name"]: [row[i] for row in new] for i, c in enumerate(COLUMNS)}
+    schema = arrow_schema(table.schema.row_type)
+    write_rows(table, pa.table(columns, schema=schema), env=ENV, partition={})
+    assert values(oracle.one("read")) == values(run_step({**at, "op": "read"})) == new
+    rows = {row[0]: row for row in new}
+    assert "error" not in run_step({**step("deduplicate", rng, rows), **at})
+    expected = [rows[k] for k in sorted(rows)]
+    assert values(oracle.one("read")) == values(run_step({**at, "op": "read"})) == expected
+
+
 def test_what_such_a_table_refuses(tmp_path: Path) -> None:
     at = {"warehouse": str(tmp_path), "database": "db", "table": "t"}
     create = {
@@ -99,8 +126,15 @@ def test_what_such_a_table_refuses(tmp_path: Path) -> None:
     table = open_table(str(tmp_path), "db.t")
     with pytest.raises(InvalidArgument, match="needs a global index"):
         RowWriter(table, env=ENV)
-    with pytest.raises(UnsupportedFeature, match="overwriting a cross-partition table"):
+    with pytest.raises(UnsupportedFeature, match="only the whole table can be"):
         new_writer(table, env=ENV, overwrite=True)
+    options = {"dynamic-partition-overwrite": "false"}
+    static = open_table(str(tmp_path), "db.t", dynamic_options=options)
+    rows = pa.table({"k": pa.array([1], pa.int32()), "dt": ["x"]})
+    with pytest.raises(InvalidArgument, match="only the whole table can be"):
+        write_rows(static, rows, env=ENV, partition={"dt": "x"})
+    assert table.snapshots.latest() is None
+    assert not list(tmp_path.glob("db.db/t/**/*.parquet"))
     writer = new_writer(table, env=ENV)
     writer.write(pa.table({"k": pa.array([], pa.int32()), "dt": pa.array([], pa.string())}))
     assert writer.prepare_commit() == []

@@ -130,7 +130,8 @@ TABLES: dict[str, tuple[str, dict[str, str], list[str], list[str]]] = {
     "retracting": ("aggregation", functions(RETRACTING), [*RETRACTING], ANY),
     "removing": (
         "aggregation",
-        functions(RETRACTING) | {"aggregation.remove-record-on-delete": "true"},
+        functions(RETRACTING)
+        | {"aggregation.remove-record-on-delete": "true", "fields.i.ignore-retract": "false"},
         [*RETRACTING],
         ANY,
     ),

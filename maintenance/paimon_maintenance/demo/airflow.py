@@ -117,14 +117,15 @@ def start_airflow(
     scheduler = "" if policy is None else _SCHEDULER_SETTINGS
     settings = [_SETTINGS, scheduler, *(_JOB_SETTINGS.format(job=job) for job in JOBS)]
     (dags / "caretaker.toml").write_text("".join(settings), encoding="utf-8")
-    env = _environment(place, root=root, warehouse=warehouse, policy=policy, cores=cores)
+    env = airflow_environment(place, root=root, warehouse=warehouse, policy=policy, cores=cores)
     command = [sys.executable, "-m", "airflow", "standalone"]
     return ChildProcess(command, env=env, log=home / "standalone.log"), place
 
 
-def _environment(
+def airflow_environment(
     place: AirflowHome, *, root: Path, warehouse: str, policy: Path | None, cores: int
 ) -> dict[str, str]:
+    """The environment of this Airflow: its settings, and where its DAGs find the lake."""
     # Do not use another Airflow of the user by accident.
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW")}
     paths = [str(root), str(root / "plugins"), str(root / "dags"), inherited.get("PYTHONPATH", "")]

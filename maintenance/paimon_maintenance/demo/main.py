@@ -29,6 +29,7 @@ from paimon_maintenance.demo.airflow import (
     wait_until_ready,
 )
 from paimon_maintenance.demo.child_process import ChildProcess
+from paimon_maintenance.demo.cores import demo_cores
 from paimon_maintenance.demo.lake import WriteVolume
 from paimon_maintenance.demo.measure import Measure, measure
 from paimon_maintenance.demo.policy import write_policy
@@ -114,7 +115,7 @@ def _demo(args: argparse.Namespace, screen: Screen) -> ExitCode:
             warehouse=warehouse,
             policy=policy,
             port=args.port,
-            cores=max(1, min(4, os.cpu_count() or 1)),
+            cores=demo_cores(),
         )
         running.callback(_uninterrupted, airflow.stop)
         screen.say(f"Airflow starts in the background (log: {airflow.log}).")

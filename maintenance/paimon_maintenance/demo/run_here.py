@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 from paimon_core.environment import Environment, system_environment
+from paimon_maintenance.demo.cores import demo_cores
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.history.entry import History
 from paimon_maintenance.registry import job_named
@@ -35,7 +35,7 @@ def run_here(
         dry_run=dry_run,
     )
     services = RunServices(
-        engine=LocalEngine(threads=max(1, min(4, os.cpu_count() or 1))),
+        engine=LocalEngine(threads=demo_cores()),
         env=env or system_environment(),
         history=history,
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from paimon_maintenance.demo.cores import demo_cores
 from paimon_maintenance.engines.gate import Gate
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.health.score import Health, colors
@@ -49,7 +49,7 @@ class Scheduler:
         self, *, dry_run: bool = False, on_result: Callable[[Result], None] = lambda _: None
     ) -> Round:
         history = SqlHistory(self.history_url)
-        cores = max(1, min(4, os.cpu_count() or 1))
+        cores = demo_cores()
         services = RunServices(engine=LocalEngine(gate=Gate(cores)), history=history)
         catalog = catalog_of(self.warehouse)
         names = [

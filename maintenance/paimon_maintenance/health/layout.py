@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -28,12 +28,21 @@ class _Bucket:
     point_runs: int
     run_bytes: float
     """Bytes times the number of sorted runs that hold their key range."""
+    vector_rows: int
     minor: Rewrite | None
     full: Rewrite | None
 
     @property
     def bytes(self) -> int:
         return sum(f.file_size for f in self.files.files)
+
+    @property
+    def delete_rows(self) -> int:
+        return sum(f.delete_row_count or 0 for f in self.files.files)
+
+    @property
+    def dead_rows(self) -> int:
+        return self.delete_rows + self.vector_rows
 
 
 def partitions_measured(
@@ -105,13 +114,8 @@ def _partition(
         oldest_level_0=min(oldest, default=None),
         oldest_file=min(made, default=None),
         newest_file=max(made, default=None),
-        delete_rows=sum(f.delete_row_count or 0 for f in files),
-        vector_rows=sum(
-            r.cardinality or 0
-            for b in buckets
-            for index in b.files.vector_files
-            for r in index.dv_ranges or ()
-        ),
+        delete_rows=sum(b.delete_rows for b in buckets),
+        vector_rows=sum(b.vector_rows for b in buckets),
         minor=_joined([b.minor for b in buckets], buckets),
         full=_joined([b.full for b in buckets], buckets),
     )
@@ -121,15 +125,34 @@ def _bucket(
     table: FileStoreTable, files: BucketFiles, env: Environment, *, compactable: bool
 ) -> _Bucket:
     point, weighted = _depths(table, files.files)
+    hidden = _hidden_rows(files)
     minor = full = None
     if compactable and files.bucket == POSTPONE_BUCKET:
         # The postponed rows become one run in the buckets of their keys.
-        minor = full = _rewrite(files, files.files, runs_after=1.0, files_after=1)
+        minor = full = _rewrite(files, files.files, runs_after=1.0, files_after=1, dead_after=0)
     elif compactable:
         local = env.local_millis()
-        minor = _planned(table, files, units_due(table, files, full=False, local_millis=local))
-        full = _planned(table, files, units_due(table, files, full=True, local_millis=local))
-    return _Bucket(files=files, point_runs=point, run_bytes=weighted, minor=minor, full=full)
+        minor, full = (
+            _planned(table, files, units_due(table, files, full=way, local_millis=local), hidden)
+            for way in (False, True)
+        )
+    return _Bucket(
+        files=files,
+        point_runs=point,
+        run_bytes=weighted,
+        vector_rows=sum(hidden.values()),
+        minor=minor,
+        full=full,
+    )
+
+
+def _hidden_rows(files: BucketFiles) -> Counter[str]:
+    """How many rows of each data file its deletion vector hides, as far as the index names it."""
+    hidden: Counter[str] = Counter()
+    for index in files.vector_files:
+        for one in index.dv_ranges or ():
+            hidden[one.data_file] += one.cardinality or 0
+    return hidden
 
 
 def _depths(table: FileStoreTable, files: Sequence[DataFileMeta]) -> tuple[int, float]:
@@ -150,7 +173,10 @@ def _depths(table: FileStoreTable, files: Sequence[DataFileMeta]) -> tuple[int, 
 
 
 def _planned(
-    table: FileStoreTable, files: BucketFiles, units: Sequence[CompactUnit]
+    table: FileStoreTable,
+    files: BucketFiles,
+    units: Sequence[CompactUnit],
+    hidden: Mapping[str, int],
 ) -> Rewrite | None:
     if not units:
         return None
@@ -165,11 +191,21 @@ def _planned(
         runs = float(len(levels) + sum(1 for f in rest if f.level == 0))
     moved = sum(len(u.moved_files) for u in units)
     after = len(rest) + moved + max(1 if read else 0, -(-new_bytes // target))
-    return _rewrite(files, tuple(read.values()), runs_after=runs, files_after=after)
+    drops = {f.file_name for u in units if u.drop_deletes for f in u.rewritten_files}
+    dead = sum(rows for name, rows in hidden.items() if name not in read)
+    dead += sum(f.delete_row_count or 0 for f in files.files if f.file_name not in drops)
+    return _rewrite(
+        files, tuple(read.values()), runs_after=runs, files_after=after, dead_after=dead
+    )
 
 
 def _rewrite(
-    files: BucketFiles, read: Sequence[DataFileMeta], *, runs_after: float, files_after: int
+    files: BucketFiles,
+    read: Sequence[DataFileMeta],
+    *,
+    runs_after: float,
+    files_after: int,
+    dead_after: int,
 ) -> Rewrite:
     return Rewrite(
         files=len(read),
@@ -177,6 +213,7 @@ def _rewrite(
         rows=sum(f.row_count for f in read),
         files_after=min(files_after, len(files.files)),
         runs_after=runs_after,
+        dead_rows_after=dead_after,
     )
 
 
@@ -187,15 +224,17 @@ def _joined(works: Sequence[Rewrite | None], buckets: Sequence[_Bucket]) -> Rewr
         return None
     size = sum(b.bytes for b in buckets)
     weighted = 0.0
-    files_after = 0
+    files_after = dead_after = 0
     for work, bucket in zip(works, buckets, strict=True):
         now = bucket.run_bytes / bucket.bytes if bucket.bytes else 1.0
         weighted += bucket.bytes * (now if work is None else min(now, work.runs_after))
         files_after += len(bucket.files.files) if work is None else work.files_after
+        dead_after += bucket.dead_rows if work is None else work.dead_rows_after
     return Rewrite(
         files=sum(w.files for w in done),
         bytes=sum(w.bytes for w in done),
         rows=sum(w.rows for w in done),
         files_after=files_after,
         runs_after=max(1.0, weighted / size) if size else 1.0,
+        dead_rows_after=dead_after,
     )

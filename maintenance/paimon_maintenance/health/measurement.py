@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 OWNER_OPTION: Final = "caretaker.owner"
 """The table option that names the owner of a table."""
-JSON_VERSION: Final = 2
+JSON_VERSION: Final = 3
 """Raise it when the meaning of a field changes: older measurements are then ignored."""
 
 
@@ -20,7 +20,8 @@ JSON_VERSION: Final = 2
 class Rewrite:
     """What one compaction of a partition would read, and the layout that it leaves behind.
 
-    `runs_after` is the mean number of sorted runs that a full read then merges.
+    `runs_after` is the mean number of sorted runs that a full read then merges, `dead_rows_after` what is
+    left of the partition's `dead_rows`.
     """
 
     files: int = 0
@@ -28,6 +29,7 @@ class Rewrite:
     rows: int = 0
     files_after: int = 0
     runs_after: float = 1.0
+    dead_rows_after: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,19 @@ class PartitionMeasurement:
     vector_rows: int = 0
     minor: Rewrite | None = None
     full: Rewrite | None = None
+
+    @property
+    def dead_rows(self) -> int:
+        """The rows that each read decodes and drops: deletes, and those that deletion vectors hide."""
+        return self.delete_rows + self.vector_rows
+
+
+def dead_rows_excess(dead: int, rows: int) -> float:
+    """The part by which a read of these rows costs more than one of those that are not dead.
+
+    At most 9: where nearly all rows are dead, the ideal read costs nothing.
+    """
+    return dead / max(rows - dead, rows / 10) if rows > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,18 +194,17 @@ class Measurement:
         """How many times as much a full read costs as one of an ideally compacted table.
 
         For tables that merge: sorted runs per byte.  For the others: how many files are opened for
-        each needed one; 1 is ideal.
+        each needed one.  Dead rows come on top.  1 is ideal.
         """
         if not self.partitions:
             return 1.0
+        dead = sum(dead_rows_excess(p.dead_rows, p.rows) * p.rows for p in self.partitions)
+        dead /= max(1, self.rows)
         if self.primary_key and self.needs_merge:
             size = self.bytes
-            return (
-                sum(p.full_runs * p.bytes for p in self.partitions) / size
-                if size
-                else max(p.full_runs for p in self.partitions)
-            )
-        return self.files / max(1, sum(p.ideal_files for p in self.partitions))
+            runs = sum(p.full_runs * p.bytes for p in self.partitions)
+            return dead + (runs / size if size else max(p.full_runs for p in self.partitions))
+        return dead + self.files / max(1, sum(p.ideal_files for p in self.partitions))
 
     def to_json(self) -> dict[str, object]:
         """The measurement as JSON."""

@@ -10,7 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from paimon_maintenance.health.measurement import Measurement, PartitionMeasurement, Rewrite
+from paimon_maintenance.health.measurement import (
+    Measurement,
+    PartitionMeasurement,
+    Rewrite,
+    dead_rows_excess,
+)
 from paimon_maintenance.health.reasons import MB, named
 from paimon_maintenance.job.text import age_text, counted, human_bytes
 from paimon_maintenance.policy.needs import RescaleRule, TableNeeds
@@ -91,6 +96,7 @@ class _Reads:
     growth: float
     now: int
     bytes: int
+    rows: int
     ideal_files: int
     active: int
 
@@ -101,17 +107,20 @@ class _Reads:
             growth=state.growth,
             now=now,
             bytes=max(1, table.bytes),
+            rows=max(1, table.rows),
             ideal_files=max(1, sum(p.ideal_files for p in table.partitions)),
             active=max(1, sum(p.bytes for p in table.partitions if _is_active(table, p))),
         )
 
     def excess(self, partition: PartitionMeasurement, after: Rewrite | None) -> float:
         """The part of the table's excess that comes from this partition, now or after a compaction."""
+        dead = partition.dead_rows if after is None else after.dead_rows_after
+        excess = dead_rows_excess(dead, partition.rows) * partition.rows / self.rows
         if self.table.primary_key and self.table.needs_merge:
             runs = partition.full_runs if after is None else after.runs_after
-            return max(0.0, runs - 1.0) * partition.bytes / self.bytes
+            return excess + max(0.0, runs - 1.0) * partition.bytes / self.bytes
         files = partition.files if after is None else after.files_after
-        return max(0, files - partition.ideal_files) / self.ideal_files
+        return excess + max(0, files - partition.ideal_files) / self.ideal_files
 
     def gain(self, partition: PartitionMeasurement, after: Rewrite | None) -> float:
         """The excess that a compaction of this partition removes."""

@@ -11,32 +11,26 @@ record    the new measurement, and the result beside the prediction
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 from zlib import crc32
 
 from paimon_core.errors import NotFound, PaimonError
-from paimon_core.file_store_table import FileStoreTable
-from paimon_maintenance.health.measure import measure_table
-from paimon_maintenance.health.measurement import Measurement
-from paimon_maintenance.health.score import Health, health_of
+from paimon_maintenance.health.score import Health
 from paimon_maintenance.history.need_store import (
     NeedStore,
     StoredDecision,
     StoredScore,
     StoredTable,
 )
-from paimon_maintenance.history.past_runs import last_orphans, last_sort
 from paimon_maintenance.history.retention import prune, retention_millis
 from paimon_maintenance.history.status import StatusStore, TableStatus, status_of
 from paimon_maintenance.job.engine_choice import EngineRule
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.policy.model import Policy, TablePolicy
-from paimon_maintenance.policy.needs import Budget, TableFacts
-from paimon_maintenance.policy.resolve import resolve, under
+from paimon_maintenance.policy.needs import Budget
+from paimon_maintenance.policy.resolve import resolve
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.metrics import Metric
 from paimon_maintenance.run.runner import RunServices, run_table
@@ -45,13 +39,11 @@ from paimon_maintenance.schedule.candidates import REWRITING
 from paimon_maintenance.schedule.claim import claimed
 from paimon_maintenance.schedule.cost import CostModel, Sample, Work, fit
 from paimon_maintenance.schedule.decide import Action, Decision, TableView, decide, threshold_of
+from paimon_maintenance.schedule.known_tables import KnownTable, KnownTables
 from paimon_maintenance.schedule.next_step import decisions_by_table, next_step
 from paimon_maintenance.schedule.scope import Scope
 from paimon_maintenance.schedule.state import (
     LONGEST_MEASUREMENT,
-    TableState,
-    looked,
-    measured,
     ran,
 )
 
@@ -62,8 +54,6 @@ PREDICTION_ERROR: Final = Metric(
     "Difference of predicted and measured seconds of the last run, divided by the measured.",
     "gauge",
 )
-_LOOKS_AT_ONCE: Final = 16
-"""Looking at tables waits for the store most of the time."""
 HEALTH_SCORE: Final = Metric(
     "paimon_maintenance_health_score", "Health score of the table, 0 to 100.", "gauge"
 )
@@ -94,16 +84,6 @@ class Round:
     failed: Mapping[str, Exception] = field(default_factory=dict)
     measured: int = 0
     looked: int = 0
-
-
-@dataclass(slots=True)
-class _Known:
-    """A table in this round."""
-
-    policy: TablePolicy
-    measurement: Measurement
-    state: TableState
-    health: Health
 
 
 def run_round(
@@ -138,35 +118,25 @@ class _Round:
         budget: Budget,
     ) -> None:
         self.scope = scope
-        self.policy = policy
         self.services = services
         self.env = services.env
         self.store = store
         self.budget = budget
         self.id = services.env.new_uuid()
         self.status = StatusStore(store.history, store.warehouse, store.branch)
-        self.known: dict[str, _Known] = {}
+        self.tables = KnownTables(scope, policy, store, services.env)
         self.decided: dict[str, list[Decision]] = {}
         self.ran: dict[str, set[str]] = {}
-        self.failed: dict[str, Exception] = {}
-        self.measured: set[str] = set()
-        self.worked_on: Mapping[str, int] = {}
-        self.looked = 0
         borrowed, price = store.last_round()
         self.account = Account(borrowed=borrowed, price=price)
         self.threshold = 0.0
         self.started = services.env.now_millis()
         self.keeps = retention_millis()
-        self.lock = threading.Lock()
 
     def go(self, *, dry_run: bool, on_result: Callable[[Result], None]) -> Round:
         """Measure, decide, run."""
         stored = self.store.tables()
-        self.worked_on = self.store.worked_on(self.started - LONGEST_MEASUREMENT)
-        with ThreadPoolExecutor(_LOOKS_AT_ONCE, thread_name_prefix="look") as pool:
-            errors = pool.map(lambda n: self.look_or_error(n, stored.get(n)), self.scope.tables)
-            found = zip(self.scope.tables, errors, strict=True)
-            self.failed = {name: error for name, error in found if error is not None}
+        self.tables.look_at_all(stored)
         now = self.env.now_millis()
         busy = self.store.claimed(now)
         decisions = decide(
@@ -179,7 +149,7 @@ class _Round:
                     claimed=name in busy,
                     engines=self.engines_of(k.policy),
                 )
-                for name, k in self.known.items()
+                for name, k in self.tables.known.items()
             ],
             self.budget,
             self.model(),
@@ -190,12 +160,12 @@ class _Round:
         self.threshold = threshold_of(decisions, self.budget, self.account)
         decisions += [
             Decision(table=name, action=Action.NO, reason=f"cannot be measured: {e}")
-            for name, e in self.failed.items()
+            for name, e in self.tables.failed.items()
         ]
         self.note_waiting(decisions, now)
         news = self.news(decisions)
         self.decided = decisions_by_table(decisions)
-        self.save(self.known)
+        self.save(self.tables.known)
         self.save_failed(now)
         self.forget_dropped(stored, now)
         self.store.add([self.stored(d, now, dry_run=dry_run) for d in news])
@@ -211,96 +181,16 @@ class _Round:
             id=self.id,
             decisions=tuple(decisions),
             results=tuple(results),
-            health={name: k.health for name, k in self.known.items()},
-            failed=self.failed,
-            measured=len(self.measured),
-            looked=self.looked,
+            health={name: k.health for name, k in self.tables.known.items()},
+            failed=self.tables.failed,
+            measured=len(self.tables.measured),
+            looked=self.tables.looked,
         )
-
-    # --- measuring ------------------------------------------------------------------------------
-
-    def look_or_error(self, name: str, stored: StoredTable | None) -> Exception | None:
-        """Look at a table; its error, because one table must not stop the others."""
-        try:
-            self.look(name, stored)
-        except Exception as e:  # noqa: BLE001 - recorded as a decision
-            return e
-        return None
-
-    def look(self, name: str, stored: StoredTable | None) -> None:
-        """Take the stored measurement if nothing changed since, else measure the table."""
-        now = self.env.now_millis()
-        old = None if stored is None else Measurement.from_json(stored.measurement)
-        state = TableState() if stored is None else TableState.from_json(stored.state)
-        if old is not None:
-            facts = TableFacts(old.options, old.comment)
-            policy = self.policy.for_table(name, lambda: facts)
-            is_fresh = self.is_fresh(name, old)
-            goal = policy.needs.freshness_millis
-            if is_fresh and goal is None and now < state.look_at():
-                self.remember(name, policy, old, state)
-                return
-        table = self.scope.open(name)
-        with self.lock:
-            self.looked += 1
-        latest = table.snapshots.latest()
-        same = (
-            old is not None
-            and old.snapshot == (None if latest is None else latest.id)
-            and old.snapshot_millis == (None if latest is None else latest.time_millis)
-            and old.schema_id == table.schema.id
-        )
-        state = looked(state, now, changed=not same)
-        facts_now = TableFacts(dict(table.schema.options), table.schema.comment)
-        policy = self.policy.for_table(name, lambda: facts_now)
-        if same and old is not None and self.is_fresh(name, old):
-            self.remember(name, policy, old, state)
-            return
-        self.measure(name, policy, table, state)
-
-    def is_fresh(self, name: str, old: Measurement) -> bool:
-        """Whether the measurement is true as long as there is no new snapshot.
-
-        A job that somebody ran may have changed what no snapshot shows: tags, consumers, orphan files.
-        """
-        age = self.env.now_millis() - old.at_millis
-        return age < LONGEST_MEASUREMENT and self.worked_on.get(name, 0) <= old.at_millis
-
-    def measure(
-        self, name: str, policy: TablePolicy, table: FileStoreTable, state: TableState
-    ) -> Measurement:
-        """Measure the table, with the policy's options where it sets none."""
-        place = {"table": name, "warehouse": self.scope.warehouse}
-        orphans = last_orphans(self.store.history, **place)
-        # A person, or another DAG, may have sorted it.
-        sorted_at = last_sort(self.store.history, **place, branch=self.store.branch)
-        state = replace(state, sorted_at=sorted_at or state.sorted_at)
-        found = measure_table(under(policy, table), self.env, orphans=orphans)
-        self.remember(name, policy, found, state, new=True)
-        return found
-
-    def remember(
-        self,
-        name: str,
-        policy: TablePolicy,
-        found: Measurement,
-        state: TableState,
-        *,
-        new: bool = False,
-    ) -> None:
-        """Keep the measurement with its score; `new`: it was made now."""
-        facts = TableFacts(found.options, found.comment)
-        policy = replace(policy, needs=policy.needs.of_table(facts))
-        health = health_of(found, policy.needs.thresholds(), self.env.now_millis())
-        if new:
-            self.measured.add(name)
-            state = measured(state, found, red=health.color == "red")
-        self.known[name] = _Known(policy, found, state, health)
 
     def note_waiting(self, decisions: Sequence[Decision], now: int) -> None:
         """Remember since when tables wait for a job that is worth running."""
         waiting = {d.table for d in decisions if d.waits}
-        for name, known in self.known.items():
+        for name, known in self.tables.known.items():
             since = known.state.waiting_since
             first = now if since is None else since
             known.state = replace(known.state, waiting_since=first if name in waiting else None)
@@ -312,7 +202,7 @@ class _Round:
         """
         found = []
         for decision in decisions:
-            known = self.known.get(decision.table)
+            known = self.tables.known.get(decision.table)
             reason = decision.reason if decision.action is Action.NO else None
             if known is None or reason is None or reason != known.state.said:
                 found.append(decision)
@@ -320,7 +210,7 @@ class _Round:
                 known.state = replace(known.state, said=reason)
         return found
 
-    def save(self, tables: Mapping[str, _Known]) -> None:
+    def save(self, tables: Mapping[str, KnownTable]) -> None:
         """Store measurements and states, and the scores of what was measured in this round."""
         self.store.put(
             {
@@ -334,14 +224,14 @@ class _Round:
             {
                 name: StoredScore.of(k.measurement, k.health)
                 for name, k in tables.items()
-                if name in self.measured
+                if name in self.tables.measured
             },
         )
         self.status.put([self.status_line(name, known) for name, known in tables.items()])
         for name, known in tables.items():
             self.services.metrics.put(HEALTH_SCORE, known.health.score, table=name)
 
-    def status_line(self, name: str, known: _Known) -> TableStatus:
+    def status_line(self, name: str, known: KnownTable) -> TableStatus:
         """The status of a table for pages, with its next job."""
         then = next_step(
             self.decided.get(name, ()),
@@ -357,7 +247,7 @@ class _Round:
         self.status.put(
             [
                 TableStatus(table=name, at_millis=now, error=str(error), health={})
-                for name, error in self.failed.items()
+                for name, error in self.tables.failed.items()
             ]
         )
 
@@ -444,7 +334,7 @@ class _Round:
         """Run the job through the one run loop."""
         one = decision.candidate
         assert one is not None
-        known = self.known[decision.table]
+        known = self.tables.known[decision.table]
         self.ran.setdefault(decision.table, set()).add(one.job)
         before = known.measurement
         job = job_named(one.job)
@@ -468,7 +358,7 @@ class _Round:
         result: dict[str, object] = {"error": None if report.error is None else str(report.error)}
         try:
             table = self.scope.open(decision.table)
-            after = self.measure(decision.table, known.policy, table, state)
+            after = self.tables.measure(decision.table, known.policy, table, state)
         except PaimonError as e:
             logger.warning("cannot measure %s after the run: %s", decision.table, e)
             known.state = state
@@ -481,9 +371,9 @@ class _Round:
                 "level_0_hours": before.level_0_hours(before.at_millis)
                 - after.level_0_hours(after.at_millis),
                 "score_before": known.health.score,
-                "score_after": self.known[decision.table].health.score,
+                "score_after": self.tables.known[decision.table].health.score,
             }
-        self.save({decision.table: self.known[decision.table]})
+        self.save({decision.table: self.tables.known[decision.table]})
         found = Result(decision=decision, report=report, seconds=seconds)
         self.finish(decision, str(report.status), seconds, report.engine, result)
         if report.status is Status.SUCCESS:

@@ -67,7 +67,7 @@ def aggregation_of(schema: TableSchema, rules: JavaRules) -> Aggregation:
             name = "primary-key"
         else:
             name = function_name(field.name, options) or "last_non_null_value"
-        if remove and f"{PREFIX}{field.name}.ignore-retract" in options:
+        if remove and options.flag(f"{PREFIX}{field.name}.ignore-retract"):
             raise InvalidArgument(
                 f"{AGGREGATION_REMOVE_RECORD_ON_DELETE.key} and "
                 f"{PREFIX}{field.name}.ignore-retract cannot be combined"

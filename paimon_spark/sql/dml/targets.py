@@ -44,7 +44,8 @@ from paimon_core.table.write_session import (
     write_rows,
 )
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
-from paimon_core.write.incoming_rows import Kinds
+from paimon_core.write.incoming_rows import Kinds, without_defaults
+from paimon_core.write.incoming_rows import table_rows as rows_to_write
 from paimon_spark.sql.frames.dataframes import arrow_dataframe, table_rows
 from paimon_spark.sql.frames.evolution import EvolvedRows, commit_columns, evolved_rows
 from paimon_spark.sql.frames.metadata_columns import (
@@ -198,8 +199,8 @@ class Target:
                 stays[removed] = False
                 kept = np.flatnonzero(stays).astype(np.int64)
                 messages += [file_deletion(self.entries[file]) for file in gone]
-            for rows, tracked in self._new_rows(kept, added, origins):
-                messages += _written(table, rows, env=env, user=user, tracked=tracked)
+            for into, rows, tracked in self._new_rows(kept, added, origins):
+                messages += _written(into, rows, env=env, user=user, tracked=tracked)
         except BaseException:
             delete_messages(table, messages)
             raise
@@ -209,31 +210,34 @@ class Target:
 
     def _new_rows(
         self, kept: Numbers, added: pa.Table | None, origins: Numbers | None
-    ) -> Iterator[tuple[pa.Table, bool]]:
-        """Yield the rows to write, and whether they bring their ids (java-rules L1).
+    ) -> Iterator[tuple[FileStoreTable, pa.Table, bool]]:
+        """Yield the table to write into, the rows, and whether they bring their ids (java-rules L1).
 
-        Rows of rewritten files come in their old order, an updated one in its old place.
+        Rows of rewritten files come in their old order, an updated one in its old place.  Those that
+        stay keep their nulls, changed ones get default values.
         """
-        placed = self.placed
+        placed, table = self.placed, self.table
+        unchanged = without_defaults(table)
         if placed is None or placed.row_ids is None or placed.sequences is None:
-            yield self.rows.take(pa.array(kept)), False
+            yield unchanged, self.rows.take(pa.array(kept)), False
             if added is not None:
-                yield added, False
+                yield table, added, False
             return
         numbers, sequences = kept, pa.array(placed.sequences[kept])
         rows = self.rows.take(pa.array(kept))
         if added is not None and origins is not None:
             replaced = origins >= 0
-            old = added.filter(pa.array(replaced)).select(rows.schema.names).cast(rows.schema)
+            old = added.filter(pa.array(replaced)).select(rows.schema.names)
+            old = rows_to_write(table, old).cast(rows.schema)
             rows = pa.concat_tables([rows, old])
             numbers = np.concatenate([kept, origins[replaced]])
             sequences = pa.concat_arrays([sequences, pa.nulls(old.num_rows, pa.int64())])
             added = added.filter(pa.array(~replaced))
         order = pa.array(np.argsort(numbers, kind="stable"))
         rows = rows.append_column(ROW_ID, pa.array(placed.row_ids[numbers]))
-        yield rows.append_column(SEQUENCE_NUMBER, sequences).take(order), True
+        yield unchanged, rows.append_column(SEQUENCE_NUMBER, sequences).take(order), True
         if added is not None:
-            yield added, False
+            yield table, added, False
 
     def _vectors(self, gone: Mapping[int, Positions]) -> Iterator[CommitMessage]:
         """New index files that replace those with vectors of the files, one message for each

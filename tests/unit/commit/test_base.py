@@ -15,7 +15,7 @@ from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.request import CommitRequest
-from paimon_core.errors import CommitConflict, CommitStateUnknown, NotFound
+from paimon_core.errors import CommitStateUnknown, CorruptTable, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.reachability.references import on_branch
 from paimon_core.refs.tags import Tag
@@ -218,7 +218,7 @@ def test_a_folder_in_the_place_of_the_next_snapshot_is_named_at_once(lake: Lake)
     folder = Path(lake.table().paths.snapshot(6))
     folder.mkdir()
     started = time.monotonic()
-    with pytest.raises(CommitConflict, match="snapshot-6 is in the way") as raised:
+    with pytest.raises(CorruptTable, match="snapshot-6 is a folder") as raised:
         lake.fill(1)
     assert time.monotonic() - started < 10
     assert raised.value.file == str(folder)

@@ -37,6 +37,9 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read_retry, "WAITS_MILLIS", ())
 
 
+EXPIRE = ("run", "expire_snapshots", "--retain-max", "1", "--retain-min", "1")
+
+
 @pytest.fixture
 def lake(lake: Lake, tmp_path: Path) -> Lake:
     lake.primary_key(buckets=2)
@@ -71,19 +74,40 @@ def manifest_names(lake: Lake) -> dict[str, str]:
 # --- folders ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("place", ["snapshot/snapshot-4", "schema/schema-0", "list", "manifest"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "snapshot/snapshot-4",
+        "snapshot/snapshot-2",
+        "schema/schema-0",
+        "tag/tag-t",
+        "list",
+        "manifest",
+    ],
+)
 def test_a_folder_in_the_place_of_a_file(lake: Lake, place: str) -> None:
     known = manifest_names(lake)
     path = root(lake) / (f"manifest/{known[place]}" if place in known else place)
     path.unlink()
     path.mkdir()
-    if place.startswith("schema"):  # listings of schemas pass folders over: there is no table
-        assert caretaker("read", "db.t", "-w", lake.warehouse).code == 2
-        return
-    told = refused(lake, "read", names=str(path))
-    assert "is a folder" in told
-    if not place.startswith("snapshot"):
-        assert caretaker("verify", "db.t", "-w", lake.warehouse).code == 7
+    assert "is a folder" in refused(lake, *EXPIRE, names=str(path))
+    assert caretaker("verify", "db.t", "-w", lake.warehouse).code == 7
+
+
+def test_a_folder_between_snapshots_stops_a_rollback_before_it_removes_any(lake: Lake) -> None:
+    path = root(lake) / "snapshot" / "snapshot-2"
+    path.unlink()
+    path.mkdir()
+    before = lake.on_disk()
+    assert "is a folder" in refused(lake, "run", "rollback", "--snapshot", "1", names=str(path))
+    assert lake.on_disk() == before
+
+
+def test_a_folder_in_the_place_of_a_consumer(lake: Lake) -> None:
+    path = root(lake) / "consumer" / "consumer-team"
+    path.mkdir(parents=True)
+    assert "is a folder" in refused(lake, *EXPIRE, names=str(path))
+    assert "team" in refused(lake, "inspect", names=str(path))
 
 
 def test_a_folder_in_the_place_of_a_data_file(lake: Lake) -> None:
@@ -127,8 +151,7 @@ def test_a_folder_in_the_place_of_a_file_that_expires(lake: Lake) -> None:
     path = root(lake) / "manifest" / first.base_manifest_list
     path.unlink()
     path.mkdir()
-    words = ("run", "expire_snapshots", "db.t", "-w", lake.warehouse, "--retain-max", "1")
-    ran = caretaker(*words, "--retain-min", "1")
+    ran = caretaker(*EXPIRE, "db.t", "-w", lake.warehouse)
     assert ran.code in (1, 7)
     assert f"{path} is a folder" in ran.err
     assert not any(raw in ran.err for raw in RAW), ran.err
@@ -165,8 +188,7 @@ def test_a_folder_in_the_place_of_a_hint_that_expiry_writes(lake: Lake) -> None:
     hint = root(lake) / "snapshot" / "EARLIEST"
     hint.unlink(missing_ok=True)
     hint.mkdir()
-    words = ("run", "expire_snapshots", "db.t", "-w", lake.warehouse, "--retain-max", "1")
-    ran = caretaker(*words, "--retain-min", "1")
+    ran = caretaker(*EXPIRE, "db.t", "-w", lake.warehouse)
     assert ran.code == 1
     assert f"{hint} is a folder, not a file, and was not overwritten" in ran.err
     assert not any(raw in ran.err for raw in RAW), ran.err

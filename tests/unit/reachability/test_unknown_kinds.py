@@ -11,7 +11,9 @@ from avro_fields import add_fields, tell_sizes
 from command_line import Ran, caretaker
 from lakes import Lake
 
+from paimon_core.options import Options
 from paimon_core.reachability.known_kinds import Folder, is_known_kind
+from paimon_core.write.file_layout import append_layout
 from paimon_maintenance.job.exit_codes import ExitCode
 
 KNOWN = {
@@ -52,6 +54,13 @@ UNKNOWN = {
 def test_patterns(folder: Folder) -> None:
     assert [n for n in KNOWN[folder] if not is_known_kind(n, folder)] == []
     assert [n for n in UNKNOWN[folder] if is_known_kind(n, folder)] == []
+
+
+@pytest.mark.parametrize("compression", ["zstd", "gzip", "BZIP2", "lz4", "SNAPPY", "none"])
+def test_files_with_their_compression_in_the_name_are_known(compression: str) -> None:
+    options = {"file.suffix.include.compression": "true", "file.compression": compression}
+    name = append_layout(Options(options)).name("82ac932c-c769-4630-b4cd-359b8eba0bf1", 0)
+    assert is_known_kind(name, Folder.BUCKET)
 
 
 @pytest.fixture

@@ -124,6 +124,14 @@ def test_a_value_that_cannot_be_read_is_refused_at_creation(key: str, value: str
         check_value(key, value)
 
 
+def test_dictionaries_of_parquet_are_turned_off_as_the_documents_say() -> None:
+    """Java declares a number, and hands the text to Parquet, which takes true and false."""
+    for value in ("true", "false"):
+        create_schema(COLUMNS, now_millis=0, options={"parquet.enable.dictionary": value})
+    with pytest.raises(SchemaError, match=r"parquet\.enable\.dictionary"):
+        check_value("parquet.enable.dictionary", "never")
+
+
 def test_a_change_to_such_a_value_is_refused_and_a_way_out_of_one_is_not(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     lake.primary_key()

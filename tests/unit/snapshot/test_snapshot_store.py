@@ -133,9 +133,16 @@ def test_other_files_in_the_folder_are_passed_over(tmp_path: Path) -> None:
         "xsnapshot-9",
     ):
         (tmp_path / "snapshot" / name).write_text("")
-    (tmp_path / "snapshot" / "snapshot-12").mkdir()
+    (tmp_path / "snapshot" / "snapshot-x12").mkdir()
     assert store.ids() == [1, 2]
     assert store.latest_id() == 2
+
+
+def test_a_folder_with_a_number_stops_the_listing(tmp_path: Path) -> None:
+    store = _filled(tmp_path, 1, 2)
+    (tmp_path / "snapshot" / "snapshot-12").mkdir()
+    with pytest.raises(CorruptTable, match="snapshot-12 is a folder"):
+        store.ids()
 
 
 def test_a_hint_that_cannot_be_written_does_not_undo_a_commit(

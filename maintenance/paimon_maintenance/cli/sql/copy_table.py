@@ -17,6 +17,7 @@ from paimon_core.predicate import fields_of, parse_where
 from paimon_core.read.table_read import read_table
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.table.write_session import commit_overwrite, new_writer
+from paimon_core.write.incoming_rows import without_defaults
 
 
 def copy_table(
@@ -45,7 +46,7 @@ def copy_table(
     if snapshot is None:
         return
     user = env.new_uuid()
-    writer = new_writer(write, env=env, user=user, overwrite=True)
+    writer = new_writer(without_defaults(write), env=env, user=user, overwrite=True)
     try:
         for batch in read_table(read, snapshot, predicate=predicate):
             writer.write(batch.drop_columns([VALUE_KIND]))

@@ -5,16 +5,23 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 from command_line import caretaker
 from lakes import ENV
+from row_deletes import delete_rows
 
+from paimon_core.commit.committer import commit
 from paimon_core.table.open import open_table
+from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.health.measure import measure_table
 from paimon_maintenance.health.score import health_of
 from paimon_maintenance.health.thresholds import Thresholds
 from paimon_maintenance.history.lake_view import LakeQuery, lake_page
 from paimon_maintenance.history.store import SqlHistory
+from paimon_maintenance.policy.needs import TableNeeds
+from paimon_maintenance.schedule.candidates import candidates_of
+from paimon_maintenance.schedule.state import TableState
 
 DAY = 86_400_000
 
@@ -75,6 +82,47 @@ def test_keys_that_do_not_overlap_do_not_count_as_runs(lake):
         lake.append({"k": [10 * i, 10 * i + 1], "v": ["a", "b"]})
     (partition,) = measure_table(lake.table(), ENV).partitions
     assert (partition.files, partition.point_runs, partition.full_runs) == (6, 1, 1.0)
+
+
+@pytest.mark.parametrize("primary_key", [False, True])
+def test_rows_that_vectors_hide_in_one_file_are_worth_a_compaction(lake, primary_key):
+    vectors = {"deletion-vectors.enabled": "true", "num-sorted-run.compaction-trigger": "2"}
+    (lake.primary_key if primary_key else lake.log)(**vectors)
+    lake.append({"k": list(range(1000)), "v": [f"{i:0100d}" for i in range(1000)]})
+    if primary_key:
+        run(lake, "compact", "db.t", "--strategy", "full")
+        for i in range(2):
+            lake.append({"k": list(range(200 * i, 200 * i + 200)), "v": ["y"] * 200})
+        run(lake, "compact", "db.t", "--strategy", "minor")
+    else:
+        assert delete_rows(lake.table(), set(range(400))) == 400
+    measured = measure_table(lake.table(), ENV)
+    (partition,) = measured.partitions
+    assert (partition.vector_rows, partition.dead_rows) == (400, 400)
+    assert partition.full is not None
+    assert partition.full.dead_rows_after == 0
+    rows = 1400 if primary_key else 1000
+    assert measured.amplification == pytest.approx(partition.files + 400 / (rows - 400))
+    found = candidates_of(measured, TableState(), TableNeeds(), ENV.now_millis())
+    gains = [c.predicted["excess_gain"] for c in found if c.job == "compact"]
+    assert max(gains) == pytest.approx(measured.amplification - 1)
+
+    run(lake, "compact", "db.t", "--strategy", "full")
+    after = measure_table(lake.table(), ENV)
+    assert after.amplification == 1
+    assert (after.partitions[0].dead_rows, after.partitions[0].full) == (0, None)
+
+
+def test_deletes_that_nothing_follows_are_worth_a_compaction(lake):
+    lake.primary_key()
+    kinds = pa.array([0] * 60 + [3] * 40, pa.int8())
+    writer = RowWriter(lake.table(), env=ENV)
+    writer.write(pa.table({"k": pa.array(range(100), pa.int32()), "v": ["x"] * 100}), kinds)
+    commit(lake.table(), writer.prepare_commit(), user="a", env=ENV)
+    measured = measure_table(lake.table(), ENV)
+    assert measured.amplification == pytest.approx(1 + 40 / 60)
+    assert measured.partitions[0].full is not None
+    assert measured.partitions[0].full.dead_rows_after == 0
 
 
 def test_small_files_of_an_append_table(lake):
