@@ -79,7 +79,7 @@ KNOWN_OPTIONS: Final[Mapping[str, KnownOption]] = _read()
 _FAMILIES: Final = (
     *("fields.", "orc.", "parquet.", "avro.", "csv.", "json.", "text.", "file-index."),
     *("metadata.iceberg.", "rocksdb.", "btree-index.", "bitmap-index.", "lumina.", "pk-"),
-    *("blob-descriptor.", "log.", "kafka.", "hadoop.", "fs.", "s3.", "hive.", "caretaker."),
+    *("blob-descriptor.", "log.", "kafka.", "hadoop.", "fs.", "s3.", "hive."),
 )
 """Prefixes of keys that columns, file formats and other systems complete."""
 _VECTOR_LENGTH: Final = re.compile(r"field\..+\.vector-dim")
@@ -97,7 +97,16 @@ _PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
     "size": parse_memory_size,
     "duration": parse_duration_millis,
 }
-_NAMES: Final = frozenset({*KNOWN_OPTIONS, *_OTHERS})
+_OWN: Final[Mapping[str, tuple[str, ...]]] = {
+    "caretaker.maintenance": ("on", "off", "true", "false", "yes", "no", "none"),
+    "caretaker.owner": (),
+    "caretaker.maintained-jobs": (),
+    "caretaker.commit-by-rename": (),
+    "caretaker.request-deadline": (),
+}
+"""Caretaker's own options, with the words that one takes.  A misspelled one must not be ignored in silence: it
+may keep the scheduler away."""
+_NAMES: Final = frozenset({*KNOWN_OPTIONS, *_OTHERS, *_OWN})
 _BY_TRAITS: Final = "merge-engine"
 """The option whose values are the rows of `lsm/engines/traits.py`."""
 
@@ -109,6 +118,8 @@ def _parse_word(text: str, *, words: tuple[str, ...]) -> str:
 
 
 def _parser(key: str) -> Callable[[str], object] | None:
+    if words := _OWN.get(key):
+        return partial(_parse_word, words=words)
     option = KNOWN_OPTIONS.get(key)
     if option is None or key == _BY_TRAITS:
         return None

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
-from lakes import Lake
+from lakes import ENV, Lake
 
 from paimon_airflow.sensors import ConsumerCaughtUp, TableHealthy, TagExists, WatermarkReached
 from paimon_airflow.sensors.conditions import ask
 from paimon_airflow.sensors.trigger import ConditionTrigger
+from paimon_core.commit.committer import commit
 from paimon_core.refs.tags import Tag
 
 pytestmark = pytest.mark.airflow
@@ -80,6 +81,22 @@ def test_watermarks(lake, monkeypatch):
     with pytest.raises(AirflowFailException, match="has no time zone"):
         WatermarkReached(**place(lake), watermark="2026-01-01T00:00:00").arguments()
     assert not sensor.poke({})  # these tables have no watermark
+
+
+def test_a_watermark_that_a_commit_brings(lake):
+    lake.primary_key("db.marked")
+    lake.fill(1, name="db.marked")
+
+    def reached(millis: int) -> bool:
+        return WatermarkReached(**place(lake, "db.marked"), watermark=millis).poke({})
+
+    assert not reached(1000)
+    for mark, snapshot in ((1000, 2), (2500, 3)):
+        commit(lake.table("db.marked"), [], user="w", env=ENV, watermark=mark, ignore_empty=False)
+        assert lake.table("db.marked").snapshots.latest_id() == snapshot
+        assert [m for m in (999, 1000, 1001, 2500, 2501) if reached(m)] == [
+            m for m in (999, 1000, 1001, 2500, 2501) if m <= mark
+        ]
 
 
 def wait(trigger: ConditionTrigger, between: Any = lambda: None) -> tuple[dict[str, Any], float]:

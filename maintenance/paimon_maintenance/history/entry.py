@@ -246,6 +246,7 @@ def entries_of_report(report: Json, *, at_millis: int, actor: Actor) -> list[Ent
 def _entry_of_report(report: Json, at_millis: int, actor: Actor) -> Entry:
     status = str(report["status"])
     before, after = _object(report.get("before")), _object(report.get("after"))
+    untouched = _object(report.get("untouched"))
     error = _object(report.get("error"))
     pin = _object(report.get("planned_from"))
     seconds = _object(report.get("seconds"))
@@ -272,12 +273,12 @@ def _entry_of_report(report: Json, at_millis: int, actor: Actor) -> Entry:
         snapshots=tuple(cast("Sequence[int]", report.get("snapshots") or ())),
         attempts=cast("int", report.get("attempts") or 1),
         seconds=round(sum(cast("float", v) for v in seconds.values()), 3),
-        files_before=_size(before, "files", known=touched),
-        files_after=_size(after, "files", known=touched),
-        bytes_before=_size(before, "bytes", known=touched),
-        bytes_after=_size(after, "bytes", known=touched),
-        rows_before=_size(before, "rows", known=touched),
-        rows_after=_size(after, "rows", known=touched),
+        files_before=_replaced(before, untouched, "files") if touched else None,
+        files_after=_replaced(after, untouched, "files") if touched else None,
+        bytes_before=_replaced(before, untouched, "bytes") if touched else None,
+        bytes_after=_replaced(after, untouched, "bytes") if touched else None,
+        rows_before=_replaced(before, untouched, "rows") if touched else None,
+        rows_after=_replaced(after, untouched, "rows") if touched else None,
         arguments=_object(report.get("arguments")),
         details=_short(
             {
@@ -355,8 +356,10 @@ def _object(value: object) -> dict[str, object]:
     return {str(k): v for k, v in value.items()} if isinstance(value, Mapping) else {}
 
 
-def _size(size: Json, name: str, *, known: bool) -> int | None:
-    return cast("int | None", size.get(name)) if known else None
+def _replaced(size: Json, untouched: Json, name: str) -> int | None:
+    """The part of a size that the run read or wrote: it leaves most files of a large bucket alone."""
+    found = cast("int | None", size.get(name))
+    return None if found is None else found - cast("int", untouched.get(name) or 0)
 
 
 def _text(value: object) -> str | None:

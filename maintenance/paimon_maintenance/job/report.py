@@ -86,12 +86,16 @@ def total(sizes: Sequence[Size]) -> Size:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketChange:
-    """The sizes of one bucket before and after.  `partition` is "" for an unpartitioned table."""
+    """The sizes of one bucket before and after.  `partition` is "" for an unpartitioned table.
+
+    `untouched` are the files of both that the run did not rewrite.
+    """
 
     partition: str
     bucket: int
     before: Size
     after: Size
+    untouched: Size = field(default_factory=Size)
 
     def to_json(self) -> dict[str, object]:
         """The change as JSON."""
@@ -129,7 +133,8 @@ class Report:
     `seconds` maps phases to durations.  `details` are job-specific JSON values.  `parts` are the step
     results of a composite job.  `plan_lines` is the plan as text, for dry runs and runs without work.
     `changes` are the changes of the run to the table, however it ended; None if they were not
-    recorded.  `before` and `after` cover the files of the plan, not the whole table.
+    recorded.  `before` and `after` cover the buckets of the plan, not the whole table; `untouched` are the
+    files of both that were not rewritten.
     """
 
     job: str
@@ -149,6 +154,7 @@ class Report:
     attempts: int = 1
     before: Size = Size()
     after: Size = Size()
+    untouched: Size = Size()
     buckets: tuple[BucketChange, ...] = ()
     failed_units: tuple[FailedUnit, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -196,6 +202,7 @@ class Report:
             "attempts": self.attempts,
             "before": self.before.to_json(),
             "after": self.after.to_json(),
+            "untouched": self.untouched.to_json(),
             "buckets": [b.to_json() for b in self.buckets],
             "failed_units": [f.to_json() for f in self.failed_units],
             "seconds": {k: round(v, 3) for k, v in self.seconds.items()},

@@ -21,7 +21,8 @@ from paimon_maintenance.policy.windows import Window
 HOUR_MILLIS: Final = 3_600_000
 DAY_MILLIS: Final = 24 * HOUR_MILLIS
 MAINTENANCE_OPTION: Final = "caretaker.maintenance"
-OFF: Final = frozenset({"off", "false", "none", "no"})
+ON: Final = frozenset({"", "on", "true", "yes"})
+"""Any other value keeps the scheduler away: who sets the option probably wants that."""
 
 
 class RescaleRule(StrEnum):
@@ -130,7 +131,7 @@ class TableNeeds:
     def of_table(self, facts: TableFacts) -> TableNeeds:
         """These needs, overridden by the options of the table."""
         found = self
-        if facts.options.get(MAINTENANCE_OPTION, "").strip().lower() in OFF:
+        if facts.options.get(MAINTENANCE_OPTION, "").strip().lower() not in ON:
             found = replace(found, scheduled=False)
         return replace(found, owner=facts.owner) if facts.owner else found
 

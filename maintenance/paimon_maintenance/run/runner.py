@@ -37,7 +37,7 @@ from paimon_maintenance.job.job import (
 )
 from paimon_maintenance.job.made import plain
 from paimon_maintenance.job.plan import Plan
-from paimon_maintenance.job.report import BucketChange, FailedUnit, Report, Size, Status, total
+from paimon_maintenance.job.report import BucketChange, FailedUnit, Report, Status, total
 from paimon_maintenance.run.loop import Outcome, run_job
 from paimon_maintenance.run.metrics import STORE_RETRIES, Metrics
 from paimon_maintenance.run.request import RunRequest
@@ -319,6 +319,7 @@ class _Run:
             attempts=outcome.attempts,
             before=total([c.before for c in changes]),
             after=total([c.after for c in changes]),
+            untouched=total([c.untouched for c in changes]),
             buckets=tuple(changes),
             failed_units=tuple(failed),
             seconds=dict(outcome.seconds),
@@ -354,8 +355,11 @@ def _merged(changes: Sequence[BucketChange]) -> list[BucketChange]:
     for change in changes:
         key = (change.partition, change.bucket)
         first = by_bucket.get(key)
-        before: Size = change.before if first is None else first.before
-        by_bucket[key] = BucketChange(
-            partition=change.partition, bucket=change.bucket, before=before, after=change.after
-        )
+        if first is not None:
+            change = replace(  # noqa: PLW2901
+                change,
+                before=first.before,
+                untouched=min(first.untouched, change.untouched, key=lambda s: s.bytes),
+            )
+        by_bucket[key] = change
     return list(by_bucket.values())

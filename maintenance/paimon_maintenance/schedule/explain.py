@@ -12,6 +12,7 @@ from paimon_maintenance.job.text import age_text, human_bytes
 _EFFECTS: Final[Mapping[str, tuple[str, Callable[[float], str]]]] = {
     "excess_gain": ("runs or files fewer in a read", lambda n: f"{n:.1f}"),
     "files_fewer": ("files fewer", lambda n: f"{n:.0f}"),
+    "bytes": ("rewritten", lambda n: human_bytes(int(n))),
     "bytes_freed": ("freed", lambda n: human_bytes(int(n))),
     "snapshots_fewer": ("snapshots fewer", lambda n: f"{n:.0f}"),
     "level_0_hours": ("level 0 younger by", age_text),

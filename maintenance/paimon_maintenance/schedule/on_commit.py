@@ -19,7 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from paimon_core.errors import PaimonError
-from paimon_core.file_store_table import FileStoreTable
+from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.options import CLUSTERING_INCREMENTAL
 from paimon_maintenance.history.need_store import NeedStore
 from paimon_maintenance.history.position_store import PositionStore
 from paimon_maintenance.job.engine_choice import EngineName
@@ -112,6 +113,9 @@ class OnCommitRun:
         self, table: FileStoreTable, commits: Commits, only: Mapping[str, str] | None
     ) -> Maintained:
         """Run the compaction that the policy wants for these commits."""
+        if table.bucket_mode is BucketMode.UNAWARE and table.options.value(CLUSTERING_INCREMENTAL):
+            why = "its clustering is left to the scheduler"
+            return Maintained(table=table.name, why=why, snapshot=commits.newest)
         policy, how = self.wanted(table)
         partitions = commits.partitions if only is None else (only,)
         nothing = self.why_not(policy, how, partitions)

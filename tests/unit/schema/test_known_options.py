@@ -34,6 +34,16 @@ def test_every_option_that_caretaker_reads_is_known() -> None:
     assert len(known_options._NAMES) > 400
 
 
+def test_a_misspelled_option_of_caretaker_is_not_ignored_in_silence() -> None:
+    assert unknown_options({"caretaker.maintenence": "off", "caretaker.maintenance": "off"}) == [
+        "caretaker.maintenence"
+    ]
+    assert similar_name("caretaker.maintenence") == "caretaker.maintenance"
+    check_value("caretaker.maintenance", "OFF")
+    with pytest.raises(SchemaError, match="must be one of on, off"):
+        check_value("caretaker.maintenance", "of")
+
+
 @pytest.mark.parametrize(("version", "least"), [("1.4.2", 285), ("2.0.0", 334), ("HEAD", 336)])
 def test_the_list_holds_the_options_of_each_version(version: str, least: int) -> None:
     """At least as many keys as `CoreOptions` has constants; some have other keys besides."""

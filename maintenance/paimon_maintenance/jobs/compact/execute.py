@@ -359,11 +359,14 @@ def _change(
     gone = {(f.file_name, f.level) for f in result.before}
     before = plan.files.get(key, ())  # postponed rows may make the bucket
     left = [f for f in before if (f.file_name, f.level) not in gone]
+    # A file that only moves to another level is not rewritten.
+    stays = {f.file_name for f in (*left, *result.after)}
     return BucketChange(
         partition=plan.names.get(key[0], ""),
         bucket=key[1],
         before=size_of(table, before),
         after=size_of(table, [*left, *result.after]),
+        untouched=size_of(table, [f for f in before if f.file_name in stays]),
     )
 
 

@@ -21,11 +21,13 @@ from command_line import caretaker
 from lakes import Lake
 
 from paimon_core.errors import InvalidArgument, MaintenanceError, NotFound
+from paimon_core.scan.scan import scan_files
 from paimon_maintenance.history import migrate
 from paimon_maintenance.history.entry import Actor, Entry, entries_of_report
 from paimon_maintenance.history.store import SqlHistory, open_history, state_folder
 from paimon_maintenance.job.report import Status
 from paimon_maintenance.registry import job_named
+from paimon_maintenance.run.metrics import Metrics
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import RunServices, plan_table, run_table
 
@@ -243,6 +245,35 @@ def test_plans_runs_and_skips_are_remembered(url, tmp_path):
     assert ran.seconds is not None
     assert ran.details["seconds"]
     assert ran.actor
+
+
+def test_a_run_counts_the_files_that_it_rewrote_and_no_others_of_the_bucket(tmp_path):
+    lake = Lake(tmp_path / "lake")
+    lake.primary_key()
+    lake.append(
+        {"k": list(range(50_000)), "v": [f"value {k * 7919 % 50_021}" for k in range(50_000)]}
+    )
+    history = SqlHistory(f"sqlite:///{tmp_path}/h.db")
+    services = RunServices(history=history)
+    run_table(request(lake, "compact", strategy="full"), services)
+    lake.fill(6, rows=1)
+    small = [
+        e.file
+        for e in scan_files(lake.table(), lake.table().snapshots.latest())
+        if not e.file.level
+    ]
+    metrics = Metrics()
+    services = RunServices(history=history, metrics=metrics)
+    report = run_table(request(lake, "compact", strategy="minor"), services)
+    assert (report.before.files, report.untouched.files, report.after.files) == (7, 1, 2)
+    ran = history.newest(table="db.t")[0]
+    assert (ran.files_before, ran.files_after) == (6, 1)
+    assert ran.bytes_before == sum(f.file_size for f in small)
+    assert ran.bytes_after < 10_000 < report.untouched.bytes
+    of_run = '{job="compact",table="db.t"}'
+    assert f"bytes_read_total{of_run} {ran.bytes_before}\n" in metrics.to_text()
+    assert f"bytes_written_total{of_run} {ran.bytes_after}\n" in metrics.to_text()
+    assert f"files_written_total{of_run} 1\n" in metrics.to_text()
 
 
 def test_steps_of_a_job_have_their_own_lines(url, tmp_path):

@@ -159,6 +159,7 @@ def test_the_command_writes_every_form(store, url, monkeypatch, tmp_path):
     shown = caretaker(*words, *files)
     assert shown.code == 0, shown.err
     assert (tmp_path / "r.md").read_text().strip() == shown.out.strip()
+    assert f"5 entries written to {tmp_path}" in shown.err
     table = pq.read_table(tmp_path / "r.parquet")
     assert table.column("run_id").to_pylist() == ["r0", "r1", "r2", "r3", "r3"]
     assert table.column("snapshots").to_pylist()[0] == [4]

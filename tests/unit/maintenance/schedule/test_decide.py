@@ -343,3 +343,12 @@ def test_options_of_the_table_override_the_policy():
         TableFacts({"caretaker.maintenance": "OFF", "caretaker.owner": "b"})
     )
     assert (needs.scheduled, needs.owner) == (False, "b")
+
+
+@pytest.mark.parametrize(
+    ("value", "scheduled"),
+    [("on", True), ("True", True), ("", True), ("no", False), ("none", False), ("disabled", False)],
+)
+def test_a_table_with_a_value_that_is_no_word_for_on_is_left_alone(value, scheduled):
+    needs = TableNeeds().of_table(TableFacts({"caretaker.maintenance": value}))
+    assert needs.scheduled is scheduled

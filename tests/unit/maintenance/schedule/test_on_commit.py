@@ -156,6 +156,21 @@ rules:
     assert watched.watch.look() == {}
 
 
+def test_incremental_clustering_is_left_to_the_scheduler(lake, tmp_path):
+    """A compaction refuses such a table, and the scheduler sorts it."""
+    options = {"clustering.incremental": "true", "clustering.columns": "k", "bucket": "-1"}
+    lake.create("db.c", primary_key=False, options={**options, "write-only": "true"})
+    watched = Watched(lake, f"sqlite:///{tmp_path}/history.db")
+    watched.names = ["db.c"]
+    lake.fill(1, name="db.c")
+    watched.watch.look()
+    lake.fill(6, name="db.c")
+    (one,) = watched.runs.run(watched.watch.look())
+    assert (one.why, one.report) == ("its clustering is left to the scheduler", None)
+    assert not one.failed
+    assert watched.watch.look() == {}
+
+
 def test_a_large_plan_is_left_to_the_scheduler(lake, tmp_path):
     spark = EnginePolicy(engine=str(EngineName.SPARK))
     watched = Watched(lake, f"sqlite:///{tmp_path}/history.db", engine=spark)

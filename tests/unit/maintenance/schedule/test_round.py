@@ -18,6 +18,7 @@ from paimon_maintenance.health.measurement import Measurement
 from paimon_maintenance.history.need_store import NeedStore
 from paimon_maintenance.history.store import SqlHistory
 from paimon_maintenance.job.engine import Engine
+from paimon_maintenance.job.text import human_bytes
 from paimon_maintenance.policy.load import read_policy
 from paimon_maintenance.policy.model import Policy
 from paimon_maintenance.policy.needs import Budget
@@ -105,8 +106,12 @@ def test_what_was_predicted_stands_beside_what_happened(lake, url):
     assert one.predicted["level_0_hours"] > 2.9
     assert one.result["level_0_hours"] == pytest.approx(one.predicted["level_0_hours"], abs=0.01)
     assert one.result["files_fewer"] == one.predicted["files_fewer"] == 12
+    assert one.result["bytes"] == one.predicted["bytes"] > 0
     shown = caretaker("policy", "explain", "db.t", "-w", lake.warehouse).out
-    assert "files fewer 12 -> 12, level 0 younger by 3 h -> 3 h" in shown
+    size = human_bytes(int(one.predicted["bytes"]))
+    assert (
+        f"files fewer 12 -> 12, rewritten {size} -> {size}, level 0 younger by 3 h -> 3 h" in shown
+    )
     assert "runs or files fewer in a read 6.0 -> 6.0" in shown
 
 
