@@ -39,7 +39,7 @@ from paimon_core.types.buffers import index_array
 
 _LAYOUT: Final = file_schema(MANIFEST_ENTRY)
 _VERSION_BYTE: Final = zigzag(ENTRY_VERSION)[0]
-_TOGETHER_BYTES: Final = 16 * 1024**2
+_TOGETHER_BYTES: Final = 8 * 1024**2
 """Decompressed bytes that are walked side by side: more is faster, but takes more memory."""
 _PIECE_BYTES: Final = 4 * 1024**2
 _LEAST_LANES: Final = 12
