@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from simulated_lake import DAY, GB, HOUR, RETENTION, START, Table, lake, older
+from simulated_lake import DAY, GB, HOUR, RETENTION, START, Table, lake
 
 from paimon_maintenance.health.measurement import Measurement
 from paimon_maintenance.health.score import health_of
@@ -21,8 +21,8 @@ from paimon_maintenance.schedule.state import TableState, looked, measured, ran
 ROUND_HOURS = 0.5
 NEEDS = TableNeeds(rescale=RescaleRule.OFF)
 LIMITS = Thresholds()
-_LEAST_RED, _MANY = 4, 100
-"""Tables with less read amplification and fewer snapshots to expire are not red."""
+_ROUNDS_A_LOOK = 4
+"""Every fourth round all scores are looked at, which takes longer than the rounds."""
 KIND_FACTORS = {"deduplicate": 1.0, "partial-update": 1.4, "aggregation": 1.7, "append": 0.4}
 
 
@@ -252,16 +252,8 @@ def normalised(values: Sequence[float]) -> list[float]:
 
 
 def is_red(found: Measurement, now: int) -> bool:
-    """Whether the score is red; tables that merge little cannot be."""
-    if found.amplification < _LEAST_RED and found.beyond_snapshots < _MANY:
-        return False
+    """Whether the score is red."""
     return health_of(found, LIMITS, now).score < RED
-
-
-def table_is_red(table: Table, now: int) -> bool:
-    """As `is_red`; measures only tables that can be red."""
-    low = table.amplification() < _LEAST_RED and older(table.commits, now - RETENTION) < _MANY
-    return not low and is_red(table.measure(now), now)
 
 
 def simulate(way: Way, *, seed: int, tables: int, days: int, budget: float) -> Totals:
@@ -287,17 +279,22 @@ def simulate(way: Way, *, seed: int, tables: int, days: int, budget: float) -> T
             there.model = fit(there.samples[-400:])
         way(there, now, budget)
         before = {name: t.amplification() for name, t in there.tables.items()}
-        for name, table in there.tables.items():
-            # While compactions fail or a consumer holds snapshots, no way has a choice.
-            blocked = table.is_broken(now) or table.is_held(now)
-            if blocked or not table_is_red(table, now):
-                red_since.pop(name, None)
-                continue
-            totals.red += ROUND_HOURS
-            since = red_since.setdefault(name, now)
-            hours = (now - since) / HOUR
-            totals.red_hours[name] = max(hours, totals.red_hours.get(name, 0.0))
+        if (number + 1) % _ROUNDS_A_LOOK == 0:
+            _look(there, now, red_since)
         if (number + 1) % 48 == 0:
             totals.days.append(day / 48)
             day = 0.0
     return totals
+
+
+def _look(lake: Lake, now: int, red_since: dict[str, int]) -> None:
+    """Note which tables are red, and since which look."""
+    totals = lake.totals
+    for name, table in lake.tables.items():
+        # While compactions fail or a consumer holds snapshots, no way has a choice.
+        if table.is_broken(now) or table.is_held(now) or not is_red(table.measure(now), now):
+            red_since.pop(name, None)
+            continue
+        totals.red += ROUND_HOURS * _ROUNDS_A_LOOK
+        hours = (now - red_since.setdefault(name, now)) / HOUR + ROUND_HOURS * _ROUNDS_A_LOOK
+        totals.red_hours[name] = max(hours, totals.red_hours.get(name, 0.0))
