@@ -145,4 +145,6 @@ def _lines(found: Round) -> Iterator[str]:
 def _result_line(result: Result) -> str:
     report = result.report
     line = f"{result.decision.table} {result.decision.job}: {report.status}, {result.seconds:.1f} s"
+    if report.why:
+        return f"{line}, {report.why}"
     return line if report.error is None else f"{line}, {error_line(report.error)}"

@@ -20,6 +20,7 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_maintenance.job.commit_user import pattern_of_run
 from paimon_maintenance.job.error_json import error_json
 from paimon_maintenance.job.exit_codes import exit_code_of
+from paimon_maintenance.job.opt_out import OptedOut
 from paimon_maintenance.job.plan import Plan
 from paimon_maintenance.job.report import Status
 from paimon_maintenance.storage.process_identity import this_process
@@ -32,6 +33,12 @@ AIRFLOW: Final = "airflow"
 """The origin of entries from DAG runs."""
 CLI: Final = "cli"
 """The origin of entries from the command line."""
+_EVENTS: Final[Mapping[str, Event]] = {
+    "dry_run": "plan",
+    "nothing_to_do": "skip",
+    "skipped": "skip",
+}
+"""The events of reports by their status; others are runs."""
 _MOST_ITEMS: Final = 100
 _MOST_TEXT: Final = 4000
 
@@ -176,11 +183,12 @@ def entry_of_failed_plan(
     at_millis: int,
     actor: Actor,
 ) -> Entry:
-    """The entry of a failed plan."""
+    """The entry of a failed plan, or of one that was not made because the table opted out."""
     shown = error_json(error)
+    skipped = isinstance(error, OptedOut)
     return Entry(
         at_millis=at_millis,
-        event="plan",
+        event="skip" if skipped else "plan",
         job=job,
         table=table,
         warehouse=warehouse,
@@ -191,10 +199,10 @@ def entry_of_failed_plan(
         origin=actor.origin,
         actor=actor.name,
         arguments=arguments,
-        details=_refusal(shown),
-        error_type=str(shown["type"]),
-        error=_text(shown["message"]),
-        next_step=_text(shown["next_step"]),
+        details={"why": shown["message"]} if skipped else _refusal(shown),
+        error_type=None if skipped else str(shown["type"]),
+        error=None if skipped else _text(shown["message"]),
+        next_step=None if skipped else _text(shown["next_step"]),
     )
 
 
@@ -258,7 +266,7 @@ def _entry_of_report(report: Json, at_millis: int, actor: Actor) -> Entry:
     changes = _object(report.get("changes"))
     return Entry(
         at_millis=at_millis,
-        event="plan" if status == "dry_run" else "skip" if status == "nothing_to_do" else "run",
+        event=_EVENTS.get(status, "run"),
         job=str(report["job"]),
         table=str(report["table"]),
         warehouse=str(report["warehouse"]),
@@ -283,6 +291,7 @@ def _entry_of_report(report: Json, at_millis: int, actor: Actor) -> Entry:
         details=_short(
             {
                 **_object(report.get("details")),
+                **({"why": report["why"]} if report.get("why") else {}),
                 **({"effect": plan["effect"]} if "effect" in plan else {}),
                 **_refusal(error),
                 # The details of a successful run already contain its changes.

@@ -14,6 +14,7 @@ from paimon_maintenance.job.changes import Changes, text_of
 from paimon_maintenance.job.engine import SparkApplication
 from paimon_maintenance.job.error_json import error_json
 from paimon_maintenance.job.exit_codes import ExitCode, exit_code_of, is_refusal
+from paimon_maintenance.job.opt_out import OptedOut
 from paimon_maintenance.job.plan import SnapshotPin
 from paimon_maintenance.job.text import counted, human_bytes
 
@@ -27,6 +28,8 @@ class Status(StrEnum):
     SUCCESS = "success"
     NOTHING_TO_DO = "nothing_to_do"
     DRY_RUN = "dry_run"
+    SKIPPED = "skipped"
+    """The table opted out, and nobody named it (`paimon_maintenance.job.opt_out`)."""
     REFUSED = "refused"
     """This version does not support the table for this job; see `exit_codes.is_refusal`."""
     FAILED = "failed"
@@ -34,6 +37,8 @@ class Status(StrEnum):
     @classmethod
     def of(cls, error: BaseException) -> Status:
         """The outcome of a run that raised this error."""
+        if isinstance(error, OptedOut):
+            return cls.SKIPPED
         return cls.REFUSED if is_refusal(error) else cls.FAILED
 
 
@@ -134,7 +139,7 @@ class Report:
     results of a composite job.  `plan_lines` is the plan as text, for dry runs and runs without work.
     `changes` are the changes of the run to the table, however it ended; None if they were not
     recorded.  `before` and `after` cover the buckets of the plan, not the whole table; `untouched` are the
-    files of both that were not rewritten.
+    files of both that were not rewritten.  `why`: why the run was skipped; "" for others.
     """
 
     job: str
@@ -142,6 +147,7 @@ class Report:
     warehouse: str
     run_id: str
     status: Status
+    why: str = ""
     branch: str | None = None
     engine: str | None = None
     engine_why: str | None = None
@@ -179,7 +185,7 @@ class Report:
         """The exit code of a process with only this run."""
         if self.error is not None:
             return exit_code_of(self.error)
-        if self.status is Status.NOTHING_TO_DO:
+        if self.status in (Status.NOTHING_TO_DO, Status.SKIPPED):
             return ExitCode.NOTHING_TO_DO
         return ExitCode.SUCCESS
 
@@ -192,6 +198,7 @@ class Report:
             "branch": self.branch,
             "run_id": self.run_id,
             "status": str(self.status),
+            "why": self.why or None,
             "exit_code": int(self.exit_code),
             "engine": self.engine,
             "engine_why": self.engine_why,
@@ -226,7 +233,7 @@ class Report:
                 head += f" (planned from {self.pin.id})"  # to undo the run
         if self.attempts > 1:
             head += f" after {self.attempts} attempts"
-        yield head
+        yield f"{head}: {self.why}" if self.why else head
         if self.before != self.after:
             yield f"  before  {self.before.line()}"
             yield f"  after   {self.after.line()}"

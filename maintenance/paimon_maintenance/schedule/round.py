@@ -350,12 +350,17 @@ class _Round:
             branch=self.scope.branch,
             storage=self.scope.storage,
             run_id=self.run_id(decision),
+            named=False,
         )
         report = run_table(request, self.services)
         seconds = sum(report.seconds.values())
         failed = report.status is Status.FAILED or report.status is Status.REFUSED
-        state = ran(known.state, one.job, self.env.now_millis(), failed=failed)
+        state = known.state
+        if report.status is not Status.SKIPPED:
+            state = ran(state, one.job, self.env.now_millis(), failed=failed)
         result: dict[str, object] = {"error": None if report.error is None else str(report.error)}
+        if report.why:
+            result["why"] = report.why
         try:
             table = self.scope.open(decision.table)
             after = self.tables.measure(decision.table, known.policy, table, state)

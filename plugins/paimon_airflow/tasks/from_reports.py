@@ -16,6 +16,7 @@ _OUTCOMES: dict[str, Outcome] = {
     "success": "done",
     "nothing_to_do": "nothing",
     "dry_run": "planned",
+    "skipped": "skipped",
     "refused": "refused",
     "failed": "failed",
 }
@@ -43,7 +44,7 @@ def from_report(
         error=str(error["type"]) if error else None,
         summary=_reason(error, len(units), report.get("changes"))
         if error
-        else _details(report.get("details")),
+        else str(report.get("why") or _details(report.get("details"))),
         seconds=sum(cast("Mapping[str, float]", report.get("seconds") or {}).values()),
         snapshot=snapshots[-1] if snapshots else None,
         figures=_figures(report) if snapshots else {},
@@ -70,7 +71,10 @@ def from_error(
 ) -> TableResult:
     """The result of a table whose run raised an error before there was a report."""
     from paimon_maintenance.job.exit_codes import is_refusal  # noqa: PLC0415 - only when a task runs
+    from paimon_maintenance.job.opt_out import OptedOut  # noqa: PLC0415 - as above
 
+    if isinstance(error, OptedOut):
+        return TableResult(table=table, outcome="skipped", summary=error.message)
     refused = is_refusal(error)
     return TableResult(
         table=table,

@@ -9,13 +9,14 @@ from typing import Literal, cast
 from paimon_airflow.tasks.credentials import are_refused
 from paimon_maintenance.job.text import human_bytes
 
-Outcome = Literal["done", "nothing", "planned", "refused", "failed"]
+Outcome = Literal["done", "nothing", "planned", "skipped", "refused", "failed"]
 
 OUTCOME_WORDS: dict[Outcome, str] = {
     "failed": "FAILED",
     "refused": "refused",
     "done": "done",
     "planned": "planned",
+    "skipped": "skipped",
     "nothing": "nothing to do",
 }
 # Errors that no retry changes: the table, the request, or a bug in Caretaker causes them.  After a

@@ -169,6 +169,29 @@ def test_a_stored_measurement_of_another_version_is_made_again(lake, url, monkey
     assert rounds.go(dry_run=True).measured == 3
 
 
+def test_a_table_that_opts_out_after_it_was_measured_is_skipped(lake, url, monkeypatch):
+    """A quiet table is looked at rarely, and the rounds between decide by its stored measurement."""
+    rounds = Rounds(lake, url)
+    decide = round_module.decide
+
+    def opt_out(*args, **how):
+        lake.change_options("db.t", "caretaker.maintenance", "off")
+        return decide(*args, **how)
+
+    monkeypatch.setattr(round_module, "decide", opt_out)
+    statuses = {r.decision.table: str(r.report.status) for r in rounds.go().results}
+    assert statuses == {"db.t": "skipped", "db.log": "success"}
+    assert lake.table().snapshots.latest_id() == 7
+    (decision,) = [d for d in rounds.store.decisions("db.t") if d.action == "run"]
+    assert decision.status == "skipped"
+    assert "caretaker.maintenance is 'off'" in decision.result["why"]
+    state = TableState.from_json(rounds.store.tables()["db.t"].state)
+    assert state.ran_at == {}, "no job ran on it"
+    monkeypatch.setattr(round_module, "decide", decide)
+    (later,) = [d for d in rounds.go().decisions if d.table == "db.t"]
+    assert (later.action, later.job) == ("no", None)
+
+
 def test_a_dry_run_changes_nothing(lake, url):
     before = {n: lake.table(n).snapshots.latest_id() for n in NAMES}
     found = Rounds(lake, url).go(dry_run=True)
