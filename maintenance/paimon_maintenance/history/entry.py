@@ -22,7 +22,7 @@ from paimon_maintenance.job.error_json import error_json
 from paimon_maintenance.job.exit_codes import exit_code_of
 from paimon_maintenance.job.opt_out import OptedOut
 from paimon_maintenance.job.plan import Plan
-from paimon_maintenance.job.report import Status
+from paimon_maintenance.job.report import Status, rewritten
 from paimon_maintenance.storage.process_identity import this_process
 
 Event = Literal["plan", "start", "run", "skip"]
@@ -253,13 +253,12 @@ def entries_of_report(report: Json, *, at_millis: int, actor: Actor) -> list[Ent
 
 def _entry_of_report(report: Json, at_millis: int, actor: Actor) -> Entry:
     status = str(report["status"])
-    before, after = _object(report.get("before")), _object(report.get("after"))
-    untouched = _object(report.get("untouched"))
+    before, after = rewritten(report)
     error = _object(report.get("error"))
     pin = _object(report.get("planned_from"))
     seconds = _object(report.get("seconds"))
     plan = _object(report.get("plan"))
-    touched = before != after
+    touched = report.get("before") != report.get("after")
     application = _object(report.get("application"))
     parts = cast("Sequence[Json]", report.get("parts") or ())
     freed = [freed_by(_object(p.get("details"))) for p in (report, *parts)]
@@ -281,12 +280,12 @@ def _entry_of_report(report: Json, at_millis: int, actor: Actor) -> Entry:
         snapshots=tuple(cast("Sequence[int]", report.get("snapshots") or ())),
         attempts=cast("int", report.get("attempts") or 1),
         seconds=round(sum(cast("float", v) for v in seconds.values()), 3),
-        files_before=_replaced(before, untouched, "files") if touched else None,
-        files_after=_replaced(after, untouched, "files") if touched else None,
-        bytes_before=_replaced(before, untouched, "bytes") if touched else None,
-        bytes_after=_replaced(after, untouched, "bytes") if touched else None,
-        rows_before=_replaced(before, untouched, "rows") if touched else None,
-        rows_after=_replaced(after, untouched, "rows") if touched else None,
+        files_before=before.files if touched else None,
+        files_after=after.files if touched else None,
+        bytes_before=before.bytes if touched else None,
+        bytes_after=after.bytes if touched else None,
+        rows_before=before.rows if touched else None,
+        rows_after=after.rows if touched else None,
         arguments=_object(report.get("arguments")),
         details=_short(
             {
@@ -363,12 +362,6 @@ def _refusal(error: Json) -> dict[str, object]:
 
 def _object(value: object) -> dict[str, object]:
     return {str(k): v for k, v in value.items()} if isinstance(value, Mapping) else {}
-
-
-def _replaced(size: Json, untouched: Json, name: str) -> int | None:
-    """The part of a size that the run read or wrote: it leaves most files of a large bucket alone."""
-    found = cast("int | None", size.get(name))
-    return None if found is None else found - cast("int", untouched.get(name) or 0)
 
 
 def _text(value: object) -> str | None:

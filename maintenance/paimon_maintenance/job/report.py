@@ -7,7 +7,7 @@ prints its JSON (docs/cli.md) with `--json`, the Spark application writes it, an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 
 from paimon_maintenance.job.changes import Changes, text_of
@@ -64,6 +64,15 @@ class Size:
             sorted_runs=sum(known) if known else None,
         )
 
+    def without(self, untouched: Size) -> Size:
+        """The files of this size without these; the sorted runs remain those of whole buckets."""
+        return replace(
+            self,
+            files=self.files - untouched.files,
+            bytes=self.bytes - untouched.bytes,
+            rows=self.rows - untouched.rows,
+        )
+
     def to_json(self) -> dict[str, object]:
         """The size as JSON."""
         return {
@@ -79,6 +88,20 @@ class Size:
         # Records, not rows: readers see one row for several records of a key.
         records = counted(self.rows, "records")
         return f"{counted(self.files, 'files')}, {human_bytes(self.bytes)}, {records}{runs}"
+
+
+def rewritten(report: Mapping[str, object]) -> tuple[Size, Size]:
+    """The files that a run replaced, and those in their place, from the JSON of its report.
+
+    What runs are said to have done are these sizes, in the history, the metrics and Airflow: a run
+    leaves most files of a large bucket alone.
+    """
+    before, after, untouched = (_size(report.get(n)) for n in ("before", "after", "untouched"))
+    return before.without(untouched), after.without(untouched)
+
+
+def _size(parts: object) -> Size:
+    return Size(**{str(k): v for k, v in parts.items()}) if isinstance(parts, Mapping) else Size()
 
 
 def total(sizes: Sequence[Size]) -> Size:
@@ -179,6 +202,16 @@ class Report:
         if self.changes.is_nothing:
             return "the run did not change the table"
         return f"the run had already changed the table: {self.changes.text()}"
+
+    @property
+    def replaced(self) -> Size:
+        """The files that the run replaced (see `rewritten`)."""
+        return self.before.without(self.untouched)
+
+    @property
+    def written(self) -> Size:
+        """The files in the place of those that the run replaced."""
+        return self.after.without(self.untouched)
 
     @property
     def exit_code(self) -> ExitCode:

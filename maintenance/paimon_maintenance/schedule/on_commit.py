@@ -204,6 +204,6 @@ def lines_of(found: Iterable[Maintained]) -> Iterator[str]:
         where = ", ".join("/".join(f"{k}={v}" for k, v in p.items()) for p in one.partitions or ())
         yield (
             f"{one.table}{f' {where}' if where else ''}: {report.status}, "
-            f"{report.before.files} -> {counted(report.after.files or 0, 'files')}, "
+            f"{report.replaced.files} -> {counted(report.written.files, 'files')}, "
             f"snapshot {one.snapshot}, {sum(report.seconds.values()):.1f} s"
         )

@@ -369,7 +369,7 @@ class _Round:
             known.state = state
         else:
             result |= {
-                "bytes": report.before.bytes - report.untouched.bytes,
+                "bytes": report.replaced.bytes,
                 "excess_gain": before.amplification - after.amplification,
                 "files_fewer": before.files - after.files,
                 "bytes_freed": before.beyond_bytes - after.beyond_bytes,

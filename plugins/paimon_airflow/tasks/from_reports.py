@@ -163,12 +163,12 @@ def _counted(number: int, words: str) -> str:
 
 
 def _figures(report: Mapping[str, object]) -> dict[str, tuple[int, int]]:
-    before = cast("Mapping[str, int | None]", report.get("before") or {})
-    after = cast("Mapping[str, int | None]", report.get("after") or {})
-    if not before.get("files") and not after.get("files"):
+    from paimon_maintenance.job.report import rewritten  # noqa: PLC0415 - only when a task runs
+
+    before, after = rewritten(report)
+    if not before.files and not after.files:
         return {}  # a commit that rewrote nothing: what it did stands in the details
-    return {
-        shown: (first, second)
-        for shown, name in (("files", "files"), ("runs", "sorted_runs"), ("bytes", "bytes"))
-        if (first := before.get(name)) is not None and (second := after.get(name)) is not None
-    }
+    pairs: dict[str, tuple[int, int]] = {"files": (before.files, after.files)}
+    if before.sorted_runs is not None and after.sorted_runs is not None:
+        pairs["runs"] = (before.sorted_runs, after.sorted_runs)
+    return {**pairs, "bytes": (before.bytes, after.bytes)}
