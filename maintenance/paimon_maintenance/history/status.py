@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from paimon_core.errors import MaintenanceError
 from paimon_maintenance.health.measurement import Measurement
 from paimon_maintenance.health.score import Health
+from paimon_maintenance.history.scoped_store import replace_rows
 from paimon_maintenance.history.store import URL_VARIABLE, SqlHistory
 
 MOST_PARTITIONS: Final = 200
@@ -157,8 +158,7 @@ class StatusStore:
         ]
         try:
             with self.history.engine().begin() as connection:
-                connection.execute(self._delete(STATUS), [{"name": one.table} for one in found])
-                connection.execute(sa.insert(STATUS), rows)
+                replace_rows(connection, STATUS, rows)
         except (sa.exc.SQLAlchemyError, OSError) as e:
             raise _failed(e) from e
 
@@ -166,7 +166,7 @@ class StatusStore:
         """Remove the status and the measurement of tables that no longer exist."""
         if not tables:
             return
-        names = [{"name": name} for name in tables]
+        names = [{"name": name} for name in sorted(tables)]  # as `replace_rows` does
         try:
             with self.history.engine().begin() as connection:
                 for of in (STATUS, _MEASUREMENTS):

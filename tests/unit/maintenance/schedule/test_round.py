@@ -5,12 +5,16 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import shutil
+import time
 from dataclasses import replace
+from multiprocessing.synchronize import Event
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import caretaker
 from lakes import ENV, Lake
+from postgres import emptied
 
 from paimon_core.refs.tags import Tag
 from paimon_maintenance.engines.local import LocalEngine
@@ -51,9 +55,12 @@ def lake(sick_lake, tmp_path):
     return Lake(tmp_path / "lake")
 
 
-@pytest.fixture
-def url(tmp_path, monkeypatch):
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request, tmp_path, monkeypatch):
+    """An empty history: all that rounds do, they do in SQLite and in PostgreSQL."""
     url = f"sqlite:///{tmp_path}/history.db"
+    if request.param == "postgres":
+        url = emptied(request.getfixturevalue("postgres_url"))
     monkeypatch.setenv("CARETAKER_HISTORY_URL", url)
     return url
 
@@ -67,13 +74,17 @@ class Rounds:
         self.scope = Scope(warehouse=str(lake.warehouse), tables=NAMES)
         self.policy = policy or Policy(file="")
 
-    def go(self, *, hours: float = 0, spark: Engine | None = None, **how):
+    def go(
+        self, *, hours: float = 0, engine: Engine | None = None, spark: Engine | None = None, **how
+    ):
         env = replace(
             ENV,
             now_millis=lambda: ENV.now_millis() + int(hours * 3_600_000),
             local_millis=lambda: ENV.local_millis() + int(hours * 3_600_000),
         )
         services = RunServices(env=env, history=self.history, spark=spark)
+        if engine is not None:
+            services = replace(services, engine=engine)
         return run_round(self.scope, self.policy, services, self.store, **how)
 
 
@@ -267,10 +278,11 @@ rules:
     assert any("switches compact off" in d.reason for d in found.decisions if d.table == "db.t")
 
 
-def _one_round(warehouse: str, url: str, barrier, queue) -> None:
+def _two_rounds(warehouse: str, url: str, barrier, queue) -> None:
     rounds = Rounds(Lake(Path(warehouse)), url)
     barrier.wait()
-    queue.put([(r.decision.table, str(r.report.status)) for r in rounds.go().results])
+    results = [r for _ in range(2) for r in rounds.go().results]
+    queue.put([(r.decision.table, str(r.report.status)) for r in results])
 
 
 def test_two_schedulers_do_no_job_twice(lake, url):
@@ -278,7 +290,7 @@ def test_two_schedulers_do_no_job_twice(lake, url):
     context = multiprocessing.get_context("spawn")
     barrier, queue = context.Barrier(2), context.Queue()
     workers = [
-        context.Process(target=_one_round, args=(str(lake.warehouse), url, barrier, queue))
+        context.Process(target=_two_rounds, args=(str(lake.warehouse), url, barrier, queue))
         for _ in range(2)
     ]
     for worker in workers:
@@ -289,6 +301,62 @@ def test_two_schedulers_do_no_job_twice(lake, url):
     assert sorted(t for t, status in done if status == "success") == ["db.log", "db.t"]
     compacted = [s for s in lake.table().snapshots.all() if s.commit_kind == "COMPACT"]
     assert len(compacted) == 1
+
+
+class _Stuck(LocalEngine):
+    """Says that a job has begun its work, and never ends it."""
+
+    begun: Event
+
+    def run_units(self, units: Any, run: Any, **rest: Any) -> Any:
+        type(self).begun.set()
+        time.sleep(600)
+        return super().run_units(units, run, **rest)
+
+
+def _stuck_round(warehouse: str, url: str, begun: Event) -> None:
+    _Stuck.begun = begun
+    Rounds(Lake(Path(warehouse)), url).go(engine=_Stuck())
+
+
+def test_a_round_that_was_killed_is_continued_by_another_scheduler(lake, url):
+    """Two schedulers at once, one of which is killed in the middle of a job; then rounds until all is well."""
+    first = Rounds(lake, url)
+    first.store.tables()  # migrate first: that is another test's subject
+    context = multiprocessing.get_context("spawn")
+    begun = context.Event()
+    killed = context.Process(target=_stuck_round, args=(str(lake.warehouse), url, begun))
+    killed.start()
+    assert begun.wait(60)
+    (table,) = first.store.claimed(ENV.now_millis())
+    (start,) = first.history.open_runs(table=table, warehouse=str(lake.warehouse))
+    beside = first.go()
+    (other,) = {"db.t", "db.log"} - {table}
+    assert [(r.decision.table, str(r.report.status)) for r in beside.results] == [
+        (other, "success")
+    ]
+    assert {d.reason for d in beside.decisions if d.table == table} == {
+        "another scheduler works on the table"
+    }
+    killed.kill()
+    killed.join()
+    # Its claim runs out by itself.
+    second = Rounds(lake, url).go(hours=claim.CLAIM_MILLIS / 3_600_000 + 0.001)
+    assert [(r.decision.table, str(r.report.status)) for r in second.results] == [
+        (table, "success")
+    ]
+    assert first.history.open_runs(table=table, warehouse=str(lake.warehouse)) == []
+    ends = first.history.newest(run_id=start.run_id)
+    assert [e.status for e in ends] == ["not_committed"]
+    assert Rounds(lake, url).go(hours=0.1).results == ()
+    for name in ("db.t", "db.log"):
+        kinds = [s.commit_kind for s in lake.table(name).snapshots.all()]
+        assert kinds.count("COMPACT") == 1, name
+        decisions = [d for d in first.store.decisions(name) if d.action == "run"]
+        # Those of the round that was killed stay without an end.
+        assert [d.status for d in decisions if d.status is not None] == ["success"]
+    assert first.store.last_round()[1] is not None, "the price of a second is known"
+    assert {s.score for s in (first.store.scores(n)[0] for n in ("db.t", "db.log"))} == {100}
 
 
 def test_claims(lake, url):
