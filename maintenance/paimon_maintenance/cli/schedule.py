@@ -124,9 +124,10 @@ def _shown(found: Round, code: ExitCode) -> dict[str, object]:
 
 def _lines(found: Round) -> Iterator[str]:
     counts = colors(found.health.values())
+    failed = f", {len(found.failed)} cannot be measured" if found.failed else ""
     yield (
         f"{counted(len(found.health), 'tables')}: {counts['green']} green, {counts['yellow']} yellow, "
-        f"{counts['red']} red; {found.measured} measured"
+        f"{counts['red']} red; {found.measured} measured{failed}"
     )
     left = 0
     for decision in found.decisions:

@@ -136,7 +136,7 @@ def status_of(
 
 @dataclass(frozen=True, slots=True)
 class StatusStore:
-    """Writes the status of tables of one warehouse and branch; MaintenanceError if that fails."""
+    """The status of tables of one warehouse and branch; MaintenanceError if the database fails."""
 
     history: SqlHistory
     warehouse: str
@@ -161,6 +161,18 @@ class StatusStore:
                 replace_rows(connection, STATUS, rows)
         except (sa.exc.SQLAlchemyError, OSError) as e:
             raise _failed(e) from e
+
+    def errors(self) -> dict[str, str]:
+        """Why tables could not be measured when they were looked at last, by the names of the tables."""
+        c = STATUS.c
+        query = sa.select(c.table_name, c.error).where(
+            c.warehouse == self.warehouse, c.branch == self.branch, c.error.is_not(None)
+        )
+        with self.history.reading() as connection:
+            return {
+                str(name): str(error)
+                for name, error in connection.execute(query.order_by(c.table_name))
+            }
 
     def forget(self, tables: Sequence[str]) -> None:
         """Remove the status and the measurement of tables that no longer exist."""

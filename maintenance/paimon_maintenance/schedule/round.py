@@ -159,7 +159,7 @@ class _Round:
         )
         self.threshold = threshold_of(decisions, self.budget, self.account)
         decisions += [
-            Decision(table=name, action=Action.NO, reason=f"cannot be measured: {e}")
+            Decision(table=name, action=Action.NO, reason=_cannot_be_measured(e))
             for name, e in self.tables.failed.items()
         ]
         self.note_waiting(decisions, now)
@@ -198,13 +198,20 @@ class _Round:
     def news(self, decisions: Sequence[Decision]) -> list[Decision]:
         """The decisions to record: all but "no" for the reason that was recorded last.
 
-        Otherwise thousands of tables that need nothing fill the history.
+        Otherwise thousands of tables that need nothing, or cannot be measured, fill the history.
         """
+        errors = self.status.errors() if self.tables.failed else {}
         found = []
         for decision in decisions:
             known = self.tables.known.get(decision.table)
             reason = decision.reason if decision.action is Action.NO else None
-            if known is None or reason is None or reason != known.state.said:
+            if known is not None:
+                said = known.state.said
+            elif decision.table in errors:
+                said = _cannot_be_measured(errors[decision.table])
+            else:
+                said = None
+            if reason is None or reason != said:
                 found.append(decision)
             if known is not None:
                 known.state = replace(known.state, said=reason)
@@ -431,3 +438,7 @@ class _Round:
             run_id=self.run_id(decision) if runs and not dry_run else None,
             status="dry_run" if runs and dry_run else None,
         )
+
+
+def _cannot_be_measured(error: object) -> str:
+    return f"cannot be measured: {error}"

@@ -19,6 +19,7 @@ from postgres import emptied
 from paimon_core.refs.tags import Tag
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.health.measurement import Measurement
+from paimon_maintenance.history.lake_view import lake_row
 from paimon_maintenance.history.need_store import NeedStore
 from paimon_maintenance.history.store import SqlHistory
 from paimon_maintenance.job.engine import Engine
@@ -251,6 +252,35 @@ def test_a_table_that_cannot_be_read_is_reported(lake, url):
     assert [r.decision.table for r in found.results] == ["db.log"]
     (decision,) = Rounds(lake, url).store.decisions("db.t")
     assert "cannot be measured" in decision.reason
+
+
+def test_an_option_that_cannot_be_read_is_named_wherever_people_look(lake, url):
+    """Measuring needs the option, so the table has no score; jobs on it would end with the same error."""
+    lake.change_options("db.t", "snapshot.time-retained", "one day")
+    place = ("-w", lake.warehouse)
+    ran = caretaker("schedule", "db.*", *place, "--dry-run")
+    assert ran.code == 2
+    assert "; 2 measured, 1 cannot be measured\n" in ran.out
+    what = "table option 'snapshot.time-retained' has the unreadable value 'one day': "
+    (line,) = ran.err.splitlines()
+    assert line.startswith(f"db.t: error: {what}not a duration")
+    assert "-> correct the option, with ALTER TABLE ... SET" in line
+    assert f"no: cannot be measured: {what}" in caretaker("policy", "explain", "db.t", *place).out
+    report = caretaker("report", *place)
+    assert f"## Tables that cannot be measured\n\n- db.t: {what}" in report.out
+    unmeasured = caretaker("report", *place, "--json").json["unmeasured"]
+    assert unmeasured.keys() == {"db.t"}
+    row = lake_row(SqlHistory(url), warehouse=str(lake.warehouse), table="db.t", branch="main")
+    assert row is not None
+    assert (row.score, row.error) == (None, unmeasured["db.t"])
+    # Rounds repeat it, and the history holds it once.
+    rounds = Rounds(lake, url)
+    rounds.go(dry_run=True)
+    assert len(rounds.store.decisions("db.t")) == 1
+    schema = lake.warehouse / "db.db" / "t" / "schema" / "schema-0"
+    schema.write_text(schema.read_text().replace('"snapshot.time-retained" : "one day",', ""))
+    rounds.go(dry_run=True)
+    assert "cannot be measured" not in caretaker("report", *place).out
 
 
 def test_the_policy_decides(lake, url, tmp_path):
