@@ -162,12 +162,17 @@ class StatusStore:
         except (sa.exc.SQLAlchemyError, OSError) as e:
             raise _failed(e) from e
 
-    def errors(self) -> dict[str, str]:
-        """Why tables could not be measured when they were looked at last, by the names of the tables."""
+    def errors(self, *, before: int | None = None) -> dict[str, str]:
+        """Why tables could not be measured when they were looked at last, by the names of the tables.
+
+        `before`: only those that were looked at last before this time.
+        """
         c = STATUS.c
         query = sa.select(c.table_name, c.error).where(
             c.warehouse == self.warehouse, c.branch == self.branch, c.error.is_not(None)
         )
+        if before is not None:
+            query = query.where(c.at_millis < before)
         with self.history.reading() as connection:
             return {
                 str(name): str(error)

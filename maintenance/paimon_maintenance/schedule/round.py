@@ -17,6 +17,7 @@ from typing import Final
 from zlib import crc32
 
 from paimon_core.errors import NotFound, PaimonError
+from paimon_maintenance.health.measurement import Measurement
 from paimon_maintenance.health.score import Health
 from paimon_maintenance.history.need_store import (
     NeedStore,
@@ -29,7 +30,7 @@ from paimon_maintenance.history.status import StatusStore, TableStatus, status_o
 from paimon_maintenance.job.engine_choice import EngineRule
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.policy.model import Policy, TablePolicy
-from paimon_maintenance.policy.needs import Budget
+from paimon_maintenance.policy.needs import Budget, TableFacts
 from paimon_maintenance.policy.resolve import resolve
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.metrics import Metric
@@ -118,6 +119,7 @@ class _Round:
         budget: Budget,
     ) -> None:
         self.scope = scope
+        self.policy = policy
         self.services = services
         self.env = services.env
         self.store = store
@@ -166,7 +168,7 @@ class _Round:
         news = self.news(decisions)
         self.decided = decisions_by_table(decisions)
         self.save(self.tables.known)
-        self.save_failed(now)
+        self.save_failed(stored, now)
         self.forget_dropped(stored, now)
         self.store.add([self.stored(d, now, dry_run=dry_run) for d in news])
         results: list[Result] = []
@@ -249,21 +251,34 @@ class _Round:
         )
         return status_of(known.measurement, known.health, owner=known.policy.needs.owner, then=then)
 
-    def save_failed(self, now: int) -> None:
+    def save_failed(self, stored: Mapping[str, StoredTable], now: int) -> None:
         """Store the errors of tables that cannot be measured."""
         self.status.put(
             [
-                TableStatus(table=name, at_millis=now, error=str(error), health={})
+                TableStatus(
+                    table=name,
+                    at_millis=now,
+                    owner=self.last_owner(name, stored.get(name)),
+                    error=str(error),
+                    health={},
+                )
                 for name, error in self.tables.failed.items()
             ]
         )
+
+    def last_owner(self, name: str, stored: StoredTable | None) -> str | None:
+        """The owner of a table that cannot be read, by its options when it was measured last."""
+        old = None if stored is None else Measurement.from_json(stored.measurement)
+        facts = TableFacts() if old is None else TableFacts(old.options, old.comment)
+        return self.policy.for_table(name, lambda: facts).needs.of_table(facts).owner
 
     def forget_dropped(self, stored: Mapping[str, StoredTable], now: int) -> None:
         """Remove what is stored of tables that were dropped; looks at a few of them in each round."""
         scope = set(self.scope.tables)
         old = now - 2 * LONGEST_MEASUREMENT
+        measured = {name for name, one in stored.items() if one.at_millis < old}
         gone = []
-        for name in [n for n, s in stored.items() if n not in scope and s.at_millis < old][:20]:
+        for name in sorted({*measured, *self.status.errors(before=old)} - scope)[:20]:
             try:
                 self.scope.open(name)
             except NotFound:
