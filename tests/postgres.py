@@ -73,6 +73,18 @@ def postgres_server() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def emptied(url: str) -> str:
+    """The same database, without the tables of earlier tests."""
+    import sqlalchemy as sa
+
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(sa.text("DROP SCHEMA public CASCADE"))
+        connection.execute(sa.text("CREATE SCHEMA public"))
+    engine.dispose()
+    return url
+
+
 def _wait_for(programs: Path, port: int) -> None:
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:

@@ -79,7 +79,8 @@ def _fails(job: Job, settings: Settings) -> str:
 
 _REFUSES = """\
 A table with a Paimon feature that this version does not support is refused before anything is read;
-the error names the feature."""
+the error names the feature. A table with the option `caretaker.maintenance=off` is skipped, unless
+somebody names it in the form or in `conf`."""
 
 _DRY_RUN = """\
 Trigger with *Dry run* on: `report` prints every table's plan; nothing is started or written. At the

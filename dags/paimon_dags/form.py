@@ -183,7 +183,8 @@ def _param(
 
 _TABLES_HELP = (
     "One database.table or pattern per line. A star matches anything: sales.* is all tables of the "
-    "database sales, *.* is all tables."
+    "database sales, *.* is all tables. Patterns, and runs by the schedule, skip tables with the option "
+    "caretaker.maintenance=off."
 )
 
 

@@ -107,6 +107,7 @@ def caretaker_job(
 
     - `job`: its name, as in `caretaker run JOB`.
     - `tables`: names or patterns ("sales.orders", "sales.*"), as a list or a text with commas.
+      Patterns skip tables with the option caretaker.maintenance=off.
     - `arguments`: the job's, under the names of its form.
     - `warehouse`: its path or URL; None: CARETAKER_WAREHOUSE of the worker.
     - `including`, `excluding`: regular expressions over "database.table".

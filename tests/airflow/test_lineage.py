@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,14 @@ import pytest
 from lakes import Lake
 from openlineage.client.serde import Serde
 
+from paimon_airflow.tasks.from_reports import from_report
 from paimon_airflow.tasks.lineage import changed_tables, dataset_of, operator_lineage
 from paimon_airflow.tasks.results import TableResult
+from paimon_maintenance.history.store import SqlHistory
+from paimon_maintenance.registry import job_named
+from paimon_maintenance.run.metrics import Metrics
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import RunServices, run_table
 
 pytestmark = pytest.mark.airflow
 
@@ -73,6 +80,46 @@ def test_the_provider_gets_inputs_and_outputs_with_facets():
     assert (own["bytesBefore"], own["bytesAfter"], own["snapshot"]) == (900, 500, 7)
     assert "version" not in other["facets"]
     assert not other.get("outputFacets")
+
+
+def test_history_metrics_task_and_lineage_count_the_same_files(tmp_path: Path):
+    """A run leaves the large file of the bucket alone, and none of them counts it."""
+    lake = Lake(tmp_path / "lake")
+    lake.primary_key("db.t")
+    many = range(50_000)
+    lake.append({"k": list(many), "v": [f"value {k * 7919 % 50_021}" for k in many]})
+    history, metrics = SqlHistory(f"sqlite:///{tmp_path}/history.db"), Metrics()
+    services = RunServices(history=history, metrics=metrics)
+    job = job_named("compact")
+    asked = RunRequest(
+        job=job,
+        warehouse=str(lake.warehouse),
+        table="db.t",
+        arguments=job.read_arguments({"strategy": "full"}),
+    )
+    run_table(asked, RunServices())
+    lake.fill(6, rows=1)
+    report = run_table(
+        replace(asked, arguments=job.read_arguments({"strategy": "minor"})), services
+    )
+    assert (report.before.files, report.untouched.files, report.after.files) == (7, 1, 2)
+    entry = history.newest(table="db.t")[0]
+    result = from_report(report.to_json())
+    (table,) = changed_tables([result], job="compact", warehouse=str(lake.warehouse))
+    files, size = (entry.files_before, entry.files_after), (entry.bytes_before, entry.bytes_after)
+    assert files == (6, 1) == result.figures["files"] == table.files
+    assert size == result.figures["bytes"] == table.bytes
+    assert max(size) < 10_000 < report.untouched.bytes
+    assert result.figures["runs"] == (7, 2), "runs are those of the bucket"
+    of_run = '{job="compact",table="db.t"}'
+    for name, value in (("read", size[0]), ("written", size[1])):
+        assert f"bytes_{name}_total{of_run} {value}\n" in metrics.to_text()
+    lineage = operator_lineage([table])
+    read, wrote = Serde.to_dict(lineage.inputs[0]), Serde.to_dict(lineage.outputs[0])
+    assert read["inputFacets"]["inputStatistics"]["size"] == size[0]
+    assert read["inputFacets"]["inputStatistics"]["fileCount"] == 6
+    assert wrote["outputFacets"]["outputStatistics"]["size"] == size[1]
+    assert wrote["outputFacets"]["outputStatistics"]["fileCount"] == 1
 
 
 def fresh(script: str, *words: str, **env: str) -> subprocess.CompletedProcess[str]:

@@ -189,6 +189,7 @@ def test_spark_is_told_what_the_policy_says_of_each_table(lake, policy):
             "snapshot.num-retained.max": "4",
         },
         "guards": {"max_deleted_share": 0.9, "max_rewrite": 1536},
+        "named": False,
     }
 
 

@@ -113,6 +113,7 @@ def test_every_status_of_a_report_has_an_outcome():
         Status.SUCCESS: "done",
         Status.NOTHING_TO_DO: "nothing",
         Status.DRY_RUN: "planned",
+        Status.SKIPPED: "skipped",
         Status.REFUSED: "refused",
         Status.FAILED: "failed",
     }

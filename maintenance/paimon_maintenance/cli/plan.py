@@ -10,6 +10,7 @@ from paimon_maintenance.cli.request import ended, environment_of, requests_of
 from paimon_maintenance.job.error_json import error_json
 from paimon_maintenance.job.exit_codes import ExitCode, combined, exit_code_of
 from paimon_maintenance.job.job import Job
+from paimon_maintenance.job.opt_out import OptedOut
 from paimon_maintenance.job.plan import Plan
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.rules.tables import is_pattern
@@ -29,6 +30,9 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
         table = request.table
         try:
             plan = plan_table(request, services)
+        except OptedOut as e:
+            plans.append((table, e))
+            output.note(f"{table}: skipped, {e.message}")
         except Exception as e:
             if not many:
                 raise
@@ -56,6 +60,8 @@ def _code(plan: Plan) -> ExitCode:
 
 
 def _shown(job: Job, table: str, plan: Plan | Exception) -> Mapping[str, object]:
+    if isinstance(plan, OptedOut):
+        return {"job": job.name, "table": table, "status": "skipped", "why": plan.message}
     if isinstance(plan, Exception):
         return {"job": job.name, "table": table, "error": error_json(plan)}
     return plan.to_json()

@@ -47,7 +47,7 @@ def requests_of(
     """A request for each table that is meant, in order; `how` are its fields on how to run.
 
     Typed arguments override the policy (`paimon_maintenance.policy.resolve`).  With a pattern, tables
-    for which the policy disables the job are skipped.
+    for which the policy disables the job are skipped, and runs skip tables that opted out.
     """
     typed = typed_arguments(job, args)
     limits = GuardPolicy(max_rewrite=getattr(args, "max_rewrite", None))
@@ -83,6 +83,7 @@ def requests_of(
             branch=args.branch,
             storage=storage,
             approval=None if approval is None else str(approval),
+            named=not many,
             **how,
         )
 

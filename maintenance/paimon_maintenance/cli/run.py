@@ -18,6 +18,7 @@ from paimon_maintenance.engines.gate import Gate, usable_cores
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.job.exit_codes import ExitCode, combined
 from paimon_maintenance.job.job import DEFAULT_MAX_ATTEMPTS
+from paimon_maintenance.job.opt_out import OptedOut
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.rules.tables import is_pattern
 
@@ -66,6 +67,8 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     for request in requests:
         try:
             ready.append(approved(request, services))
+        except OptedOut:
+            ready.append(request)  # its run is skipped, and reported
         except PaimonError as e:
             report = _not_started(request, e, services)
             reports[report.table] = report

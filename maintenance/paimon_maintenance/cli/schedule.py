@@ -124,9 +124,10 @@ def _shown(found: Round, code: ExitCode) -> dict[str, object]:
 
 def _lines(found: Round) -> Iterator[str]:
     counts = colors(found.health.values())
+    failed = f", {len(found.failed)} cannot be measured" if found.failed else ""
     yield (
         f"{counted(len(found.health), 'tables')}: {counts['green']} green, {counts['yellow']} yellow, "
-        f"{counts['red']} red; {found.measured} measured"
+        f"{counts['red']} red; {found.measured} measured{failed}"
     )
     left = 0
     for decision in found.decisions:
@@ -145,4 +146,6 @@ def _lines(found: Round) -> Iterator[str]:
 def _result_line(result: Result) -> str:
     report = result.report
     line = f"{result.decision.table} {result.decision.job}: {report.status}, {result.seconds:.1f} s"
+    if report.why:
+        return f"{line}, {report.why}"
     return line if report.error is None else f"{line}, {error_line(report.error)}"

@@ -20,8 +20,9 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_maintenance.job.commit_user import pattern_of_run
 from paimon_maintenance.job.error_json import error_json
 from paimon_maintenance.job.exit_codes import exit_code_of
+from paimon_maintenance.job.opt_out import OptedOut
 from paimon_maintenance.job.plan import Plan
-from paimon_maintenance.job.report import Status
+from paimon_maintenance.job.report import Status, rewritten
 from paimon_maintenance.storage.process_identity import this_process
 
 Event = Literal["plan", "start", "run", "skip"]
@@ -32,6 +33,12 @@ AIRFLOW: Final = "airflow"
 """The origin of entries from DAG runs."""
 CLI: Final = "cli"
 """The origin of entries from the command line."""
+_EVENTS: Final[Mapping[str, Event]] = {
+    "dry_run": "plan",
+    "nothing_to_do": "skip",
+    "skipped": "skip",
+}
+"""The events of reports by their status; others are runs."""
 _MOST_ITEMS: Final = 100
 _MOST_TEXT: Final = 4000
 
@@ -176,11 +183,12 @@ def entry_of_failed_plan(
     at_millis: int,
     actor: Actor,
 ) -> Entry:
-    """The entry of a failed plan."""
+    """The entry of a failed plan, or of one that was not made because the table opted out."""
     shown = error_json(error)
+    skipped = isinstance(error, OptedOut)
     return Entry(
         at_millis=at_millis,
-        event="plan",
+        event="skip" if skipped else "plan",
         job=job,
         table=table,
         warehouse=warehouse,
@@ -191,10 +199,10 @@ def entry_of_failed_plan(
         origin=actor.origin,
         actor=actor.name,
         arguments=arguments,
-        details=_refusal(shown),
-        error_type=str(shown["type"]),
-        error=_text(shown["message"]),
-        next_step=_text(shown["next_step"]),
+        details={"why": shown["message"]} if skipped else _refusal(shown),
+        error_type=None if skipped else str(shown["type"]),
+        error=None if skipped else _text(shown["message"]),
+        next_step=None if skipped else _text(shown["next_step"]),
     )
 
 
@@ -245,20 +253,19 @@ def entries_of_report(report: Json, *, at_millis: int, actor: Actor) -> list[Ent
 
 def _entry_of_report(report: Json, at_millis: int, actor: Actor) -> Entry:
     status = str(report["status"])
-    before, after = _object(report.get("before")), _object(report.get("after"))
-    untouched = _object(report.get("untouched"))
+    before, after = rewritten(report)
     error = _object(report.get("error"))
     pin = _object(report.get("planned_from"))
     seconds = _object(report.get("seconds"))
     plan = _object(report.get("plan"))
-    touched = before != after
+    touched = report.get("before") != report.get("after")
     application = _object(report.get("application"))
     parts = cast("Sequence[Json]", report.get("parts") or ())
     freed = [freed_by(_object(p.get("details"))) for p in (report, *parts)]
     changes = _object(report.get("changes"))
     return Entry(
         at_millis=at_millis,
-        event="plan" if status == "dry_run" else "skip" if status == "nothing_to_do" else "run",
+        event=_EVENTS.get(status, "run"),
         job=str(report["job"]),
         table=str(report["table"]),
         warehouse=str(report["warehouse"]),
@@ -273,16 +280,17 @@ def _entry_of_report(report: Json, at_millis: int, actor: Actor) -> Entry:
         snapshots=tuple(cast("Sequence[int]", report.get("snapshots") or ())),
         attempts=cast("int", report.get("attempts") or 1),
         seconds=round(sum(cast("float", v) for v in seconds.values()), 3),
-        files_before=_replaced(before, untouched, "files") if touched else None,
-        files_after=_replaced(after, untouched, "files") if touched else None,
-        bytes_before=_replaced(before, untouched, "bytes") if touched else None,
-        bytes_after=_replaced(after, untouched, "bytes") if touched else None,
-        rows_before=_replaced(before, untouched, "rows") if touched else None,
-        rows_after=_replaced(after, untouched, "rows") if touched else None,
+        files_before=before.files if touched else None,
+        files_after=after.files if touched else None,
+        bytes_before=before.bytes if touched else None,
+        bytes_after=after.bytes if touched else None,
+        rows_before=before.rows if touched else None,
+        rows_after=after.rows if touched else None,
         arguments=_object(report.get("arguments")),
         details=_short(
             {
                 **_object(report.get("details")),
+                **({"why": report["why"]} if report.get("why") else {}),
                 **({"effect": plan["effect"]} if "effect" in plan else {}),
                 **_refusal(error),
                 # The details of a successful run already contain its changes.
@@ -354,12 +362,6 @@ def _refusal(error: Json) -> dict[str, object]:
 
 def _object(value: object) -> dict[str, object]:
     return {str(k): v for k, v in value.items()} if isinstance(value, Mapping) else {}
-
-
-def _replaced(size: Json, untouched: Json, name: str) -> int | None:
-    """The part of a size that the run read or wrote: it leaves most files of a large bucket alone."""
-    found = cast("int | None", size.get(name))
-    return None if found is None else found - cast("int", untouched.get(name) or 0)
 
 
 def _text(value: object) -> str | None:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from paimon_maintenance.health.measurement import Measurement
 from paimon_maintenance.health.score import Health
-from paimon_maintenance.history.scoped_store import ScopedStore, columns_of
+from paimon_maintenance.history.scoped_store import ScopedStore, columns_of, replace_rows
 
 _NEWEST_SAMPLES: Final = 2000
 _JSON: Final = ("work", "predicted", "result")
@@ -121,23 +121,20 @@ class NeedStore(ScopedStore):
 
     def put(self, tables: Mapping[str, StoredTable], scores: Mapping[str, StoredScore]) -> None:
         """Replace the measurements of these tables, and add their scores."""
-        keys = [{f"of_{k}": v for k, v in self.place(name).items()} for name in tables]
-        is_one = [_MEASUREMENTS.c[k] == sa.bindparam(f"of_{k}") for k in self.place("")]
         with self.transaction() as connection:
-            if tables:
-                connection.execute(sa.delete(_MEASUREMENTS).where(*is_one), keys)
-                connection.execute(
-                    sa.insert(_MEASUREMENTS),
-                    [
-                        {
-                            **self.place(name),
-                            "at_millis": stored.at_millis,
-                            "measurement": _text(stored.measurement),
-                            "state": _text(stored.state),
-                        }
-                        for name, stored in tables.items()
-                    ],
-                )
+            replace_rows(
+                connection,
+                _MEASUREMENTS,
+                [
+                    {
+                        **self.place(name),
+                        "at_millis": stored.at_millis,
+                        "measurement": _text(stored.measurement),
+                        "state": _text(stored.state),
+                    }
+                    for name, stored in tables.items()
+                ],
+            )
             if scores:
                 connection.execute(
                     sa.insert(_SCORES),

@@ -8,7 +8,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from paimon_maintenance.history.scoped_store import ScopedStore, columns_of
+from paimon_maintenance.history.scoped_store import ScopedStore, columns_of, replace_rows
 
 _POSITIONS: Final = columns_of(
     "caretaker_positions",
@@ -60,10 +60,11 @@ class PositionStore(ScopedStore):
     def begin(self, snapshots: Mapping[str, int], now: int) -> None:
         """Give tables their first position; a table that has one keeps it."""
         with self.transaction() as connection:
-            for table, snapshot in snapshots.items():
+            for table, snapshot in sorted(snapshots.items()):  # as `replace_rows` does
                 try:
                     with connection.begin_nested():
-                        self._insert(connection, table, Position(snapshot=snapshot, at_millis=now))
+                        first = Position(snapshot=snapshot, at_millis=now)
+                        connection.execute(sa.insert(_POSITIONS).values(**self._row(table, first)))
                 except sa.exc.IntegrityError:
                     continue
 
@@ -90,9 +91,7 @@ class PositionStore(ScopedStore):
 
     def _replace(self, table: str, position: Position) -> None:
         with self.transaction() as connection:
-            connection.execute(sa.delete(_POSITIONS).where(*self.is_of(_POSITIONS, table)))
-            self._insert(connection, table, position)
+            replace_rows(connection, _POSITIONS, [self._row(table, position)])
 
-    def _insert(self, connection: sa.Connection, table: str, position: Position) -> None:
-        values = {f: getattr(position, f) for f in Position.__slots__}
-        connection.execute(sa.insert(_POSITIONS).values(**self.place(table), **values))
+    def _row(self, table: str, position: Position) -> dict[str, object]:
+        return {**self.place(table), **{f: getattr(position, f) for f in Position.__slots__}}

@@ -15,6 +15,7 @@ from paimon_maintenance.history.alert_store import AlertStore, StoredAlert
 from paimon_maintenance.history.entry import Entry
 from paimon_maintenance.history.need_store import NeedStore, StoredDecision
 from paimon_maintenance.history.scoped_store import columns_of
+from paimon_maintenance.history.status import StatusStore
 from paimon_maintenance.history.store import SqlHistory
 from paimon_maintenance.job.text import counted, human_bytes
 
@@ -62,7 +63,10 @@ class Predictions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The period from `since` to `until`, in milliseconds since the epoch."""
+    """The period from `since` to `until`, in milliseconds since the epoch.
+
+    `unmeasured`: why tables could not be measured when they were looked at last, by their names.
+    """
 
     since: int
     until: int
@@ -74,6 +78,7 @@ class Report:
     predictions: Predictions | None = None
     decisions: Mapping[str, int] = field(default_factory=dict)
     alerts: Sequence[StoredAlert] = ()
+    unmeasured: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
         """The report as JSON."""
@@ -88,6 +93,7 @@ class Report:
             "predictions": None if self.predictions is None else asdict(self.predictions),
             "decisions": dict(self.decisions),
             "alerts": [asdict(a) for a in self.alerts],
+            "unmeasured": dict(self.unmeasured),
         }
 
 
@@ -120,6 +126,7 @@ def report_of(store: NeedStore, *, since: int, until: int) -> Report:
         alerts=AlertStore(store.history, store.warehouse, store.branch).alerts(
             resolved_since=since
         ),
+        unmeasured=StatusStore(store.history, store.warehouse, store.branch).errors(),
     )
 
 
@@ -203,6 +210,12 @@ def markdown(report: Report) -> Iterator[str]:
         yield f"- {_time(entry.at_millis)} {entry.table} {entry.job}: {entry.error_type}: {entry.error}{step}"
     if len(report.failures) > _MOST_FAILURES:
         yield f"- and {len(report.failures) - _MOST_FAILURES} more"
+    if report.unmeasured:
+        yield from ("", "## Tables that cannot be measured", "")
+    for name, error in list(report.unmeasured.items())[:_MOST_TABLES]:
+        yield f"- {name}: {error}"
+    if len(report.unmeasured) > _MOST_TABLES:
+        yield f"- and {len(report.unmeasured) - _MOST_TABLES} more"
     if report.alerts:
         yield from ("", "## Alerts", "")
     for alert in report.alerts:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
 from paimon_core.errors import MaintenanceError
 from paimon_maintenance.history.store import URL_VARIABLE, SqlHistory
@@ -18,6 +19,29 @@ _PLACE: Final = ("warehouse", "table_name", "branch")
 def columns_of(name: str, columns: str) -> sa.Table:
     """The table `name` of the database with these columns, for queries."""
     return sa.Table(name, sa.MetaData(), *(sa.Column(c) for c in columns.split()))
+
+
+def replace_rows(
+    connection: sa.Connection, of: sa.Table, rows: Sequence[Mapping[str, object]]
+) -> None:
+    """Write one row for each of these tables, in place of the row that it has.
+
+    Several schedulers may write the same tables at once.  A row that is deleted and inserted again would
+    fail one of them: in PostgreSQL, it does not see what the other one has inserted since.  Rows are
+    written by the names of their tables, so that no two schedulers wait for each other.
+    """
+    if not rows:
+        return
+    ordered = sorted(rows, key=lambda row: [str(row[name]) for name in _PLACE])
+    values = [name for name in ordered[0] if name not in _PLACE]
+    kind = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    insert = kind(of)
+    connection.execute(
+        insert.on_conflict_do_update(
+            index_elements=_PLACE, set_={name: insert.excluded[name] for name in values}
+        ),
+        ordered,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from paimon_core.errors import MaintenanceError
 from paimon_maintenance.health.measurement import Measurement
 from paimon_maintenance.health.score import Health
+from paimon_maintenance.history.scoped_store import replace_rows
 from paimon_maintenance.history.store import URL_VARIABLE, SqlHistory
 
 MOST_PARTITIONS: Final = 200
@@ -135,7 +136,7 @@ def status_of(
 
 @dataclass(frozen=True, slots=True)
 class StatusStore:
-    """Writes the status of tables of one warehouse and branch; MaintenanceError if that fails."""
+    """The status of tables of one warehouse and branch; MaintenanceError if the database fails."""
 
     history: SqlHistory
     warehouse: str
@@ -157,16 +158,32 @@ class StatusStore:
         ]
         try:
             with self.history.engine().begin() as connection:
-                connection.execute(self._delete(STATUS), [{"name": one.table} for one in found])
-                connection.execute(sa.insert(STATUS), rows)
+                replace_rows(connection, STATUS, rows)
         except (sa.exc.SQLAlchemyError, OSError) as e:
             raise _failed(e) from e
+
+    def errors(self, *, before: int | None = None) -> dict[str, str]:
+        """Why tables could not be measured when they were looked at last, by the names of the tables.
+
+        `before`: only those that were looked at last before this time.
+        """
+        c = STATUS.c
+        query = sa.select(c.table_name, c.error).where(
+            c.warehouse == self.warehouse, c.branch == self.branch, c.error.is_not(None)
+        )
+        if before is not None:
+            query = query.where(c.at_millis < before)
+        with self.history.reading() as connection:
+            return {
+                str(name): str(error)
+                for name, error in connection.execute(query.order_by(c.table_name))
+            }
 
     def forget(self, tables: Sequence[str]) -> None:
         """Remove the status and the measurement of tables that no longer exist."""
         if not tables:
             return
-        names = [{"name": name} for name in tables]
+        names = [{"name": name} for name in sorted(tables)]  # as `replace_rows` does
         try:
             with self.history.engine().begin() as connection:
                 for of in (STATUS, _MEASUREMENTS):

@@ -25,6 +25,7 @@ from paimon_core.errors import (
     UnsupportedFeature,
 )
 from paimon_maintenance.job.approval import ApprovalNeeded
+from paimon_maintenance.job.opt_out import OptedOut
 
 
 class ExitCode(IntEnum):
@@ -73,6 +74,7 @@ _BY_ERROR: tuple[tuple[type[Exception], ExitCode], ...] = (
     (CorruptTable, ExitCode.CORRUPT_TABLE),
     (CommitStateUnknown, ExitCode.UNKNOWN_OUTCOME),
     (ApprovalNeeded, ExitCode.APPROVAL_NEEDED),
+    (OptedOut, ExitCode.NOTHING_TO_DO),
 )
 
 

@@ -7,13 +7,14 @@ prints its JSON (docs/cli.md) with `--json`, the Spark application writes it, an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 
 from paimon_maintenance.job.changes import Changes, text_of
 from paimon_maintenance.job.engine import SparkApplication
 from paimon_maintenance.job.error_json import error_json
 from paimon_maintenance.job.exit_codes import ExitCode, exit_code_of, is_refusal
+from paimon_maintenance.job.opt_out import OptedOut
 from paimon_maintenance.job.plan import SnapshotPin
 from paimon_maintenance.job.text import counted, human_bytes
 
@@ -27,6 +28,8 @@ class Status(StrEnum):
     SUCCESS = "success"
     NOTHING_TO_DO = "nothing_to_do"
     DRY_RUN = "dry_run"
+    SKIPPED = "skipped"
+    """The table opted out, and nobody named it (`paimon_maintenance.job.opt_out`)."""
     REFUSED = "refused"
     """This version does not support the table for this job; see `exit_codes.is_refusal`."""
     FAILED = "failed"
@@ -34,6 +37,8 @@ class Status(StrEnum):
     @classmethod
     def of(cls, error: BaseException) -> Status:
         """The outcome of a run that raised this error."""
+        if isinstance(error, OptedOut):
+            return cls.SKIPPED
         return cls.REFUSED if is_refusal(error) else cls.FAILED
 
 
@@ -59,6 +64,15 @@ class Size:
             sorted_runs=sum(known) if known else None,
         )
 
+    def without(self, untouched: Size) -> Size:
+        """The files of this size without these; the sorted runs remain those of whole buckets."""
+        return replace(
+            self,
+            files=self.files - untouched.files,
+            bytes=self.bytes - untouched.bytes,
+            rows=self.rows - untouched.rows,
+        )
+
     def to_json(self) -> dict[str, object]:
         """The size as JSON."""
         return {
@@ -74,6 +88,20 @@ class Size:
         # Records, not rows: readers see one row for several records of a key.
         records = counted(self.rows, "records")
         return f"{counted(self.files, 'files')}, {human_bytes(self.bytes)}, {records}{runs}"
+
+
+def rewritten(report: Mapping[str, object]) -> tuple[Size, Size]:
+    """The files that a run replaced, and those in their place, from the JSON of its report.
+
+    What runs are said to have done are these sizes, in the history, the metrics and Airflow: a run
+    leaves most files of a large bucket alone.
+    """
+    before, after, untouched = (_size(report.get(n)) for n in ("before", "after", "untouched"))
+    return before.without(untouched), after.without(untouched)
+
+
+def _size(parts: object) -> Size:
+    return Size(**{str(k): v for k, v in parts.items()}) if isinstance(parts, Mapping) else Size()
 
 
 def total(sizes: Sequence[Size]) -> Size:
@@ -134,7 +162,7 @@ class Report:
     results of a composite job.  `plan_lines` is the plan as text, for dry runs and runs without work.
     `changes` are the changes of the run to the table, however it ended; None if they were not
     recorded.  `before` and `after` cover the buckets of the plan, not the whole table; `untouched` are the
-    files of both that were not rewritten.
+    files of both that were not rewritten.  `why`: why the run was skipped; "" for others.
     """
 
     job: str
@@ -142,6 +170,7 @@ class Report:
     warehouse: str
     run_id: str
     status: Status
+    why: str = ""
     branch: str | None = None
     engine: str | None = None
     engine_why: str | None = None
@@ -175,11 +204,21 @@ class Report:
         return f"the run had already changed the table: {self.changes.text()}"
 
     @property
+    def replaced(self) -> Size:
+        """The files that the run replaced (see `rewritten`)."""
+        return self.before.without(self.untouched)
+
+    @property
+    def written(self) -> Size:
+        """The files in the place of those that the run replaced."""
+        return self.after.without(self.untouched)
+
+    @property
     def exit_code(self) -> ExitCode:
         """The exit code of a process with only this run."""
         if self.error is not None:
             return exit_code_of(self.error)
-        if self.status is Status.NOTHING_TO_DO:
+        if self.status in (Status.NOTHING_TO_DO, Status.SKIPPED):
             return ExitCode.NOTHING_TO_DO
         return ExitCode.SUCCESS
 
@@ -192,6 +231,7 @@ class Report:
             "branch": self.branch,
             "run_id": self.run_id,
             "status": str(self.status),
+            "why": self.why or None,
             "exit_code": int(self.exit_code),
             "engine": self.engine,
             "engine_why": self.engine_why,
@@ -226,7 +266,7 @@ class Report:
                 head += f" (planned from {self.pin.id})"  # to undo the run
         if self.attempts > 1:
             head += f" after {self.attempts} attempts"
-        yield head
+        yield f"{head}: {self.why}" if self.why else head
         if self.before != self.after:
             yield f"  before  {self.before.line()}"
             yield f"  after   {self.after.line()}"

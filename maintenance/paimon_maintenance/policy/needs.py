@@ -16,13 +16,11 @@ from typing import Any, Final
 
 from paimon_maintenance.health.measurement import OWNER_OPTION
 from paimon_maintenance.health.thresholds import Thresholds
+from paimon_maintenance.job.opt_out import has_opted_out
 from paimon_maintenance.policy.windows import Window
 
 HOUR_MILLIS: Final = 3_600_000
 DAY_MILLIS: Final = 24 * HOUR_MILLIS
-MAINTENANCE_OPTION: Final = "caretaker.maintenance"
-ON: Final = frozenset({"", "on", "true", "yes"})
-"""Any other value keeps the scheduler away: who sets the option probably wants that."""
 
 
 class RescaleRule(StrEnum):
@@ -130,9 +128,7 @@ class TableNeeds:
 
     def of_table(self, facts: TableFacts) -> TableNeeds:
         """These needs, overridden by the options of the table."""
-        found = self
-        if facts.options.get(MAINTENANCE_OPTION, "").strip().lower() not in ON:
-            found = replace(found, scheduled=False)
+        found = replace(self, scheduled=False) if has_opted_out(facts.options) else self
         return replace(found, owner=facts.owner) if facts.owner else found
 
     def to_json(self) -> dict[str, object]:

@@ -111,15 +111,12 @@ class Metrics:
         if report.status in (Status.SUCCESS, Status.NOTHING_TO_DO):
             self.put(LAST_SUCCESS, now_millis / 1000, job=job, table=table)
         if report.snapshots:
-            files, size = report.untouched.files, report.untouched.bytes
-            self.add(
-                FILES_DELETED, report.before.files - files, job=job, table=table, kind="logical"
-            )
-            self.add(FILES_WRITTEN, report.after.files - files, job=job, table=table)
-            self.add(BYTES_READ, report.before.bytes - size, job=job, table=table)
-            self.add(BYTES_WRITTEN, report.after.bytes - size, job=job, table=table)
-            shrunk = report.before.bytes - report.after.bytes
-            self.add(BYTES_RECLAIMED, max(0, shrunk), job=job, table=table)
+            replaced, written = report.replaced, report.written
+            self.add(FILES_DELETED, replaced.files, job=job, table=table, kind="logical")
+            self.add(FILES_WRITTEN, written.files, job=job, table=table)
+            self.add(BYTES_READ, replaced.bytes, job=job, table=table)
+            self.add(BYTES_WRITTEN, written.bytes, job=job, table=table)
+            self.add(BYTES_RECLAIMED, max(0, replaced.bytes - written.bytes), job=job, table=table)
         self._retried(job, table, report.details.get(STORE_RETRIES))
         self._stored(job, table, report.details)
         for part in report.parts:

@@ -36,7 +36,8 @@ class RunRequest:
     `max_attempts` bounds the plans made when concurrent commits win, `lease_wait_millis` how long
     the run waits for another job that removes history or files of the table.  `on_refused` is the
     policy's rule for what a refused table means for a run over many.  `run_id`: given by whoever
-    recorded the run's start in the history; None: a fresh one.  `approval`: why a person has to approve
+    recorded the run's start in the history; None: a fresh one.  `named`: somebody named this table;
+    otherwise its option `caretaker.maintenance` may keep the run away.  `approval`: why a person has to approve
     the run; whoever starts it sees to that, so it is not part of the JSON.
     """
 
@@ -56,6 +57,7 @@ class RunRequest:
     lease_wait_millis: int = DEFAULT_LEASE_WAIT_MILLIS
     on_refused: OnRefused | None = None
     run_id: str | None = None
+    named: bool = True
     approval: str | None = None
 
     def open(self, ledger: Ledger | None = None) -> FileStoreTable:
@@ -112,6 +114,7 @@ class RunRequest:
             "lease_wait_millis": self.lease_wait_millis,
             "on_refused": None if self.on_refused is None else str(self.on_refused),
             "run_id": self.run_id,
+            "named": self.named,
         }
         return {name: value for name, value in parts.items() if value != _DEFAULTS.get(name)}
 
@@ -148,6 +151,7 @@ class RunRequest:
             lease_wait_millis=read.number("lease_wait_millis", DEFAULT_LEASE_WAIT_MILLIS),
             on_refused=None if on_refused is None else _on_refused(on_refused),
             run_id=read.text("run_id"),
+            named=read.boolean("named", default=True),
         )
 
 
@@ -161,6 +165,7 @@ _DEFAULTS: Final[Mapping[str, object]] = {
     "engine": {},
     "max_attempts": DEFAULT_MAX_ATTEMPTS,
     "lease_wait_millis": DEFAULT_LEASE_WAIT_MILLIS,
+    "named": True,
 }
 _PARTS: Final = frozenset(
     {*_DEFAULTS, "job", "warehouse", "table", "branch", "storage", "on_refused", "run_id"}

@@ -36,6 +36,7 @@ from paimon_maintenance.job.job import (
     unsupervised,
 )
 from paimon_maintenance.job.made import plain
+from paimon_maintenance.job.opt_out import OptedOut, refuse_opted_out
 from paimon_maintenance.job.plan import Plan
 from paimon_maintenance.job.report import BucketChange, FailedUnit, Report, Status, total
 from paimon_maintenance.run.loop import Outcome, run_job
@@ -68,7 +69,10 @@ class RunServices:
 
 
 def plan_table(request: RunRequest, services: RunServices | None = None) -> Plan:
-    """The plan of a run.  Changes nothing and starts no engine."""
+    """The plan of a run.  Changes nothing and starts no engine.
+
+    OptedOut if nobody named the table, and it wants no maintenance.
+    """
     run = _Run(request, services or RunServices())
     outcome = run.go(dry_run=True)
     error = outcome.failure()
@@ -189,7 +193,10 @@ class _Run:
         )
 
     def open(self) -> FileStoreTable:
-        """The current table; the first call closes earlier lost runs in the history."""
+        """The current table; the first call closes earlier lost runs in the history.
+
+        OptedOut if nobody named the table, and it wants no maintenance, as long as the run changed nothing.
+        """
         table = self.request.open(self.ledger)
         if not self.lost_runs_closed and self.services.history is not None:
             close_lost_runs(
@@ -201,6 +208,8 @@ class _Run:
                 actor=Actor.here(),
             )
         self.lost_runs_closed = True
+        if not self.request.named and self.ledger.changes().is_nothing:
+            refuse_opted_out(table.name, table.schema.options)
         return table
 
     def context(self) -> RunContext:
@@ -298,6 +307,7 @@ class _Run:
             details[STORE_RETRIES] = retried
         failed: list[FailedUnit] = [f for c in committed for f in c.failed_units]
         done = self.changes(outcome)
+        skipped = outcome.error if isinstance(outcome.error, OptedOut) else None
         return Report(
             job=self.request.job.name,
             table=self.request.table,
@@ -305,6 +315,7 @@ class _Run:
             branch=self.request.branch,
             run_id=self.run_id,
             status=status,
+            why="" if skipped is None else skipped.message,
             engine=None if self.choice is None else self.choice.engine,
             engine_why=None if self.choice is None else self.choice.why,
             application=self.application(),
@@ -327,7 +338,7 @@ class _Run:
             details=details,
             parts=tuple(p for c in committed for p in c.parts),
             changes=done,
-            error=outcome.error,
+            error=None if skipped is not None else outcome.error,
         )
 
 

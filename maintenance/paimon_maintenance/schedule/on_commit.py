@@ -24,6 +24,7 @@ from paimon_core.options import CLUSTERING_INCREMENTAL
 from paimon_maintenance.history.need_store import NeedStore
 from paimon_maintenance.history.position_store import PositionStore
 from paimon_maintenance.job.engine_choice import EngineName
+from paimon_maintenance.job.opt_out import OptedOut
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.policy.model import Policy, TablePolicy
@@ -135,16 +136,22 @@ class OnCommitRun:
             table=table.name,
             branch=self.scope.branch,
             storage=self.scope.storage,
+            named=False,
         )
         done = Maintained(table=table.name, snapshot=commits.newest, partitions=partitions)
         if self.services.spark is None:
-            plan = plan_table(request, replace(self.services, history=None))
+            try:
+                plan = plan_table(request, replace(self.services, history=None))
+            except OptedOut as e:
+                return replace(done, why=e.message)
             if plan.is_empty:
                 return replace(done, why="nothing to do")
             if request.engine.choose(plan.effect).engine == EngineName.SPARK:
                 size = human_bytes(plan.effect.rewritten_bytes)
                 return replace(done, why=f"{size} to rewrite are left to the scheduler")
         report = run_table(request, self.services)
+        if report.status is Status.SKIPPED:
+            return replace(done, why=report.why)
         failed = report.status in (Status.FAILED, Status.REFUSED)
         return replace(
             done,
@@ -197,6 +204,6 @@ def lines_of(found: Iterable[Maintained]) -> Iterator[str]:
         where = ", ".join("/".join(f"{k}={v}" for k, v in p.items()) for p in one.partitions or ())
         yield (
             f"{one.table}{f' {where}' if where else ''}: {report.status}, "
-            f"{report.before.files} -> {counted(report.after.files or 0, 'files')}, "
+            f"{report.replaced.files} -> {counted(report.written.files, 'files')}, "
             f"snapshot {one.snapshot}, {sum(report.seconds.values()):.1f} s"
         )

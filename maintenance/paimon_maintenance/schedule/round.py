@@ -17,6 +17,7 @@ from typing import Final
 from zlib import crc32
 
 from paimon_core.errors import NotFound, PaimonError
+from paimon_maintenance.health.measurement import Measurement
 from paimon_maintenance.health.score import Health
 from paimon_maintenance.history.need_store import (
     NeedStore,
@@ -29,7 +30,7 @@ from paimon_maintenance.history.status import StatusStore, TableStatus, status_o
 from paimon_maintenance.job.engine_choice import EngineRule
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.policy.model import Policy, TablePolicy
-from paimon_maintenance.policy.needs import Budget
+from paimon_maintenance.policy.needs import Budget, TableFacts
 from paimon_maintenance.policy.resolve import resolve
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.metrics import Metric
@@ -118,6 +119,7 @@ class _Round:
         budget: Budget,
     ) -> None:
         self.scope = scope
+        self.policy = policy
         self.services = services
         self.env = services.env
         self.store = store
@@ -159,14 +161,14 @@ class _Round:
         )
         self.threshold = threshold_of(decisions, self.budget, self.account)
         decisions += [
-            Decision(table=name, action=Action.NO, reason=f"cannot be measured: {e}")
+            Decision(table=name, action=Action.NO, reason=_cannot_be_measured(e))
             for name, e in self.tables.failed.items()
         ]
         self.note_waiting(decisions, now)
         news = self.news(decisions)
         self.decided = decisions_by_table(decisions)
         self.save(self.tables.known)
-        self.save_failed(now)
+        self.save_failed(stored, now)
         self.forget_dropped(stored, now)
         self.store.add([self.stored(d, now, dry_run=dry_run) for d in news])
         results: list[Result] = []
@@ -198,13 +200,20 @@ class _Round:
     def news(self, decisions: Sequence[Decision]) -> list[Decision]:
         """The decisions to record: all but "no" for the reason that was recorded last.
 
-        Otherwise thousands of tables that need nothing fill the history.
+        Otherwise thousands of tables that need nothing, or cannot be measured, fill the history.
         """
+        errors = self.status.errors() if self.tables.failed else {}
         found = []
         for decision in decisions:
             known = self.tables.known.get(decision.table)
             reason = decision.reason if decision.action is Action.NO else None
-            if known is None or reason is None or reason != known.state.said:
+            if known is not None:
+                said = known.state.said
+            elif decision.table in errors:
+                said = _cannot_be_measured(errors[decision.table])
+            else:
+                said = None
+            if reason is None or reason != said:
                 found.append(decision)
             if known is not None:
                 known.state = replace(known.state, said=reason)
@@ -242,21 +251,34 @@ class _Round:
         )
         return status_of(known.measurement, known.health, owner=known.policy.needs.owner, then=then)
 
-    def save_failed(self, now: int) -> None:
+    def save_failed(self, stored: Mapping[str, StoredTable], now: int) -> None:
         """Store the errors of tables that cannot be measured."""
         self.status.put(
             [
-                TableStatus(table=name, at_millis=now, error=str(error), health={})
+                TableStatus(
+                    table=name,
+                    at_millis=now,
+                    owner=self.last_owner(name, stored.get(name)),
+                    error=str(error),
+                    health={},
+                )
                 for name, error in self.tables.failed.items()
             ]
         )
+
+    def last_owner(self, name: str, stored: StoredTable | None) -> str | None:
+        """The owner of a table that cannot be read, by its options when it was measured last."""
+        old = None if stored is None else Measurement.from_json(stored.measurement)
+        facts = TableFacts() if old is None else TableFacts(old.options, old.comment)
+        return self.policy.for_table(name, lambda: facts).needs.of_table(facts).owner
 
     def forget_dropped(self, stored: Mapping[str, StoredTable], now: int) -> None:
         """Remove what is stored of tables that were dropped; looks at a few of them in each round."""
         scope = set(self.scope.tables)
         old = now - 2 * LONGEST_MEASUREMENT
+        measured = {name for name, one in stored.items() if one.at_millis < old}
         gone = []
-        for name in [n for n, s in stored.items() if n not in scope and s.at_millis < old][:20]:
+        for name in sorted({*measured, *self.status.errors(before=old)} - scope)[:20]:
             try:
                 self.scope.open(name)
             except NotFound:
@@ -350,12 +372,17 @@ class _Round:
             branch=self.scope.branch,
             storage=self.scope.storage,
             run_id=self.run_id(decision),
+            named=False,
         )
         report = run_table(request, self.services)
         seconds = sum(report.seconds.values())
         failed = report.status is Status.FAILED or report.status is Status.REFUSED
-        state = ran(known.state, one.job, self.env.now_millis(), failed=failed)
+        state = known.state
+        if report.status is not Status.SKIPPED:
+            state = ran(state, one.job, self.env.now_millis(), failed=failed)
         result: dict[str, object] = {"error": None if report.error is None else str(report.error)}
+        if report.why:
+            result["why"] = report.why
         try:
             table = self.scope.open(decision.table)
             after = self.tables.measure(decision.table, known.policy, table, state)
@@ -364,7 +391,7 @@ class _Round:
             known.state = state
         else:
             result |= {
-                "bytes": report.before.bytes - report.untouched.bytes,
+                "bytes": report.replaced.bytes,
                 "excess_gain": before.amplification - after.amplification,
                 "files_fewer": before.files - after.files,
                 "bytes_freed": before.beyond_bytes - after.beyond_bytes,
@@ -426,3 +453,7 @@ class _Round:
             run_id=self.run_id(decision) if runs and not dry_run else None,
             status="dry_run" if runs and dry_run else None,
         )
+
+
+def _cannot_be_measured(error: object) -> str:
+    return f"cannot be measured: {error}"

@@ -287,5 +287,6 @@ def _summary(results: Sequence[TableResult]) -> dict[str, object]:
         "totals": totals(results),
         "failed": {r.table: f"{r.error}: {r.summary}" for r in results if r.outcome == "failed"},
         "refused": {r.table: f"{r.error}: {r.summary}" for r in results if r.outcome == "refused"},
+        "skipped": {r.table: r.summary for r in results if r.outcome == "skipped"},
         "tables": [r.to_json() for r in results if r.outcome != "nothing"][:_MOST_REPORTED],
     }

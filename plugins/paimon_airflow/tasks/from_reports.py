@@ -16,6 +16,7 @@ _OUTCOMES: dict[str, Outcome] = {
     "success": "done",
     "nothing_to_do": "nothing",
     "dry_run": "planned",
+    "skipped": "skipped",
     "refused": "refused",
     "failed": "failed",
 }
@@ -43,7 +44,7 @@ def from_report(
         error=str(error["type"]) if error else None,
         summary=_reason(error, len(units), report.get("changes"))
         if error
-        else _details(report.get("details")),
+        else str(report.get("why") or _details(report.get("details"))),
         seconds=sum(cast("Mapping[str, float]", report.get("seconds") or {}).values()),
         snapshot=snapshots[-1] if snapshots else None,
         figures=_figures(report) if snapshots else {},
@@ -70,7 +71,10 @@ def from_error(
 ) -> TableResult:
     """The result of a table whose run raised an error before there was a report."""
     from paimon_maintenance.job.exit_codes import is_refusal  # noqa: PLC0415 - only when a task runs
+    from paimon_maintenance.job.opt_out import OptedOut  # noqa: PLC0415 - as above
 
+    if isinstance(error, OptedOut):
+        return TableResult(table=table, outcome="skipped", summary=error.message)
     refused = is_refusal(error)
     return TableResult(
         table=table,
@@ -159,12 +163,12 @@ def _counted(number: int, words: str) -> str:
 
 
 def _figures(report: Mapping[str, object]) -> dict[str, tuple[int, int]]:
-    before = cast("Mapping[str, int | None]", report.get("before") or {})
-    after = cast("Mapping[str, int | None]", report.get("after") or {})
-    if not before.get("files") and not after.get("files"):
+    from paimon_maintenance.job.report import rewritten  # noqa: PLC0415 - only when a task runs
+
+    before, after = rewritten(report)
+    if not before.files and not after.files:
         return {}  # a commit that rewrote nothing: what it did stands in the details
-    return {
-        shown: (first, second)
-        for shown, name in (("files", "files"), ("runs", "sorted_runs"), ("bytes", "bytes"))
-        if (first := before.get(name)) is not None and (second := after.get(name)) is not None
-    }
+    pairs: dict[str, tuple[int, int]] = {"files": (before.files, after.files)}
+    if before.sorted_runs is not None and after.sorted_runs is not None:
+        pairs["runs"] = (before.sorted_runs, after.sorted_runs)
+    return {**pairs, "bytes": (before.bytes, after.bytes)}

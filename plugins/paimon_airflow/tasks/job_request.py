@@ -56,7 +56,8 @@ class JobRequest:
     `default_limits` are those of the DAG, `engine` and `default_engine` say where the work
     runs.  `paimon_maintenance.policy.resolve` says which of them a table gets.
     `timezone` is the one of the tables' writers; None: the process's own.  With `schedule`, only
-    tables take part for which the policy names that schedule.
+    tables take part for which the policy names that schedule.  `by_schedule`: the schedule of the DAG
+    made this run, and nobody its form.
     """
 
     job: str
@@ -78,6 +79,7 @@ class JobRequest:
     timezone: str | None = None
     policy: Policy | None = None
     schedule: str | None = None
+    by_schedule: bool = False
     known_facts: dict[str, TableFacts] = field(default_factory=dict, compare=False, repr=False)
 
     def of_table(self, table: str) -> TablePolicy:
@@ -117,6 +119,10 @@ class JobRequest:
         except Exception:  # noqa: BLE001 - one table must not stop the others
             return True
 
+    def names(self, table: str) -> bool:
+        """Whether somebody named the table, without a pattern, for this run."""
+        return not self.by_schedule and table in self.patterns
+
     def approval_wanted(self, table: str, *, proposed: bool) -> Approval | None:
         """Why the policy wants a person to approve this run of the job on the table; None: it does not.
 
@@ -155,6 +161,7 @@ class JobRequest:
             dry_run=self.dry_run,
             force=self.force,
             run_id=run_id,
+            named=self.names(table),
         )
 
     def services(self) -> RunServices:
@@ -183,6 +190,7 @@ def request_from(
     policy: str | None = None,
     schedule: str | None = None,
     defaults: Mapping[str, object] | None = None,
+    by_schedule: bool = False,
 ) -> JobRequest:
     """The request of these params; InvalidArgument if they are invalid.
 
@@ -240,6 +248,7 @@ def request_from(
         timezone=timezone,
         policy=None if policy is None else load_policy(policy),
         schedule=schedule,
+        by_schedule=by_schedule,
     )
 
 

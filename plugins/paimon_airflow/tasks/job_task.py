@@ -83,14 +83,19 @@ class JobTask(BaseOperator):
                 policy=policy or None,
                 schedule=self.schedule,
                 defaults=self.defaults,
+                by_schedule=self.params_of_job is None and _is_scheduled(context),
             )
 
     def _params(self, context: Context) -> Mapping[str, object]:
         if self.params_of_job is not None:
             return self.params_of_job
-        if self.scheduled and context["dag_run"].run_type == _SCHEDULED:
+        if self.scheduled and _is_scheduled(context):
             return {**context["params"], **self.scheduled}
         return context["params"]
+
+
+def _is_scheduled(context: Context) -> bool:
+    return bool(context["dag_run"].run_type == _SCHEDULED)
 
 
 class TableWork(WithLineage, JobTask):

@@ -8,7 +8,15 @@ from textwrap import wrap
 from paimon_airflow.tasks.batches import names
 from paimon_airflow.tasks.results import OUTCOME_WORDS, Outcome, TableResult, change, pair_text
 
-_ORDER: dict[Outcome, int] = {"failed": 0, "refused": 1, "done": 2, "planned": 3, "nothing": 4}
+_ORDER: dict[Outcome, int] = {
+    "failed": 0,
+    "refused": 1,
+    "done": 2,
+    "planned": 3,
+    "skipped": 4,
+    "nothing": 5,
+}
+_IDLE: frozenset[Outcome] = frozenset({"nothing", "skipped"})
 # Airflow cuts what it shows of a task's fields at 4096 characters, [core] max_templated_field_length.
 LONGEST_REPORT = 3900
 _REASON_WIDTH = 90
@@ -42,7 +50,7 @@ def table_lines(results: Sequence[TableResult]) -> list[str]:
         snapshot = "" if result.snapshot is None else str(result.snapshot)
         seconds = f"{result.seconds:.1f}" if result.seconds else ""
         # Why a table failed is too long for a cell: `detail_lines` has it.
-        summary = "" if result.error or result.outcome == "nothing" else result.summary
+        summary = "" if result.error or result.outcome in _IDLE else result.summary
         engine = result.engine.partition(":")[0] if result.figures else ""
         cells = (*figures, snapshot, seconds, engine, summary)
         rows.append((result.table, OUTCOME_WORDS[result.outcome], *cells))
@@ -53,8 +61,8 @@ def table_lines(results: Sequence[TableResult]) -> list[str]:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
-    # Without figures of its own, a line has room for why there was nothing to do.
-    whys = ["", *(r.summary if r.outcome == "nothing" else "" for r in results)]
+    # Without figures of its own, a line has room for why nothing was done.
+    whys = ["", *(r.summary if r.outcome in _IDLE else "" for r in results)]
     return [f"{line}  {why}".rstrip() for line, why in zip(lines, whys, strict=True)]
 
 

@@ -9,13 +9,14 @@ from typing import Literal, cast
 from paimon_airflow.tasks.credentials import are_refused
 from paimon_maintenance.job.text import human_bytes
 
-Outcome = Literal["done", "nothing", "planned", "refused", "failed"]
+Outcome = Literal["done", "nothing", "planned", "skipped", "refused", "failed"]
 
 OUTCOME_WORDS: dict[Outcome, str] = {
     "failed": "FAILED",
     "refused": "refused",
     "done": "done",
     "planned": "planned",
+    "skipped": "skipped",
     "nothing": "nothing to do",
 }
 # Errors that no retry changes: the table, the request, or a bug in Caretaker causes them.  After a
@@ -63,7 +64,9 @@ def retry_helps(error: str, text: str = "") -> bool:
 class TableResult:
     """What happened to one table.
 
-    `figures` holds numbers before and after ("files": [480, 12]); `summary` is one line for people.
+    `figures` holds numbers before and after ("files": [480, 12]): the files that the run replaced with
+    their bytes, and those in their place; and the sorted runs of their buckets.  `summary` is one line for
+    people, of a skipped table why.
     `fails`: whether a refused table makes its task and the run fail, as a failed one does.
     `changed`: whether a table that failed may have been changed before.  `engine` did the work, and why:
     "local: 12 MB to rewrite, below spark_threshold 256 MB".  `spark_ui`: the address of the application's UI.

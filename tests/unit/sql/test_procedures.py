@@ -187,6 +187,28 @@ def test_tags_and_statistics_of_a_branch(sql: Sql) -> None:
     assert kinds == ["APPEND", "ANALYZE"]
 
 
+def test_procedures_over_many_tables_leave_alone_those_that_opted_out(sql: Sql, caplog) -> None:
+    for name, option in (("a", "on"), ("off", "off")):
+        sql(
+            f"CREATE TABLE {name} (k INT) TBLPROPERTIES ('primary-key'='k', 'bucket'='1', "
+            f"'write-only'='true', 'caretaker.maintenance'='{option}')"
+        )
+        sql(f"INSERT INTO {name} VALUES (1)")
+        sql(f"INSERT INTO {name} VALUES (2)")
+    why = "its option caretaker.maintenance is 'off' (a run that names the table ignores it)"
+    assert sql("CALL sys.compact_database(including_tables => 'a|off')") == [
+        [f"Success, 1 tables compacted, skipped: default.off ({why})"]
+    ]
+    sql("CALL sys.remove_orphan_files(table => 'default.*')")
+    assert f"default.off: skipped, {why}" in caplog.text
+    assert "default.a: skipped" not in caplog.text
+    newest = sql.session.open(sql.session.table_name(["off"])).latest_or_not_found()
+    assert newest.commit_kind.value == "APPEND"
+    assert sql("CALL sys.compact('off')") == [[True]]
+    newest = sql.session.open(sql.session.table_name(["off"])).latest_or_not_found()
+    assert newest.commit_kind.value == "COMPACT"
+
+
 def test_a_rollback_has_one_target(sql: Sql) -> None:
     for i in range(3):
         sql(f"{'' if i else 'CREATE TABLE r (id INT);'} INSERT INTO r VALUES ({i})")

@@ -56,7 +56,11 @@ def _job(jobs: Commands[Parser], command: str, job: Job) -> None:
         f"{_wrapped(job.protects)}\n\nundo:\n{_wrapped(job.undo)}",
         job.examples,
     )
-    table_options(parser, table_help="DATABASE.TABLE, or a pattern such as 'db.*'")
+    table_options(
+        parser,
+        table_help="DATABASE.TABLE, or a pattern such as 'db.*'; with a pattern, tables with the option "
+        "caretaker.maintenance=off are skipped",
+    )
     selection_options(parser)
     own = parser.add_argument_group("job arguments")
     for argument in job.arguments:

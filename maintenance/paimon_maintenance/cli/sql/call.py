@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -33,18 +34,22 @@ from paimon_maintenance.cli.sql.procedures import PROCEDURES, Procedure
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.history.store import open_history
 from paimon_maintenance.job.guards import Guards
+from paimon_maintenance.job.opt_out import OptedOut, refuse_opted_out
+from paimon_maintenance.job.report import Status
 from paimon_maintenance.policy.approval import approval_wanted
 from paimon_maintenance.policy.model import Policy, TablePolicy
 from paimon_maintenance.policy.needs import TableFacts
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.rules.partition_choice import partition_predicate
-from paimon_maintenance.rules.tables import select_tables
+from paimon_maintenance.rules.tables import is_pattern, select_tables
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import RunServices, run_table
 from paimon_maintenance.storage.catalogs import catalog_of, open_table_of
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.procedures import CallSite, Given
 from paimon_spark.sql.result import Result
+
+logger = logging.getLogger(__name__)
 
 _OF_ONE_TABLE: Final[
     Mapping[str, Callable[[FileStoreTable, Mapping[str, object], Environment], list[Any]]]
@@ -104,9 +109,14 @@ class JobProcedures:
             check_compact(values)
         table, branch = _table(str(values.pop("table")), site)
         names = select_tables(_opener(site), table, where=site.warehouse)
+        named = not is_pattern(table)
         rows: Rows = []
         for one in names:
-            found = self._run(procedure, one, branch, dict(values), site)
+            try:
+                found = self._run(procedure, one, branch, dict(values), site, named=named)
+            except OptedOut as e:
+                logger.warning("%s: skipped, %s", one, e.message)
+                continue
             if procedure.answer == "deleted_files" and rows:
                 rows = [[a + b for a, b in zip(rows[0], found[0], strict=True)]]
             else:
@@ -157,9 +167,15 @@ class JobProcedures:
             may_be_none=True,
             where=site.warehouse,
         )
+        skipped = []
         for table in tables:
-            self._run(procedure, table, None, dict(values), site)
-        text = f"Success, {len(tables)} tables compacted"
+            try:
+                self._run(procedure, table, None, dict(values), site, named=False)
+            except OptedOut as e:
+                skipped.append(f"{table} ({e.message})")
+        text = f"Success, {len(tables) - len(skipped)} tables compacted"
+        if skipped:
+            text += f", skipped: {', '.join(skipped)}"
         return Result(procedure.columns, [[text]])
 
     def _purge_files(self, table: str, site: CallSite) -> Result:
@@ -190,12 +206,17 @@ class JobProcedures:
         branch: str | None,
         values: dict[str, object],
         site: CallSite,
+        *,
+        named: bool,
     ) -> Rows:
+        """The answer of the job; OptedOut if nobody named the table, and it wants no maintenance."""
         assert procedure.job is not None
         job = job_named(procedure.job)
         dry_run = str(values.pop("dry_run", False)).lower() == "true"
         raw = {**procedure.fixed, **values}
         opened = _opened(table, branch, site)
+        if not named:
+            refuse_opted_out(table, opened.schema.options)
         if procedure.job == "compact" and _sorts(opened, raw):
             job = job_named("sort_compact")
         if procedure.job == "remove_orphan_files" and raw.get("older_than"):
@@ -228,11 +249,14 @@ class JobProcedures:
             dry_run=dry_run,
             guards=Guards.from_json(policy.job(job.name).guards.to_json()),
             approval=None if approval is None else str(approval),
+            named=named,
         )
         services = RunServices(engine=LocalEngine(), env=self._env, history=open_history())
         report = run_table(approved(request, services), services)
         if report.error is not None:
             raise report.error
+        if report.status is Status.SKIPPED:
+            raise OptedOut(report.why, table=table)
         return ANSWERS[procedure.answer](report, before, _opened(table, branch, site))
 
     def _policy_of(self, opened: FileStoreTable, table: str) -> TablePolicy:

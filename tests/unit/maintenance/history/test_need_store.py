@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import random
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import sqlalchemy as sa
@@ -15,6 +20,8 @@ from paimon_maintenance.history.need_store import (
     StoredScore,
     StoredTable,
 )
+from paimon_maintenance.history.position_store import PositionStore
+from paimon_maintenance.history.status import StatusStore, TableStatus
 from paimon_maintenance.history.store import SqlHistory
 
 DECISION = StoredDecision(
@@ -34,6 +41,45 @@ DECISION = StoredDecision(
 SCORE = StoredScore(
     at_millis=5, score=70, amplification=2.5, files=3, bytes=2**40, held_bytes=1, reason=None
 )
+
+
+def at_once(works: list[Callable[[], None]]) -> list[BaseException | None]:
+    """The error of each of them, started at the same time in threads of their own."""
+    barrier = threading.Barrier(len(works))
+
+    def run(work: Callable[[], None]) -> None:
+        barrier.wait(30)
+        work()
+
+    with ThreadPoolExecutor(len(works)) as pool:
+        return [f.exception() for f in [pool.submit(run, work) for work in works]]
+
+
+def test_rounds_of_several_schedulers_store_the_same_tables_at_once(url):
+    """Each has measured all tables, in an order of its own, and none may fail because of another."""
+    names = [f"db.t{number}" for number in range(40)]
+    history = SqlHistory(url)
+    NeedStore(history, "/lake").tables()  # migrate first: that is another test's subject
+
+    def scheduler(number: int) -> None:
+        own = SqlHistory(url)
+        store, status = NeedStore(own, "/lake"), StatusStore(own, "/lake")
+        positions = PositionStore(own, "/lake")
+        for repeat in range(5):
+            order = random.Random(100 * number + repeat).sample(names, len(names))
+            stored = StoredTable(at_millis=number, measurement={"by": number}, state={})
+            store.put(dict.fromkeys(order, stored), {})
+            status.put([TableStatus(table=n, at_millis=number, health={}) for n in order])
+            for name in order[:5]:
+                positions.advance(name, number, now=number)
+
+    assert at_once([partial(scheduler, number) for number in range(4)]) == [None] * 4
+    found = NeedStore(history, "/lake").tables()
+    assert found.keys() == set(names)
+    assert len({stored.at_millis for stored in found.values()}) == 1, "the last one wrote all"
+    with history.reading() as connection:
+        rows = connection.execute(sa.text("SELECT table_name FROM caretaker_table_status"))
+        assert sorted(name for (name,) in rows) == sorted(names)
 
 
 def test_everything_comes_back(url):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from lakes import ENV, Lake
 
+from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.history.need_store import NeedStore
 from paimon_maintenance.history.position_store import Position, PositionStore
 from paimon_maintenance.history.store import SqlHistory
@@ -81,6 +82,28 @@ def files_by_day(lake: Lake) -> dict[str, int]:
         day = table.paths.partition_values(entry.partition)["dt"]
         found[day] = found.get(day, 0) + 1
     return found
+
+
+@pytest.mark.parametrize("spark", [None, LocalEngine()])
+def test_a_table_that_opts_out_after_its_commit_was_seen_is_left_alone(
+    lake, watched, monkeypatch, spark
+):
+    assert watched.watch.look() == {}
+    lake.append({"k": [1], "v": ["new"]}, "db.u")
+    runs = replace(watched.runs, services=replace(watched.runs.services, spark=spark))
+    wanted = OnCommitRun.wanted
+
+    def opt_out(self, table):
+        found = wanted(self, table)
+        lake.change_options("db.u", "caretaker.maintenance", "off")
+        return found
+
+    monkeypatch.setattr(OnCommitRun, "wanted", opt_out)
+    (one,) = runs.run(watched.watch.look())
+    assert (one.failed, one.report) == (False, None)
+    assert "caretaker.maintenance is 'off'" in one.why
+    assert lake.table("db.u").snapshots.latest_id() == 3
+    assert watched.watch.look() == {}, "the commit counts as seen"
 
 
 def test_a_commit_compacts_its_partition_and_no_other(lake, watched):

@@ -5,16 +5,21 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import shutil
+import time
 from dataclasses import replace
+from multiprocessing.synchronize import Event
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import caretaker
 from lakes import ENV, Lake
+from postgres import emptied
 
 from paimon_core.refs.tags import Tag
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.health.measurement import Measurement
+from paimon_maintenance.history.lake_view import lake_row
 from paimon_maintenance.history.need_store import NeedStore
 from paimon_maintenance.history.store import SqlHistory
 from paimon_maintenance.job.engine import Engine
@@ -51,9 +56,12 @@ def lake(sick_lake, tmp_path):
     return Lake(tmp_path / "lake")
 
 
-@pytest.fixture
-def url(tmp_path, monkeypatch):
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request, tmp_path, monkeypatch):
+    """An empty history: all that rounds do, they do in SQLite and in PostgreSQL."""
     url = f"sqlite:///{tmp_path}/history.db"
+    if request.param == "postgres":
+        url = emptied(request.getfixturevalue("postgres_url"))
     monkeypatch.setenv("CARETAKER_HISTORY_URL", url)
     return url
 
@@ -67,13 +75,17 @@ class Rounds:
         self.scope = Scope(warehouse=str(lake.warehouse), tables=NAMES)
         self.policy = policy or Policy(file="")
 
-    def go(self, *, hours: float = 0, spark: Engine | None = None, **how):
+    def go(
+        self, *, hours: float = 0, engine: Engine | None = None, spark: Engine | None = None, **how
+    ):
         env = replace(
             ENV,
             now_millis=lambda: ENV.now_millis() + int(hours * 3_600_000),
             local_millis=lambda: ENV.local_millis() + int(hours * 3_600_000),
         )
         services = RunServices(env=env, history=self.history, spark=spark)
+        if engine is not None:
+            services = replace(services, engine=engine)
         return run_round(self.scope, self.policy, services, self.store, **how)
 
 
@@ -169,6 +181,29 @@ def test_a_stored_measurement_of_another_version_is_made_again(lake, url, monkey
     assert rounds.go(dry_run=True).measured == 3
 
 
+def test_a_table_that_opts_out_after_it_was_measured_is_skipped(lake, url, monkeypatch):
+    """A quiet table is looked at rarely, and the rounds between decide by its stored measurement."""
+    rounds = Rounds(lake, url)
+    decide = round_module.decide
+
+    def opt_out(*args, **how):
+        lake.change_options("db.t", "caretaker.maintenance", "off")
+        return decide(*args, **how)
+
+    monkeypatch.setattr(round_module, "decide", opt_out)
+    statuses = {r.decision.table: str(r.report.status) for r in rounds.go().results}
+    assert statuses == {"db.t": "skipped", "db.log": "success"}
+    assert lake.table().snapshots.latest_id() == 7
+    (decision,) = [d for d in rounds.store.decisions("db.t") if d.action == "run"]
+    assert decision.status == "skipped"
+    assert "caretaker.maintenance is 'off'" in decision.result["why"]
+    state = TableState.from_json(rounds.store.tables()["db.t"].state)
+    assert state.ran_at == {}, "no job ran on it"
+    monkeypatch.setattr(round_module, "decide", decide)
+    (later,) = [d for d in rounds.go().decisions if d.table == "db.t"]
+    assert (later.action, later.job) == ("no", None)
+
+
 def test_a_dry_run_changes_nothing(lake, url):
     before = {n: lake.table(n).snapshots.latest_id() for n in NAMES}
     found = Rounds(lake, url).go(dry_run=True)
@@ -219,6 +254,35 @@ def test_a_table_that_cannot_be_read_is_reported(lake, url):
     assert "cannot be measured" in decision.reason
 
 
+def test_an_option_that_cannot_be_read_is_named_wherever_people_look(lake, url):
+    """Measuring needs the option, so the table has no score; jobs on it would end with the same error."""
+    lake.change_options("db.t", "snapshot.time-retained", "one day")
+    place = ("-w", lake.warehouse)
+    ran = caretaker("schedule", "db.*", *place, "--dry-run")
+    assert ran.code == 2
+    assert "; 2 measured, 1 cannot be measured\n" in ran.out
+    what = "table option 'snapshot.time-retained' has the unreadable value 'one day': "
+    (line,) = ran.err.splitlines()
+    assert line.startswith(f"db.t: error: {what}not a duration")
+    assert "-> correct the option, with ALTER TABLE ... SET" in line
+    assert f"no: cannot be measured: {what}" in caretaker("policy", "explain", "db.t", *place).out
+    report = caretaker("report", *place)
+    assert f"## Tables that cannot be measured\n\n- db.t: {what}" in report.out
+    unmeasured = caretaker("report", *place, "--json").json["unmeasured"]
+    assert unmeasured.keys() == {"db.t"}
+    row = lake_row(SqlHistory(url), warehouse=str(lake.warehouse), table="db.t", branch="main")
+    assert row is not None
+    assert (row.score, row.error) == (None, unmeasured["db.t"])
+    # Rounds repeat it, and the history holds it once.
+    rounds = Rounds(lake, url)
+    rounds.go(dry_run=True)
+    assert len(rounds.store.decisions("db.t")) == 1
+    schema = lake.warehouse / "db.db" / "t" / "schema" / "schema-0"
+    schema.write_text(schema.read_text().replace('"snapshot.time-retained" : "one day",', ""))
+    rounds.go(dry_run=True)
+    assert "cannot be measured" not in caretaker("report", *place).out
+
+
 def test_the_policy_decides(lake, url, tmp_path):
     policy = read_policy(
         """
@@ -244,10 +308,11 @@ rules:
     assert any("switches compact off" in d.reason for d in found.decisions if d.table == "db.t")
 
 
-def _one_round(warehouse: str, url: str, barrier, queue) -> None:
+def _two_rounds(warehouse: str, url: str, barrier, queue) -> None:
     rounds = Rounds(Lake(Path(warehouse)), url)
     barrier.wait()
-    queue.put([(r.decision.table, str(r.report.status)) for r in rounds.go().results])
+    results = [r for _ in range(2) for r in rounds.go().results]
+    queue.put([(r.decision.table, str(r.report.status)) for r in results])
 
 
 def test_two_schedulers_do_no_job_twice(lake, url):
@@ -255,7 +320,7 @@ def test_two_schedulers_do_no_job_twice(lake, url):
     context = multiprocessing.get_context("spawn")
     barrier, queue = context.Barrier(2), context.Queue()
     workers = [
-        context.Process(target=_one_round, args=(str(lake.warehouse), url, barrier, queue))
+        context.Process(target=_two_rounds, args=(str(lake.warehouse), url, barrier, queue))
         for _ in range(2)
     ]
     for worker in workers:
@@ -266,6 +331,62 @@ def test_two_schedulers_do_no_job_twice(lake, url):
     assert sorted(t for t, status in done if status == "success") == ["db.log", "db.t"]
     compacted = [s for s in lake.table().snapshots.all() if s.commit_kind == "COMPACT"]
     assert len(compacted) == 1
+
+
+class _Stuck(LocalEngine):
+    """Says that a job has begun its work, and never ends it."""
+
+    begun: Event
+
+    def run_units(self, units: Any, run: Any, **rest: Any) -> Any:
+        type(self).begun.set()
+        time.sleep(600)
+        return super().run_units(units, run, **rest)
+
+
+def _stuck_round(warehouse: str, url: str, begun: Event) -> None:
+    _Stuck.begun = begun
+    Rounds(Lake(Path(warehouse)), url).go(engine=_Stuck())
+
+
+def test_a_round_that_was_killed_is_continued_by_another_scheduler(lake, url):
+    """Two schedulers at once, one of which is killed in the middle of a job; then rounds until all is well."""
+    first = Rounds(lake, url)
+    first.store.tables()  # migrate first: that is another test's subject
+    context = multiprocessing.get_context("spawn")
+    begun = context.Event()
+    killed = context.Process(target=_stuck_round, args=(str(lake.warehouse), url, begun))
+    killed.start()
+    assert begun.wait(60)
+    (table,) = first.store.claimed(ENV.now_millis())
+    (start,) = first.history.open_runs(table=table, warehouse=str(lake.warehouse))
+    beside = first.go()
+    (other,) = {"db.t", "db.log"} - {table}
+    assert [(r.decision.table, str(r.report.status)) for r in beside.results] == [
+        (other, "success")
+    ]
+    assert {d.reason for d in beside.decisions if d.table == table} == {
+        "another scheduler works on the table"
+    }
+    killed.kill()
+    killed.join()
+    # Its claim runs out by itself.
+    second = Rounds(lake, url).go(hours=claim.CLAIM_MILLIS / 3_600_000 + 0.001)
+    assert [(r.decision.table, str(r.report.status)) for r in second.results] == [
+        (table, "success")
+    ]
+    assert first.history.open_runs(table=table, warehouse=str(lake.warehouse)) == []
+    ends = first.history.newest(run_id=start.run_id)
+    assert [e.status for e in ends] == ["not_committed"]
+    assert Rounds(lake, url).go(hours=0.1).results == ()
+    for name in ("db.t", "db.log"):
+        kinds = [s.commit_kind for s in lake.table(name).snapshots.all()]
+        assert kinds.count("COMPACT") == 1, name
+        decisions = [d for d in first.store.decisions(name) if d.action == "run"]
+        # Those of the round that was killed stay without an end.
+        assert [d.status for d in decisions if d.status is not None] == ["success"]
+    assert first.store.last_round()[1] is not None, "the price of a second is known"
+    assert {s.score for s in (first.store.scores(n)[0] for n in ("db.t", "db.log"))} == {100}
 
 
 def test_claims(lake, url):

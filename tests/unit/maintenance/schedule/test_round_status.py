@@ -101,6 +101,25 @@ def test_a_dropped_table_disappears(small, history):
     assert NeedStore(history, str(small.warehouse)).tables() == {}
 
 
+def test_a_dropped_table_disappears_even_if_it_could_never_be_measured(small, history):
+    go(small, history, "db.broken", dry_run=True)
+    assert rows(small, history)["db.broken"].error
+    go(small, history, hours=13)
+    assert set(rows(small, history)) == {"db.broken"}, "it is there, and nobody looked at it"
+    shutil.rmtree(small.warehouse / "db.db" / "broken")
+    go(small, history, hours=13)
+    assert rows(small, history) == {}
+
+
+def test_a_table_that_cannot_be_measured_any_more_keeps_its_owner(small, history):
+    go(small, history, "db.t", dry_run=True)
+    small.change_options("db.t", "snapshot.time-retained", "one day")
+    go(small, history, "db.t", hours=7, dry_run=True)
+    row = rows(small, history)["db.t"]
+    assert "snapshot.time-retained" in str(row.error)
+    assert (row.owner, row.score) == ("me", None)
+
+
 def test_health_saves_the_same_line(small, history):
     done = caretaker("health", "db.t", "-w", str(small.warehouse), "--save", "--json")
     row = lake_row(history, warehouse=str(small.warehouse), table="db.t", branch="main")
