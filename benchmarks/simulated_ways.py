@@ -21,8 +21,6 @@ from paimon_maintenance.schedule.state import TableState, looked, measured, ran
 ROUND_HOURS = 0.5
 NEEDS = TableNeeds(rescale=RescaleRule.OFF)
 LIMITS = Thresholds()
-_ROUNDS_A_LOOK = 4
-"""Every fourth round all scores are looked at, which takes longer than the rounds."""
 KIND_FACTORS = {"deduplicate": 1.0, "partial-update": 1.4, "aggregation": 1.7, "append": 0.4}
 
 
@@ -279,8 +277,7 @@ def simulate(way: Way, *, seed: int, tables: int, days: int, budget: float) -> T
             there.model = fit(there.samples[-400:])
         way(there, now, budget)
         before = {name: t.amplification() for name, t in there.tables.items()}
-        if (number + 1) % _ROUNDS_A_LOOK == 0:
-            _look(there, now, red_since)
+        _look(there, now, red_since)
         if (number + 1) % 48 == 0:
             totals.days.append(day / 48)
             day = 0.0
@@ -288,13 +285,13 @@ def simulate(way: Way, *, seed: int, tables: int, days: int, budget: float) -> T
 
 
 def _look(lake: Lake, now: int, red_since: dict[str, int]) -> None:
-    """Note which tables are red, and since which look."""
+    """Note which tables are red, and since which round."""
     totals = lake.totals
     for name, table in lake.tables.items():
         # While compactions fail or a consumer holds snapshots, no way has a choice.
         if table.is_broken(now) or table.is_held(now) or not is_red(table.measure(now), now):
             red_since.pop(name, None)
             continue
-        totals.red += ROUND_HOURS * _ROUNDS_A_LOOK
-        hours = (now - red_since.setdefault(name, now)) / HOUR + ROUND_HOURS * _ROUNDS_A_LOOK
+        totals.red += ROUND_HOURS
+        hours = (now - red_since.setdefault(name, now)) / HOUR
         totals.red_hours[name] = max(hours, totals.red_hours.get(name, 0.0))

@@ -1,4 +1,4 @@
-"""The history in a SQL database: SQLite in the state folder, or any SQLAlchemy URL."""
+"""The history in a SQL database: SQLite in the state folder, or a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -27,8 +27,11 @@ NONE: Final = "none"
 """The URL that disables the history."""
 _READS: Final = "caretaker_reads"
 """The execution option of a transaction that writes nothing."""
-_BUSY_SECONDS: Final = 20
-_CONNECT_SECONDS: Final = 5
+_WAITS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "sqlite": {"timeout": 20},  # seconds, while another process writes
+    "postgresql": {"connect_timeout": 5},
+}
+"""The databases that a history can be in, with the arguments of their connections."""
 _REFUSALS: Final = 200
 """Number of earlier refusals of a table to compare with a new one."""
 _JSON: Final = frozenset({"snapshots", "arguments", "details"})
@@ -296,14 +299,14 @@ def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 def _engine(url: str) -> sa.Engine:
     try:
-        parsed = sa.make_url(url)
-        arguments: dict[str, Any] = {}
-        if parsed.get_backend_name() == "sqlite":
-            arguments["timeout"] = _BUSY_SECONDS
-        elif parsed.get_backend_name() in ("postgresql", "mysql", "mariadb"):
-            arguments["connect_timeout"] = _CONNECT_SECONDS
+        backend = sa.make_url(url).get_backend_name()
+        if backend not in _WAITS:
+            raise InvalidArgument(
+                f"the history needs SQLite or PostgreSQL, not {backend}",
+                next_step=f"set {URL_VARIABLE} to a URL of one of them, or to {NONE}",
+            )
         # A connection lives for one transaction, so forked processes share none.
-        engine = sa.create_engine(url, poolclass=NullPool, connect_args=arguments)
+        engine = sa.create_engine(url, poolclass=NullPool, connect_args=dict(_WAITS[backend]))
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as e:
         raise InvalidArgument(
             f"cannot use the history URL {_shown(url)}: {_one_line(e)}",

@@ -7,7 +7,7 @@ a sort for tables that are clustered.  Upkeep is one run of `maintain`, whose st
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from paimon_maintenance.health.measurement import (
@@ -43,7 +43,8 @@ class Candidate:
     """A job that would help.
 
     `arguments` are typed on top of the policy's.  `benefit` is in excess hours (see `benefit`).
-    `urgent`: a goal of the policy is missed or nearly missed.  `proposal`: a person has to decide.
+    `urgent`: a goal of the policy is missed or nearly missed, or the job helps a table that has been red
+    for long.  `proposal`: a person has to decide.
     `predicted` are the results that are compared with what happened.  `deferred`: the work does not go
     away while the job waits, because commits are merged once, early or late.
     """
@@ -153,6 +154,8 @@ def _compactions(
     late = _late_partitions(table, needs, now)
     if late:
         yield _compaction(reads, late, weights, full=True, goal=needs.freshness_millis)
+    elif state.is_red_for_long(needs.max_red_millis, now):
+        yield from _against_red(reads, weights, layout=keeps_layout(table, state))
     minor = [p for p in table.partitions if p.minor is not None]
     if minor:
         found = _compaction(reads, minor, weights, full=False)
@@ -185,6 +188,35 @@ def _late_partitions(table: Measurement, needs: TableNeeds, now: int) -> list[Pa
         and now - p.oldest_level_0 >= _NEARLY * goal
         and p.full is not None
     ]
+
+
+def _against_red(reads: _Reads, weights: Weights, *, layout: bool) -> Iterator[Candidate]:
+    """An urgent compaction of the partitions in which reads merge most, if there are any.
+
+    They may be so small that it gains next to nothing for the table as a whole, yet the worst partition
+    decides about the health as much as the mean.  A minor compaction is enough if it leaves few runs;
+    with `layout`, no other one is made.
+    """
+    table = reads.table
+    bad = [p for p in table.partitions if _is_bad(table, p, None)]
+    minor = bool(bad) and all(p.minor and not _is_bad(table, p, p.minor) for p in bad)
+    bad = [p for p in bad if (p.minor if minor or layout else p.full) is not None]
+    bad.sort(key=lambda p: (-p.full_runs, -p.files, p.name))
+    if bad:
+        found = _compaction(reads, bad[:_MOST_PARTITIONS], weights, full=not (minor or layout))
+        yield replace(found, urgent=True)
+
+
+def _is_bad(table: Measurement, partition: PartitionMeasurement, after: Rewrite | None) -> bool:
+    """Whether reads of the partition, now or after a compaction, merge as much as Paimon compacts at."""
+    dead = partition.dead_rows if after is None else after.dead_rows_after
+    if dead_rows_excess(dead, partition.rows) >= 1:
+        return True
+    if table.primary_key and table.needs_merge:
+        runs = max(partition.full_runs, partition.point_runs) if after is None else after.runs_after
+        return runs >= table.run_trigger
+    files = partition.files if after is None else after.files_after
+    return files >= max(1, partition.ideal_files) * table.run_trigger
 
 
 def _worth_most(reads: _Reads) -> list[PartitionMeasurement]:

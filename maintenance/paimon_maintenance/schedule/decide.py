@@ -191,7 +191,7 @@ def decide(
             )
         for candidate in found:
             decision = _ranked(view, candidate, model, now)
-            decision = replace(decision, urgent=_is_urgent(view, decision, now))
+            decision = replace(decision, urgent=_is_urgent(view, candidate, now))
             why = _refusal(view, candidate, decision, now, local, budget_open=open_now)
             if candidate.proposal:
                 decided.append(_with(decision, Action.PROPOSE, candidate.why))
@@ -265,23 +265,15 @@ def _ranked(view: TableView, candidate: Candidate, model: CostModel, now: int) -
     )
 
 
-def _is_urgent(view: TableView, decision: Decision, now: int) -> bool:
-    """Whether a goal of the policy is missed, or the table has been red for half of what it may be.
+def _is_urgent(view: TableView, candidate: Candidate, now: int) -> bool:
+    """Whether the job helps a goal of the policy that is missed, or a table that is red for long.
 
-    For a compaction, reads must be what makes it red, and the job must help them: no compaction helps
-    against a consumer that has stopped.
+    Compactions that help such a table are urgent as candidates; others do not make it less red.
     """
-    assert decision.candidate is not None
-    if decision.candidate.urgent:
+    if candidate.urgent:
         return True
-    since = view.state.red_since
-    if since is None or now - since < view.needs.max_red_millis / 2:
-        return False
-    gain = decision.candidate.predicted.get("excess_gain")
-    if gain is None:
-        return True
-    found = view.measurement
-    return found.amplification >= found.run_trigger and gain >= (found.amplification - 1) / 4
+    compacts = "excess_gain" in candidate.predicted
+    return not compacts and view.state.is_red_for_long(view.needs.max_red_millis, now)
 
 
 def _table_refusal(view: TableView) -> str | None:

@@ -46,6 +46,10 @@ class TableState:
     said: str | None = None
     small_since: Mapping[str, int] = field(default_factory=dict)
 
+    def is_red_for_long(self, most_millis: int, now: int) -> bool:
+        """Whether the score has been red for half of the time that it may be."""
+        return self.red_since is not None and now - self.red_since >= most_millis / 2
+
     def to_json(self) -> dict[str, object]:
         """The state as JSON."""
         return asdict(self)

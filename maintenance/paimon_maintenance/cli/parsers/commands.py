@@ -263,8 +263,8 @@ def _history(commands: Commands[Parser]) -> None:
         "history",
         "show past plans and runs: job, table, user and outcome",
         "Prints the newest entries first. The environment variable CARETAKER_HISTORY_URL sets the\n"
-        "database (an SQLAlchemy URL, or none to disable the history). The default is a file under\n"
-        "~/.local/state/caretaker.",
+        "database (the SQLAlchemy URL of SQLite or PostgreSQL, or none to disable the history). The\n"
+        "default is a file under ~/.local/state/caretaker.",
         (
             "caretaker history db.orders",
             "caretaker history 'db.*' --job expire_snapshots --limit 50",

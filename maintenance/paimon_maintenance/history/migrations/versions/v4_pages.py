@@ -55,15 +55,13 @@ def upgrade() -> None:
     tables.create_all(connection, checkfirst=False)
     entries = sa.Table("caretaker_history", sa.MetaData(), autoload_with=connection)
     decisions = sa.Table("caretaker_decisions", sa.MetaData(), autoload_with=connection)
-    long = {"warehouse": 255, "table_name": 255}
     for index in (
         sa.Index("caretaker_totals_by_time", totals.c.at_millis),
         # Holds all that sums over a period need, so that they do not read the wide rows.
-        sa.Index("caretaker_history_by_time", *(entries.c[c] for c in SUMMED), mysql_length=long),
+        sa.Index("caretaker_history_by_time", *(entries.c[c] for c in SUMMED)),
         sa.Index(
             "caretaker_history_by_outcome",
             *(entries.c[c] for c in ("event", "status", "warehouse", "table_name", "id")),
-            mysql_length=long,
         ),
         sa.Index("caretaker_decisions_by_result", decisions.c.status, decisions.c.at_millis),
     ):

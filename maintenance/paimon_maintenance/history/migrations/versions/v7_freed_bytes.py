@@ -25,7 +25,6 @@ def upgrade() -> None:
     sa.Index(
         "caretaker_history_by_time",
         *(entries.c[c] for c in (*SUMMED, "bytes_freed")),
-        mysql_length={"warehouse": 255, "table_name": 255},
     ).create(connection)
     approvals = sa.Table(
         "caretaker_approvals",
