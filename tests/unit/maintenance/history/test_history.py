@@ -460,3 +460,8 @@ def test_readers_do_not_wait_for_a_writer(tmp_path):
     finally:
         writer.execute("ROLLBACK")
         writer.close()
+
+
+def test_only_databases_that_are_tested_are_used():
+    with pytest.raises(InvalidArgument, match="SQLite or PostgreSQL, not mysql"):
+        SqlHistory("mysql+pymysql://caretaker@localhost/caretaker").newest(limit=1)

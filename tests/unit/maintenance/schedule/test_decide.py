@@ -164,6 +164,21 @@ def test_a_table_that_is_red_for_long_does_not_wait_for_the_price():
     assert not [d for d in found if d.action is Action.RUN]
 
 
+@pytest.mark.parametrize(("runs_after", "strategy"), [(2.0, "minor"), (6.0, "full")])
+def test_the_worst_partitions_of_a_table_that_is_red_for_long(runs_after: float, strategy: str):
+    """They may be too small to gain anything for the table, and decide about its score all the same."""
+    minor = Rewrite(files=20, bytes=MB, files_after=2, runs_after=runs_after)
+    worst = part(20, MB, name="dt=1", values={"dt": "1"}, minor=minor)
+    rest = part(1, 400 * GB, name="dt=2", values={"dt": "2"}, minor=None, full=None)
+    account = Account(borrowed=1e9, price=1e9)
+    for hours, expected in ((11, []), (13, [(strategy, [{"dt": "1"}])])):
+        state = TableState(red_since=NOW - hours * HOUR)
+        table = view("db.t", worst, rest, state=state, partition_keys=("dt",))
+        found = decide([table], Budget(seconds=1.0), CostModel(), now=NOW, account=account)
+        runs = [d.candidate.arguments for d in found if d.action is Action.RUN and d.candidate]
+        assert [(a["strategy"], a["partitions"]) for a in runs] == expected
+
+
 def test_work_that_waiting_does_not_save_hardly_counts():
     small, large = (
         view(name, part(9, minor=Rewrite(files=9, bytes=size, files_after=1)))
