@@ -24,6 +24,8 @@ from paimon_maintenance.storage.bulk import delete_paths
 
 QUARANTINES: Final = "caretaker/quarantine"
 _MANIFEST: Final = "manifest.json"
+_AS_NAMES: Final = ("utf-8", "surrogateescape")
+"""A local name need not be UTF-8; the manifest holds its bytes as they are."""
 _FILES_A_FENCE: Final = 1_000
 """Number of files to move between two checks of the lease."""
 
@@ -52,7 +54,8 @@ def move_aside(
     content = {"files": {f.path.removeprefix(root): f.size for f in files}}
     target = folder_of(table, quarantine_id)
     context.fence()
-    table.io.overwrite(f"{target}/{_MANIFEST}", json.dumps(content, indent=1).encode())
+    text = json.dumps(content, indent=1, ensure_ascii=False)
+    table.io.overwrite(f"{target}/{_MANIFEST}", text.encode(*_AS_NAMES))
 
     def move(file: FileStat) -> bool:
         try:
@@ -84,7 +87,7 @@ def _read(table: FileStoreTable, arguments: Mapping[str, object]) -> Quarantine:
     path = f"{folder_of(table, quarantine_id)}/{_MANIFEST}"
 
     def parse(content: bytes) -> dict[str, int]:
-        files = parse_json_object(content)["files"]
+        files = parse_json_object(content.decode(*_AS_NAMES))["files"]
         if not isinstance(files, Mapping):
             raise TypeError(f"files is not an object: {shown(files)}")
         return {_relative(str(path)): int(str(size)) for path, size in files.items()}
@@ -103,7 +106,7 @@ def _read(table: FileStoreTable, arguments: Mapping[str, object]) -> Quarantine:
 
 def _relative(path: str) -> str:
     """A path below the table root; ValueError for any other path."""
-    if path.startswith("/") or ":" in path.partition("/")[0] or location(f"/{path}") is None:
+    if path.startswith("/") or "//" in path or location(f"/{path}") is None:
         raise ValueError(f"not a path below the table folder: {shown(path)}")
     return path
 
