@@ -79,6 +79,22 @@ def test_jobs_that_delete_stop(
     assert_whole(warehouse)
 
 
+@pytest.mark.parametrize("job", ["remove_orphan_files", "delete_tag"])
+def test_a_file_in_the_place_of_a_branch(lived: Path, tmp_path: Path, job: str) -> None:
+    warehouse = tmp_path / "lake"
+    shutil.copytree(lived, warehouse)
+    path = warehouse / "db.db" / "t" / "branch" / "branch-b"
+    path.rename(tmp_path / "kept")
+    path.write_bytes(b"")
+    more = ("--tag", "t") if job == "delete_tag" else ()
+    ran = caretaker("run", job, "db.t", "-w", warehouse, "--force", *more)
+    assert ran.code == 7
+    assert f"{path} is a file, where Paimon has a folder" in ran.err
+    path.unlink()
+    (tmp_path / "kept").rename(path)
+    assert_whole(warehouse)
+
+
 def test_a_consumer_keeps_its_snapshots(lived: Path, tmp_path: Path) -> None:
     warehouse = tmp_path / "lake"
     shutil.copytree(lived, warehouse)
