@@ -125,7 +125,10 @@ class FileIO(Protocol):
         """
 
     def stat(self, path: str) -> FileStat:
-        """Return the size and time of a file or folder; for a link as a listing does."""
+        """Return the size and time of a file or folder; for a link as a listing does.
+
+        FileNotFoundError for a link to nothing, too.
+        """
 
     def list_dir(self, path: str) -> list[FileStat]:
         """Return the folder's content in no particular order; empty for a missing folder.

@@ -148,7 +148,7 @@ class LocalFileIO:
             found = os.lstat(target)
             is_link = S_ISLNK(found.st_mode)
             if is_link:
-                found = os.stat(target)
+                found = _of_target(target)
         return _file_stat(path, found, is_dir=S_ISDIR(found.st_mode), is_link=is_link)
 
     def list_dir(self, path: str) -> list[FileStat]:
@@ -306,6 +306,15 @@ def _listed(path: str, entry: os.DirEntry[str]) -> FileStat | None:
     except FileNotFoundError:
         return None
     return FileStat(path, 0, modified, is_link=True, is_to_nothing=True)
+
+
+def _of_target(link: str) -> os.stat_result:
+    try:
+        return os.stat(link)
+    except OSError as e:
+        if e.errno in _LEADS_NOWHERE:
+            raise FileNotFoundError(errno.ENOENT, _TO_NOTHING, link) from e
+        raise
 
 
 def _is_dir(entry: os.DirEntry[str]) -> bool:

@@ -163,4 +163,6 @@ def test_listings(tmp_path: Path) -> None:
         with pytest.raises(OSError, match=name) as raised:
             io.read_bytes(path)
         assert not isinstance(raised.value, FileNotFoundError)
+        with pytest.raises(FileNotFoundError, match=name):
+            io.stat(path)
         assert io.delete(path)

@@ -162,6 +162,18 @@ def test_what_becomes_a_link_or_a_folder_stays(
     assert target.exists()
 
 
+def test_what_becomes_a_link_to_itself_stays(lake: Lake, meanwhile: Meanwhile) -> None:
+    path = orphan(lake, f"{BUCKET}/data-circle-0.parquet")
+
+    def replaced() -> None:
+        path.unlink()
+        path.symlink_to(path)
+
+    meanwhile(replaced)
+    assert run(lake).status is Status.NOTHING_TO_DO
+    assert path.is_symlink()
+
+
 def test_links_to_nothing_are_links(lake: Lake) -> None:
     link = root(lake) / BUCKET / "data-link-0.parquet"
     link.symlink_to(lake.warehouse / "gone")
