@@ -19,7 +19,7 @@ from paimon_core.names import is_file_name, location, shown
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from paimon_maintenance.job.plan import Effect, Loss, LossKind
-from paimon_maintenance.job.text import counted, human_bytes
+from paimon_maintenance.job.text import counted, human_bytes, path_text
 from paimon_maintenance.storage.bulk import delete_paths
 
 QUARANTINES: Final = "caretaker/quarantine"
@@ -166,9 +166,12 @@ def apply_restore(table: FileStoreTable, plan: Plan, context: RunContext) -> Com
     if not there and not unnamed:
         context.fence()
         table.io.delete_dir(source)
-    details: dict[str, object] = {"restored_files": restored, "already_there": there}
+    details: dict[str, object] = {
+        "restored_files": restored,
+        "already_there": [path_text(path) for path in there],
+    }
     if unnamed:
-        details["unnamed"] = [path.removeprefix(f"{source}/") for path in unnamed]
+        details["unnamed"] = [path_text(path.removeprefix(f"{source}/")) for path in unnamed]
     return Committed(details=details)
 
 

@@ -30,7 +30,7 @@ from paimon_core.types.datetimes import wall_clock_text
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from paimon_maintenance.job.plan import Effect, Loss, LossKind, Retained, SnapshotPin
-from paimon_maintenance.job.text import counted, human_bytes
+from paimon_maintenance.job.text import counted, human_bytes, path_text
 from paimon_maintenance.jobs.remove_orphan_files.candidates import (
     Candidates,
     check_no_table,
@@ -121,7 +121,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
             empty_folders=tuple(found.empty_folders),
             quarantine=quarantine,
             interrupted=interrupted,
-            unknown=tuple(f.path for f in unknown[:MOST_NAMED]),
+            unknown=tuple(path_text(f.path) for f in unknown[:MOST_NAMED]),
             mentioned=mentioned,
             folder_sizes={files.folders[i]: int(found.entries[i]) for i in used},
         ),
@@ -130,8 +130,8 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         effect=_effect(found, is_orphan),
         arguments=arguments,
         details={
-            "orphans": [f.path for f in orphans[:MOST_NAMED]],
-            "unknown": [f.path for f in unknown[:MOST_NAMED]],
+            "orphans": [path_text(f.path) for f in orphans[:MOST_NAMED]],
+            "unknown": [path_text(f.path) for f in unknown[:MOST_NAMED]],
         },
     )
 
@@ -230,7 +230,7 @@ def _actions(
     actions = []
     for i in sorted(places, key=lambda i: (-counts[i], orphans.folders[i])):
         folder, count, size = orphans.folders[i], int(counts[i]), int(sizes[i])
-        folder = "" if folder == table.root else folder.removeprefix(f"{table.root}/")
+        folder = path_text("" if folder == table.root else folder.removeprefix(f"{table.root}/"))
         actions.append(
             Action(
                 f"{verb} {counted(count, 'files')} in {folder}",
@@ -239,7 +239,7 @@ def _actions(
             )
         )
     if folders:
-        names = [folder.removeprefix(f"{table.root}/") for folder in folders]
+        names = [path_text(folder.removeprefix(f"{table.root}/")) for folder in folders]
         shown_folders = ", ".join(names[:MOST_FOLDERS]) + (", ..." if names[MOST_FOLDERS:] else "")
         what = f"delete {counted(len(folders), 'empty folders')}"
         actions.append(Action(what, shown_folders, {"folders": names[:MOST_NAMED]}))
