@@ -212,6 +212,15 @@ class StorageError(PaimonError, OSError):
     default_next_step = "check that the store answers, then run again"
 
 
+class BrokenLink(StorageError):
+    """A symbolic link in a local folder leads to nothing: what it stands for is unknown, not missing."""
+
+    default_next_step = (
+        "make what it led to available again (is a disk not mounted?), or move the link out of the "
+        "table, then run again"
+    )
+
+
 class StorageAccessDenied(StorageError, PermissionError):
     """The store refused the credentials or their permissions; the request had no effect.
 

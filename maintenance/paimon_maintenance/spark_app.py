@@ -207,7 +207,7 @@ def _write(results: str, report: Report, nth: int, storage: Mapping[str, str]) -
 
     io, root = open_file_io(results, storage)
     name = f"{report.table.replace('/', '_')}{'' if nth == 1 else f'.{nth}'}.json"
-    text = json.dumps(report.to_json(), ensure_ascii=False, default=str)
+    text = json.dumps(report.to_json(), default=str)  # in ASCII: a name need not be UTF-8
     io.overwrite(f"{root}/{name}", text.encode())
 
 

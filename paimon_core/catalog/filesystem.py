@@ -15,6 +15,7 @@ from paimon_core.catalog.table_folder import delete_entry, delete_table_folder
 from paimon_core.ddl.schema_change import SchemaChange
 from paimon_core.errors import (
     AlreadyExists,
+    BrokenLink,
     InvalidArgument,
     NotFound,
     SchemaError,
@@ -299,4 +300,7 @@ def _not_empty(database: str) -> InvalidArgument:
 
 def _has_schema(io: FileIO, table_root: str) -> bool:
     folder = TablePaths(root=table_root).schema_dir
-    return any(f.name.startswith(SCHEMA_PREFIX) for f in io.list_dir(folder))
+    try:
+        return any(f.name.startswith(SCHEMA_PREFIX) for f in io.list_dir(folder))
+    except BrokenLink:
+        return True  # whoever opens the table is told; the other tables are listed

@@ -85,12 +85,19 @@ def commit(
     check_committable(table)
     made: list[Snapshot] = []
     appended = append_changes(messages)
+    keys_at = min((m.keys_at for m in messages if m.keys_at is not None), default=None)
+
+    def provide(latest: Snapshot | None) -> ManifestChanges:
+        if keys_at is not None and latest is not None:
+            _check_keys_known(table, latest, keys_at, user)
+        return appended
+
     if not appended.is_empty or not ignore_empty:
         deletes = appended.deletes_something()
         made.append(
             commit_changes(
                 table,
-                lambda _: appended,
+                provide,
                 CommitRequest(
                     user=user,
                     kind=CommitKind.OVERWRITE if deletes else CommitKind.APPEND,
@@ -126,6 +133,30 @@ def commit(
                 next_step="do not commit the rows again; a later compaction does the rest",
             ) from e
     return tuple(made)
+
+
+def _check_keys_known(table: FileStoreTable, latest: Snapshot, keys_at: int, user: str) -> None:
+    """Raise CommitConflict if another user wrote rows after `keys_at` and after the user's own commits.
+
+    The keys of a cross-partition table may be anywhere.  Its writer has read where, so rows that came
+    later can have the same keys in other partitions, and readers would return both.
+    """
+    for number in range(latest.id, keys_at, -1):
+        snapshot = latest if number == latest.id else table.snapshots.get_or_none(number)
+        if snapshot is None:
+            continue  # it has expired
+        if snapshot.commit_user == user:
+            return
+        if snapshot.commit_kind in (CommitKind.APPEND, CommitKind.OVERWRITE):
+            raise CommitConflict(
+                f"snapshot {number} of table {table.name} by user {snapshot.commit_user} may hold keys "
+                f"of the new rows in other partitions: it came after snapshot {keys_at}, where the "
+                f"writer read where the keys are",
+                table=table.name,
+                snapshot=number,
+                next_step="write the rows again; only one writer at a time can change a table whose "
+                "keys may move between partitions",
+            )
 
 
 def filter_committed(table: FileStoreTable, identifiers: Sequence[int], *, user: str) -> list[int]:

@@ -14,7 +14,8 @@ class CommitMessage:
     `new_files`, `deleted_files`, `changelog_files` and the plain index files form the APPEND part,
     the `compact_*` fields the COMPACT part; a commit with both creates two snapshots.  `partition`
     holds stored row bytes.  A file that is in `compact_before` and, under the same name, in
-    `compact_after` is an upgrade.
+    `compact_after` is an upgrade.  `keys_at` is set by a writer that knows where all keys of the table
+    are, and is the number of the snapshot (0: none) where it read that.
     """
 
     partition: bytes
@@ -30,6 +31,7 @@ class CommitMessage:
     compact_changelog: tuple[DataFileMeta, ...] = ()
     compact_new_index_files: tuple[IndexFileMeta, ...] = ()
     compact_deleted_index_files: tuple[IndexFileMeta, ...] = ()
+    keys_at: int | None = None
 
     @property
     def is_empty(self) -> bool:

@@ -76,13 +76,13 @@ def overwrite(
                     f"belong to the partition {dict(partition or {})} that is overwritten",
                     table=table.name,
                 )
-        if test is not None and changes.files and table.bucket_mode is BucketMode.CROSS_PARTITION:
-            raise InvalidArgument(
-                f"keys of the new rows of table {table.name} may lie in partitions that are not "
-                "overwritten: only the whole table can be",
-                table=table.name,
-                next_step="overwrite the table without a partition, or delete and insert the rows",
-            )
+    if test is not None and changes.files and table.bucket_mode is BucketMode.CROSS_PARTITION:
+        raise InvalidArgument(
+            f"keys of the new rows of table {table.name} may lie in partitions that are not "
+            "overwritten: only the whole table can be",
+            table=table.name,
+            next_step="overwrite the table without a partition, or delete and insert the rows",
+        )
     files = moved_up(table, changes.files)
     return replace_partitions(
         table,

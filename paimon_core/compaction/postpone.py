@@ -32,6 +32,7 @@ from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.read.data_file import partition_to_read, read_data_file
 from paimon_core.read.section import MOST_ROWS
 from paimon_core.schema.table_schema import VALUE_KIND
+from paimon_core.write.incoming_rows import without_defaults
 from paimon_core.write.row_writer import RowWriter, delete_new_files
 
 
@@ -120,7 +121,7 @@ def replay(
     The new files exist when this returns; on failure they are deleted again.
     """
     assert unit.replay is not None
-    real = with_real_buckets(table, unit.replay.buckets)
+    real = with_real_buckets(without_defaults(table), unit.replay.buckets)
     writer = RowWriter(real, env=env, first_sequence=unit.replay.first_sequence_number)
     try:
         for file in unit.append_files:

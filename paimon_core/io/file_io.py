@@ -49,7 +49,8 @@ class FileStat:
     """A file or folder: size in bytes, last change in milliseconds since the epoch.
 
     Folders have size 0, and time 0 on object stores.  For a symbolic link, a listing returns the
-    values of its target and sets `is_link`; searches for files to delete skip links.
+    values of its target and sets `is_link`; searches for files to delete skip links.  A link
+    `is_to_nothing` if it has no target: then what it stands for is unknown, not missing.
     """
 
     path: str
@@ -57,6 +58,7 @@ class FileStat:
     modified_millis: int
     is_dir: bool = False
     is_link: bool = False
+    is_to_nothing: bool = False
 
     @property
     def name(self) -> str:
@@ -83,7 +85,7 @@ class FileIO(Protocol):
         """The number of files that one request deletes (`delete_many`)."""
 
     def read_bytes(self, path: str) -> bytes:
-        """Return the whole content."""
+        """Return the whole content; OSError other than FileNotFoundError for a link to nothing."""
 
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
         """Open a seekable file for reading.
@@ -117,16 +119,22 @@ class FileIO(Protocol):
         """Create or replace a file; readers see the old or the new content, never a part."""
 
     def exists(self, path: str) -> bool:
-        """Return whether a file or folder exists; any failure other than "not found" is raised."""
+        """Return whether a file or folder exists; any failure other than "not found" is raised.
+
+        That holds for a link to nothing, too.
+        """
 
     def stat(self, path: str) -> FileStat:
-        """Return the size and time of a file or folder; for a link as a listing does."""
+        """Return the size and time of a file or folder; for a link as a listing does.
+
+        FileNotFoundError for a link to nothing, too.
+        """
 
     def list_dir(self, path: str) -> list[FileStat]:
         """Return the folder's content in no particular order; empty for a missing folder.
 
-        Any other failure is raised, so an incomplete listing is never mistaken for a complete one.
-        Files deleted during the call may be missing.
+        Any other failure is raised, so an incomplete listing is never mistaken for a complete one: a
+        folder that is a link to nothing is a failure.  Files deleted during the call may be missing.
         """
 
     def list_names(self, path: str) -> FolderNames | None:

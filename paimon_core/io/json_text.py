@@ -27,7 +27,7 @@ _LONGEST_NUMBER: Final = 1000
 _MOST_EXPONENT: Final = 400
 # An unterminated string matches too: restarting at each of its quotes would take quadratic time.
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
-_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u[dD][89a-fA-F]")
 _LOWER_ESCAPE: Final = re.compile(r"\\u00([01][0-9a-f])")
 
 

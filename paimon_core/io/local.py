@@ -27,7 +27,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from paimon_core.errors import InvalidArgument, StorageError, UnsupportedFeature
+from paimon_core.errors import BrokenLink, InvalidArgument, StorageError, UnsupportedFeature
 from paimon_core.io.file_io import IS_DIR, IS_LINK, FileStat, FolderNames
 
 _AT_FDCWD: Final = -100
@@ -36,6 +36,9 @@ _NO_SUCH_CALL: Final = frozenset(
     {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.EMLINK}
 )
 _NANOS_OF_MILLI: Final = 1_000_000
+_LEADS_NOWHERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+"""What the system says about a link to nothing: its target is missing, below a file, or a link to it."""
+_TO_NOTHING: Final = "a symbolic link to nothing"
 _READ_NOW: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -68,8 +71,13 @@ class LocalFileIO:
     def read_bytes(self, path: str) -> bytes:
         target = local_path(path)
         with _TooLongIsMissing(target):
-            # Non-blocking: opening a pipe would otherwise wait for a writer.
-            descriptor = os.open(target, _READ_NOW)
+            try:
+                # Non-blocking: opening a pipe would otherwise wait for a writer.
+                descriptor = os.open(target, _READ_NOW)
+            except FileNotFoundError as e:
+                if os.path.islink(target):
+                    raise OSError(errno.ELOOP, _TO_NOTHING, target) from e
+                raise
         try:
             _refuse_other_than_file(os.fstat(descriptor), target)
         except OSError:
@@ -126,8 +134,12 @@ class LocalFileIO:
         try:
             with _TooLongIsMissing(target):
                 os.stat(target)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
+        except OSError as e:
+            if e.errno in _LEADS_NOWHERE and os.path.islink(target):
+                raise _broken_link(target) from e
+            if isinstance(e, FileNotFoundError | NotADirectoryError):
+                return False
+            raise
         return True
 
     def stat(self, path: str) -> FileStat:
@@ -136,7 +148,7 @@ class LocalFileIO:
             found = os.lstat(target)
             is_link = S_ISLNK(found.st_mode)
             if is_link:
-                found = os.stat(target)
+                found = _of_target(target)
         return _file_stat(path, found, is_dir=S_ISDIR(found.st_mode), is_link=is_link)
 
     def list_dir(self, path: str) -> list[FileStat]:
@@ -144,12 +156,9 @@ class LocalFileIO:
         found = []
         with _entries(path) as entries:
             for entry in entries:
-                try:
-                    stat, is_dir = entry.stat(), entry.is_dir()
-                except FileNotFoundError:
-                    continue  # deleted meanwhile
-                link = entry.is_symlink()
-                found.append(_file_stat(prefix + entry.name, stat, is_dir=is_dir, is_link=link))
+                file = _listed(prefix + entry.name, entry)
+                if file is not None:
+                    found.append(file)
         return found
 
     def list_names(self, path: str) -> FolderNames:
@@ -159,7 +168,7 @@ class LocalFileIO:
             for entry in entries:
                 names.append(entry.name)
                 # Nearly all file systems tell the kind with the name.
-                kinds.append(entry.is_dir() * IS_DIR + entry.is_symlink() * IS_LINK)
+                kinds.append(_is_dir(entry) * IS_DIR + entry.is_symlink() * IS_LINK)
         return FolderNames(names, bytes(kinds))
 
     def list_below(self, path: str) -> list[FileStat] | None:  # noqa: ARG002 - a folder is one call
@@ -274,8 +283,51 @@ def _entries(path: str) -> AbstractContextManager[Iterable[os.DirEntry[str]]]:
     try:
         with _TooLongIsMissing(target):
             return os.scandir(target)
+    except OSError as e:
+        if e.errno in _LEADS_NOWHERE and os.path.islink(target):
+            raise _broken_link(target) from e
+        if isinstance(e, FileNotFoundError):
+            return nullcontext(())
+        raise
+
+
+def _listed(path: str, entry: os.DirEntry[str]) -> FileStat | None:
+    """Return an entry of a folder; None if it was deleted meanwhile."""
+    is_link = entry.is_symlink()
+    try:
+        return _file_stat(path, entry.stat(), is_dir=entry.is_dir(), is_link=is_link)
+    except OSError as e:
+        if not (is_link and e.errno in _LEADS_NOWHERE):
+            if isinstance(e, FileNotFoundError):
+                return None
+            raise
+    try:
+        modified = entry.stat(follow_symlinks=False).st_mtime_ns // _NANOS_OF_MILLI
     except FileNotFoundError:
-        return nullcontext(())
+        return None
+    return FileStat(path, 0, modified, is_link=True, is_to_nothing=True)
+
+
+def _of_target(link: str) -> os.stat_result:
+    try:
+        return os.stat(link)
+    except OSError as e:
+        if e.errno in _LEADS_NOWHERE:
+            raise FileNotFoundError(errno.ENOENT, _TO_NOTHING, link) from e
+        raise
+
+
+def _is_dir(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError as e:
+        if entry.is_symlink() and e.errno in _LEADS_NOWHERE:
+            return False
+        raise
+
+
+def _broken_link(target: str) -> BrokenLink:
+    return BrokenLink(f"{target} is {_TO_NOTHING}", file=target)
 
 
 def _folder_in_place(target: str, done: str) -> StorageError:

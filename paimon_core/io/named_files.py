@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paimon_core.errors import CorruptTable
+from paimon_core.errors import BrokenLink, CorruptTable
 from paimon_core.io.file_io import FileIO, FileStat
 from paimon_core.names import name_number
 
@@ -13,7 +13,7 @@ def files_named(io: FileIO, folder: str, prefix: str) -> list[FileStat]:
 
 
 def numbers_named(io: FileIO, folder: str, prefix: str, table: str | None = None) -> list[int]:
-    """Return the numbers behind the prefix, sorted; CorruptTable if a folder has one.
+    """Return the numbers behind the prefix, sorted; CorruptTable if a folder or broken link has one.
 
     Other names that start with the prefix are ignored.
     """
@@ -27,11 +27,36 @@ def numbers_named(io: FileIO, folder: str, prefix: str, table: str | None = None
 
 
 def check_is_file(found: FileStat, table: str | None = None) -> None:
-    """Raise CorruptTable for a folder: what the file in its place held, and kept, is unknown."""
+    """Raise CorruptTable for a folder or a link to nothing.
+
+    What the file in its place held, and kept, is unknown.
+    """
     if found.is_dir:
+        raise _in_its_place(found, "a folder, where Paimon has a file", table)
+    _check_leads_somewhere(found, table)
+
+
+def check_is_folder(found: FileStat, table: str | None = None) -> None:
+    """Raise CorruptTable for a file or a link to nothing, as `check_is_file`."""
+    _check_leads_somewhere(found, table)
+    if not found.is_dir:
+        raise _in_its_place(found, "a file, where Paimon has a folder", table)
+
+
+def _check_leads_somewhere(found: FileStat, table: str | None) -> None:
+    if found.is_to_nothing:
         raise CorruptTable(
-            f"{found.path} is a folder, where Paimon has a file",
+            f"{found.path} is a symbolic link to nothing",
             table=table,
             file=found.path,
-            next_step="find out who made the folder, and move it out of the table",
+            next_step=BrokenLink.default_next_step,
         )
+
+
+def _in_its_place(found: FileStat, what: str, table: str | None) -> CorruptTable:
+    return CorruptTable(
+        f"{found.path} is {what}",
+        table=table,
+        file=found.path,
+        next_step="find out who made it, and move it out of the table",
+    )

@@ -16,29 +16,34 @@ from paimon_core.io.file_io import FileIO
 
 T = TypeVar("T")
 WAITS_MILLIS: Final = (10, 40, 100, 250)
+_OTHERS: Final = {
+    errno.EINVAL: "a pipe or device",
+    errno.ENXIO: "a socket or device",
+    errno.ELOOP: "a symbolic link to nothing",
+}
 
 
 def read_whole(io: FileIO, path: str, *, table: str | None = None) -> bytes:
     """Return the content of a metadata file.
 
-    Raises FileNotFoundError if it does not exist, and CorruptTable if there is a folder or a pipe in
-    place of the file or a file in place of its folder.
+    Raises FileNotFoundError if it does not exist, and CorruptTable if there is a folder, a pipe or a
+    link to nothing in place of the file or a file in place of its folder.
     """
     try:
         return io.read_bytes(path)
     except (IsADirectoryError, NotADirectoryError) as e:
         raise not_a_file(path, e, table=table) from e
     except OSError as e:
-        if e.errno != errno.EINVAL or not e.filename:
+        if e.errno not in _OTHERS or not e.filename:
             raise
-        raise not_a_file(path, e, table=table) from e  # a pipe or device
+        raise not_a_file(path, e, table=table) from e
 
 
 def not_a_file(path: str, error: OSError, *, table: str | None = None) -> CorruptTable:
-    """Return the error for a folder in place of a file, or a file in place of its folder."""
+    """Return the error for what is no file, or for a file in place of its folder."""
     where = "a folder" if isinstance(error, IsADirectoryError) else "below another file"
-    if error.errno == errno.EINVAL:
-        where = "a pipe or device"
+    if error.errno in _OTHERS:
+        where = _OTHERS[error.errno]
     return CorruptTable(
         f"{path} should be a file but is {where}",
         table=table,

@@ -22,6 +22,7 @@ from paimon_core.errors import (
     StalePlan,
 )
 from paimon_core.io.file_io import FileIO, map_parallel
+from paimon_core.io.named_files import check_is_folder, files_named
 from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.paths import (
@@ -58,13 +59,12 @@ class BranchStore:
         """Return all names, sorted, without main, which has no folder.
 
         A folder without schema, snapshot, tag or changelog is left out too: an interrupted deletion
-        leaves it behind, and it needs no file of the table.
+        leaves it behind, and it needs no file of the table.  CorruptTable for what is no folder.
         """
-        names = sorted(
-            f.name.removeprefix(BRANCH_PREFIX)
-            for f in self.io.list_dir(self.paths.branches_dir)
-            if f.is_dir and f.name.startswith(BRANCH_PREFIX)
-        )
+        folders = files_named(self.io, self.paths.branches_dir, BRANCH_PREFIX)
+        for folder in folders:
+            check_is_folder(folder, self.table)
+        names = sorted(f.name.removeprefix(BRANCH_PREFIX) for f in folders)
         holds = map_parallel(self.io, self._holds_metadata, names)
         return [name for name, there in zip(names, holds, strict=True) if there]
 

@@ -18,6 +18,7 @@ from paimon_core.scan.scan import partition_filter, scan_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.chain import Chain, branch_of_chain, chain_of, read_chain
 from paimon_core.table.write_session import commit_overwrite, commit_write, new_writer
+from paimon_core.write.incoming_rows import without_defaults
 
 
 def compact_chain(
@@ -50,7 +51,7 @@ def compact_chain(
     target = branch_of_chain(table, chain.snapshot.branch)
     target = replace(target, schema=target.schema.with_options(dynamic))
     user = env.new_uuid()
-    writer = new_writer(target, env=env, user=user, overwrite=bool(there))
+    writer = new_writer(without_defaults(target), env=env, user=user, overwrite=bool(there))
     rows = 0
     try:
         merged = read_chain(

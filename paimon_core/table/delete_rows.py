@@ -111,7 +111,7 @@ def _delete_keys(
     table: FileStoreTable, snapshot: Snapshot, predicate: Predicate, env: Environment
 ) -> Deleted:
     user = env.new_uuid()
-    writer = new_writer(table, env=env, user=user)
+    writer = new_writer(without_defaults(table), env=env, user=user)
     count = 0
     try:
         for batch in read_table(table, snapshot, predicate=predicate):

@@ -53,8 +53,10 @@ class AssignedRows:
 class GlobalIndex:
     """Primary key (stored row bytes) -> partition and bucket; grows as rows arrive."""
 
-    def __init__(self, table: FileStoreTable) -> None:
+    def __init__(self, table: FileStoreTable, snapshot_id: int = 0) -> None:
+        """`snapshot_id` is the snapshot whose keys will be added, 0 for none."""
         schema = table.schema
+        self.snapshot_id = snapshot_id
         self._schema = schema
         self._table = table
         self._keys = schema.row_type.project(schema.primary_keys)

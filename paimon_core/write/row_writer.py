@@ -113,6 +113,8 @@ class RowWriter:
         self._first = first_sequence
         self._sequence_offset = sequence_offset
         self._global_index = global_index
+        # An overwrite removes all keys, whoever wrote them.
+        self._keys_at = None if global_index is None or overwrite else global_index.snapshot_id
         blind = overwrite or first_sequence is not None or _appends_blindly(table)
         self._existing = ExistingBuckets(table, None if blind else table.snapshots.latest())
         self._continued: dict[BucketKey, int] = {}
@@ -201,6 +203,7 @@ class RowWriter:
                     changelog_files=tuple(changelog),
                     new_index_files=() if new is None else (new,),
                     deleted_index_files=() if old is None else (old,),
+                    keys_at=self._keys_at,
                 )
             )
 

@@ -291,6 +291,7 @@ def _joined(parts: Sequence[CommitMessage]) -> CommitMessage:
         changelog_files=tuple(f for p in parts for f in p.changelog_files),
         new_index_files=tuple(f for p in parts for f in p.new_index_files),
         deleted_index_files=tuple(f for p in parts for f in p.deleted_index_files),
+        keys_at=first.keys_at,
     )
 
 

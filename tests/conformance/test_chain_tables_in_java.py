@@ -370,6 +370,29 @@ def test_chains_are_compacted_into_the_snapshot_branch(
         twins.sql("DELETE FROM t WHERE k = 1")
 
 
+def test_compacted_chains_keep_nulls_from_before_a_default_value(
+    oracle_2_0_0: Oracle, tmp_path: Path
+) -> None:
+    twins = Twins(oracle_2_0_0, tmp_path)
+    for branch, day, rows in (
+        ("snapshot", "20250810", "(1, 1, NULL), (2, 1, 'b')"),
+        ("delta", "20250811", "(2, 2, NULL), (3, 1, 'd')"),
+    ):
+        place = f"`t$branch_{branch}` PARTITION (region = 'CN', dt = '{day}')"
+        twins.sql(f"INSERT OVERWRITE {place} VALUES {rows}")
+        twins.sql(f"ALTER TABLE `t$branch_{branch}` ALTER COLUMN w SET DEFAULT 'none'")
+    partition = 'region="CN",dt="20250811"'
+    assert twins.sql(
+        f"CALL sys.compact_chain_table(table => 'default.t', partition => '{partition}')"
+    ) == [[True]]
+    found = twins.java.rows(warehouse=twins.ours, branch="snapshot")
+    assert [r[1:4] for r in found if r[5] == "20250811"] == [
+        [1, 1, None],
+        [2, 2, None],
+        [3, 1, "d"],
+    ]
+
+
 @pytest.mark.parametrize("more", ["", ", overwrite => true"])
 def test_a_partition_that_others_complete_meanwhile_stays(
     oracle_2_0_0: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str

@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Final, Protocol, cast
 
@@ -77,6 +78,7 @@ class Command(Protocol):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (default: that of this process) and return the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _print_any_name()
     output = Output(json="--json" in words)
     try:
         return int(_dispatch(words, output))
@@ -96,6 +98,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         except BrokenPipeError:
             output.err.write(error_line(error) + "\n")
             return int(exit_code_of(error))
+
+
+def _print_any_name() -> None:
+    """Names that are not in the encoding of the terminal are escaped, as JSON does, and no error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _missing_extra(error: ModuleNotFoundError) -> Exception:

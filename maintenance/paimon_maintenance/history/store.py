@@ -375,7 +375,14 @@ def _row_of(entry: Entry) -> dict[str, object]:
     row = {"table_name" if k == "table" else k: v for k, v in entry.to_json().items()}
     for name in _JSON:
         row[name] = json.dumps(row[name], ensure_ascii=False, default=str)
-    return row
+    return {name: _storable(value) for name, value in row.items()}
+
+
+def _storable(value: object) -> object:
+    """A text without the bytes of names that are not UTF-8, which no database takes."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    return value
 
 
 def _entry_of(row: Mapping[Any, Any]) -> Entry:

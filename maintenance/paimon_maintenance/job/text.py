@@ -29,6 +29,11 @@ def counted(number: int, plural: str) -> str:
     return f"{number:,} {plural}"
 
 
+def path_text(path: str) -> str:
+    r"""A local path as text that JSON and databases take: bytes that are not UTF-8 become `\xff`."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def age_text(hours: float) -> str:
     """A rough duration in its largest unit: "3 d", "5 h", "12 min"."""
     if hours >= 48:

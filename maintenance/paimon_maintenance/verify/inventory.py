@@ -58,4 +58,5 @@ class Inventory:
 
     def _list(self, folder: str) -> dict[str, int]:
         # A failed listing raises: it must not make files count as missing.
-        return {s.name: s.size for s in self.io.list_dir(folder) if not s.is_dir}
+        listed = self.io.list_dir(folder)
+        return {s.name: s.size for s in listed if not s.is_dir and not s.is_to_nothing}

@@ -146,15 +146,15 @@ class Target:
     ) -> None:
         env = self.session.env
         after = AfterCommit(self.table, env=env, of_engine=True)
-        gone = self.rows.take(pa.array(removed))
-        gone_kinds: Kinds = np.full(len(removed), 3, np.int8)
-        if added is None:
-            write_rows(self.table, gone, gone_kinds, env=env, after=after)
-            return
-        if kinds is None:
-            kinds = np.zeros(added.num_rows, np.int8)
-        both = pa.concat_tables([gone, added.select(gone.schema.names).cast(gone.schema)])
-        write_rows(self.table, both, np.concatenate([gone_kinds, kinds]), env=env, after=after)
+        rows = self.rows.take(pa.array(removed))
+        all_kinds: Kinds = np.full(len(removed), 3, np.int8)
+        if added is not None:
+            new = rows_to_write(self.table, added.select(rows.schema.names)).cast(rows.schema)
+            rows = pa.concat_tables([rows, new])
+            new_kinds = np.zeros(len(new), np.int8) if kinds is None else kinds
+            all_kinds = np.concatenate([all_kinds, new_kinds])
+        # Deleted rows are as they were read: a changelog takes back what it told before.
+        write_rows(without_defaults(self.table), rows, all_kinds, env=env, after=after)
 
     def _commit_columns(
         self, added: pa.Table | None, origins: Numbers | None, columns: Collection[str]

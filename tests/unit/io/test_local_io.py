@@ -5,7 +5,9 @@ import os
 import resource
 import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,8 +94,19 @@ def test_a_full_disk_leaves_nothing(
 def test_what_vanishes_while_listing_is_left_out(
     io: LocalFileIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "dangling").symlink_to(tmp_path / "gone")
-    (tmp_path / "there").write_bytes(b"x")
+    for name in ("there", "gone"):
+        (tmp_path / name).write_bytes(b"x")
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    scandir = os.scandir
+
+    def slow(path: str) -> Any:
+        with scandir(path) as entries:
+            found = list(entries)
+        for name in ("gone", "link"):
+            (tmp_path / name).unlink(missing_ok=True)
+        return nullcontext(found)
+
+    monkeypatch.setattr(os, "scandir", slow)
     assert [s.name for s in io.list_dir(str(tmp_path))] == ["there"]
 
 
@@ -113,6 +126,9 @@ def test_links_are_told_from_what_they_lead_to(io: LocalFileIO, tmp_path: Path) 
     found = io.list_names(str(tmp_path))
     assert dict(zip(found.names, found.kinds, strict=True)) == {**kinds, "to-nothing": IS_LINK}
     listed = io.list_dir(str(tmp_path))
+    (nothing,) = [s for s in listed if s.is_to_nothing]
+    assert (nothing.name, nothing.is_link, nothing.is_dir) == ("to-nothing", True, False)
+    listed.remove(nothing)
     assert {s.name: s.is_dir * IS_DIR + s.is_link * IS_LINK for s in listed} == kinds
     assert sorted(listed, key=lambda s: s.path) == [io.stat(f"{tmp_path}/{name}") for name in kinds]
     with pytest.raises(FileNotFoundError):

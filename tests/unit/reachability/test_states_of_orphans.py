@@ -7,14 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from avro_fields import add_fields, tell_sizes
-from lakes import Lake
+from disk import assert_whole
+from lakes import ENV, Lake, age_all
 
 import paimon_maintenance.jobs.remove_orphan_files.steps as orphan_steps
-from paimon_core.errors import GuardTripped
+from paimon_core.commit.committer import commit
+from paimon_core.errors import CorruptTable, GuardTripped
 from paimon_core.io.file_io import FileStat
 from paimon_core.io.local import LocalFileIO
+from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.job.guards import FREE, Guards
 from paimon_maintenance.job.plan import Effect, LossKind
 from paimon_maintenance.job.report import Report, Status
@@ -32,20 +36,22 @@ def lake(lake: Lake) -> Lake:
     return lake
 
 
-def request(lake: Lake, **guards: Any) -> RunRequest:
-    job = job_named("remove_orphan_files")
+def request(
+    lake: Lake, name: str = "remove_orphan_files", guards: Guards | None = None, **arguments: object
+) -> RunRequest:
+    job = job_named(name)
     return RunRequest(
         job=job,
         warehouse=str(lake.warehouse),
         table="db.t",
-        arguments=job.read_arguments({}),
-        guards=Guards(**guards),
+        arguments=job.read_arguments(arguments),
+        guards=guards or Guards(),
         force=False,
     )
 
 
-def run(lake: Lake, **guards: Any) -> Report:
-    return run_table(request(lake, **guards))
+def run(lake: Lake, name: str = "remove_orphan_files", **arguments: Any) -> Report:
+    return run_table(request(lake, name, **arguments))
 
 
 def root(lake: Lake) -> Path:
@@ -156,6 +162,18 @@ def test_what_becomes_a_link_or_a_folder_stays(
     assert target.exists()
 
 
+def test_what_becomes_a_link_to_itself_stays(lake: Lake, meanwhile: Meanwhile) -> None:
+    path = orphan(lake, f"{BUCKET}/data-circle-0.parquet")
+
+    def replaced() -> None:
+        path.unlink()
+        path.symlink_to(path)
+
+    meanwhile(replaced)
+    assert run(lake).status is Status.NOTHING_TO_DO
+    assert path.is_symlink()
+
+
 def test_links_to_nothing_are_links(lake: Lake) -> None:
     link = root(lake) / BUCKET / "data-link-0.parquet"
     link.symlink_to(lake.warehouse / "gone")
@@ -190,7 +208,7 @@ def test_the_guard_of_bytes_trips(lake: Lake) -> None:
     assert isinstance(report.error, GuardTripped)
     assert "bytes of data files" in str(report.error)
     assert path.exists()
-    assert run(lake, max_deleted_share=1).error is None
+    assert run(lake, guards=Guards(max_deleted_share=1)).error is None
     assert not path.exists()
 
 
@@ -207,3 +225,59 @@ def test_no_size_that_a_manifest_tells_switches_the_guard_off(lake: Lake, size: 
     orphan(lake, f"{BUCKET}/data-large-0.parquet", FREE[LossKind.BYTES] + 1)
     assert plan_table(request(lake)).effect.table_bytes == FREE[LossKind.BYTES] + 1
     assert isinstance(run(lake).error, GuardTripped)
+
+
+@pytest.mark.parametrize("mode", ["delete", "quarantine"])
+def test_a_commit_after_the_last_look_is_named(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """Nothing can save the old files of such a commit, but the run does not call it a success."""
+    table = lake.table()
+    writer = RowWriter(table, env=ENV)
+    writer.write(pa.table({"k": pa.array([1], pa.int32()), "v": ["new"], "dt": ["day0"]}))
+    messages = writer.prepare_commit()
+    age_all(root(lake) / BUCKET)
+    name = {"delete": "delete_paths", "quarantine": "move_aside"}[mode]
+    remove = getattr(orphan_steps, name)
+
+    def late(*arguments: Any) -> Any:
+        commit(table, messages, user="late", env=ENV)
+        return remove(*arguments)
+
+    monkeypatch.setattr(orphan_steps, name, late)
+    orphan(lake, f"{BUCKET}/data-other-0.parquet")
+    report = run(lake, mode=mode)
+    assert isinstance(report.error, CorruptTable)
+    (file,) = messages[0].new_files
+    assert "needs 1 file that nothing mentioned" in str(report.error)
+    assert file.file_name in str(report.error)
+    if mode == "quarantine":
+        quarantine = next((root(lake) / "caretaker" / "quarantine").iterdir()).name
+        assert f"run restore_orphan_files with quarantine {quarantine}" in str(report.error)
+        assert run(lake, "restore_orphan_files", quarantine=quarantine).error is None
+        assert_whole(lake.warehouse)
+
+
+def test_each_part_of_many_files_is_checked_anew(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = lake.table()
+    writer = RowWriter(table, env=ENV)
+    writer.write(pa.table({"k": pa.array([1], pa.int32()), "v": ["new"], "dt": ["day1"]}))
+    messages = writer.prepare_commit()
+    age_all(root(lake) / "dt=day1")
+    orphan(lake, f"{BUCKET}/data-other-0.parquet")
+    remove = orphan_steps.delete_paths
+
+    def slow(*arguments: Any) -> Any:
+        if messages:
+            commit(table, messages, user="late", env=ENV)
+            messages.clear()
+        return remove(*arguments)
+
+    monkeypatch.setattr(orphan_steps, "delete_paths", slow)
+    monkeypatch.setattr(orphan_steps, "DELETED_TOGETHER", 1)
+    report = run(lake)
+    assert report.error is None
+    assert report.details["deleted_files"] == 1
+    assert_whole(lake.warehouse)

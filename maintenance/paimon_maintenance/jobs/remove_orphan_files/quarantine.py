@@ -19,11 +19,13 @@ from paimon_core.names import is_file_name, location, shown
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from paimon_maintenance.job.plan import Effect, Loss, LossKind
-from paimon_maintenance.job.text import counted, human_bytes
+from paimon_maintenance.job.text import counted, human_bytes, path_text
 from paimon_maintenance.storage.bulk import delete_paths
 
 QUARANTINES: Final = "caretaker/quarantine"
 _MANIFEST: Final = "manifest.json"
+_AS_NAMES: Final = ("utf-8", "surrogateescape")
+"""A local name need not be UTF-8; the manifest holds its bytes as they are."""
 _FILES_A_FENCE: Final = 1_000
 """Number of files to move between two checks of the lease."""
 
@@ -52,7 +54,8 @@ def move_aside(
     content = {"files": {f.path.removeprefix(root): f.size for f in files}}
     target = folder_of(table, quarantine_id)
     context.fence()
-    table.io.overwrite(f"{target}/{_MANIFEST}", json.dumps(content, indent=1).encode())
+    text = json.dumps(content, indent=1, ensure_ascii=False)
+    table.io.overwrite(f"{target}/{_MANIFEST}", text.encode(*_AS_NAMES))
 
     def move(file: FileStat) -> bool:
         try:
@@ -84,7 +87,7 @@ def _read(table: FileStoreTable, arguments: Mapping[str, object]) -> Quarantine:
     path = f"{folder_of(table, quarantine_id)}/{_MANIFEST}"
 
     def parse(content: bytes) -> dict[str, int]:
-        files = parse_json_object(content)["files"]
+        files = parse_json_object(content.decode(*_AS_NAMES))["files"]
         if not isinstance(files, Mapping):
             raise TypeError(f"files is not an object: {shown(files)}")
         return {_relative(str(path)): int(str(size)) for path, size in files.items()}
@@ -103,7 +106,7 @@ def _read(table: FileStoreTable, arguments: Mapping[str, object]) -> Quarantine:
 
 def _relative(path: str) -> str:
     """A path below the table root; ValueError for any other path."""
-    if path.startswith("/") or ":" in path.partition("/")[0] or location(f"/{path}") is None:
+    if path.startswith("/") or "//" in path or location(f"/{path}") is None:
         raise ValueError(f"not a path below the table folder: {shown(path)}")
     return path
 
@@ -163,9 +166,12 @@ def apply_restore(table: FileStoreTable, plan: Plan, context: RunContext) -> Com
     if not there and not unnamed:
         context.fence()
         table.io.delete_dir(source)
-    details: dict[str, object] = {"restored_files": restored, "already_there": there}
+    details: dict[str, object] = {
+        "restored_files": restored,
+        "already_there": [path_text(path) for path in there],
+    }
     if unnamed:
-        details["unnamed"] = [path.removeprefix(f"{source}/") for path in unnamed]
+        details["unnamed"] = [path_text(path.removeprefix(f"{source}/")) for path in unnamed]
     return Committed(details=details)
 
 

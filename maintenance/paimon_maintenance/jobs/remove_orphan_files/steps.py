@@ -15,7 +15,7 @@ from typing import Final, cast
 import numpy as np
 
 from paimon_core.environment import local_clock
-from paimon_core.errors import InvalidArgument
+from paimon_core.errors import CorruptTable, InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_stats import Column, FileStats
 from paimon_core.reachability.known_kinds import is_index
@@ -30,7 +30,7 @@ from paimon_core.types.datetimes import wall_clock_text
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from paimon_maintenance.job.plan import Effect, Loss, LossKind, Retained, SnapshotPin
-from paimon_maintenance.job.text import counted, human_bytes
+from paimon_maintenance.job.text import counted, human_bytes, path_text
 from paimon_maintenance.jobs.remove_orphan_files.candidates import (
     Candidates,
     check_no_table,
@@ -121,7 +121,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
             empty_folders=tuple(found.empty_folders),
             quarantine=quarantine,
             interrupted=interrupted,
-            unknown=tuple(f.path for f in unknown[:MOST_NAMED]),
+            unknown=tuple(path_text(f.path) for f in unknown[:MOST_NAMED]),
             mentioned=mentioned,
             folder_sizes={files.folders[i]: int(found.entries[i]) for i in used},
         ),
@@ -130,8 +130,8 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         effect=_effect(found, is_orphan),
         arguments=arguments,
         details={
-            "orphans": [f.path for f in orphans[:MOST_NAMED]],
-            "unknown": [f.path for f in unknown[:MOST_NAMED]],
+            "orphans": [path_text(f.path) for f in orphans[:MOST_NAMED]],
+            "unknown": [path_text(f.path) for f in unknown[:MOST_NAMED]],
         },
     )
 
@@ -230,7 +230,7 @@ def _actions(
     actions = []
     for i in sorted(places, key=lambda i: (-counts[i], orphans.folders[i])):
         folder, count, size = orphans.folders[i], int(counts[i]), int(sizes[i])
-        folder = "" if folder == table.root else folder.removeprefix(f"{table.root}/")
+        folder = path_text("" if folder == table.root else folder.removeprefix(f"{table.root}/"))
         actions.append(
             Action(
                 f"{verb} {counted(count, 'files')} in {folder}",
@@ -239,7 +239,7 @@ def _actions(
             )
         )
     if folders:
-        names = [folder.removeprefix(f"{table.root}/") for folder in folders]
+        names = [path_text(folder.removeprefix(f"{table.root}/")) for folder in folders]
         shown_folders = ", ".join(names[:MOST_FOLDERS]) + (", ..." if names[MOST_FOLDERS:] else "")
         what = f"delete {counted(len(folders), 'empty folders')}"
         actions.append(Action(what, shown_folders, {"folders": names[:MOST_NAMED]}))
@@ -251,19 +251,23 @@ def recheck(table: FileStoreTable, plan: Plan) -> Plan:
     work = plan.work
     if work.mentioned is None:
         return plan
-    work.mentioned.look()
-    files = work.files
-    is_left = work.mentioned.candidates.left(files.names)
-    is_left &= ~_unsure_indexes(files, is_left, work.mentioned)
-    left = files.take(np.flatnonzero(is_left))
+    left = _unmentioned(work.files, work.mentioned)
     return replace(plan, work=replace(work, files=unchanged(table.io, left, work.folder_sizes)))
+
+
+def _unmentioned(files: FileStats, mentioned: Mentioned) -> FileStats:
+    """Read the references that are new; the files that none of them mentions."""
+    mentioned.look()
+    is_left = mentioned.candidates.left(files.names)
+    is_left &= ~_unsure_indexes(files, is_left, mentioned)
+    return files.take(np.flatnonzero(is_left))
 
 
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     """Delete or move the files, then delete empty folders."""
     work = plan.work
     details: dict[str, object] = {}
-    word = "deleted"
+    word, name = "deleted", None
     if work.interrupted:
         context.fence()
         details["finished"] = finish_interrupted(
@@ -279,8 +283,11 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     else:
         done = 0
         for start in range(0, len(work.files), DELETED_TOGETHER):
-            paths = [f.path for f in work.files[start : start + DELETED_TOGETHER]]
-            done += sum(delete_paths(table, paths, context))
+            part = work.files[start : start + DELETED_TOGETHER]
+            if start and work.mentioned is not None:
+                part = _unmentioned(part, work.mentioned)  # the part before took its time
+            done += sum(delete_paths(table, [f.path for f in part], context))
+    _check_not_needed(table, work, quarantine=name)
     folders = 0
     if not work.quarantine:
         for root in (table.paths.data_root, *external_roots(table)):
@@ -294,6 +301,33 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
             "deleted_folders": folders,
         }
     )
+
+
+def _check_not_needed(table: FileStoreTable, work: Orphans, *, quarantine: str | None) -> None:
+    """CorruptTable if a commit needs files that were removed: it landed after the last look.
+
+    No look can be late enough for a writer that holds files back for longer than `older_than`.
+    """
+    if work.mentioned is None or not len(work.files):
+        return
+    work.mentioned.look()
+    needed = work.files.take(np.flatnonzero(~work.mentioned.candidates.left(work.files.names)))
+    needed = needed.take(
+        np.array([i for i, f in enumerate(needed) if not table.io.exists(f.path)], np.int64)
+    )
+    if len(needed):
+        newest = table.snapshots.latest()
+        undo = f"run restore_orphan_files with quarantine {quarantine}"
+        raise CorruptTable(
+            f"a commit to table {table.name} needs {counted(len(needed), 'files')} that nothing "
+            f"mentioned right before they were {'moved' if quarantine else 'deleted'}, such as "
+            f"{needed[0].path}: its writer held back files that are older than older_than",
+            table=table.name,
+            file=needed[0].path,
+            snapshot=None if newest is None else newest.id,
+            next_step=f"{undo if quarantine else 'roll back that commit, and write its rows again'}; "
+            "then raise older_than above the time that writers take from a file to its commit",
+        )
 
 
 STEPS: Final = metadata_steps(make, apply, recheck=recheck)
