@@ -81,8 +81,15 @@ def candidates_of(
     if not table.refused and not table.gaps:
         found += _compactions(table, state, needs, now, weights)
     if not table.gaps:
-        found += _upkeep(table, state, now, weights, mean)
-        found += _rescale(table, state, needs, now)
+        others = [
+            *_upkeep(table, state, now, weights, mean),
+            *_rescale(table, state, needs, now),
+        ]
+        if state.is_red_for_long(needs.max_red_millis, now) and not _worst(table):
+            others = [
+                replace(one, urgent=True) for one in others
+            ]  # reads are not what makes it red
+        found += others
     return found
 
 
@@ -198,13 +205,18 @@ def _against_red(reads: _Reads, weights: Weights, *, layout: bool) -> Iterator[C
     with `layout`, no other one is made.
     """
     table = reads.table
-    bad = [p for p in table.partitions if _is_bad(table, p, None)]
+    bad = _worst(table)
     minor = bool(bad) and all(p.minor and not _is_bad(table, p, p.minor) for p in bad)
     bad = [p for p in bad if (p.minor if minor or layout else p.full) is not None]
     bad.sort(key=lambda p: (-p.full_runs, -p.files, p.name))
     if bad:
         found = _compaction(reads, bad[:_MOST_PARTITIONS], weights, full=not (minor or layout))
         yield replace(found, urgent=True)
+
+
+def _worst(table: Measurement) -> list[PartitionMeasurement]:
+    """The partitions in which reads merge so much that the table is red for it."""
+    return [p for p in table.partitions if _is_bad(table, p, None)]
 
 
 def _is_bad(table: Measurement, partition: PartitionMeasurement, after: Rewrite | None) -> bool:

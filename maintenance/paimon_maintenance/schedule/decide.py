@@ -191,7 +191,6 @@ def decide(
             )
         for candidate in found:
             decision = _ranked(view, candidate, model, now)
-            decision = replace(decision, urgent=_is_urgent(view, candidate, now))
             why = _refusal(view, candidate, decision, now, local, budget_open=open_now)
             if candidate.proposal:
                 decided.append(_with(decision, Action.PROPOSE, candidate.why))
@@ -257,23 +256,13 @@ def _ranked(view: TableView, candidate: Candidate, model: CostModel, now: int) -
         action=Action.RUN,
         reason=candidate.why,
         candidate=candidate,
+        urgent=candidate.urgent,
         rank=candidate.benefit * view.needs.priority * 2 ** (hours / AGE_HOURS) / price,
         seconds=seconds,
         on_spark=candidate.rewrites
         and rule is not None
         and rule.is_for_spark(candidate.work.bytes),
     )
-
-
-def _is_urgent(view: TableView, candidate: Candidate, now: int) -> bool:
-    """Whether the job helps a goal of the policy that is missed, or a table that is red for long.
-
-    Compactions that help such a table are urgent as candidates; others do not make it less red.
-    """
-    if candidate.urgent:
-        return True
-    compacts = "excess_gain" in candidate.predicted
-    return not compacts and view.state.is_red_for_long(view.needs.max_red_millis, now)
 
 
 def _table_refusal(view: TableView) -> str | None:

@@ -179,6 +179,20 @@ def test_the_worst_partitions_of_a_table_that_is_red_for_long(runs_after: float,
         assert [(a["strategy"], a["partitions"]) for a in runs] == expected
 
 
+@pytest.mark.parametrize(("runs", "jobs"), [(12, ["compact"]), (1, ["maintain"])])
+def test_what_does_not_make_a_table_red_waits_for_its_price(runs: int, jobs: list[str]):
+    red = view(
+        "db.t",
+        part(runs),
+        state=TableState(red_since=NOW - 13 * HOUR),
+        beyond_snapshots=500,
+        beyond_bytes=8 * GB,
+    )
+    account = Account(borrowed=1e9, price=1e9)
+    found = decide([red], Budget(seconds=1.0), CostModel(), now=NOW, account=account)
+    assert [d.job for d in found if d.action is Action.RUN] == jobs
+
+
 def test_work_that_waiting_does_not_save_hardly_counts():
     small, large = (
         view(name, part(9, minor=Rewrite(files=9, bytes=size, files_after=1)))
