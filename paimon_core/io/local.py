@@ -84,7 +84,11 @@ class LocalFileIO:
             os.close(descriptor)
             raise
         with os.fdopen(descriptor, "rb", buffering=0) as f:
-            return f.readall()
+            try:
+                return f.readall()
+            except OSError as e:
+                e.filename = target  # the system call knows a descriptor only
+                raise
 
     @property
     def deletes_at_once(self) -> int:
