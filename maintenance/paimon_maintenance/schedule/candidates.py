@@ -36,8 +36,6 @@ _MOST_PARTITIONS: Final = 50
 _MANY_MANIFESTS: Final = 60
 _FEW_BYTES: Final = 64 * MB
 _FEW_SNAPSHOTS: Final = 20
-_MUCH_HELD: Final = 0.5
-"""The share of the live bytes from which held bytes count for the health."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,10 +81,15 @@ def candidates_of(
     if not table.refused and not table.gaps:
         found += _compactions(table, state, needs, now, weights)
     if not table.gaps:
-        # Held bytes make a table red only if reads do not.
-        red = state.is_red_for_long(needs.max_red_millis, now) and not _worst(table)
-        found += _upkeep(table, state, now, weights, mean, red=red)
-        found += _rescale(table, state, needs, now)
+        others = [
+            *_upkeep(table, state, now, weights, mean),
+            *_rescale(table, state, needs, now),
+        ]
+        if state.is_red_for_long(needs.max_red_millis, now) and not _worst(table):
+            others = [
+                replace(one, urgent=True) for one in others
+            ]  # reads are not what makes it red
+        found += others
     return found
 
 
@@ -311,7 +314,7 @@ def _idle_hours(partition: PartitionMeasurement, now: int) -> float:
 
 
 def _upkeep(
-    table: Measurement, state: TableState, now: int, weights: Weights, mean: float, *, red: bool
+    table: Measurement, state: TableState, now: int, weights: Weights, mean: float
 ) -> Iterator[Candidate]:
     reasons: list[str] = []
     benefit = 0.0
@@ -326,7 +329,7 @@ def _upkeep(
             f"{counted(free_snapshots, 'snapshots')} beyond the retention hold "
             f"{human_bytes(free_bytes)}"
         )
-    urgent = bool(table.tags_due) or (red and free_bytes >= _MUCH_HELD * table.bytes)
+    urgent = bool(table.tags_due)
     due = len(table.tags_due) + len(table.tags_over)
     if due:
         benefit += weights.tags * due
