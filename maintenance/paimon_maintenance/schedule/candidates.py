@@ -85,10 +85,9 @@ def candidates_of(
             *_upkeep(table, state, now, weights, mean),
             *_rescale(table, state, needs, now),
         ]
+        # Other jobs help a red table only if reads are not what makes it red.
         if state.is_red_for_long(needs.max_red_millis, now) and not _worst(table):
-            others = [
-                replace(one, urgent=True) for one in others
-            ]  # reads are not what makes it red
+            others = [replace(one, urgent=True) for one in others]
         found += others
     return found
 

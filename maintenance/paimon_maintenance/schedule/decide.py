@@ -61,8 +61,8 @@ class TableView:
 class Decision:
     """One decision: what, why, its rank, and the predicted seconds.
 
-    `on_spark`: Spark does the work.  `urgent`: it does not wait for the price.  `waits`: the job is worth running, and only the budget or
-    a window stands against it.
+    `on_spark`: Spark does the work.  `waits`: the job is worth running, and only the budget or a window
+    stands against it.
     """
 
     table: str
@@ -72,13 +72,17 @@ class Decision:
     rank: float = 0.0
     seconds: float = 0.0
     on_spark: bool = False
-    urgent: bool = False
     waits: bool = False
 
     @property
     def job(self) -> str | None:
         """The job that was decided on."""
         return None if self.candidate is None else self.candidate.job
+
+    @property
+    def urgent(self) -> bool:
+        """Whether the job does not wait for the price."""
+        return self.candidate is not None and self.candidate.urgent
 
     def reaches(self, threshold: float) -> bool:
         """Whether the job runs whatever is left of the budget."""
@@ -256,7 +260,6 @@ def _ranked(view: TableView, candidate: Candidate, model: CostModel, now: int) -
         action=Action.RUN,
         reason=candidate.why,
         candidate=candidate,
-        urgent=candidate.urgent,
         rank=candidate.benefit * view.needs.priority * 2 ** (hours / AGE_HOURS) / price,
         seconds=seconds,
         on_spark=candidate.rewrites
