@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,22 @@ def content(lake: Lake) -> set[str]:
     ours = (LEASES, "caretaker/released", "caretaker/.clock")
     files = {str(p.relative_to(root(lake))) for p in root(lake).rglob("*") if p.is_file()}
     return {f for f in files if not f.startswith(ours)}
+
+
+def branched(warehouse: Path) -> Lake:
+    """A table with six snapshots, and two more in its branch."""
+    lake = Lake(warehouse)
+    lake.primary_key()
+    run(lake, "create_branch", branch_name="b")
+    for _ in range(2):
+        append(lake, "b")
+    lake.fill(6)
+    return lake
+
+
+def copied(lake: Lake, warehouse: Path) -> Lake:
+    shutil.copytree(lake.warehouse, warehouse)
+    return Lake(warehouse)
 
 
 def stolen_at(
@@ -121,15 +138,11 @@ def test_the_table_stays_readable_whoever_has_the_lease(
         "rename_branch": {"branch_name": "b", "target_branch": "c"},
     }
     plain = paimon_maintenance.run.request.open_table_of
+    made = branched(tmp_path / "made")
+    run(made, "create_tag", tag="t")
     number = 1
     while True:
-        lake = Lake(tmp_path / str(number))
-        lake.primary_key()
-        run(lake, "create_branch", branch_name="b")
-        for _ in range(2):
-            append(lake, "b")
-        lake.fill(6)
-        run(lake, "create_tag", tag="t")
+        lake = copied(made, tmp_path / str(number))
         reports: list[Report] = []
 
         def wake(lake: Lake = lake, reports: list[Report] = reports) -> None:
@@ -177,14 +190,10 @@ def test_the_line_stays_unbroken_whoever_has_the_lease(
         "expire_snapshots": {"retain_max": 1, "retain_min": 1},
     }
     plain = paimon_maintenance.run.request.open_table_of
+    made = branched(tmp_path / "made")
     number = 1
     while True:
-        lake = Lake(tmp_path / str(number))
-        lake.primary_key()
-        run(lake, "create_branch", branch_name="b")
-        for _ in range(2):
-            append(lake, "b")
-        lake.fill(6)
+        lake = copied(made, tmp_path / str(number))
 
         def wake(lake: Lake = lake) -> None:
             monkeypatch.setattr(paimon_maintenance.run.request, "open_table_of", plain)
