@@ -100,7 +100,8 @@ class LocalFileIO:
         return pa.OSFile(target, "rb")
 
     def open_output(self, path: str) -> pa.NativeFile:
-        os.close(self._open_new(path))
+        with _Named(local_path(path)):
+            os.close(self._open_new(path))
         # Append mode: opened with truncation, an existing empty file would be flushed on close.
         return pa.OSFile(local_path(path), "ab")
 

@@ -79,3 +79,12 @@ def test_a_file_that_cannot_be_written_is_named(
         made.overwrite(f"{tmp_path}/LATEST", b"7")
     assert error.value.filename == f"{tmp_path}/LATEST"
     assert not list(tmp_path.iterdir())
+
+
+def test_a_new_file_that_cannot_be_closed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing(monkeypatch, "close", tmp_path / "data", errno.EDQUOT, stays=True)
+    with pytest.raises(OSError, match="data") as error:
+        IO.open_output(f"{tmp_path}/data")
+    assert error.value.filename == f"{tmp_path}/data"
