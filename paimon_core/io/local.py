@@ -39,8 +39,8 @@ _NANOS_OF_MILLI: Final = 1_000_000
 _LEADS_NOWHERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 """What the system says about a link to nothing: its target is missing, below a file, or a link to it."""
 _TO_NOTHING: Final = "a symbolic link to nothing"
-_LISTINGS: Final = 2
-"""How often a folder is listed that is missing and there at once: somebody may have made it just now."""
+_LOOKS: Final = 2
+"""How often something is opened that is missing and there at once: somebody may just have made it."""
 _READ_NOW: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -72,14 +72,7 @@ class LocalFileIO:
 
     def read_bytes(self, path: str) -> bytes:
         target = local_path(path)
-        try:
-            with _TooLongIsMissing(target):
-                # Non-blocking: opening a pipe would otherwise wait for a writer.
-                descriptor = os.open(target, _READ_NOW)
-        except FileNotFoundError as e:
-            if is_link(target):
-                raise OSError(errno.ELOOP, _TO_NOTHING, target) from e
-            raise
+        descriptor = _opened_file(target)
         with _Named(target):
             try:
                 _refuse_other_than_file(os.fstat(descriptor), target)
@@ -140,10 +133,11 @@ class LocalFileIO:
             with _TooLongIsMissing(target):
                 os.stat(target)
         except OSError as e:
-            if e.errno in _LEADS_NOWHERE and is_link(target):
+            found = _lstat(target) if e.errno in _LEADS_NOWHERE else None
+            if found is not None and S_ISLNK(found.st_mode):
                 raise _broken_link(target) from e
             if isinstance(e, FileNotFoundError | NotADirectoryError):
-                return False
+                return found is not None
             raise
         return True
 
@@ -319,6 +313,22 @@ def _entries(path: str) -> Iterator[Iterable[os.DirEntry[str]]]:
         yield entries
 
 
+def _opened_file(target: str) -> int:
+    """Open a file to read it; FileNotFoundError only if it is missing by its name, too."""
+    for _ in range(_LOOKS):
+        try:
+            with _TooLongIsMissing(target):
+                # Non-blocking: opening a pipe would otherwise wait for a writer.
+                return os.open(target, _READ_NOW)
+        except FileNotFoundError as e:
+            found = _lstat(target)
+            if found is None:
+                raise
+            if S_ISLNK(found.st_mode):
+                raise OSError(errno.ELOOP, _TO_NOTHING, target) from e
+    raise _stale(target)
+
+
 def _opened_folder(target: str) -> AbstractContextManager[Iterable[os.DirEntry[str]]] | None:
     """Open a folder to list it; None for a missing one.
 
@@ -326,7 +336,7 @@ def _opened_folder(target: str) -> AbstractContextManager[Iterable[os.DirEntry[s
     snapshots, tags and branches that are not listed would lose their files.  So the folder must be
     missing by its name, too.
     """
-    for attempt in range(_LISTINGS):
+    for _ in range(_LOOKS):
         try:
             with _TooLongIsMissing(target):
                 return os.scandir(target)
@@ -338,9 +348,7 @@ def _opened_folder(target: str) -> AbstractContextManager[Iterable[os.DirEntry[s
                 raise
             if found is None:
                 return None
-            if attempt + 1 == _LISTINGS:
-                raise _stale(target) from e
-    return None
+    raise _stale(target)
 
 
 def _lstat(target: str) -> os.stat_result | None:

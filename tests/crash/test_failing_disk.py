@@ -1,7 +1,7 @@
 """Jobs that delete, on a disk that fails: what cannot be seen must never count as missing.
 
 Some calls of the operating system of each kind fail (CARETAKER_LONG=1: all), once or from then on,
-and every listing of a folder of references.  What holds afterwards is in harness.py.
+and every listing of a folder of references, and every tag.  What holds afterwards is in harness.py.
 """
 
 from __future__ import annotations
@@ -113,7 +113,8 @@ def failures(of: Origin, place: Path) -> Iterator[Disk]:
     listed: Counter[tuple[str, str]] = Counter()
     for at, (kind, path) in enumerate(clean.calls):
         kinds[kind].append(at)
-        if kind == "scandir" and path in folders and is_of_references(path):
+        is_folder = kind == "scandir" and path in folders
+        if (is_folder and is_of_references(path)) or (kind == "open" and "/tag/tag-" in path):
             listed[kind, path] += 1
     for i, (only, times) in enumerate(listed.items()):
         code = CODES[i % len(CODES)]
@@ -131,7 +132,7 @@ def is_of_references(path: str) -> bool:
 
 
 def check_error(report: Report, disk: Disk) -> None:
-    """See that it names the file, and that a listing that failed counts as such."""
+    """See that it names the file, and that a listing or a tag that failed counts as such."""
     error = report.error
     if error is None:
         assert disk.only is None, disk

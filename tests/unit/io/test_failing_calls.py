@@ -43,6 +43,19 @@ def test_a_folder_that_was_just_made_is_listed(
     assert [f.name for f in IO.list_dir(str(tmp_path))] == ["tag-1"]
 
 
+def test_a_file_that_is_there_is_not_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tag-1").write_bytes(b"x")
+    with monkeypatch.context() as patch:
+        failing(patch, "open", tmp_path / "tag-1", errno.ENOENT, stays=True)
+        with pytest.raises(OSError, match="said to be missing") as error:
+            IO.read_bytes(f"{tmp_path}/tag-1")
+        assert error.value.errno == errno.ESTALE
+    failing(monkeypatch, "stat", tmp_path / "tag-1", errno.ENOENT, stays=True)
+    assert IO.exists(f"{tmp_path}/tag-1")
+
+
 @pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE, errno.EACCES])
 def test_a_folder_that_cannot_be_looked_at_is_not_deleted_and_not_gone(
     code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
