@@ -53,7 +53,12 @@ from paimon_core.options import (
 )
 from paimon_core.retry import backoff_millis
 from paimon_core.scan.scan import scan_files
-from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from paimon_core.snapshot.snapshot import (
+    BATCH_COMMIT_IDENTIFIER,
+    CommitKind,
+    Identity,
+    Snapshot,
+)
 
 log = logging.getLogger(__name__)
 
@@ -85,11 +90,11 @@ def commit(
     check_committable(table)
     made: list[Snapshot] = []
     appended = append_changes(messages)
-    keys_at = min((m.keys_at for m in messages if m.keys_at is not None), default=None)
+    keys_at = {m.keys_at for m in messages if m.keys_at is not None}
 
     def provide(latest: Snapshot | None) -> ManifestChanges:
-        if keys_at is not None and latest is not None:
-            _check_keys_known(table, latest, keys_at, user)
+        for read in keys_at:
+            _check_keys_known(table, latest, read, user)
         return appended
 
     if not appended.is_empty or not ignore_empty:
@@ -135,28 +140,46 @@ def commit(
     return tuple(made)
 
 
-def _check_keys_known(table: FileStoreTable, latest: Snapshot, keys_at: int, user: str) -> None:
+def _check_keys_known(
+    table: FileStoreTable, latest: Snapshot | None, keys_at: Identity, user: str
+) -> None:
     """Raise CommitConflict if another user wrote rows after `keys_at` and after the user's own commits.
 
     The keys of a cross-partition table may be anywhere.  Its writer has read where, so rows that came
-    later can have the same keys in other partitions, and readers would return both.
+    later can have the same keys in other partitions, and readers would return both.  So they would if
+    the snapshot where it read is gone: a rollback gives its number, and later ones, to other commits.
     """
-    for number in range(latest.id, keys_at, -1):
-        snapshot = latest if number == latest.id else table.snapshots.get_or_none(number)
+    known = keys_at[0]
+    for number in range(0 if latest is None else latest.id, known, -1):
+        snapshot = latest if latest and number == latest.id else table.snapshots.get_or_none(number)
         if snapshot is None:
-            continue  # it has expired
+            raise _keys_unknown(table, known, f"snapshot {number} is gone", number)
         if snapshot.commit_user == user:
             return
         if snapshot.commit_kind in (CommitKind.APPEND, CommitKind.OVERWRITE):
-            raise CommitConflict(
-                f"snapshot {number} of table {table.name} by user {snapshot.commit_user} may hold keys "
-                f"of the new rows in other partitions: it came after snapshot {keys_at}, where the "
-                f"writer read where the keys are",
-                table=table.name,
-                snapshot=number,
-                next_step="write the rows again; only one writer at a time can change a table whose "
-                "keys may move between partitions",
+            raise _keys_unknown(
+                table,
+                known,
+                f"snapshot {number} by user {snapshot.commit_user} may hold keys of the new rows in "
+                "other partitions",
+                number,
             )
+    if known:
+        there = table.snapshots.get_or_none(known)
+        if there is None or there.identity != keys_at:
+            why = "has expired or was removed" if there is None else "is another one now"
+            raise _keys_unknown(table, known, f"snapshot {known} {why}", known)
+
+
+def _keys_unknown(table: FileStoreTable, known: int, why: str, number: int) -> CommitConflict:
+    return CommitConflict(
+        f"cannot commit to table {table.name}: {why}, and the writer knows where the keys are as of "
+        f"snapshot {known}",
+        table=table.name,
+        snapshot=number,
+        next_step="write the rows again; only one writer at a time can change a table whose "
+        "keys may move between partitions",
+    )
 
 
 def filter_committed(table: FileStoreTable, identifiers: Sequence[int], *, user: str) -> list[int]:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta
+from paimon_core.snapshot.snapshot import CommitKind, Identity
+
+NO_SNAPSHOT: Final[Identity] = (0, "", 0, CommitKind.APPEND, 0)
+"""Stands for the identity of a snapshot where a table has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +20,7 @@ class CommitMessage:
     the `compact_*` fields the COMPACT part; a commit with both creates two snapshots.  `partition`
     holds stored row bytes.  A file that is in `compact_before` and, under the same name, in
     `compact_after` is an upgrade.  `keys_at` is set by a writer that knows where all keys of the table
-    are, and is the number of the snapshot (0: none) where it read that.
+    are, and is the identity of the snapshot where it read that, or `NO_SNAPSHOT`.
     """
 
     partition: bytes
@@ -31,7 +36,7 @@ class CommitMessage:
     compact_changelog: tuple[DataFileMeta, ...] = ()
     compact_new_index_files: tuple[IndexFileMeta, ...] = ()
     compact_deleted_index_files: tuple[IndexFileMeta, ...] = ()
-    keys_at: int | None = None
+    keys_at: Identity | None = None
 
     @property
     def is_empty(self) -> bool:

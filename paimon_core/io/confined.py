@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from paimon_core.errors import CorruptTable
 from paimon_core.io.delegating import DelegatingFileIO
 from paimon_core.io.file_io import FileIO, parent
-from paimon_core.io.local import local_path
+from paimon_core.io.local import is_link, local_path
 from paimon_core.names import Boundary, lies_under, location
 
 _LOCAL_STORE: Final = "file://"
@@ -89,12 +89,15 @@ def check_all_inside(boundary: Boundary, paths: Iterable[str]) -> None:
 
 
 def _resolved(folder: str, known: dict[str, str]) -> str:
-    """Return `os.path.realpath` of a folder; `known` are the folders that were resolved before."""
+    """Return `os.path.realpath` of a folder; `known` are the folders that were resolved before.
+
+    OSError for a part that cannot be looked at: `realpath` takes it for a folder, not for a link.
+    """
     found = known.get(folder)
     if found is not None:
         return found
     above, name = os.path.split(folder)
-    if name in {"", ".", ".."} or os.path.islink(folder):
+    if name in {"", ".", ".."} or is_link(folder):
         found = os.path.realpath(folder)
     else:
         found = os.path.join(_resolved(above, known), name)
@@ -111,7 +114,7 @@ def is_inside(boundary: Boundary, folder: str) -> bool:
     if not _is_local(folder):
         return True
     place = local_path(folder)
-    return _stays(place, os.path.realpath(place), _local_roots(boundary))
+    return _stays(place, _resolved(place, {}), _local_roots(boundary))
 
 
 class _Root(NamedTuple):
@@ -123,7 +126,7 @@ class _Root(NamedTuple):
 
 def _local_roots(boundary: Boundary) -> list[_Root]:
     paths = [local_path(root).rstrip("/") for root in boundary.known_roots() if _is_local(root)]
-    return [_Root(path, os.path.realpath(path)) for path in paths]
+    return [_Root(path, _resolved(path, {})) for path in paths]
 
 
 def _stays(folder: str, real: str, roots: Sequence[_Root]) -> bool:

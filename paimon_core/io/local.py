@@ -18,8 +18,8 @@ import ctypes
 import errno
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 from typing import Any, Final
@@ -39,6 +39,8 @@ _NANOS_OF_MILLI: Final = 1_000_000
 _LEADS_NOWHERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 """What the system says about a link to nothing: its target is missing, below a file, or a link to it."""
 _TO_NOTHING: Final = "a symbolic link to nothing"
+_LOOKS: Final = 2
+"""How often something is opened that is missing and there at once: somebody may just have made it."""
 _READ_NOW: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -70,25 +72,15 @@ class LocalFileIO:
 
     def read_bytes(self, path: str) -> bytes:
         target = local_path(path)
-        with _TooLongIsMissing(target):
+        descriptor = _opened_file(target)
+        with _Named(target):
             try:
-                # Non-blocking: opening a pipe would otherwise wait for a writer.
-                descriptor = os.open(target, _READ_NOW)
-            except FileNotFoundError as e:
-                if os.path.islink(target):
-                    raise OSError(errno.ELOOP, _TO_NOTHING, target) from e
+                _refuse_other_than_file(os.fstat(descriptor), target)
+            except OSError:
+                os.close(descriptor)
                 raise
-        try:
-            _refuse_other_than_file(os.fstat(descriptor), target)
-        except OSError:
-            os.close(descriptor)
-            raise
-        with os.fdopen(descriptor, "rb", buffering=0) as f:
-            try:
+            with os.fdopen(descriptor, "rb", buffering=0) as f:
                 return f.readall()
-            except OSError as e:
-                e.filename = target  # the system call knows a descriptor only
-                raise
 
     @property
     def deletes_at_once(self) -> int:
@@ -101,13 +93,15 @@ class LocalFileIO:
         return pa.OSFile(target, "rb")
 
     def open_output(self, path: str) -> pa.NativeFile:
-        os.close(self._open_new(path))
+        with _Named(local_path(path)):
+            os.close(self._open_new(path))
         # Append mode: opened with truncation, an existing empty file would be flushed on close.
         return pa.OSFile(local_path(path), "ab")
 
     def write_bytes(self, path: str, data: bytes) -> None:
-        with os.fdopen(self._open_new(path), "wb", buffering=0) as f:
-            _write_all(f.fileno(), data, local_path(path))
+        descriptor = self._open_new(path)
+        with _Named(local_path(path)), os.fdopen(descriptor, "wb", buffering=0) as f:
+            _write_all(f.fileno(), data)
 
     def create_if_absent(self, path: str, data: bytes) -> bool:
         target = local_path(path)
@@ -139,10 +133,11 @@ class LocalFileIO:
             with _TooLongIsMissing(target):
                 os.stat(target)
         except OSError as e:
-            if e.errno in _LEADS_NOWHERE and os.path.islink(target):
+            found = _lstat(target) if e.errno in _LEADS_NOWHERE else None
+            if found is not None and S_ISLNK(found.st_mode):
                 raise _broken_link(target) from e
             if isinstance(e, FileNotFoundError | NotADirectoryError):
-                return False
+                return found is not None
             raise
         return True
 
@@ -209,14 +204,14 @@ class LocalFileIO:
 
     def rename(self, src: str, dst: str) -> bool:
         source, target = local_path(src), local_path(dst)
-        os.stat(source)
-        if os.path.lexists(target):
+        is_dir = S_ISDIR(os.stat(source).st_mode)
+        if _lstat(target) is not None:
             return False
         os.makedirs(os.path.dirname(target), exist_ok=True)
         done = _rename_exclusively(source, target)
         if done is not None:
             return done
-        if not os.path.isdir(source):
+        if not is_dir:
             try:
                 os.link(source, target)
             except FileExistsError:
@@ -249,14 +244,16 @@ class LocalFileIO:
         temporary = f"{folder}/.{name}.{self.new_text()}.tmp"
         handle = self._open_new(temporary)
         try:
-            _write_all(handle, data, target)
-            os.fsync(handle)
+            with _Named(target):
+                try:
+                    _write_all(handle, data)
+                    os.fsync(handle)
+                finally:
+                    os.close(handle)
         except OSError:
             with suppress(OSError):
                 os.unlink(temporary)
             raise
-        finally:
-            os.close(handle)
         return temporary
 
 
@@ -281,18 +278,103 @@ class _TooLongIsMissing:
             ) from error
 
 
-def _entries(path: str) -> AbstractContextManager[Iterable[os.DirEntry[str]]]:
-    """Return the entries of a folder; none for a missing folder."""
+class _Named:
+    """Names the file in errors of system calls that know a descriptor only.
+
+    One that says "missing" would be taken for a missing file: it becomes ESTALE, which is what a
+    network file system means by it when the file is open already.
+    """
+
+    __slots__ = ("_target",)
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
+        if not isinstance(error, OSError) or error.filename is not None:
+            return
+        if isinstance(error, FileNotFoundError):
+            raise _stale(self._target) from error
+        error.filename = self._target
+
+
+@contextmanager
+def _entries(path: str) -> Iterator[Iterable[os.DirEntry[str]]]:
+    """Give the entries of a folder; none for a missing folder."""
     target = local_path(path)
+    found = _opened_folder(target)
+    if found is None:
+        yield ()
+        return
+    with _Named(target), found as entries:
+        yield entries
+
+
+def _opened_file(target: str) -> int:
+    """Open a file to read it; FileNotFoundError only if it is missing by its name, too."""
+    for _ in range(_LOOKS):
+        try:
+            with _TooLongIsMissing(target):
+                # Non-blocking: opening a pipe would otherwise wait for a writer.
+                return os.open(target, _READ_NOW)
+        except FileNotFoundError as e:
+            found = _lstat(target)
+            if found is None:
+                raise
+            if S_ISLNK(found.st_mode):
+                raise OSError(errno.ELOOP, _TO_NOTHING, target) from e
+    raise _stale(target)
+
+
+def _opened_folder(target: str) -> AbstractContextManager[Iterable[os.DirEntry[str]]] | None:
+    """Open a folder to list it; None for a missing one.
+
+    A network file system may say "missing" for a folder that was replaced on another machine, and
+    snapshots, tags and branches that are not listed would lose their files.  So the folder must be
+    missing by its name, too.
+    """
+    for _ in range(_LOOKS):
+        try:
+            with _TooLongIsMissing(target):
+                return os.scandir(target)
+        except OSError as e:
+            found = _lstat(target) if e.errno in _LEADS_NOWHERE else None
+            if found is not None and S_ISLNK(found.st_mode):
+                raise _broken_link(target) from e
+            if not isinstance(e, FileNotFoundError):
+                raise
+            if found is None:
+                return None
+    raise _stale(target)
+
+
+def _lstat(target: str) -> os.stat_result | None:
+    """Return what is at a path, a link itself; None if nothing is.
+
+    Unlike the tests in `os.path`, which take every failure for "nothing is there".
+    """
     try:
         with _TooLongIsMissing(target):
-            return os.scandir(target)
+            return os.lstat(target)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     except OSError as e:
-        if e.errno in _LEADS_NOWHERE and os.path.islink(target):
-            raise _broken_link(target) from e
-        if isinstance(e, FileNotFoundError):
-            return nullcontext(())
+        if e.errno == errno.ELOOP:  # a link above leads nowhere
+            return None
         raise
+
+
+def is_link(target: str) -> bool:
+    """Return whether a symbolic link is there; OSError if that cannot be told."""
+    found = _lstat(target)
+    return found is not None and S_ISLNK(found.st_mode)
+
+
+def _stale(target: str) -> OSError:
+    return OSError(errno.ESTALE, "said to be missing, but it is there", target)
 
 
 def _listed(path: str, entry: os.DirEntry[str]) -> FileStat | None:
@@ -356,30 +438,28 @@ def _refuse_other_than_file(found: os.stat_result, target: str) -> None:
 
 
 def _remove_tree(target: str) -> bool:
-    if not os.path.lexists(target):
+    found = _lstat(target)
+    if found is None:
         return False
-    if os.path.islink(target):
+    if S_ISLNK(found.st_mode):
         raise OSError(errno.ELOOP, "a symbolic link, not a folder", target)
     while True:
         try:
-            shutil.rmtree(target)
+            with _Named(target):
+                shutil.rmtree(target)
         except OSError as e:
             # Another process deletes or writes here too; repeat until the tree is gone.
             if e.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
                 raise
-            if os.path.lexists(target):
+            if _lstat(target) is not None:
                 continue
         return True
 
 
-def _write_all(handle: int, data: bytes, target: str) -> None:
+def _write_all(handle: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
-        try:
-            view = view[os.write(handle, view) :]
-        except OSError as e:
-            e.filename = target  # the system call knows a handle only
-            raise
+        view = view[os.write(handle, view) :]
 
 
 def _name_exclusively(temporary: str, target: str) -> bool:
@@ -435,10 +515,11 @@ def _rename_exclusively(source: str, target: str) -> bool | None:
 def _sync_folder(folder: str) -> None:
     """Make a new name in the folder durable."""
     handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError as e:
-        if e.errno not in _NO_SUCH_CALL:  # some file systems cannot sync folders
-            raise
-    finally:
-        os.close(handle)
+    with _Named(folder):
+        try:
+            os.fsync(handle)
+        except OSError as e:
+            if e.errno not in _NO_SUCH_CALL:  # some file systems cannot sync folders
+                raise
+        finally:
+            os.close(handle)

@@ -33,18 +33,22 @@ _ROLL_CHECK: Final = 1000
 """The number of entries after which Java checks the file's size."""
 
 
-class SizedEntries(tuple[ManifestEntry, ...]):  # noqa: SLOT001 - a tuple has no slots of its own
-    """The entries of a manifest; `size` is that of its file in bytes."""
+@dataclass(frozen=True, slots=True)
+class SizedEntries:
+    """The entries of a manifest, and the size of its file in bytes."""
 
+    entries: tuple[ManifestEntry, ...]
     size: int
+
+    def __len__(self) -> int:
+        return len(self.entries)
 
 
 def read_sized_manifest(io: FileIO, path: str) -> SizedEntries:
     """Return the entries of one manifest in order, and its size; errors as `read_manifest`."""
     data = read_whole(io, path)
-    entries = SizedEntries(decode_metadata(data, path, ENTRY_KIND, decode_entries))
-    entries.size = len(data)
-    return entries
+    entries = decode_metadata(data, path, ENTRY_KIND, decode_entries)
+    return SizedEntries(tuple(entries), len(data))
 
 
 def read_manifest(io: FileIO, path: str, *, keep: Keep | None = None) -> list[ManifestEntry]:

@@ -16,7 +16,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -186,8 +186,9 @@ def read_journal(table: FileStoreTable, path: str) -> list[Reference]:
         names = set(table.branches.all_with_main())
         return [
             Reference(
-                # The branch itself may have been deleted; its files lie among the table's.
-                table=on_branch(table, r["branch"]) if r["branch"] in names else table,
+                table=on_branch(table, r["branch"])
+                if r["branch"] in names
+                else _of_deleted_branch(table, r["branch"]),
                 kind=RefKind(r["kind"]),
                 name=r["name"],
                 snapshot=snapshot_from_object(r["snapshot"]),
@@ -196,6 +197,14 @@ def read_journal(table: FileStoreTable, path: str) -> list[Reference]:
         ]
 
     return read_with_retries(table.io, path, parse, table=table.name)
+
+
+def _of_deleted_branch(table: FileStoreTable, branch: str) -> FileStoreTable:
+    """Return a handle for snapshots of a branch that is gone; their files lie among the table's.
+
+    It has the name of the branch: the snapshots are no part of another line that has their numbers.
+    """
+    return replace(table, branch=branch)
 
 
 def read_journals(table: FileStoreTable, paths: Iterable[str]) -> list[Reference]:

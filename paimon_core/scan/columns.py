@@ -82,11 +82,11 @@ def entry_columns(
         for decoded in _decoded(table, metas, partitions, wanted, exact=exact):
             yield decoded.columns
         return
-    for number, entries in enumerate(entries_by_manifest(table, metas)):
-        columns = columns_of(entries, partitions, wanted, number)
+    for number, read in enumerate(entries_by_manifest(table, metas)):
+        columns = columns_of(read.entries, partitions, wanted, number)
         if exact:
             added = int(columns.added.sum())
-            check_size(table, metas[number], entries.size)
+            check_size(table, metas[number], read.size)
             check_exact(table, metas[number], added=added, deleted=len(columns) - added)
         yield columns
 
@@ -109,9 +109,9 @@ def chosen_files(
         with merging(table, snapshot):
             return live_entries(chosen)
     found: list[ManifestEntry] = []
-    for entries in entries_by_manifest(table, manifests):
-        wanted = choose(columns_of(entries, partitions, ()))
-        found += (e for e, is_wanted in zip(entries, wanted, strict=True) if is_wanted)
+    for read in entries_by_manifest(table, manifests):
+        wanted = choose(columns_of(read.entries, partitions, ()))
+        found += (e for e, is_wanted in zip(read.entries, wanted, strict=True) if is_wanted)
     with merging(table, snapshot):
         return live_entries(found)
 

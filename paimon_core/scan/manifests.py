@@ -72,13 +72,17 @@ def wrong_list_size(table: FileStoreTable, path: str, size: int, wanted: int) ->
     )
 
 
-def read_entries(table: FileStoreTable, meta: ManifestFileMeta) -> SizedEntries:
+def read_entries(table: FileStoreTable, meta: ManifestFileMeta) -> tuple[ManifestEntry, ...]:
     """Return the entries of one manifest in order; CorruptTable if it is missing or unreadable."""
+    return _read_sized(table, meta).entries
+
+
+def _read_sized(table: FileStoreTable, meta: ManifestFileMeta) -> SizedEntries:
     path = table.paths.manifest(meta.file_name)
 
     def load() -> SizedEntries:
         found = read_sized_manifest(table.io, path)
-        for partition in {entry.partition for entry in found}:
+        for partition in {entry.partition for entry in found.entries}:
             check_partition(table, meta, partition)
         return found
 
@@ -249,8 +253,8 @@ def selected_entries(
         if (in_range is None or in_range(meta))
         and (condition is None or _manifest_may_match(table, meta, condition))
     )
-    for entries in entries_by_manifest(table, wanted):
-        for entry in entries:
+    for found in entries_by_manifest(table, wanted):
+        for entry in found.entries:
             if partitions is not None and entry.partition not in partitions:
                 continue
             if keep is None or keep(entry):
@@ -263,10 +267,10 @@ def entries_by_manifest(
     """Yield the entries of each manifest; small manifests of a remote store are read together."""
     if table.io.parallelism <= 1:
         for meta in manifests:
-            yield read_entries(table, meta)
+            yield _read_sized(table, meta)
         return
     for together in read_together(manifests):
-        yield from map_parallel(table.io, lambda meta: read_entries(table, meta), together)
+        yield from map_parallel(table.io, lambda meta: _read_sized(table, meta), together)
 
 
 def read_together(manifests: Iterable[ManifestFileMeta]) -> Iterator[list[ManifestFileMeta]]:

@@ -25,6 +25,10 @@ class CommitKind(StrEnum):
     ANALYZE = "ANALYZE"
 
 
+Identity = tuple[int, str, int, CommitKind, int]
+"""What tells snapshots of one id apart: the id, commit user and identifier, kind and time."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """The JSON of `snapshot/snapshot-N`; unknown fields are in `extra`.
@@ -56,7 +60,7 @@ class Snapshot:
     extra: Mapping[str, object] = field(default_factory=dict)
 
     @property
-    def identity(self) -> tuple[int, str, int, CommitKind, int]:
+    def identity(self) -> Identity:
         """The identity that distinguishes snapshots of the same id (rollback reuses ids)."""
         return (
             self.id,

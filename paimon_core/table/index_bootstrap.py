@@ -19,7 +19,7 @@ def load_global_index(table: FileStoreTable, snapshot: Snapshot | None) -> Globa
     """
     if table.bucket_mode is not BucketMode.CROSS_PARTITION:
         return None
-    index = GlobalIndex(table, 0 if snapshot is None else snapshot.id)
+    index = GlobalIndex(table, snapshot)
     if snapshot is None:
         return index
     vectors = deletion_vectors(table, snapshot)

@@ -27,6 +27,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.engines.traits import ExistingKey, traits_of
 from paimon_core.lsm.merge_engine import DELETE
 from paimon_core.options import DYNAMIC_BUCKET_TARGET_ROWS
+from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.arrow import column_from_internal
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.binary_rows import encode_rows
@@ -53,10 +54,10 @@ class AssignedRows:
 class GlobalIndex:
     """Primary key (stored row bytes) -> partition and bucket; grows as rows arrive."""
 
-    def __init__(self, table: FileStoreTable, snapshot_id: int = 0) -> None:
-        """`snapshot_id` is the snapshot whose keys will be added, 0 for none."""
+    def __init__(self, table: FileStoreTable, snapshot: Snapshot | None = None) -> None:
+        """`snapshot` is the one whose keys will be added."""
         schema = table.schema
-        self.snapshot_id = snapshot_id
+        self.snapshot = snapshot
         self._schema = schema
         self._table = table
         self._keys = schema.row_type.project(schema.primary_keys)

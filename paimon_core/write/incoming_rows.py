@@ -27,14 +27,22 @@ from paimon_core.types.not_null import has_required_parts, missing_part
 from paimon_core.types.value_shapes import has_shapes, wrong_shape
 
 Kinds = npt.NDArray[np.int8]
+Mask = npt.NDArray[np.bool_]
 _KINDS: Final = ("+I", "-U", "+U", "-D")
 
 
-def table_rows(table: FileStoreTable, rows: pa.Table, row_type: RowType | None = None) -> pa.Table:
+def table_rows(
+    table: FileStoreTable,
+    rows: pa.Table,
+    row_type: RowType | None = None,
+    *,
+    stored: Mask | None = None,
+) -> pa.Table:
     """Return the rows with the table's columns (or those of `row_type`), types and default values.
 
-    Columns are matched by name; a nullable one may be missing.  Raises InvalidArgument for unknown
-    columns, values that do not fit, and nulls in NOT NULL columns.
+    Columns are matched by name; a nullable one may be missing.  Those that `stored` marks were in
+    the table before, and keep their nulls.  Raises InvalidArgument for unknown columns, values that
+    do not fit, and nulls in NOT NULL columns.
     """
     row_type = row_type or table.schema.row_type
     schema = arrow_schema(row_type)
@@ -44,7 +52,7 @@ def table_rows(table: FileStoreTable, rows: pa.Table, row_type: RowType | None =
             f"table {table.name} has no column {', '.join(unknown)}", table=table.name
         )
     columns = [
-        _column(table, rows, arrow_field, data_field)
+        _column(table, rows, arrow_field, data_field, stored)
         for arrow_field, data_field in zip(schema, row_type.fields, strict=True)
     ]
     return pa.table(columns, schema=schema)
@@ -57,7 +65,11 @@ def without_defaults(table: FileStoreTable) -> FileStoreTable:
 
 
 def _column(
-    table: FileStoreTable, rows: pa.Table, arrow_field: pa.Field, data_field: DataField
+    table: FileStoreTable,
+    rows: pa.Table,
+    arrow_field: pa.Field,
+    data_field: DataField,
+    stored: Mask | None,
 ) -> pa.ChunkedArray:
     if arrow_field.name not in rows.schema.names:
         column = pa.chunked_array([pa.nulls(rows.num_rows, arrow_field.type)])
@@ -81,7 +93,7 @@ def _column(
     if has_shapes(data_field.type):
         _check_shapes(table, column, data_field)
     if column.null_count and data_field.default_value is not None:
-        column = _filled(column, data_field)
+        column = _filled(column, data_field, stored)
     return column
 
 
@@ -103,8 +115,8 @@ def _check_shapes(table: FileStoreTable, column: pa.ChunkedArray, field: DataFie
             )
 
 
-def _filled(column: pa.ChunkedArray, field: DataField) -> pa.ChunkedArray:
-    """Return the column with its default value in place of nulls."""
+def _filled(column: pa.ChunkedArray, field: DataField, stored: Mask | None) -> pa.ChunkedArray:
+    """Return the column with its default value in place of the nulls of new rows."""
     default = column_from_internal(
         [parse_default(field.default_value or "", field.type)], field.type
     )
@@ -112,7 +124,8 @@ def _filled(column: pa.ChunkedArray, field: DataField) -> pa.ChunkedArray:
     if isinstance(values, pa.ChunkedArray):
         raise SchemaError(f"column {field.name} is too large to fill in its default value")
     places = np.arange(len(column))
-    places[np.asarray(column.is_null())] = len(column)
+    blank = np.asarray(column.is_null())
+    places[blank if stored is None else blank & ~stored] = len(column)
     return pa.chunked_array([values.take(pa.array(places))])
 
 
@@ -140,7 +153,7 @@ def row_kinds(table: FileStoreTable, rows: pa.Table, kinds: Kinds | None) -> Kin
     return np.asarray(found, dtype=np.int8)
 
 
-def kept_rows(table: FileStoreTable, kinds: Kinds) -> npt.NDArray[np.bool_] | None:
+def kept_rows(table: FileStoreTable, kinds: Kinds) -> Mask | None:
     """Return a mask of the rows that the table does not ignore.
 
     None for all (Java: `utils/RowKindFilter`).

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_core.commit.message import CommitMessage
+from paimon_core.commit.message import NO_SNAPSHOT, CommitMessage
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.features import check_writable
@@ -35,6 +35,7 @@ from paimon_core.options import (
 )
 from paimon_core.scan.engine import merge_engine_for
 from paimon_core.schema.tracked import tracked_schema
+from paimon_core.snapshot.snapshot import Identity
 from paimon_core.types.data_types import TypeRoot, type_roots
 from paimon_core.write.blob_writer import RollingBlobWriter
 from paimon_core.write.bucket_sink import BucketSink, MergingSink, RollingWriter, StreamingSink
@@ -114,7 +115,10 @@ class RowWriter:
         self._sequence_offset = sequence_offset
         self._global_index = global_index
         # An overwrite removes all keys, whoever wrote them.
-        self._keys_at = None if global_index is None or overwrite else global_index.snapshot_id
+        self._keys_at: Identity | None = None
+        if global_index is not None and not overwrite:
+            read = global_index.snapshot
+            self._keys_at = NO_SNAPSHOT if read is None else read.identity
         blind = overwrite or first_sequence is not None or _appends_blindly(table)
         self._existing = ExistingBuckets(table, None if blind else table.snapshots.latest())
         self._continued: dict[BucketKey, int] = {}

@@ -191,8 +191,13 @@ class _Keeper:
 def write_changes(
     rows: DataFrame, table: FileStoreTable, *, env: Environment, user: str
 ) -> list[TaskMessage]:
-    """Write the rows; the files of each task.  `rows` may have a column `ROW_KIND`."""
-    writer = TaskWriter(table=table, env=env, user=user, overwrite=False, shuffled=True)
+    """Write the rows; the files of each task.  `rows` may have a column `ROW_KIND`.
+
+    A deleted row is written as it was read: a changelog takes back what it told before.
+    """
+    writer = TaskWriter(
+        table=table, env=env, user=user, overwrite=False, shuffled=True, deletes_stored=True
+    )
     with counted_batches(rows.sparkSession):
         return written_by_tasks(shuffled_for(rows, table), writer.write, table)
 

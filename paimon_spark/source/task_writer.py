@@ -29,6 +29,7 @@ from paimon_core.commit.message import CommitMessage
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
 from paimon_core.table.write_session import new_writer
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.casts.rules import can_cast
@@ -41,7 +42,8 @@ from paimon_core.types.data_types import (
     TypeRoot,
 )
 from paimon_core.types.sql import type_to_sql
-from paimon_core.write.incoming_rows import Kinds
+from paimon_core.write.incoming_rows import Kinds, without_defaults
+from paimon_core.write.incoming_rows import table_rows as with_defaults
 from paimon_core.write.row_writer import RowWriter, delete_new_files
 from paimon_spark.source.own_names import named_as, own_name, unknown_fields
 from paimon_spark.source.rows import converted
@@ -79,7 +81,8 @@ class TaskWriter:
     """Writes the rows of a task; sent to the executor with Spark's writer.
 
     `shuffled`: the rows of each bucket are all in one task.  `first_task` is the number of the first
-    task, for a second job of one commit.
+    task, for a second job of one commit.  `deletes_stored`: rows of the kinds -U and -D are as the
+    table holds them, and get no default values that came later.
     """
 
     table: FileStoreTable
@@ -88,6 +91,7 @@ class TaskWriter:
     overwrite: bool
     shuffled: bool
     first_task: int = 0
+    deletes_stored: bool = False
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Write the rows to files; after a failure no file is left."""
@@ -99,7 +103,7 @@ class TaskWriter:
         if first is None:
             return TaskMessage(task, (), query)
         writer = new_writer(
-            self.table,
+            without_defaults(self.table) if self.deletes_stored else self.table,
             env=self.env,
             overwrite=self.overwrite,
             user=self.user,
@@ -131,8 +135,13 @@ class TaskWriter:
                     table=self.table.name,
                     next_step=_SHUFFLE,
                 )
-            writer.write(rows, kinds)
+            writer.write(self._filled(rows, kinds) if self.deletes_stored else rows, kinds)
             batch = next(batches, None)
+
+    def _filled(self, rows: pa.RecordBatch, kinds: Kinds | None) -> pa.Table:
+        """The rows with default values in those that are new."""
+        stored = None if kinds is None else np.isin(kinds, (UPDATE_BEFORE, DELETE))
+        return with_defaults(self.table, pa.Table.from_batches([rows]), stored=stored)
 
 
 def _larger_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from disk import on_disk, referenced
+from failing_disk import Disk
 from failing_io import MIDWAY, WRITES, FailingFileIO, Trigger
 from replay import run_step
 
@@ -253,7 +254,7 @@ class Origin:
     """The changes, by name."""
     seen: set[frozenset[tuple[str, str | int]]] = field(default_factory=set)
 
-    def run_again(self, failed: Path, what: Trigger) -> None:
+    def run_again(self, failed: Path, what: Trigger | Disk) -> None:
         """See that the failed run left nothing bad, and finish the job."""
         left = fingerprint(failed)
         if left in self.seen:
@@ -274,13 +275,13 @@ class Origin:
         there, wanted = files(failed), self.settled if more_commits else self.files
         more, less = there - wanted, wanted - there
         self.seen.add(left)
-        if not what.kill:  # which may have put an option back
+        if isinstance(what, Disk) or not what.kill:  # which may have put an option back
             more = Counter({name: n for name, n in more.items() if "/schema/" not in name})
         assert not more, (what, more)
         assert {name.rpartition("/")[2] for name in less} <= {"EARLIEST", "LATEST"}, (what, less)
         assert errors(failed) == self.errors_after, what
 
-    def _check_whole(self, failed: Path, what: Trigger) -> None:
+    def _check_whole(self, failed: Path, what: Trigger | Disk) -> None:
         broken = errors(failed) - self.errors_before - self.errors_after
         # Between a tag that is revived and the last of the snapshots that go.
         assert {problem for problem, _ in broken} <= self.case.passing, what

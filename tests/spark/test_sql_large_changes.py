@@ -142,3 +142,20 @@ def test_deletes_leave_the_ids_of_other_rows(
     found = sql("SELECT id, v, _ROW_ID, _SEQUENCE_NUMBER FROM t ORDER BY id")
     assert found == [[1, "a", 0, 1], [3, "c", 2, 1]]
     assert sorted(r[1:] for r in oracle_1_4_2.rows(system="row_tracking")) == found
+
+
+def test_a_changelog_takes_back_the_nulls_that_it_told(sql: Sql) -> None:
+    """Also where a column got a default value after the rows were written."""
+    sql("""
+        CREATE TABLE t (k INT, v STRING, w INT) TBLPROPERTIES
+          ('primary-key' = 'k', 'bucket' = '1', 'changelog-producer' = 'input');
+        INSERT INTO t VALUES (1, NULL, 1), (2, NULL, 2), (3, NULL, 3);
+        ALTER TABLE t ALTER COLUMN v SET DEFAULT 'none';
+        DELETE FROM t WHERE length(cast(w AS STRING)) = 1 AND w = 1;
+        MERGE INTO t USING (SELECT 2 AS i UNION ALL SELECT 3 UNION ALL SELECT 4) s ON t.k = s.i
+        WHEN MATCHED AND s.i = 2 THEN DELETE WHEN MATCHED THEN UPDATE SET w = 33
+        WHEN NOT MATCHED THEN INSERT (k) VALUES (s.i)
+    """)
+    told = sql("SELECT rowkind, k, v, w FROM `t$audit_log` WHERE rowkind = '-D' ORDER BY k")
+    assert told == [["-D", 1, None, 1], ["-D", 2, None, 2]]
+    assert sql("SELECT * FROM t ORDER BY k") == [[3, "none", 33], [4, "none", None]]

@@ -379,7 +379,11 @@ def _row_of(entry: Entry) -> dict[str, object]:
 
 
 def _storable(value: object) -> object:
-    """A text without the bytes of names that are not UTF-8, which no database takes."""
+    r"""A text without the bytes of names that are not UTF-8, which no database takes.
+
+    They become `\udcff`, which is an escape of JSON, too: most of these texts are JSON, which the `\xff`
+    of `path_text` would break.
+    """
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     return value

@@ -59,6 +59,11 @@ def prepared(
     return writer.prepare_commit()
 
 
+def run(table: FileStoreTable, job: str, *options: str) -> None:
+    ran = caretaker("run", job, "db.t", "-w", Path(table.root).parents[1], *options)
+    assert ran.code == 0, ran.err
+
+
 def places_of(table: FileStoreTable) -> list[tuple[int, str]]:
     ran = caretaker("read", "db.t", "-w", Path(table.root).parents[1])
     return sorted((row[1], row[3]) for row in ran.rows)
@@ -93,14 +98,40 @@ def test_an_overwrite_replaces_what_came_meanwhile(table: FileStoreTable) -> Non
 
 def test_what_changes_no_key_is_no_conflict(table: FileStoreTable) -> None:
     messages = prepared(table, {1: "y"})
-    warehouse = Path(table.root).parents[1]
-    words = ("run", "compact", "db.t", "-w", warehouse, "--engine", "local", "--strategy", "full")
     write_only = prepared(table, {9: "x"})
-    assert caretaker(*words).code == 0
+    run(table, "compact", "--engine", "local", "--strategy", "full")
     commit_write(table, messages, env=ENV, user="one")
     assert places_of(table) == [(1, "y"), (2, "x")]
     with pytest.raises(CommitConflict):
         commit_write(table, write_only, env=ENV, user="two")
+
+
+def test_a_rollback_takes_away_what_the_writer_knows(table: FileStoreTable) -> None:
+    """Other commits have the numbers of the removed ones afterwards, or nothing has."""
+    write_rows(table, rows({3: "x"}), env=ENV)
+    late, later = prepared(table, {4: "y"}), prepared(table, {5: "y"})
+    run(table, "rollback", "--snapshot", "1")
+    with pytest.raises(CommitConflict, match=r"snapshot 2 has expired or was removed.*as of"):
+        commit_write(table, late, env=ENV, user="late")
+    write_rows(table, rows({4: "x"}), env=ENV)
+    with pytest.raises(CommitConflict, match=r"snapshot 2 is another one now"):
+        commit_write(table, late, env=ENV, user="late")
+    run(table, "compact", "--engine", "local", "--strategy", "full")
+    with pytest.raises(CommitConflict, match="write the rows again"):
+        commit_write(table, late, env=ENV, user="late")
+    assert places_of(table) == [(1, "x"), (2, "x"), (4, "x")]
+    run(table, "expire_snapshots", "--retain-max", "1", "--retain-min", "1")
+    with pytest.raises(CommitConflict, match="snapshot 2 has expired"):
+        commit_write(table, later, env=ENV, user="later")
+
+
+def test_a_stream_goes_on_when_its_first_snapshots_have_expired(table: FileStoreTable) -> None:
+    writer = new_writer(table, env=ENV, user="stream")
+    for identifier, place in enumerate("xyz"):
+        writer.write(rows({5: place}))
+        commit(table, writer.prepare_commit(), user="stream", env=ENV, identifier=identifier)
+        run(table, "expire_snapshots", "--retain-max", "1", "--retain-min", "1")
+    assert places_of(table) == [(1, "x"), (2, "x"), (5, "z")]
 
 
 def test_a_stream_goes_on(table: FileStoreTable) -> None:
