@@ -19,8 +19,10 @@ from paimon_core.errors import CorruptTable, InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_stats import Column, FileStats
 from paimon_core.reachability.known_kinds import is_index
+from paimon_core.reachability.lost_history import check_history
 from paimon_core.reachability.mentioned import Mentioned
 from paimon_core.reachability.name_set import NameSet
+from paimon_core.reachability.references import all_references
 from paimon_core.reachability.release import (
     delete_empty_folders,
     finish_interrupted,
@@ -92,6 +94,8 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     referenced = len(found.files)
     mentioned = Mentioned(table, NameSet(found.files.names))
     references = mentioned.look()
+    if mentioned.newest is None:
+        check_history(table, partial(all_references, table))
     found = found.unmentioned(mentioned)
     referenced -= len(found.files)
     found = with_states(table, found, older_than, context)

@@ -1,0 +1,65 @@
+"""An empty folder in place of `snapshot/` is no table without commits: its disk may not be mounted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command_line import caretaker
+from disk import assert_whole
+from lakes import Lake, age_all, append_to_branch
+
+
+@pytest.fixture
+def warehouse(lake: Lake) -> Path:
+    """A table so small that no guard protects its files, and a branch that shares some of them."""
+    lake.primary_key()
+    lake.fill(3)
+    where = ("db.t", "-w", lake.warehouse)
+    assert caretaker("run", "create_tag", *where, "--tag", "t", "--snapshot", "2").code == 0
+    assert caretaker("run", "create_branch", *where, "--branch", "b", "--tag", "t").code == 0
+    append_to_branch(lake, "b")
+    age_all(lake.warehouse)
+    return lake.warehouse
+
+
+def files(warehouse: Path) -> set[Path]:
+    return {p for p in warehouse.rglob("*") if "caretaker" not in p.parts}
+
+
+@pytest.mark.parametrize("job", ["remove_orphan_files", "delete_branch"])
+def test_jobs_that_delete_stop(warehouse: Path, tmp_path: Path, job: str) -> None:
+    folder = warehouse / "db.db" / "t" / "snapshot"
+    folder.rename(tmp_path / "kept")
+    folder.mkdir()
+    before = files(warehouse)
+    more = ("--branch", "b") if job == "delete_branch" else ()
+    ran = caretaker("run", job, "db.t", "-w", warehouse, "--force", *more)
+    assert ran.code == 7, ran.out
+    assert f"{folder} is not mounted, or has lost its files" in ran.err
+    assert files(warehouse) == before
+    folder.rmdir()
+    (tmp_path / "kept").rename(folder)
+    assert_whole(warehouse)
+    assert caretaker("run", job, "db.t", "-w", warehouse, *more).code in {0, 3}
+    assert_whole(warehouse)
+
+
+def test_a_table_without_commits_has_orphans(lake: Lake) -> None:
+    lake.primary_key()
+    orphan = lake.warehouse / "db.db" / "t" / "bucket-0" / "data-orphan-0.parquet"
+    orphan.parent.mkdir()
+    orphan.write_bytes(b"x")
+    age_all(lake.warehouse)
+    assert caretaker("run", "remove_orphan_files", "db.t", "-w", lake.warehouse).code == 0
+    assert not orphan.exists()
+
+
+def test_main_may_be_empty_beside_a_branch(lake: Lake) -> None:
+    lake.primary_key()
+    where = ("db.t", "-w", lake.warehouse)
+    assert caretaker("run", "create_branch", *where, "--branch", "b").code == 0
+    append_to_branch(lake, "b")
+    age_all(lake.warehouse)
+    assert caretaker("run", "remove_orphan_files", *where).code in {0, 3}
+    assert caretaker("run", "delete_branch", *where, "--branch", "b").code == 0
