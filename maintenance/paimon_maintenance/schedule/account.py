@@ -3,7 +3,8 @@
 The budget of a round holds on average.  If each round spent exactly its budget, a large job would block
 the rounds after it, in which small jobs of a higher rank wait, and a quiet round would spend the rest
 on jobs of little use.  So a job runs if its rank reaches the price, which rises while rounds spend more
-than their budget and falls while they spend less.
+than their budget and falls while they spend less.  What is borrowed raises it further, and no amount stops the
+rounds: while nothing but urgent jobs runs, all other tables get worse until they are urgent as well.
 """
 
 from __future__ import annotations
@@ -13,15 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-MOST_BORROWED: Final = 48.0
-"""While rounds have borrowed so many budgets, only urgent jobs run."""
 _STEP: Final = 0.02
 """The change of the price by a round that spends nothing, or twice its budget."""
 _LARGEST_EXCESS: Final = 3.0
-"""One huge job is no reason for a high price.  So it does not pay for itself in full: if such jobs are
-frequent, rounds end at MOST_BORROWED now and then."""
-_PRESSURE: Final = 0.005
-"""The rise of the price by one borrowed budget."""
+"""One huge job is no reason for a high price.  What it borrows beyond that counts as pressure."""
+_PRESSURE: Final = 0.03
+"""The rise of the price by one borrowed budget: with 48 of them it is four times as high."""
+_MOST_PRESSURE: Final = 400.0
+"""More borrowed budgets do not raise the price further: then only urgent jobs reach it anyway."""
 _LEAST_PRICE: Final = 1e-4
 _OF_MARGIN: Final = 0.1
 """The price is at least this part of the rank at which the budget of this round alone would end: after
@@ -43,7 +43,7 @@ class Account:
         margin = marginal_rank(ranked, budget)
         if self.price is None or budget <= 0:
             return margin
-        borrowed = min(MOST_BORROWED, self.borrowed / budget)
+        borrowed = min(_MOST_PRESSURE, self.borrowed / budget)
         price = self.price * math.exp(_PRESSURE * borrowed)
         return max(price, _OF_MARGIN * margin)
 
@@ -54,13 +54,9 @@ class Account:
             return Account(borrowed=borrowed, price=self.price)
         if self.price is None:
             return Account(borrowed=borrowed, price=max(_LEAST_PRICE, threshold))
-        excess = 0.0 if self.is_exhausted(budget) else min(_LARGEST_EXCESS, above / budget - 1.0)
+        excess = min(_LARGEST_EXCESS, above / budget - 1.0)
         price = max(_LEAST_PRICE, self.price * math.exp(_STEP * excess))
         return Account(borrowed=borrowed, price=price)
-
-    def is_exhausted(self, budget: float) -> bool:
-        """Whether so much is borrowed that rounds have to save first."""
-        return self.borrowed >= MOST_BORROWED * budget
 
 
 def marginal_rank(ranked: Sequence[tuple[float, float]], budget: float) -> float:

@@ -132,8 +132,6 @@ class Spent:
             reaches = self.seconds < budget.seconds
         else:
             reaches = decision.reaches(self.threshold)
-            if self.account.is_exhausted(budget.seconds):
-                reaches = decision.urgent
         return reaches and (not self.chosen or after <= budget.round_seconds)
 
     def _no_room(self, decision: Decision, budget: float) -> str:
@@ -142,7 +140,7 @@ class Spent:
         takes += f"{decision.seconds:.0f} s"
         if self.account.price is not None and not decision.reaches(self.threshold):
             return f"{takes}; its rank {decision.rank:.2g} is below the price {self.threshold:.2g}"
-        if self.account.is_exhausted(budget):
+        if self.account.borrowed > 0:
             return f"{takes}; earlier rounds borrowed {self.account.borrowed:.0f} s"
         return takes
 

@@ -18,7 +18,7 @@ from paimon_maintenance.policy.windows import Window, is_open
 from paimon_maintenance.schedule.account import Account
 from paimon_maintenance.schedule.candidates import candidates_of
 from paimon_maintenance.schedule.cost import CostModel
-from paimon_maintenance.schedule.decide import Action, TableView, decide
+from paimon_maintenance.schedule.decide import Action, Decision, TableView, decide
 from paimon_maintenance.schedule.state import (
     FIRST_BACK_OFF,
     LONGEST_BACK_OFF,
@@ -119,9 +119,27 @@ def test_a_job_larger_than_the_budget_runs_first_and_later_rounds_save():
     (found, *_) = decisions(large, budget=budget)
     assert found.action is Action.RUN
     assert found.seconds > 100
-    late = decide([small], budget, CostModel(), now=NOW, account=Account(borrowed=99.0, price=1e-4))
-    assert "has 0 s left" in late[0].reason
-    assert "earlier rounds borrowed 99 s" in late[0].reason
+    price = decisions(small)[0].rank / 10
+
+    def late(borrowed: float) -> Decision:
+        account = Account(borrowed=borrowed, price=price)
+        return decide([small], budget, CostModel(), now=NOW, account=account)[0]
+
+    assert late(99.0).action is Action.LATER
+    assert "has 0 s left" in late(99.0).reason
+    assert "is below the price" in late(99.0).reason
+    # Debts raise the price and stop nothing: what is worth it does not wait until they are paid.
+    assert late(48.0).action is Action.RUN
+
+
+def test_borrowed_seconds_are_the_reason_where_the_limit_of_a_round_is():
+    views = [view(f"db.t{i}", part(20)) for i in range(3)]
+    one = decisions(views[0])[0].seconds
+    budget = Budget(seconds=1.5 * one, most_seconds=1.5 * one)
+    account = Account(borrowed=10 * one, price=1e-4)
+    found = decide(views, budget, CostModel(), now=NOW, account=account)
+    assert [d.action for d in found[:3]] == [Action.RUN, Action.LATER, Action.LATER]
+    assert f"earlier rounds borrowed {10 * one:.0f} s" in found[1].reason
 
 
 def test_a_job_that_reaches_the_price_runs_beyond_the_budget_and_others_fill_what_is_left():
