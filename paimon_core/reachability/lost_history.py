@@ -24,7 +24,7 @@ def check_history(table: FileStoreTable, references: Callable[[], Iterable[Refer
     """
     if table.snapshots.latest() is not None:
         return
-    names = table.io.list_names(table.paths.manifest_dir).names
+    names = (file.name for file in table.io.list_dir(table.paths.manifest_dir))
     lists = {name for name in names if name.startswith(_MANIFEST_LIST)}
     for reference in references() if lists else ():
         lists.difference_update(_lists_of(reference.snapshot))
