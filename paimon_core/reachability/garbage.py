@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -49,6 +50,7 @@ from paimon_core.reachability.files import (
     appended_is_changelog,
     listed_names,
 )
+from paimon_core.reachability.lost_history import check_history
 from paimon_core.reachability.name_set import NameSet
 from paimon_core.reachability.references import Reference, RefKind
 from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
@@ -84,11 +86,15 @@ def find_garbage(
     staying: Sequence[Reference],
     metadata: Metadata,
 ) -> Garbage:
-    """Return the files that only the references `going` need, with `staying` as all that remain."""
+    """Return the files that only the references `going` need, with `staying` as all that remain.
+
+    CorruptTable if a reference that must be readable is not, or if main has lost its snapshots.
+    """
     alive = {r.snapshot.identity for r in staying if r.kind is not RefKind.CHANGELOG}
     going = [r for r in going if r.kind is not RefKind.TAG or r.snapshot.identity not in alive]
     if not going:
         return Garbage()
+    check_history(table, chain(staying, going))
     candidates = find_candidates(going, staying, metadata)
     kept = _kept_names(staying)
     anchors = list(_anchors(going, staying))

@@ -6,35 +6,39 @@ committed yet.  Then nothing refers to the live files.  But each commit has left
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.reachability.references import Reference
+from paimon_core.paths import MAIN_BRANCH
+from paimon_core.reachability.references import Reference, RefKind
 from paimon_core.snapshot.snapshot import Snapshot
 
 _MANIFEST_LIST: Final = "manifest-list-"
 
 
-def check_history(table: FileStoreTable, references: Callable[[], Iterable[Reference]]) -> None:
-    """Raise CorruptTable if the branch has no snapshot, and the table manifest lists of unknown commits.
+def check_history(table: FileStoreTable, references: Iterable[Reference]) -> None:
+    """Raise CorruptTable if main has no snapshot, but the table has manifest lists of unknown commits.
 
-    `references` returns those of all branches; it is called only if there is no snapshot.
+    `references` are all of the table.  The manifest lists are listed only if no snapshot of main is
+    among them.
     """
-    if table.snapshots.latest() is not None:
-        return
-    names = (file.name for file in table.io.list_dir(table.paths.manifest_dir))
-    lists = {name for name in names if name.startswith(_MANIFEST_LIST)}
-    for reference in references() if lists else ():
-        lists.difference_update(_lists_of(reference.snapshot))
+    mentioned: set[str | None] = set()
+    for reference in references:
+        if reference.kind is RefKind.SNAPSHOT and reference.table.branch == MAIN_BRANCH:
+            return
+        mentioned.update(_lists_of(reference.snapshot))
+    names = {file.name for file in table.io.list_dir(table.paths.manifest_dir)}
+    lists = {name for name in names - mentioned if name.startswith(_MANIFEST_LIST)}
     if not lists:
         return
+    folder = table.paths.of_branch(MAIN_BRANCH).snapshot_dir
     raise CorruptTable(
         f"table {table.name} has no snapshot, but {len(lists)} manifest lists of commits, such as "
-        f"{min(lists)}: {table.paths.snapshot_dir} is not mounted, or has lost its files",
+        f"{min(lists)}: {folder} is not mounted, or has lost its files",
         table=table.name,
-        file=table.paths.snapshot_dir,
+        file=folder,
         next_step="mount or restore the folder. If the table never had a snapshot, its first commits "
         "failed or are going on: run again after one has succeeded",
     )

@@ -12,13 +12,14 @@ from lakes import Lake, age_all, append_to_branch
 
 @pytest.fixture
 def warehouse(lake: Lake) -> Path:
-    """A table so small that no guard protects its files, and a branch that shares some of them."""
+    """A table so small that no guard protects its files, with a tag and a branch that share them."""
     lake.primary_key()
     lake.fill(3)
     where = ("db.t", "-w", lake.warehouse)
     assert caretaker("run", "create_tag", *where, "--tag", "t", "--snapshot", "2").code == 0
     assert caretaker("run", "create_branch", *where, "--branch", "b", "--tag", "t").code == 0
     append_to_branch(lake, "b")
+    assert caretaker("run", "create_tag", *where, "--tag", "newest").code == 0
     age_all(lake.warehouse)
     return lake.warehouse
 
@@ -27,13 +28,17 @@ def files(warehouse: Path) -> set[Path]:
     return {p for p in warehouse.rglob("*") if "caretaker" not in p.parts}
 
 
-@pytest.mark.parametrize("job", ["remove_orphan_files", "delete_branch"])
-def test_jobs_that_delete_stop(warehouse: Path, tmp_path: Path, job: str) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [["remove_orphan_files"], ["delete_branch", "--branch", "b"], ["delete_tag", "--tag", "newest"]],
+    ids=lambda words: words[0],
+)
+def test_jobs_that_delete_stop(warehouse: Path, tmp_path: Path, words: list[str]) -> None:
     folder = warehouse / "db.db" / "t" / "snapshot"
     folder.rename(tmp_path / "kept")
     folder.mkdir()
     before = files(warehouse)
-    more = ("--branch", "b") if job == "delete_branch" else ()
+    job, *more = words
     ran = caretaker("run", job, "db.t", "-w", warehouse, "--force", *more)
     assert ran.code == 7, ran.out
     assert f"{folder} is not mounted, or has lost its files" in ran.err

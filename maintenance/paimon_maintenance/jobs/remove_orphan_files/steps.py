@@ -94,8 +94,8 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     referenced = len(found.files)
     mentioned = Mentioned(table, NameSet(found.files.names))
     references = mentioned.look()
-    if mentioned.newest is None:
-        check_history(table, partial(all_references, table))
+    if mentioned.newest is None and len(found.files):
+        check_history(table, all_references(table))
     found = found.unmentioned(mentioned)
     referenced -= len(found.files)
     found = with_states(table, found, older_than, context)

@@ -12,7 +12,6 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.reachability.files import Metadata
 from paimon_core.reachability.garbage import find_garbage
-from paimon_core.reachability.lost_history import check_history
 from paimon_core.reachability.references import Reference, on_branch, references_of, without
 from paimon_core.reachability.release import finish_interrupted, journals, release
 from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
@@ -166,8 +165,6 @@ def make_delete(
     whole = [n for n in names if n not in broken]
     left = (on_branch(table, n) for n in table.branches.all_with_main() if n not in broken)
     references = [r for branch in left for r in references_of(branch)] if whole else []
-    if whole:
-        check_history(table, lambda: references)
     going = [r for r in references if r.table.branch in whole]
     garbage = find_garbage(table, going, without(references, going), Metadata(table))
     actions = [
