@@ -30,7 +30,11 @@ def files(warehouse: Path) -> set[Path]:
 
 @pytest.mark.parametrize(
     "words",
-    [["remove_orphan_files"], ["delete_branch", "--branch", "b"], ["delete_tag", "--tag", "newest"]],
+    [
+        ["remove_orphan_files"],
+        ["delete_branch", "--branch", "b"],
+        ["delete_tag", "--tag", "newest"],
+    ],
     ids=lambda words: words[0],
 )
 def test_jobs_that_delete_stop(warehouse: Path, tmp_path: Path, words: list[str]) -> None:
