@@ -18,9 +18,9 @@ _STEP: Final = 0.02
 """The change of the price by a round that spends nothing, or twice its budget."""
 _LARGEST_EXCESS: Final = 3.0
 """One huge job is no reason for a high price.  What it borrows beyond that counts as pressure."""
-_PRESSURE: Final = 0.05
-"""The rise of the price by one borrowed budget: with 46 of them it is ten times as high."""
-_MOST_PRESSURE: Final = 240.0
+_PRESSURE: Final = 0.03
+"""The rise of the price by one borrowed budget: with 48 of them it is four times as high."""
+_MOST_PRESSURE: Final = 400.0
 """More borrowed budgets do not raise the price further: then only urgent jobs reach it anyway."""
 _LEAST_PRICE: Final = 1e-4
 _OF_MARGIN: Final = 0.1

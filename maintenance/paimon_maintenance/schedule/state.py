@@ -13,6 +13,8 @@ HOUR: Final = 3_600_000
 MINUTE: Final = 60_000
 FIRST_BACK_OFF: Final = 30 * MINUTE
 LONGEST_BACK_OFF: Final = 4 * HOUR
+SHORTEST_LOOK_INTERVAL: Final = 10 * MINUTE
+"""A look that would be due earlier is due at once: an owner who altered the table waits for the next round."""
 LONGEST_LOOK_INTERVAL: Final = 6 * HOUR
 LONGEST_MEASUREMENT: Final = 6 * HOUR
 """After this long a table is measured again even without a new snapshot: tags, consumers and ages
@@ -72,8 +74,10 @@ class TableState:
         """When to look for a new snapshot next: rarely, if there was none for long."""
         if self.looked_at is None or self.changed_at is None:
             return 0
-        quiet = self.looked_at - self.changed_at
-        return self.looked_at + min(LONGEST_LOOK_INTERVAL, quiet // 8)
+        interval = (self.looked_at - self.changed_at) // 8
+        if interval < SHORTEST_LOOK_INTERVAL:
+            return self.looked_at
+        return self.looked_at + min(LONGEST_LOOK_INTERVAL, interval)
 
 
 def measured(state: TableState, table: Measurement, *, red: bool) -> TableState:

@@ -56,7 +56,7 @@ def test_borrowed_budgets_raise_the_price_to_a_limit():
         return Account(borrowed=2.0 * budgets, price=1.0).threshold([], 2.0)
 
     assert threshold(0) == 1.0
-    assert threshold(48) == pytest.approx(11.0, rel=0.01)
+    assert threshold(48) == pytest.approx(4.2, rel=0.01)
     assert threshold(400) == threshold(1e9) < math.inf
 
 
