@@ -135,8 +135,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     if config.args_source is pytest.Config.ArgsSource.ARGS or config.option.capture == "no":
         return 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    # One more than cores: many tests wait for a process that starts or ends, or for a deadline.
-    workers = min((cores or 1) + 1, _memory_bytes() // WORKER_BYTES, MOST_WORKERS)
+    workers = min(cores or 1, _memory_bytes() // WORKER_BYTES, MOST_WORKERS)
     return workers if workers > 1 else 0
 
 
