@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -40,6 +41,9 @@ settings.register_profile(
     "thorough", parent=settings.get_profile("default"), derandomize=False, max_examples=2000
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+# Everything that a usual run only samples (docs/development.md).
+LONG = bool(os.environ.get("CARETAKER_LONG"))
 
 # Fixtures that need something which not every machine has, and the marker their tests get.
 MARKED_FIXTURES = {
@@ -114,15 +118,31 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         scratch.remove(folder)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         for fixture in getattr(item, "fixturenames", ()):
             if fixture in MARKED_FIXTURES:
                 item.add_marker(MARKED_FIXTURES[fixture])
+    if not LONG:
+        left_out = set(_with_the_other_java(items))
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
     # Of two workers, one starts with what is heavy, the other with what asks the oracle, so that only
     # one has its JVMs.  The many short files come last: they end both at about the same time.
     asking = {item.path for item in items if item.get_closest_marker("oracle")}
     items.sort(key=lambda item: (not _is_heavy(item.nodeid), item.path not in asking))
+
+
+def _with_the_other_java(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """Of cases that differ only in the version of live Java, all but one: versions take turns."""
+    alike: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        version = next((v for v in VERSIONS if v in item.nodeid.rpartition("[")[2]), None)
+        if version is not None and item.get_closest_marker("oracle"):
+            alike.setdefault(item.nodeid.replace(version, "*"), []).append(item)
+    for case, several in alike.items():
+        kept = zlib.crc32(case.encode()) % len(several)
+        yield from (item for i, item in enumerate(several) if i != kept)
 
 
 def _is_heavy(nodeid: str) -> bool:

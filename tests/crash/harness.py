@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from disk import on_disk, referenced
 from failing_disk import Disk
@@ -337,11 +337,17 @@ def origin(case: Case, place: Path) -> Origin:
 
 
 def failures(origin: Origin, place: Path) -> Iterator[Trigger]:
-    """A failure of each change, before and after it took effect, of all writes, and of some reads."""
+    """A failure of each change, before or after it took effect, of all writes, and of some reads.
+
+    The first change of each kind fails both ways, the others take turns (CARETAKER_LONG=1: both each).
+    """
     case = origin.case
-    for k in range(len(origin.calls)):
-        yield Trigger(at=k, when="before", copies=case.copies)
-        yield Trigger(at=k, when="after", copies=case.copies)
+    for k, name in enumerate(origin.calls):
+        when: tuple[Literal["before", "after"], ...] = ("before", "after")
+        if not LONG and (number := origin.calls[:k].count(name)) > 0:
+            when = when[number % 2 : number % 2 + 1]
+        for one in when:
+            yield Trigger(at=k, when=one, copies=case.copies)
     writes = [k for k, name in enumerate(origin.calls) if name in WRITES]
     for k in writes[:: -(-len(writes) // FULL) or 1]:
         yield Trigger(at=k, full=True, copies=case.copies)

@@ -157,13 +157,13 @@ class History:
     # --- checks ---------------------------------------------------------------------------------
 
     def check(self) -> None:
-        where = self.condition()
-        for query in (
-            "SELECT * FROM {t}",
+        where, joined = self.condition(), self.condition("y.")
+        others = (
             f"SELECT k, d FROM {{t}} WHERE {where}",
-            f"SELECT p, count(*), max(a), min(b) FROM {{t}} WHERE {self.condition()} GROUP BY p",
-            f"SELECT x.k, y.a FROM {{t}} x JOIN {{t}} y ON x.k = y.a WHERE {self.condition('y.')}",
-        ):
+            f"SELECT p, count(*), max(a), min(b) FROM {{t}} WHERE {where} GROUP BY p",
+            f"SELECT x.k, y.a FROM {{t}} x JOIN {{t}} y ON x.k = y.a WHERE {joined}",
+        )
+        for query in ("SELECT * FROM {t}", self.chance.choice(others)):
             found = self.sql(query.format(t="t"))
             expected = self.spark.sql(query.format(t="model")).collect()
             wanted = [[v if v is None else str(v) for v in row] for row in expected]
