@@ -177,8 +177,8 @@ PARTS: Final = (
     Part(
         name="requests",
         title="Requests to a store",
-        about="Requests of each job to an S3 store for a table of 80 files and 40 snapshots. They do not depend "
-        "on the machine.",
+        about="Requests of each job to an S3 store for a table of 80 files and 40 snapshots; with `--large`, of 10,000 "
+        "files and 200 snapshots. They do not depend on the machine.",
         script="store_requests",
         minutes=0.5,
         large=("--large",),

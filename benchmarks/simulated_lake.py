@@ -277,6 +277,7 @@ class Table:
         return Rewrite(
             files=number,
             bytes=int(read),
+            level_0_bytes=int(sum(partition.sizes[: min(number, partition.level_0)])),
             rows=int(read) // 100,
             files_after=len(after),
             runs_after=1.0 if self.append else float(len(after)),

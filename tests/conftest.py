@@ -124,7 +124,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if fixture in MARKED_FIXTURES:
                 item.add_marker(MARKED_FIXTURES[fixture])
     if not LONG:
-        left_out = set(_with_the_other_java(items))
+        left_out = {item for item in items if item.get_closest_marker("long")}
+        left_out |= set(_with_the_other_java(items))
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
     # Of two workers, one starts with what is heavy, the other with what asks the oracle, so that only

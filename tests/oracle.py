@@ -20,6 +20,8 @@ from typing import IO, Any
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 VERSIONS = ("1.4.2", "2.0.0")
+OPTIONS = "-Xmx2g -Xmn32m"
+"""A small young generation: fresh memory costs more than its collections."""
 STEP_SECONDS = 600.0
 FLINK_SECONDS = 600.0
 
@@ -82,7 +84,7 @@ class OracleProcess:
         self.version = version
         # A file and not a pipe: nobody reads it unless something goes wrong.
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed with the process
-        options = os.environ.get("PAIMON_ORACLE_OPTS", "-Xmx2g")
+        options = os.environ.get("PAIMON_ORACLE_OPTS", OPTIONS)
         self._process = subprocess.Popen(
             [str(folder() / "oracle"), "-k", "-"],
             stdin=subprocess.PIPE,
@@ -282,7 +284,7 @@ class FlinkJob:
                 stdout=out,
                 stderr=err,
                 env=os.environ
-                | {"PAIMON_ORACLE_OPTS": os.environ.get("PAIMON_ORACLE_OPTS", "-Xmx2g")},
+                | {"PAIMON_ORACLE_OPTS": os.environ.get("PAIMON_ORACLE_OPTS", OPTIONS)},
             )
 
     @property

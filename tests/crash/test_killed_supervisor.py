@@ -124,7 +124,7 @@ def task(tmp_path: Path) -> Iterator[Task]:
     kill_session(task.parent)
 
 
-@pytest.mark.parametrize("killed", ["task", "parent"])
+@pytest.mark.parametrize("killed", ["task", pytest.param("parent", marks=pytest.mark.long)])
 def test_a_killed_task_takes_its_driver_with_it_and_the_next_run_says_so(task, killed):
     task.stop_while_writing()
     commands = list(task.family().values())
@@ -158,7 +158,10 @@ def test_a_killed_task_takes_its_driver_with_it_and_the_next_run_says_so(task, k
 
 @pytest.mark.parametrize(
     ("killed", "named"),
-    [("org.apache.spark.deploy.SparkSubmit", "SIGKILL"), ("spark_app.py --batch", "SIGKILL")],
+    [
+        ("org.apache.spark.deploy.SparkSubmit", "SIGKILL"),
+        pytest.param("spark_app.py --batch", "SIGKILL", marks=pytest.mark.long),
+    ],
 )
 def test_a_killed_driver_is_called_one_and_commits_nothing_afterwards(task, killed, named):
     task.stop_while_writing()

@@ -229,7 +229,7 @@ def writers() -> Iterator[ProcessPoolExecutor]:
         yield pool
 
 
-@pytest.mark.parametrize("share", [0.0, 0.05])
+@pytest.mark.parametrize("share", [pytest.param(0.0, marks=pytest.mark.long), 0.05])
 def test_the_rows_of_the_winners_are_there_once(
     share: float, s3: SlowS3, writers: ProcessPoolExecutor, tmp_path: Path
 ) -> None:

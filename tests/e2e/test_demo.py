@@ -154,8 +154,15 @@ def test_a_table_that_java_wrote_and_ctrl_c(start, golden):
     assert table.warehouse.exists()
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("when", ["Creating a lake", "Created a lake"])
+@pytest.mark.parametrize(
+    ("when", "how"),
+    [
+        ("Creating a lake", signal.SIGTERM),
+        ("Created a lake", signal.SIGKILL),
+        pytest.param("Creating a lake", signal.SIGKILL, marks=pytest.mark.long),
+        pytest.param("Created a lake", signal.SIGTERM, marks=pytest.mark.long),
+    ],
+)
 def test_ended_early_nothing_stays_behind(start, how, when):
     demo = start()
     demo.wait_for(when)

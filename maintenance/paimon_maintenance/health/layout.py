@@ -210,6 +210,7 @@ def _rewrite(
     return Rewrite(
         files=len(read),
         bytes=sum(f.file_size for f in read),
+        level_0_bytes=sum(f.file_size for f in read if f.level == 0),
         rows=sum(f.row_count for f in read),
         files_after=min(files_after, len(files.files)),
         runs_after=runs_after,
@@ -233,6 +234,7 @@ def _joined(works: Sequence[Rewrite | None], buckets: Sequence[_Bucket]) -> Rewr
     return Rewrite(
         files=sum(w.files for w in done),
         bytes=sum(w.bytes for w in done),
+        level_0_bytes=sum(w.level_0_bytes for w in done),
         rows=sum(w.rows for w in done),
         files_after=files_after,
         runs_after=max(1.0, weighted / size) if size else 1.0,

@@ -20,12 +20,13 @@ JSON_VERSION: Final = 3
 class Rewrite:
     """What one compaction of a partition would read, and the layout that it leaves behind.
 
-    `runs_after` is the mean number of sorted runs that a full read then merges, `dead_rows_after` what is
-    left of the partition's `dead_rows`.
+    `level_0_bytes` are those of the `bytes` that are at level 0.  `runs_after` is the mean number of sorted
+    runs that a full read then merges, `dead_rows_after` what is left of the partition's `dead_rows`.
     """
 
     files: int = 0
     bytes: int = 0
+    level_0_bytes: int = 0
     rows: int = 0
     files_after: int = 0
     runs_after: float = 1.0

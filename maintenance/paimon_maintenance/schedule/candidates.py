@@ -28,6 +28,11 @@ REWRITING: Final = ("compact", "sort_compact", "rescale")
 """The jobs that rewrite data."""
 LEAST_GAIN: Final = 0.05
 """Less excess than this is not worth a run."""
+OF_LEVEL_0: Final = 0.5
+OF_UPPER_LEVELS: Final = 0.1
+OF_SMALL_FILES: Final = 0.2
+OF_UPKEEP: Final = 0.2
+"""The share of the work that a longer wait saves, by what is read (docs/scheduling.md)."""
 _NEARLY: Final = 0.7
 """The share of a goal at which work for it begins."""
 _ALIKE: Final = 0.4
@@ -45,8 +50,8 @@ class Candidate:
     `arguments` are typed on top of the policy's.  `benefit` is in excess hours (see `benefit`).
     `urgent`: a goal of the policy is missed or nearly missed, or the job helps a table that has been red
     for long.  `proposal`: a person has to decide.
-    `predicted` are the results that are compared with what happened.  `deferred`: the work does not go
-    away while the job waits, because commits are merged once, early or late.
+    `predicted` are the results that are compared with what happened.  `avoidable`: the share of the work
+    that a longer wait saves, from 0 to 1; its fixed costs are saved in any case.
     """
 
     table: str
@@ -59,7 +64,7 @@ class Candidate:
     rewrites: bool = True
     urgent: bool = False
     proposal: bool = False
-    deferred: bool = False
+    avoidable: float = 1.0
     predicted: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -300,9 +305,18 @@ def _compaction(
         benefit=benefit,
         why=why,
         urgent=urgent,
-        deferred=not full or not table.primary_key,
+        avoidable=1.0 if full and table.primary_key else _avoidable(table, works),
         predicted=predicted,
     )
+
+
+def _avoidable(table: Measurement, works: Sequence[Rewrite]) -> float:
+    """The share of a minor compaction, or of one of small files, that a longer wait saves."""
+    if not table.primary_key:
+        return OF_SMALL_FILES
+    size = sum(w.bytes for w in works)
+    level_0 = sum(w.level_0_bytes for w in works) / size if size else 1.0
+    return OF_UPPER_LEVELS + (OF_LEVEL_0 - OF_UPPER_LEVELS) * level_0
 
 
 def _idle_hours(partition: PartitionMeasurement, now: int) -> float:
@@ -357,7 +371,7 @@ def _upkeep(
         why="; ".join(reasons),
         rewrites=False,
         urgent=urgent,
-        deferred=True,
+        avoidable=OF_UPKEEP,
         predicted={"bytes_freed": float(free_bytes), "snapshots_fewer": float(free_snapshots)},
     )
 

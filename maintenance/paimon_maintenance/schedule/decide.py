@@ -25,9 +25,6 @@ from paimon_maintenance.schedule.state import HOUR, TableState
 AGE_HOURS: Final = 336.0
 """The rank of a job that waits doubles every so many hours: whatever it is worth, its turn comes."""
 _LONGEST_AGE: Final = 50 * AGE_HOURS
-DEFERRED_SHARE: Final = 0.2
-"""How much of the work counts that waiting does not save; the fixed seconds of a job count in full.  With
-1, hot tables wait although their commits cost the same later; with 0, the tables that write most take all."""
 LEAST_RANK: Final = 1e-4
 """Excess hours per second below which nothing runs, even if the budget allows it."""
 
@@ -245,11 +242,9 @@ def _chosen(ranked: Sequence[Decision], budget: Budget, account: Account) -> lis
 
 def _ranked(view: TableView, candidate: Candidate, model: CostModel, now: int) -> Decision:
     seconds = model.seconds(candidate.work)
-    price = seconds
-    if candidate.deferred:
-        work = candidate.work
-        fixed = model.seconds(Work(job=work.job, kind=work.kind, table=work.table))
-        price = fixed + DEFERRED_SHARE * max(0.0, seconds - fixed)
+    work = candidate.work
+    fixed = min(seconds, model.seconds(Work(job=work.job, kind=work.kind, table=work.table)))
+    price = fixed + candidate.avoidable * (seconds - fixed)
     rule = view.engines.get(candidate.job)
     waiting = view.state.waiting_since
     hours = 0.0 if waiting is None else min(_LONGEST_AGE, max(0, now - waiting) / HOUR)
