@@ -53,11 +53,16 @@ def test_runs_and_predictions_of_a_primary_key_table(lake):
     assert measured.amplification == 7
 
     predicted = measured.partitions[0].full
+    assert predicted.level_0_bytes == predicted.bytes > 0
     run(lake, "compact", "db.t", "--strategy", "full")
     after = measure_table(lake.table(), ENV)
     assert after.amplification == 1
     assert {p.files for p in after.partitions} == {predicted.files_after} == {1}
     assert {p.full for p in after.partitions} == {None}
+
+    lake.fill(1)
+    both = measure_table(lake.table(), ENV).partitions[0]
+    assert 0 < both.full.level_0_bytes == both.full.bytes - after.partitions[0].bytes
 
 
 def test_the_minor_compaction_is_the_one_that_the_job_plans(lake):

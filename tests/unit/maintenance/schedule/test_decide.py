@@ -78,6 +78,20 @@ def test_the_most_benefit_for_the_cost_comes_first():
     assert [t for t, _ in chosen(large, mild, bad)] == ["db.bad", "db.mild", "db.large"]
 
 
+def test_what_a_longer_wait_does_not_save_hardly_counts():
+    """The same bytes at level 0, where a wait saves a merge of them, and in the levels above."""
+    work = Rewrite(files=6, bytes=GB, rows=1000, files_after=4, runs_after=2.0)
+    upper, level_0 = (
+        view(f"db.{name}", part(8, 4 * GB, minor=replace(work, level_0_bytes=size), full=None))
+        for name, size in (("upper", 0), ("level_0", GB))
+    )
+    ranks = {d.table: d.rank for d in decisions(level_0, upper)}
+    assert 2 < ranks["db.upper"] / ranks["db.level_0"] < 5
+    # A full compaction costs what it costs: the base has no need of it.
+    full = view("db.full", part(8, 4 * GB, minor=None, full=work))
+    assert decisions(full)[0].rank < ranks["db.level_0"]
+
+
 def test_one_rewrite_for_each_table():
     found = decisions(view())
     assert [d.action for d in found] == [Action.RUN, Action.LATER]
