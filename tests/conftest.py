@@ -152,11 +152,14 @@ def _is_heavy(nodeid: str) -> bool:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """How many processes `-n auto` means; 0, which is this one alone, for files that are named."""
+    """How many processes `-n auto` means; 0, which is this one alone, for files that are named.
+
+    Two more than there are cores: many tests wait for a JVM, a store or the clock.
+    """
     if config.args_source is pytest.Config.ArgsSource.ARGS or config.option.capture == "no":
         return 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    workers = min(cores or 1, _memory_bytes() // WORKER_BYTES, MOST_WORKERS)
+    workers = min((cores or 1) + 2, _memory_bytes() // WORKER_BYTES, MOST_WORKERS)
     return workers if workers > 1 else 0
 
 

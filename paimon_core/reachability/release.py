@@ -38,7 +38,7 @@ from paimon_core.reachability.references import (
     on_branch,
     without,
 )
-from paimon_core.reachability.stored_files import StoredFiles
+from paimon_core.reachability.stored_files import PlannedFiles, StoredFiles
 from paimon_core.snapshot.snapshot_json import snapshot_from_object, snapshot_to_object
 
 logger = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ def release(
     *,
     new_uuid: Callable[[], str],
     metadata: Metadata | None = None,
-    planned: StoredFiles | None = None,
+    planned: PlannedFiles | None = None,
     clean_folders: bool = False,
     delete: Delete = delete_here,
     leased: bool = True,

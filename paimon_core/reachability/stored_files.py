@@ -15,9 +15,8 @@ from typing import Final, overload
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_core.manifest.entries.columns import Column, as_flags, name_array
+from paimon_core.manifest.entries.columns import Column, name_array
 from paimon_core.manifest.merge_columns import name_hashes
 from paimon_core.reachability.files import Role, StoredFile
 from paimon_core.types.buffers import take_values
@@ -140,41 +139,34 @@ class StoredFiles(Sequence[StoredFile]):
         first = np.unique(self._hashes(), return_index=True)[1]
         return self if len(first) == len(self) else self.take(np.sort(first))
 
-    def only(self, others: StoredFiles) -> StoredFiles:
-        """Return the files whose path is among those of `others`, which are distinct.
+    def planned(self) -> PlannedFiles:
+        """Return what is needed to know these files again."""
+        return PlannedFiles(np.unique(self._hashes()))
 
-        Returns `others` if it is the same list, so that only one of them stays in memory.
-        """
-        if not len(self) or not len(others):
-            return self.take(np.zeros(0, np.int64))
-        theirs = others._hashes()
-        order = np.argsort(theirs, kind="stable")
-        ordered = theirs[order]
-        hashes = self._hashes()
-        at = np.searchsorted(ordered, hashes)
-        at[at == len(order)] = 0
-        match = order[at]
-        # A hash finds where the same path can be; the path itself decides.
-        same = ordered[at] == hashes
-        del theirs, ordered, order, hashes, at
-        codes = {folder: code for code, folder in enumerate(others.folders)}
-        folders = np.fromiter((codes.get(f, -1) for f in self.folders), np.int64)
-        same &= folders[self.folder] == others.folder[match]
-        for start in range(0, len(self), _TOGETHER):
-            here = slice(start, start + _TOGETHER)
-            names = take_values(others.names, match[here])
-            same[here] &= as_flags(pc.equal(self.names.slice(start, _TOGETHER), names))
-        if not same.all():
-            return self.take(np.flatnonzero(same))
-        is_same = (
-            np.array_equal(match, np.arange(len(others)))
-            and np.array_equal(self.sizes, others.sizes)
-            and np.array_equal(self.roles, others.roles)
-        )
-        return others if is_same else self
+    def only(self, planned: PlannedFiles) -> StoredFiles:
+        """Return the files that a plan has, by the hashes of their paths."""
+        mine = np.isin(self._hashes(), planned.hashes)
+        return self if mine.all() else self.take(np.flatnonzero(mine))
 
     def _hashes(self) -> Column:
         return name_hashes(self.names, name_hashes(name_array(self.folders))[self.folder])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedFiles:
+    """The files of a plan: ordered hashes of their paths, of eight bytes each.
+
+    A plan stays in memory while the files are found once more, and its paths would take as much again.
+    A hash is enough, because a plan only limits what is found then: files that nothing needs.
+    """
+
+    hashes: Column
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PlannedFiles) and np.array_equal(self.hashes, other.hashes)
+
+    def __hash__(self) -> int:
+        return hash(self.hashes.tobytes())
 
 
 @dataclass(slots=True)
@@ -240,3 +232,4 @@ class StoredFilesBuilder:
 
 
 NO_FILES: Final = StoredFiles.of(())
+NOTHING_PLANNED: Final = NO_FILES.planned()

@@ -18,10 +18,10 @@ from paimon_core.options import (
     Options,
 )
 from paimon_core.reachability.files import Metadata
-from paimon_core.reachability.garbage import find_garbage
+from paimon_core.reachability.garbage import Garbage, find_garbage
 from paimon_core.reachability.references import Reference, RefKind, all_references, without
 from paimon_core.reachability.release import release
-from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
+from paimon_core.reachability.stored_files import NOTHING_PLANNED, PlannedFiles
 from paimon_core.refs.consumers import Consumer
 from paimon_core.retention.deleting import Deleting
 from paimon_core.retention.expiry_range import Keep, Retention, choose_range
@@ -32,7 +32,7 @@ class ChangelogExpiry:
     """The changelogs to delete, oldest first, and the files that only they need."""
 
     going: tuple[Reference, ...] = ()
-    files: StoredFiles = field(default=NO_FILES, repr=False)
+    planned: PlannedFiles = field(default=NOTHING_PLANNED, repr=False)
     interrupted: tuple[str, ...] = ()
     consumers_hold: bool = True
 
@@ -53,8 +53,10 @@ def changelog_retention(options: Options, *, now_millis: int) -> Retention:
     )
 
 
-def plan_changelogs(table: FileStoreTable, retention: Retention) -> ChangelogExpiry | None:
-    """Return what the retention expires; None if that is nothing.
+def plan_changelogs(
+    table: FileStoreTable, retention: Retention
+) -> tuple[ChangelogExpiry, Garbage] | None:
+    """Return what the retention expires and its garbage; None if that is nothing.
 
     CorruptTable if what stays cannot be read.
     """
@@ -66,7 +68,7 @@ def plan_changelogs(table: FileStoreTable, retention: Retention) -> ChangelogExp
     if not going:
         return None
     garbage = find_garbage(table, going, without(references, going), Metadata(table))
-    return ChangelogExpiry(going=tuple(going), files=garbage.files)
+    return ChangelogExpiry(going=tuple(going), planned=garbage.files.planned()), garbage
 
 
 def changelogs_of(table: FileStoreTable, references: Sequence[Reference]) -> list[Reference]:
@@ -145,7 +147,7 @@ def apply_changelogs(
             work.going,
             delete_references,
             new_uuid=deleting.env.new_uuid,
-            planned=work.files,
+            planned=work.planned,
             clean_folders=table.options.value(SNAPSHOT_CLEAN_EMPTY_DIRECTORIES),
             delete=deleting.delete,
             leased=deleting.leased,

@@ -33,7 +33,7 @@ from paimon_core.reachability.references import (
     without,
 )
 from paimon_core.reachability.release import release
-from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
+from paimon_core.reachability.stored_files import NOTHING_PLANNED, PlannedFiles
 from paimon_core.refs.consumers import Consumer
 from paimon_core.retention.deleting import Deleting
 from paimon_core.retention.expiry_range import ExpiryRange, Retention, choose_range
@@ -53,7 +53,7 @@ class Expiry:
     """
 
     going: tuple[Reference, ...] = ()
-    files: StoredFiles = NO_FILES
+    planned: PlannedFiles = field(default=NOTHING_PLANNED, repr=False)
     keep_changelogs: bool = False
     interrupted: tuple[str, ...] = ()
     clean_folders: bool = False
@@ -116,7 +116,7 @@ def plan_expiry(
     garbage = garbage_of(table, going, references, metadata, keep_changelogs=decoupled)
     work = Expiry(
         going=tuple(going),
-        files=garbage.files,
+        planned=garbage.files.planned(),
         keep_changelogs=decoupled,
         clean_folders=table.options.value(SNAPSHOT_CLEAN_EMPTY_DIRECTORIES),
         consumers_hold=consumers_hold,
@@ -277,7 +277,7 @@ def apply_expiry(table: FileStoreTable, work: Expiry, deleting: Deleting) -> dic
             partial(_remove, table, work, work.newest, deleting),
             new_uuid=deleting.env.new_uuid,
             metadata=work.metadata,
-            planned=work.files,
+            planned=work.planned,
             clean_folders=work.clean_folders,
             delete=deleting.delete,
             leased=deleting.leased,

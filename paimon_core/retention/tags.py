@@ -29,7 +29,7 @@ from paimon_core.reachability.garbage import Garbage, find_garbage
 from paimon_core.reachability.keep import check_kept, create_kept
 from paimon_core.reachability.references import Reference, all_references, tag_reference, without
 from paimon_core.reachability.release import Removed, release
-from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
+from paimon_core.reachability.stored_files import NOTHING_PLANNED, PlannedFiles
 from paimon_core.refs.tags import Tag
 from paimon_core.retention.deleting import Deleting
 from paimon_core.retention.tag_schedule import (
@@ -223,7 +223,7 @@ class TagDeletion:
     """The tags to delete, the files that only they need, and journals of interrupted runs."""
 
     going: tuple[Reference, ...] = ()
-    files: StoredFiles = field(default=NO_FILES, repr=False)
+    planned: PlannedFiles = field(default=NOTHING_PLANNED, repr=False)
     interrupted: tuple[str, ...] = ()
 
 
@@ -248,7 +248,7 @@ def plan_tag_deletion(
     going = [tag_reference(table, tag) for tag in tags]
     references = all_references(table)
     garbage = find_garbage(table, going, without(references, going), Metadata(table))
-    return TagDeletion(going=tuple(going), files=garbage.files), garbage, references
+    return TagDeletion(going=tuple(going), planned=garbage.files.planned()), garbage, references
 
 
 def recheck_tags(table: FileStoreTable, work: TagDeletion) -> TagDeletion:
@@ -280,7 +280,7 @@ def apply_tags(table: FileStoreTable, work: TagDeletion, deleting: Deleting) -> 
 
     details: dict[str, object] = {}
     if work.going:
-        removed = free_tags(table, work.going, deleting, delete, planned=work.files)
+        removed = free_tags(table, work.going, deleting, delete, planned=work.planned)
         details.update(removed.to_json())
     details["deleted_tags"] = [r.name for r in work.going]
     return details
@@ -292,7 +292,7 @@ def free_tags(
     deleting: Deleting,
     change: Callable[[], object],
     *,
-    planned: StoredFiles | None = None,
+    planned: PlannedFiles | None = None,
 ) -> Removed:
     """Run the change that removes the tags, then delete the files that only they need."""
 

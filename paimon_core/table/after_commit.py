@@ -251,9 +251,10 @@ def _snapshots(table: FileStoreTable, deleting: Deleting, done: Maintained) -> N
         done.expired_snapshots = [r.snapshot.id for r in work.going]
     if not changelogs_are_kept_longer(table, retention, now):
         return
-    changelogs = plan_changelogs(table, changelog_retention(table.options, now_millis=now))
-    if changelogs is not None:
-        check_not_needed(table, changelogs.files)
+    found = plan_changelogs(table, changelog_retention(table.options, now_millis=now))
+    if found is not None:
+        changelogs, garbage = found
+        check_not_needed(table, garbage.files)
         changelogs = recheck_changelogs(table, changelogs)
         apply_changelogs(table, changelogs, deleting)
         done.expired_changelogs = [r.snapshot.id for r in changelogs.going]

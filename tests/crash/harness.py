@@ -337,17 +337,19 @@ def origin(case: Case, place: Path) -> Origin:
 
 
 def failures(origin: Origin, place: Path) -> Iterator[Trigger]:
-    """A failure of each change, before or after it took effect, of all writes, and of some reads.
+    """A failure of each change, before and after it took effect, of all writes, and of some reads.
 
-    The first change of each kind fails both ways, the others take turns (CARETAKER_LONG=1: both each).
+    Without CARETAKER_LONG=1, the first change of each kind fails both ways, and every other one of the
+    others fails, before and after in turns.
     """
     case = origin.case
     for k, name in enumerate(origin.calls):
-        when: tuple[Literal["before", "after"], ...] = ("before", "after")
-        if not LONG and (number := origin.calls[:k].count(name)) > 0:
-            when = when[number % 2 : number % 2 + 1]
-        for one in when:
-            yield Trigger(at=k, when=one, copies=case.copies)
+        before = origin.calls[:k].count(name)
+        ways: Sequence[Literal["before", "after"]] = ("before", "after")
+        if before and not LONG:
+            ways = ((), ("before",), (), ("after",))[before % 4]
+        for when in ways:
+            yield Trigger(at=k, when=when, copies=case.copies)
     writes = [k for k, name in enumerate(origin.calls) if name in WRITES]
     for k in writes[:: -(-len(writes) // FULL) or 1]:
         yield Trigger(at=k, full=True, copies=case.copies)

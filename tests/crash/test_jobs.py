@@ -2,9 +2,9 @@
 
 The cases are in cases_*.py, what has to hold in harness.py.  Covered are, for each case:
 
-- each change (every FileIO call that writes, deletes or renames) fails before or after it took effect,
-  the process alive: the first of each kind both ways, the others in turns (CARETAKER_LONG=1: both ways
-  each); so does a sample of the reads (CARETAKER_LONG=1: each);
+- changes (FileIO calls that write, delete or rename) fail before or after they took effect, the process
+  alive: the first of each kind both ways, every other one of the others in turns, and a sample of the
+  reads (CARETAKER_LONG=1: each change both ways, and each read);
 - the disk is full from a write on, for a sample of the writes (CARETAKER_LONG=1: each);
 - a process of its own is killed with SIGKILL before each change, which is also after the one before,
   and after the last; and midway in those that write: half of a file is there, or a temporary one

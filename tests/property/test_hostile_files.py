@@ -18,7 +18,7 @@ import pytest
 from hostile import DECODERS, LEAST_CASES, MOST_BYTES, MOST_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS = float(os.environ.get("CARETAKER_FUZZ_SECONDS", "40"))
+SECONDS = float(os.environ.get("CARETAKER_FUZZ_SECONDS", "20"))
 FIRST = int(os.environ.get("CARETAKER_FUZZ_FIRST", "0"))
 START_SECONDS = 60.0
 """To import everything and to read the samples, on a busy machine."""

@@ -8,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_core.reachability.files import Role, StoredFile
-from paimon_core.reachability.stored_files import NO_FILES, StoredFiles, StoredFilesBuilder
+from paimon_core.reachability.stored_files import (
+    NO_FILES,
+    NOTHING_PLANNED,
+    StoredFiles,
+    StoredFilesBuilder,
+)
 
 FILES = st.lists(
     st.builds(
@@ -45,10 +50,10 @@ def test_columns_are_a_list(
     assert set(found.distinct()) == set(distinct.values())
     wanted = StoredFiles.of(others).distinct()
     paths = {f.path for f in others}
-    assert list(found.only(wanted)) == [f for f in files if f.path in paths]
+    assert list(found.only(wanted.planned())) == [f for f in files if f.path in paths]
     again = StoredFiles.of(list(wanted))
-    assert again.only(wanted) == wanted
-    assert not wanted or again.only(wanted) is wanted
+    assert again.only(wanted.planned()) is again
+    assert (found.planned() == wanted.planned()) == ({f.path for f in files} == paths)
     joined = StoredFiles.joined(found, wanted)
     assert list(joined) == [*files, *wanted]
     assert joined == StoredFiles.of([*files, *wanted])
@@ -58,5 +63,5 @@ def test_columns_are_a_list(
 def test_nothing_is_a_list_too() -> None:
     assert not NO_FILES
     assert NO_FILES.counts() == {}
-    assert list(NO_FILES.only(NO_FILES)) == []
+    assert list(NO_FILES.only(NOTHING_PLANNED)) == []
     assert StoredFilesBuilder().finish() == NO_FILES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from paimon_spark.sql.dml import large_changes
 
 pytestmark = pytest.mark.spark
 
-CHANGES = 6
+CHANGES = 12 if os.environ.get("CARETAKER_LONG") else 4
 FORMATS = ("parquet", "parquet", "orc", "avro")
 KINDS = {
     "append": ("k", "PARTITIONED BY (p)", {}),

@@ -86,7 +86,7 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
         pin=latest_pin(table),
         work=ChangelogExpiry(
             going=tuple(going),
-            files=garbage.files,
+            planned=garbage.files.planned(),
             interrupted=interrupted,
             consumers_hold=not everything,
         ),

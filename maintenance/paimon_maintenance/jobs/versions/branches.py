@@ -14,7 +14,7 @@ from paimon_core.reachability.files import Metadata
 from paimon_core.reachability.garbage import find_garbage
 from paimon_core.reachability.references import Reference, on_branch, references_of, without
 from paimon_core.reachability.release import finish_interrupted, journals, release
-from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
+from paimon_core.reachability.stored_files import NOTHING_PLANNED, PlannedFiles
 from paimon_core.refs.branches import check_branch_name
 from paimon_core.refs.tags import Tag
 from paimon_core.retention.registered_partitions import synchronise_partitions
@@ -140,7 +140,7 @@ class BranchDeletion:
 
     names: tuple[str, ...] = ()
     going: tuple[Reference, ...] = ()
-    files: StoredFiles = field(default=NO_FILES, repr=False)
+    planned: PlannedFiles = field(default=NOTHING_PLANNED, repr=False)
     interrupted: tuple[str, ...] = ()
     without_schema: tuple[str, ...] = ()
 
@@ -189,7 +189,7 @@ def make_delete(
         work=BranchDeletion(
             names=tuple(whole),
             going=tuple(going),
-            files=garbage.files,
+            planned=garbage.files.planned(),
             interrupted=interrupted,
             without_schema=tuple(broken),
         ),
@@ -244,7 +244,7 @@ def apply_delete(
             work.going,
             delete_references,
             new_uuid=context.env.new_uuid,
-            planned=work.files,
+            planned=work.planned,
             delete=partial(delete_paths, context=context),
         )
         details.update(removed.to_json())

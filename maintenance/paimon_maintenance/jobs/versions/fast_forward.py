@@ -32,7 +32,7 @@ from paimon_core.reachability.release import (
     read_journals,
     release,
 )
-from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
+from paimon_core.reachability.stored_files import NOTHING_PLANNED, PlannedFiles
 from paimon_core.refs.tags import Tag
 from paimon_core.retention.registered_partitions import synchronise_partitions
 from paimon_core.scan.scan import scan_files
@@ -71,7 +71,7 @@ class FastForward:
     coming: tuple[Reference, ...]
     latest: Snapshot | None
     safety: Tag | None = None
-    files: StoredFiles = field(default=NO_FILES, repr=False)
+    planned: PlannedFiles = field(default=NOTHING_PLANNED, repr=False)
     interrupted: tuple[str, ...] = ()
 
 
@@ -135,7 +135,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
             coming=tuple(coming),
             latest=latest,
             safety=safety,
-            files=garbage.files,
+            planned=garbage.files.planned(),
             interrupted=interrupted,
         ),
         actions=tuple(_actions(name, going, coming, garbage, safety, interrupted)),
@@ -276,7 +276,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
         work.going,
         partial(_ask_catalog if table.versions is not None else _move, table, work, context),
         new_uuid=context.env.new_uuid,
-        planned=work.files,
+        planned=work.planned,
         delete=partial(delete_paths, context=context),
     )
     unbroken_ids(table.snapshots)

@@ -26,7 +26,7 @@ from paimon_core.reachability.release import (
     read_journals,
     release,
 )
-from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
+from paimon_core.reachability.stored_files import NOTHING_PLANNED, PlannedFiles
 from paimon_core.refs.tags import Tag
 from paimon_core.retention.registered_partitions import synchronise_partitions
 from paimon_core.scan.scan import scan_files
@@ -66,7 +66,7 @@ class Rollback:
     source: Reference
     latest: Snapshot
     going: tuple[Reference, ...]
-    files: StoredFiles = field(default=NO_FILES, repr=False)
+    planned: PlannedFiles = field(default=NOTHING_PLANNED, repr=False)
     safety: Tag | None = None
     interrupted: tuple[str, ...] = ()
 
@@ -126,7 +126,7 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
             source=source,
             latest=latest,
             going=tuple(going),
-            files=garbage.files,
+            planned=garbage.files.planned(),
             safety=safety,
             interrupted=interrupted,
         ),
@@ -243,7 +243,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
         work.going,
         partial(_ask_catalog if table.versions is not None else _go_back, table, work, context),
         new_uuid=context.env.new_uuid,
-        planned=work.files,
+        planned=work.planned,
         clean_folders=table.options.value(SNAPSHOT_CLEAN_EMPTY_DIRECTORIES),
         delete=partial(delete_paths, context=context),
     )
