@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import scratch
+from class_archive import use_archive
 from hypothesis import HealthCheck, settings
 from lakes import Lake
 from metastore_process import HiveMetastore
@@ -85,6 +86,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if "TieredStopAtLevel" not in options:
         place = f"-Djava.io.tmpdir={tempfile.gettempdir()}"
         os.environ["JDK_JAVA_OPTIONS"] = f"{options} {quick} {place}".strip()
+    if config.getoption("numprocesses", 0) and not hasattr(config, "workerinput"):
+        # Before the workers start, which inherit it.
+        use_archive(config.cache.mkdir("classes"))
 
 
 @pytest.fixture
