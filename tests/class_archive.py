@@ -60,4 +60,5 @@ def _make(archive: Path) -> bool:
             timeout=_SECONDS,
         )
         made.rename(archive)
+    made.unlink(missing_ok=True)
     return archive.exists()
