@@ -21,9 +21,6 @@ from oracle import Oracle
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 NAMES = sorted(p.parent.name for p in (GOLDEN / "1.4.2").glob("*/expected.json"))
-PLAIN = ("file_", "manifest_", "stats_")
-"""Tables like others but for how bytes are written: one version of Java is asked about each."""
-
 BY_2_0 = {"seq_field_desc"}
 """1.4.2's writers leave the wrong row of several with one key in one commit; ours are as 2.0's."""
 IN_ORDER = {"postpone"}
@@ -148,19 +145,13 @@ def snapshot_ids(at: dict[str, str]) -> list[int]:
 def test_java_reads_it_and_goes_on(
     name: str, oracle: Oracle, replayed: Callable[[str], Replayed], tmp_path: Path
 ) -> None:
-    by_2_0 = oracle.version == "2.0.0"
-    if name.startswith(PLAIN) and by_2_0 != bool(NAMES.index(name) % 2):
-        # Plain tables take turns with the versions: both would take CI minutes for the same answer.
-        pytest.skip("the other Java version covers this table")
     ours = replayed(name)
     shutil.copytree(ours.at["warehouse"], tmp_path, dirs_exist_ok=True)
     at = {**ours.at, "warehouse": str(tmp_path)}
     oracle.defaults(**at)
     ids = snapshot_ids(at)
     steps: list[dict[str, Any]] = [{"op": "read"}]
-    # Both versions read the newest; each snapshot is read by one of them, and all of few.
-    mine = ids if len(ids) <= 2 else ids[int(by_2_0) :: 2]
-    steps += [{"op": "read", "snapshot": i} for i in mine]
+    steps += [{"op": "read", "snapshot": i} for i in ids]
     again = next(s for s in reversed(ours.steps) if s["op"] == "write")
     goes_on = [{**again, "commit_user": "java", "branch": None}]
     goes_on += [s for s in ours.steps if s["op"] == "compact"][:1]
