@@ -19,6 +19,7 @@ import scratch
 from class_archive import use_archive
 from hypothesis import HealthCheck, settings
 from lakes import Lake
+from long_run import LONG
 from metastore_process import HiveMetastore
 from postgres import postgres_server
 
@@ -42,9 +43,6 @@ settings.register_profile(
     "thorough", parent=settings.get_profile("default"), derandomize=False, max_examples=2000
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
-
-# Everything that a usual run only samples (docs/development.md).
-LONG = bool(os.environ.get("CARETAKER_LONG"))
 
 # Fixtures that need something which not every machine has, and the marker their tests get.
 MARKED_FIXTURES = {

@@ -8,13 +8,13 @@ and goes on compacting it.
 from __future__ import annotations
 
 import ast
-import os
 import random
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from long_run import LONG
 from replay import run_step
 
 from oracle import Oracle
@@ -28,7 +28,7 @@ COLUMNS = [
     {"name": "l", "type": "ARRAY<INT>"},
 ]
 KEYS = 60
-ROUNDS = 6 if os.environ.get("CARETAKER_LONG") else 4
+ROUNDS = 6 if LONG else 4
 
 FULL = {"changelog-producer": "full-compaction"}
 LOOKUP = {"changelog-producer": "lookup"}

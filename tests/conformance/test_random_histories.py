@@ -9,7 +9,6 @@ CARETAKER_LONG=N tries N more of each kind of table than the one that is always 
 
 from __future__ import annotations
 
-import os
 import random
 import tempfile
 import time
@@ -22,11 +21,11 @@ import pytest
 from disk import assert_no_leftovers, assert_whole
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from long_run import LONG_CASES
 from replay import run_step
 
 from oracle import Oracle
 
-LONG = int(os.environ.get("CARETAKER_LONG") or 0)
 COLUMNS = [
     {"name": "k", "type": "INT NOT NULL"},
     {"name": "v", "type": "STRING"},
@@ -333,11 +332,11 @@ def test_seeded_histories(kind: str, oracle: Oracle) -> None:
     )
 
 
-@pytest.mark.skipif(not LONG, reason="CARETAKER_LONG=N tries N histories")
+@pytest.mark.skipif(not LONG_CASES, reason="CARETAKER_LONG=N tries N histories")
 @pytest.mark.parametrize("kind", TABLES)
 def test_random_histories(kind: str, oracle: Oracle) -> None:
     @settings(
-        max_examples=LONG,
+        max_examples=LONG_CASES,
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),

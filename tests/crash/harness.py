@@ -14,7 +14,6 @@ Many failures leave the same files behind; that the job can go on from those is 
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import time
@@ -27,6 +26,7 @@ from typing import Any, Literal
 from disk import on_disk, referenced
 from failing_disk import Disk
 from failing_io import MIDWAY, WRITES, FailingFileIO, Trigger
+from long_run import LONG
 from replay import run_step
 
 import paimon_maintenance.run.request
@@ -47,7 +47,6 @@ from paimon_maintenance.verify.findings import Severity
 State = dict[str, Any]
 DONE_BEFORE = (NotFound, AlreadyExists, InvalidArgument)
 """What a second run may say that finds the work done."""
-LONG = bool(os.environ.get("CARETAKER_LONG"))
 READS = 10_000 if LONG else 4
 """How many reads of a job fail at most, one a run."""
 FULL = 10_000 if LONG else 4

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from cases_metadata import CASES, GROWN, build
 from failing_disk import Disk
-from harness import LONG, Case, Origin, origin, run_job
+from harness import Case, Origin, origin, run_job
+from long_run import LONG
 
 from paimon_core.errors import PaimonError
 from paimon_core.io import read_retry

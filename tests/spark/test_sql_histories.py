@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from long_run import LONG
 from sql_sessions import Sql
 
 from paimon_spark.sql.dml import large_changes
 
 pytestmark = pytest.mark.spark
 
-CHANGES = 12 if os.environ.get("CARETAKER_LONG") else 4
+CHANGES = 12 if LONG else 4
 FORMATS = ("parquet", "parquet", "orc", "avro")
 KINDS = {
     "append": ("k", "PARTITIONED BY (p)", {}),

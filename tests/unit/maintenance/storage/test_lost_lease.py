@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -13,6 +12,7 @@ from command_line import caretaker, read_rows
 from failing_io import FailingFileIO, Trigger
 from lakes import Lake, age_all
 from lakes import append_to_branch as append
+from long_run import LONG
 
 import paimon_maintenance.run.request
 from paimon_core.errors import LeaseLost, PaimonError
@@ -26,7 +26,7 @@ from paimon_maintenance.run.runner import run_table
 from paimon_maintenance.storage import clock
 from paimon_maintenance.storage.lease import LEASES
 
-STEP = 1 if os.environ.get("CARETAKER_LONG") else 2
+STEP = 1 if LONG else 2
 """Runs lose their lease at each change, or at every other one."""
 
 
