@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from paimon_core.errors import MaintenanceError
 
-LATEST: Final = 7
+LATEST: Final = 8
 """The version that this release writes: the number of modules in `migrations/versions`."""
 FOLDER: Final = Path(__file__).with_name("migrations")
 VERSION_TABLE: Final = "caretaker_history_revision"

@@ -27,7 +27,7 @@ _SCORES: Final = columns_of(
 _DECISIONS: Final = columns_of(
     "caretaker_decisions",
     "id at_millis round_id warehouse table_name branch job action reason rank_value benefit "
-    "predicted_seconds work predicted run_id engine status seconds result",
+    "predicted_seconds work predicted past_runs run_id engine status seconds result",
 )
 _ROUNDS: Final = columns_of(
     "caretaker_rounds",
@@ -78,7 +78,8 @@ class StoredScore:
 class StoredDecision:
     """One decision and its result: `status`, `seconds` and `result` are None before a run ends.
 
-    `work` and `predicted` are JSON objects of the scheduler.
+    `work` and `predicted` are JSON objects of the scheduler.  `past_runs` is how many runs of the job the
+    prediction rests on; None if that was not recorded.
     """
 
     at_millis: int
@@ -92,11 +93,17 @@ class StoredDecision:
     predicted_seconds: float = 0.0
     work: Mapping[str, Any] = field(default_factory=dict)
     predicted: Mapping[str, Any] = field(default_factory=dict)
+    past_runs: int | None = None
     run_id: str | None = None
     engine: str | None = None
     status: str | None = None
     seconds: float | None = None
     result: Mapping[str, Any] | None = None
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether no past run of the job told the scheduler how long this one takes."""
+        return self.past_runs == 0
 
 
 @dataclass(frozen=True, slots=True)

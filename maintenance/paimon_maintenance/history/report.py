@@ -20,7 +20,7 @@ from paimon_maintenance.history.store import SqlHistory
 from paimon_maintenance.job.text import counted, human_bytes
 
 _DECISIONS: Final = columns_of(
-    "caretaker_decisions", "id warehouse branch status predicted_seconds seconds"
+    "caretaker_decisions", "id warehouse branch status predicted_seconds past_runs seconds"
 )
 _NEWEST_RUNS: Final = 1000
 _MOST_TABLES: Final = 15
@@ -54,7 +54,10 @@ class Sums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predictions:
-    """Relative errors of predicted seconds: the number of runs, the median and the 90th percentile."""
+    """Relative errors of predicted seconds: the number of runs, the median and the 90th percentile.
+
+    Runs that no past run of their job helped to predict do not count.
+    """
 
     runs: int
     median: float
@@ -140,12 +143,12 @@ def entries_since(store: NeedStore, since: int) -> list[Entry]:
 
 
 def predictions_of(decisions: Sequence[StoredDecision]) -> Predictions | None:
-    """The errors of the decisions that ran with success; None without one."""
+    """The errors of the decisions that ran with success; None without one that had past runs."""
     return _spread(
         [
             abs(d.predicted_seconds - d.seconds) / d.seconds
             for d in decisions
-            if d.status == "success" and d.seconds
+            if d.status == "success" and d.seconds and not d.is_estimated
         ]
     )
 
@@ -160,7 +163,7 @@ def newest_predictions(
     c = _DECISIONS.c
     query = (
         sa.select(c.warehouse, c.branch, c.predicted_seconds, c.seconds)
-        .where(c.status == "success", c.seconds > 0)
+        .where(c.status == "success", c.seconds > 0, sa.func.coalesce(c.past_runs, 1) > 0)
         .order_by(c.id.desc())
         .limit(_NEWEST_RUNS)
     )

@@ -29,7 +29,7 @@ _SCORES: Final = table_of(
 DECISIONS: Final = table_of(
     "caretaker_decisions",
     "id at_millis round_id warehouse table_name branch job action reason rank_value benefit "
-    "predicted_seconds run_id engine status seconds result",
+    "predicted_seconds past_runs run_id engine status seconds result",
 )
 
 

@@ -75,12 +75,16 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """Predicted and measured seconds of one run of the scheduler."""
+    """Predicted and measured seconds of one run of the scheduler.
+
+    `past_runs`: how many runs of the job the prediction rests on, None if that was not recorded.
+    """
 
     at_millis: int
     table: str
     job: str
     predicted_seconds: float
+    past_runs: int | None
     seconds: float
 
     @property
@@ -93,8 +97,8 @@ class Prediction:
 class WorkView:
     """What happened since `since_millis`.
 
-    The errors of predictions are quantiles; None without predictions.  `tables_changed` counts all
-    tables with a run, `by_table` lists those that took the most seconds.
+    The errors are quantiles over the predictions that rest on past runs; None without any.
+    `tables_changed` counts all tables with a run, `by_table` lists those that took the most seconds.
     """
 
     since_millis: int
@@ -170,7 +174,7 @@ def work_view(
     by_job = _added((job, v) for (job, _), v in by_job_and_day.items())
     by_day = _added((at, v) for (_, at), v in by_job_and_day.items())
     total = _added(("all", astuple(work)[1:]) for work in by_job)
-    errors = sorted(p.error for p in predictions)
+    errors = sorted(p.error for p in predictions if p.past_runs != 0)
     return WorkView(
         since_millis=since_millis,
         total=total[0] if total else NOTHING,
@@ -319,7 +323,14 @@ def _predictions(
 ) -> Sequence[Prediction]:
     d = DECISIONS.c
     query = (
-        sa.select(d.at_millis, d.table_name.label("table"), d.job, d.predicted_seconds, d.seconds)
+        sa.select(
+            d.at_millis,
+            d.table_name.label("table"),
+            d.job,
+            d.predicted_seconds,
+            d.past_runs,
+            d.seconds,
+        )
         .where(d.status == "success", d.at_millis >= since, d.at_millis < until)
         .where(d.seconds > 0, *(() if warehouse is None else (d.warehouse == warehouse,)))
         .order_by(d.at_millis.desc())

@@ -23,7 +23,8 @@ TABLES: Final = Metric(
 )
 PREDICTIONS: Final = Metric(
     "paimon_maintenance_predictions_error_ratio",
-    "Difference of predicted and measured seconds of the newest runs, divided by the measured.",
+    "Difference of predicted and measured seconds of the newest runs with past runs of their job, "
+    "divided by the measured.",
     "gauge",
 )
 

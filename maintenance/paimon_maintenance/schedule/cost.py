@@ -120,6 +120,11 @@ class CostModel:
         model = self.jobs.get(work.job)
         return (model or JobModel(coefficients=PRIOR.get(work.job, _OTHER))).seconds(work)
 
+    def past_runs(self, job: str) -> int:
+        """How many runs of the job the predictions rest on; 0: on the prior alone."""
+        model = self.jobs.get(job)
+        return 0 if model is None else model.runs
+
 
 def fit(samples: Iterable[Sample]) -> CostModel:
     """The model of these runs, oldest first; the prior alone without any."""

@@ -26,8 +26,9 @@ def lines_of(decisions: Sequence[StoredDecision]) -> Iterator[str]:
         job = "" if one.job is None else f" {one.job}"
         yield f"{at:%Y-%m-%d %H:%M:%S}  {one.action}{job}: {one.reason}"
         if one.job is not None and one.action != "no":
+            source = ", by no past run of the job" if one.is_estimated else ""
             yield (
-                f"    predicted {one.predicted_seconds:.1f} s, benefit {one.benefit:.2f} excess "
+                f"    predicted {one.predicted_seconds:.1f} s{source}, benefit {one.benefit:.2f} excess "
                 f"hours, rank {one.rank:.4g}"
             )
         if one.status is not None:

@@ -52,7 +52,8 @@ logger = logging.getLogger(__name__)
 
 PREDICTION_ERROR: Final = Metric(
     "paimon_maintenance_prediction_error_ratio",
-    "Difference of predicted and measured seconds of the last run, divided by the measured.",
+    "Difference of predicted and measured seconds of the last run, divided by the measured; "
+    "without past runs of the job there is none.",
     "gauge",
 )
 HEALTH_SCORE: Final = Metric(
@@ -130,6 +131,7 @@ class _Round:
         self.decided: dict[str, list[Decision]] = {}
         self.ran: dict[str, set[str]] = {}
         borrowed, price = store.last_round()
+        self.costs = CostModel()
         self.account = Account(borrowed=borrowed, price=price)
         self.threshold = 0.0
         self.started = services.env.now_millis()
@@ -141,6 +143,7 @@ class _Round:
         self.tables.look_at_all(stored)
         now = self.env.now_millis()
         busy = self.store.claimed(now)
+        self.costs = self.model()
         decisions = decide(
             [
                 TableView(
@@ -154,7 +157,7 @@ class _Round:
                 for name, k in self.tables.known.items()
             ],
             self.budget,
-            self.model(),
+            self.costs,
             now=now,
             local=self.env.local_millis(),
             account=self.account,
@@ -404,7 +407,7 @@ class _Round:
         self.save({decision.table: self.tables.known[decision.table]})
         found = Result(decision=decision, report=report, seconds=seconds)
         self.finish(decision, str(report.status), seconds, report.engine, result)
-        if report.status is Status.SUCCESS:
+        if report.status is Status.SUCCESS and self.costs.past_runs(one.job):
             self.services.metrics.put(
                 PREDICTION_ERROR, found.error, job=one.job, table=decision.table
             )
@@ -450,6 +453,7 @@ class _Round:
             predicted_seconds=decision.seconds,
             work=work,
             predicted={} if one is None else dict(one.predicted),
+            past_runs=None if one is None else self.costs.past_runs(one.work.job),
             run_id=self.run_id(decision) if runs and not dry_run else None,
             status="dry_run" if runs and dry_run else None,
         )

@@ -142,7 +142,10 @@ export function dayBars(days, since, now, width) {
   return box;
 }
 
-/** Predicted against measured seconds on logarithmic axes; the diagonal is a perfect prediction. */
+/**
+ * Predicted against measured seconds on logarithmic axes; the diagonal is a perfect prediction.
+ * Circles without a filling are runs that were predicted without past runs of their job.
+ */
 export function predictionChart(points, open) {
   const size = 300;
   const left = 40;
@@ -182,8 +185,9 @@ export function predictionChart(points, open) {
   );
   for (const p of points) {
     const off = Math.abs(p.predicted_seconds - p.seconds) / Math.max(0.01, p.seconds);
-    const dot = s("circle", { class: off <= 0.35 ? "point" : "point far", cx: x(p.seconds), cy: y(p.predicted_seconds), r: 3 },
-      s("title", {}, `${p.table} ${p.job}: predicted ${duration(p.predicted_seconds)}, measured ${duration(p.seconds)}`));
+    const kind = p.past_runs === 0 ? "point first" : off <= 0.35 ? "point" : "point far";
+    const dot = s("circle", { class: kind, cx: x(p.seconds), cy: y(p.predicted_seconds), r: 3 },
+      s("title", {}, `${p.table} ${p.job}: predicted ${duration(p.predicted_seconds)}, measured ${duration(p.seconds)}${p.past_runs === 0 ? "; without past runs of the job" : ""}`));
     dot.addEventListener("click", () => open(p));
     box.append(dot);
   }

@@ -46,13 +46,13 @@ function draw(found) {
     tile("Read and written", bytes(t.bytes_rewritten), t.seconds ? `${bytes(t.bytes_rewritten / t.seconds)} a second` : ""),
     tile("Files", t.files_fewer > 0 ? `−${count(t.files_fewer)}` : count(-t.files_fewer || 0), `of ${count(t.files_before)} that the runs changed`),
     tile("Freed", bytes(t.bytes_freed), "deleted from the store"),
-    tile("Prediction error", percent(found.median_error), found.p90_error === null ? "no predicted run" : `median; 90th percentile ${percent(found.p90_error)}`));
+    tile("Prediction error", percent(found.median_error), found.p90_error === null ? (found.predictions.length ? "no past runs to learn from" : "no predicted run") : `median; 90th percentile ${percent(found.p90_error)}`));
   const open = found.failures.filter((f) => !f.solved_at);
   fill(cards,
     card("What failed, and what to do", "wide", open.length ? `${count(open.length)} open, ${count(found.failures.length - open.length)} solved since` : "", failures(found)),
     card("Time by day", "wide below", "", found.by_day.length ? dayBars(found.by_day, found.since, found.now, Math.max(340, (cards.clientWidth * (innerWidth > 1180 ? 2 : 3)) / 3 - 40)) : h("p", { class: "quiet" }, "No run in this period.")),
     card("Predicted and measured", "narrow tall", counted(found.predictions.length, "run"), found.predictions.length
-      ? [predictionChart(found.predictions, (p) => go(address(p.table, found))), legend(["near", "within 35 % of the measured time"], ["far", "further off"])]
+      ? [predictionChart(found.predictions, (p) => go(address(p.table, found))), legend(["near", "within 35 % of the measured time"], ["far", "further off"], ["first", "without past runs of the job"])]
       : h("p", { class: "quiet" }, "The scheduler predicts the time of its runs; there were none in this period.")),
     card("By job", "half", "", works(found.by_job, (w) => words(w.name))),
     card("By table", "half", found.tables_changed > found.by_table.length ? `the ${found.by_table.length} that took the most time` : "", works(found.by_table, (w) => h("a", { href: address(w.name, found) }, w.name))));

@@ -77,7 +77,8 @@ def store(url) -> NeedStore:
     store.history.add([old, RUN, FAILED, EXPIRY, steps, other])
     open_one = replace(DECISION, status=None, seconds=None)
     dry_run = replace(open_one, status="dry_run")
-    store.add([DECISION, replace(open_one, action="later"), dry_run])
+    first = replace(DECISION, round_id="first", predicted_seconds=900.0, past_runs=0)
+    store.add([first, DECISION, replace(open_one, action="later"), dry_run])
     return store
 
 
@@ -90,7 +91,7 @@ def test_a_period_is_summed_up(store):
     assert list(found.tables) == ["db.t", "db.u"]
     assert found.predictions is not None
     assert (found.predictions.runs, round(found.predictions.median, 3)) == (1, 0.2)
-    assert found.decisions == {"dry run": 1, "later": 1, "run": 1}
+    assert found.decisions == {"dry run": 1, "later": 1, "run": 2}
     text = "\n".join(markdown(found))
     assert "3 runs, 1 failed, 3 min." in text
     assert "| compact | 2 | 1 | 100.0 s | 2.0 GB | 9 | 0 B |" in text
@@ -140,6 +141,7 @@ def test_earlier_histories_learn_what_was_freed(url):
             connection.execute(sa.text(f"DROP INDEX {name}"))
         for name in ("bytes_freed", "application_id", "application_url"):
             connection.execute(sa.text(f"ALTER TABLE caretaker_history DROP COLUMN {name}"))
+        connection.execute(sa.text("ALTER TABLE caretaker_decisions DROP COLUMN past_runs"))
         connection.execute(
             sa.text("CREATE INDEX caretaker_history_by_time ON caretaker_history (event)")
         )

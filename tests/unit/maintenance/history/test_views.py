@@ -304,7 +304,8 @@ def test_failures_are_grouped_and_open_ones_come_first(history):
 
 def test_predictions_are_held_against_what_happened(history):
     needs = NeedStore(history, "/lake")
-    for number, (predicted, took) in enumerate(((1.0, 1.0), (1.0, 2.0), (4.0, 1.0))):
+    runs = ((1.0, 1.0, None), (1.0, 2.0, 1), (4.0, 1.0, 2), (9.0, 1.0, 0))
+    for number, (predicted, took, past_runs) in enumerate(runs):
         needs.add(
             [
                 StoredDecision(
@@ -315,6 +316,7 @@ def test_predictions_are_held_against_what_happened(history):
                     action="run",
                     reason="",
                     predicted_seconds=predicted,
+                    past_runs=past_runs,
                 )
             ]
         )
@@ -328,6 +330,12 @@ def test_predictions_are_held_against_what_happened(history):
             result={},
         )
     found = work_view(history, warehouse="/lake", since_millis=0, until_millis=9)
-    assert [p.at_millis for p in found.predictions] == [2, 1, 0]
+    assert [(p.at_millis, p.past_runs) for p in found.predictions] == [
+        (3, 0),
+        (2, 2),
+        (1, 1),
+        (0, None),
+    ]
+    # The run without past runs is shown, and its error does not count.
     assert found.median_error == pytest.approx(0.5)
     assert found.p90_error == pytest.approx(3.0)

@@ -53,10 +53,11 @@ def test_the_errors_of_predictions_are_gauges(tmp_path):
             action="run",
             reason="why",
             predicted_seconds=10.0 + off,
+            past_runs=0 if off == 80 else number or None,
             status="failed" if off == 90 else "success",
             seconds=10.0,
         )
-        for number, off in enumerate((1, 2, 3, 2, 2, 90))
+        for number, off in enumerate((1, 2, 3, 2, 2, 90, 80))
     ]
     NeedStore(history, "/lake").add(decided)
     NeedStore(history, "/other").add(decided[:1])

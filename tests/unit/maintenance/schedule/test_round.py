@@ -458,13 +458,27 @@ def test_the_command_line(lake, url, tmp_path):
     assert ran.code == 0, ran.err
     assert "run     db.t compact" in ran.out
     assert 'paimon_maintenance_health_score{table="db.t"} 100' in metrics.read_text()
-    assert "paimon_maintenance_prediction_error_ratio{" in metrics.read_text()
     assert caretaker(*words).code == 3
     explained = caretaker("policy", "explain", "db.t", "-w", lake.warehouse)
     assert "no: the table needs nothing" in explained.out
+    assert " s, by no past run of the job, benefit " in explained.out
     assert "prediction off by" in explained.out
     assert "-> 100" in explained.out
     assert caretaker("policy", "explain", "db.nothing", "-w", lake.warehouse).code == 3
+
+
+def test_predictions_without_past_runs_are_no_measure_of_the_model(lake, url, tmp_path):
+    words = ("schedule", "db.t", "-w", lake.warehouse, "--metrics-file", tmp_path / "metrics")
+    error = "paimon_maintenance_prediction_error_ratio{"
+    assert caretaker(*words).code == 0
+    assert error not in (tmp_path / "metrics").read_text()
+    lake.fill(7)
+    assert caretaker(*words).code == 0
+    assert error in (tmp_path / "metrics").read_text()
+    store = NeedStore(SqlHistory(url), str(lake.warehouse))
+    past = [d.past_runs for d in store.decisions("db.t") if d.job == "compact"]
+    assert past == [1, 0]
+    assert "Predicted seconds of 1 run:" in caretaker("report", "-w", lake.warehouse).out
 
 
 def test_the_scheduler_needs_the_history(lake):
