@@ -256,6 +256,8 @@ class BatchTableCommit(_TableCommit):
 class StreamTableCommit(_TableCommit):
     """Commits again and again; identifiers grow from commit to commit."""
 
+    _last: int | None = None
+
     def last_committed_identifier(self) -> int | None:
         """The greatest identifier that this user has committed; None if there is none."""
         newest = latest_of_user(self._table, self.commit_user)
@@ -268,7 +270,13 @@ class StreamTableCommit(_TableCommit):
 
         For the first attempt only: after a failure use `filter_and_commit`.
         """
-        return self._commit(messages, identifier, watermark, ignore_empty=False)
+        if self._last is not None:
+            messages = [
+                m if m.keys_at is None else replace(m, follows=self._last) for m in messages
+            ]
+        result = self._commit(messages, identifier, watermark, ignore_empty=False)
+        self._last = identifier
+        return result
 
     def filter_and_commit(self, pending: Mapping[int, Sequence[CommitMessage]]) -> int:
         """Commit the identifiers that are not committed yet, in order; return how many these were.

@@ -90,11 +90,11 @@ def commit(
     check_committable(table)
     made: list[Snapshot] = []
     appended = append_changes(messages)
-    keys_at = {m.keys_at for m in messages if m.keys_at is not None}
+    keys_at = {(m.keys_at, m.follows) for m in messages if m.keys_at is not None}
 
     def provide(latest: Snapshot | None) -> ManifestChanges:
-        for read in keys_at:
-            _check_keys_known(table, latest, read, user)
+        for read, follows in keys_at:
+            _check_keys_known(table, latest, read, follows, user)
         return appended
 
     if not appended.is_empty or not ignore_empty:
@@ -141,13 +141,18 @@ def commit(
 
 
 def _check_keys_known(
-    table: FileStoreTable, latest: Snapshot | None, keys_at: Identity, user: str
+    table: FileStoreTable,
+    latest: Snapshot | None,
+    keys_at: Identity,
+    follows: int | None,
+    user: str,
 ) -> None:
     """Raise CommitConflict if another user wrote rows after `keys_at` and after the user's own commits.
 
     The keys of a cross-partition table may be anywhere.  Its writer has read where, so rows that came
     later can have the same keys in other partitions, and readers would return both.  So they would if
-    the snapshot where it read is gone: a rollback gives its number, and later ones, to other commits.
+    the snapshot where it read is gone, or a commit of its own: a rollback takes them away and gives their
+    numbers to other commits.
     """
     known = keys_at[0]
     for number in range(0 if latest is None else latest.id, known, -1):
@@ -155,6 +160,8 @@ def _check_keys_known(
         if snapshot is None:
             raise _keys_unknown(table, known, f"snapshot {number} is gone", number)
         if snapshot.commit_user == user:
+            if follows is not None and snapshot.commit_identifier < follows:
+                break
             return
         if snapshot.commit_kind in (CommitKind.APPEND, CommitKind.OVERWRITE):
             raise _keys_unknown(
@@ -164,6 +171,9 @@ def _check_keys_known(
                 "other partitions",
                 number,
             )
+    if follows is not None:
+        why = f"the writer's own commit {follows} is gone"
+        raise _keys_unknown(table, known, why, 0 if latest is None else latest.id)
     if known:
         there = table.snapshots.get_or_none(known)
         if there is None or there.identity != keys_at:

@@ -20,7 +20,8 @@ class CommitMessage:
     the `compact_*` fields the COMPACT part; a commit with both creates two snapshots.  `partition`
     holds stored row bytes.  A file that is in `compact_before` and, under the same name, in
     `compact_after` is an upgrade.  `keys_at` is set by a writer that knows where all keys of the table
-    are, and is the identity of the snapshot where it read that, or `NO_SNAPSHOT`.
+    are, and is the identity of the snapshot where it read that, or `NO_SNAPSHOT`.  `follows` is set beside
+    it if the writer also counts on earlier commits of its stream: the identifier of the last of them.
     """
 
     partition: bytes
@@ -37,6 +38,7 @@ class CommitMessage:
     compact_new_index_files: tuple[IndexFileMeta, ...] = ()
     compact_deleted_index_files: tuple[IndexFileMeta, ...] = ()
     keys_at: Identity | None = None
+    follows: int | None = None
 
     @property
     def is_empty(self) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from command_line import caretaker
 from lakes import ENV
 
+from paimon_core import open_catalog
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.commit.message import CommitMessage
@@ -146,3 +147,20 @@ def test_a_stream_goes_on(table: FileStoreTable) -> None:
     with pytest.raises(CommitConflict):
         commit(table, writer.prepare_commit(), user="stream", env=ENV, identifier=9)
     assert places_of(table) == [(1, "x"), (2, "x"), (5, "z"), (6, "x")]
+
+
+@pytest.mark.parametrize("to", ["1", "3"])
+def test_a_rollback_takes_away_what_a_stream_has_committed(table: FileStoreTable, to: str) -> None:
+    """Key 1 is in partition y as far as the writer knows, and in x again since the rollback."""
+    builder = (
+        open_catalog(str(Path(table.root).parents[1])).get_table("db.t").new_stream_write_builder()
+    )
+    with builder.new_write() as write, builder.new_commit() as commit:
+        for identifier, places in enumerate([{5: "x"}, {6: "x"}, {1: "y"}]):
+            write.write(rows(places))
+            commit.commit(write.prepare_commit(), identifier)
+        run(table, "rollback", "--snapshot", to)
+        write.write(rows({1: "y"}))
+        with pytest.raises(CommitConflict, match="the writer's own commit 2 is gone"):
+            commit.commit(write.prepare_commit(), 3)
+    assert places_of(table)[:2] == [(1, "x"), (2, "x")]
