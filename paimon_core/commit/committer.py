@@ -21,6 +21,7 @@ from itertools import pairwise
 from paimon_core.commit.base import check_same_table, is_replaced, stands
 from paimon_core.commit.conflict import SortKey, check_conflicts
 from paimon_core.commit.iceberg.publish import publish_commit
+from paimon_core.commit.known_keys import check_keys_known
 from paimon_core.commit.manifest_changes import ManifestChanges, append_changes, compact_changes
 from paimon_core.commit.message import CommitMessage
 from paimon_core.commit.partition_statistics import partition_statistics
@@ -56,7 +57,6 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
     CommitKind,
-    Identity,
     Snapshot,
 )
 
@@ -90,11 +90,9 @@ def commit(
     check_committable(table)
     made: list[Snapshot] = []
     appended = append_changes(messages)
-    keys_at = {(m.keys_at, m.follows) for m in messages if m.keys_at is not None}
 
     def provide(latest: Snapshot | None) -> ManifestChanges:
-        for read, follows in keys_at:
-            _check_keys_known(table, latest, read, follows, user)
+        check_keys_known(table, latest, messages, user)
         return appended
 
     if not appended.is_empty or not ignore_empty:
@@ -138,58 +136,6 @@ def commit(
                 next_step="do not commit the rows again; a later compaction does the rest",
             ) from e
     return tuple(made)
-
-
-def _check_keys_known(
-    table: FileStoreTable,
-    latest: Snapshot | None,
-    keys_at: Identity,
-    follows: int | None,
-    user: str,
-) -> None:
-    """Raise CommitConflict if another user wrote rows after `keys_at` and after the user's own commits.
-
-    The keys of a cross-partition table may be anywhere.  Its writer has read where, so rows that came
-    later can have the same keys in other partitions, and readers would return both.  So they would if
-    the snapshot where it read is gone, or a commit of its own: a rollback takes them away and gives their
-    numbers to other commits.
-    """
-    known = keys_at[0]
-    for number in range(0 if latest is None else latest.id, known, -1):
-        snapshot = latest if latest and number == latest.id else table.snapshots.get_or_none(number)
-        if snapshot is None:
-            raise _keys_unknown(table, known, f"snapshot {number} is gone", number)
-        if snapshot.commit_user == user:
-            if follows is not None and snapshot.commit_identifier < follows:
-                break
-            return
-        if snapshot.commit_kind in (CommitKind.APPEND, CommitKind.OVERWRITE):
-            raise _keys_unknown(
-                table,
-                known,
-                f"snapshot {number} by user {snapshot.commit_user} may hold keys of the new rows in "
-                "other partitions",
-                number,
-            )
-    if follows is not None:
-        why = f"the writer's own commit {follows} is gone"
-        raise _keys_unknown(table, known, why, 0 if latest is None else latest.id)
-    if known:
-        there = table.snapshots.get_or_none(known)
-        if there is None or there.identity != keys_at:
-            why = "has expired or was removed" if there is None else "is another one now"
-            raise _keys_unknown(table, known, f"snapshot {known} {why}", known)
-
-
-def _keys_unknown(table: FileStoreTable, known: int, why: str, number: int) -> CommitConflict:
-    return CommitConflict(
-        f"cannot commit to table {table.name}: {why}, and the writer knows where the keys are as of "
-        f"snapshot {known}",
-        table=table.name,
-        snapshot=number,
-        next_step="write the rows again; only one writer at a time can change a table whose "
-        "keys may move between partitions",
-    )
 
 
 def filter_committed(table: FileStoreTable, identifiers: Sequence[int], *, user: str) -> list[int]:

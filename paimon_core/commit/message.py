@@ -22,6 +22,8 @@ class CommitMessage:
     `compact_after` is an upgrade.  `keys_at` is set by a writer that knows where all keys of the table
     are, and is the identity of the snapshot where it read that, or `NO_SNAPSHOT`.  `follows` is set beside
     it if the writer also counts on earlier commits of its stream: the identifier of the last of them.
+    `hash_indexes` is set by a writer of dynamic buckets: the buckets and index files of the partition
+    that it follows.
     """
 
     partition: bytes
@@ -39,6 +41,7 @@ class CommitMessage:
     compact_deleted_index_files: tuple[IndexFileMeta, ...] = ()
     keys_at: Identity | None = None
     follows: int | None = None
+    hash_indexes: tuple[tuple[int, IndexFileMeta], ...] | None = None
 
     @property
     def is_empty(self) -> bool:

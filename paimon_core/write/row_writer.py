@@ -115,6 +115,7 @@ class RowWriter:
         self._sequence_offset = sequence_offset
         self._global_index = global_index
         # An overwrite removes all keys, whoever wrote them.
+        self._overwrite = overwrite
         self._keys_at: Identity | None = None
         if global_index is not None and not overwrite:
             read = global_index.snapshot
@@ -191,6 +192,7 @@ class RowWriter:
 
     def _finish(self, messages: list[CommitMessage]) -> None:
         """Close the files of every bucket and add their messages."""
+        followed = self._followed_indexes()
         for key, sink in self._sinks.items():
             files, changelog = sink.finish()
             if isinstance(sink, MergingSink):
@@ -208,6 +210,7 @@ class RowWriter:
                     new_index_files=() if new is None else (new,),
                     deleted_index_files=() if old is None else (old,),
                     keys_at=self._keys_at,
+                    hash_indexes=followed.get(key[0]),
                 )
             )
 
@@ -361,6 +364,16 @@ class RowWriter:
             if owner == partition:
                 path = table.paths.index_file(partition, bucket, file)
                 yield bucket, read_hash_index(table.io, path, file)
+
+    def _followed_indexes(self) -> dict[bytes, tuple[tuple[int, IndexFileMeta], ...]]:
+        """Return the index files that decided about the buckets of rows, by partition."""
+        if self._overwrite:
+            return {}
+        found: dict[bytes, list[tuple[int, IndexFileMeta]]] = {p: [] for p in self._indexes}
+        for (partition, bucket), file in self._index_files.items():
+            if partition in found:
+                found[partition].append((bucket, file))
+        return {partition: tuple(files) for partition, files in found.items()}
 
     def _written_index(
         self, partition: bytes, bucket: int

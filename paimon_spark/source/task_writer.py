@@ -301,6 +301,7 @@ def _joined(parts: Sequence[CommitMessage]) -> CommitMessage:
         new_index_files=tuple(f for p in parts for f in p.new_index_files),
         deleted_index_files=tuple(f for p in parts for f in p.deleted_index_files),
         keys_at=first.keys_at,
+        hash_indexes=first.hash_indexes,
     )
 
 

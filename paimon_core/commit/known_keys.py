@@ -1,0 +1,137 @@
+"""Checks that a writer's knowledge of where keys are is still true when its rows are committed.
+
+Keys of a cross-partition table may be anywhere, and those of a dynamic-bucket table in any bucket of
+their partition.  The writer has read where.  If another commit changed that, or a rollback took a
+commit away, a key could have rows in two places, and readers would return both.  Java checks none of
+it: such tables have one writer at a time there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from paimon_core.commit.message import CommitMessage
+from paimon_core.errors import CommitConflict, CorruptTable
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.index.hash_index import HASH_INDEX, read_hash_index
+from paimon_core.manifest.data_file import IndexFileMeta
+from paimon_core.snapshot.snapshot import CommitKind, Identity, Snapshot
+
+
+def check_keys_known(
+    table: FileStoreTable, latest: Snapshot | None, messages: Sequence[CommitMessage], user: str
+) -> None:
+    """Raise CommitConflict if the messages cannot be committed after `latest`."""
+    for keys_at, follows in {(m.keys_at, m.follows) for m in messages if m.keys_at is not None}:
+        _check_table(table, latest, keys_at, follows, user)
+    indexed = [m for m in messages if m.hash_indexes is not None]
+    if indexed:
+        _check_indexes(table, latest, indexed)
+
+
+def _check_table(
+    table: FileStoreTable,
+    latest: Snapshot | None,
+    keys_at: Identity,
+    follows: int | None,
+    user: str,
+) -> None:
+    """Raise CommitConflict if another user wrote rows after `keys_at` and after the user's own commits.
+
+    So it is if the snapshot where the writer read is gone, or a commit of its own: a rollback takes them
+    away and gives their numbers to other commits.
+    """
+    known = keys_at[0]
+    for number in range(0 if latest is None else latest.id, known, -1):
+        snapshot = latest if latest and number == latest.id else table.snapshots.get_or_none(number)
+        if snapshot is None:
+            raise _keys_unknown(table, known, f"snapshot {number} is gone", number)
+        if snapshot.commit_user == user:
+            if follows is not None and snapshot.commit_identifier < follows:
+                break
+            return
+        if snapshot.commit_kind in (CommitKind.APPEND, CommitKind.OVERWRITE):
+            raise _keys_unknown(
+                table,
+                known,
+                f"snapshot {number} by user {snapshot.commit_user} may hold keys of the new rows in "
+                "other partitions",
+                number,
+            )
+    if follows is not None:
+        why = f"the writer's own commit {follows} is gone"
+        raise _keys_unknown(table, known, why, 0 if latest is None else latest.id)
+    if known:
+        there = table.snapshots.get_or_none(known)
+        if there is None or there.identity != keys_at:
+            why = "has expired or was removed" if there is None else "is another one now"
+            raise _keys_unknown(table, known, f"snapshot {known} {why}", known)
+
+
+def _keys_unknown(table: FileStoreTable, known: int, why: str, number: int) -> CommitConflict:
+    return CommitConflict(
+        f"cannot commit to table {table.name}: {why}, and the writer knows where the keys are as of "
+        f"snapshot {known}",
+        table=table.name,
+        snapshot=number,
+        next_step="write the rows again; only one writer at a time can change a table whose "
+        "keys may move between partitions",
+    )
+
+
+def _check_indexes(
+    table: FileStoreTable, latest: Snapshot | None, messages: Sequence[CommitMessage]
+) -> None:
+    """Raise CommitConflict if keys are not, or may not be, where the writer's hash indexes say.
+
+    Rows of known keys need them in the index of their bucket.  New keys rely on all indexes of the
+    partition, as any of them could hold such a key by now.
+    """
+    found: dict[bytes, dict[int, IndexFileMeta]] = defaultdict(dict)
+    for entry in () if latest is None else table.index_entries(latest):
+        if entry.index_file.index_type == HASH_INDEX:
+            found[entry.partition][entry.bucket] = entry.index_file
+    with_new_keys = {m.partition for m in messages if m.new_index_files}
+    for m in messages:
+        relied, now = dict(m.hash_indexes or ()), found.get(m.partition, {})
+        if m.partition in with_new_keys:
+            holds = _names(relied) == _names(now)
+        else:
+            holds = _still_holds(table, m, relied.get(m.bucket), now.get(m.bucket))
+        if not holds:
+            path = table.paths.partition_path(m.partition)
+            raise CommitConflict(
+                f"cannot commit to table {table.name}: another commit, or a rollback, changed which "
+                f"keys are in the buckets of {f'partition {path}' if path else 'the table'}",
+                table=table.name,
+                snapshot=None if latest is None else latest.id,
+                next_step="write the rows again with a new writer; only one writer at a time can "
+                "add keys to a partition with dynamic buckets",
+            )
+
+
+def _names(indexes: Mapping[int, IndexFileMeta]) -> dict[int, str]:
+    return {bucket: file.file_name for bucket, file in indexes.items()}
+
+
+def _still_holds(
+    table: FileStoreTable,
+    message: CommitMessage,
+    relied: IndexFileMeta | None,
+    now: IndexFileMeta | None,
+) -> bool:
+    """Return whether the bucket's index has all keys that the writer found there."""
+    if relied is None or now is None:
+        return relied is now
+    if relied.file_name == now.file_name:
+        return True
+    where = (message.partition, message.bucket)
+    hashes = read_hash_index(table.io, table.paths.index_file(*where, now), now)
+    try:
+        before = read_hash_index(table.io, table.paths.index_file(*where, relied), relied)
+    except CorruptTable:
+        return False  # it expired or was rolled back, so nothing tells what the writer found
+    return bool(np.isin(before, hashes).all())
