@@ -22,6 +22,7 @@ ROOTS = (
     "datasketches",
     "fastavro",
     "fsspec",
+    "isal",
     "numpy",
     "pandas",
     "pyarrow",

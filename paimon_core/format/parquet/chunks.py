@@ -11,7 +11,6 @@ are checked during the copy: their sizes, value counts and checksums.
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -31,6 +30,12 @@ from paimon_core.format.parquet.stored_page import Raw, StoredPage, value_of_bou
 from paimon_core.format.parquet.thrift_compact import Struct, decode_at, field_value
 from paimon_core.types.arrow import arrow_type
 from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
+
+try:
+    # Ten times as fast as zlib, which takes a sixth of the time of copying pages.
+    from isal.isal_zlib import crc32
+except ImportError:  # no wheel for this processor
+    from zlib import crc32
 
 Read = Callable[[int, int], pa.Buffer | memoryview]
 """Reads a number of bytes of a file from an offset; they may be valid until the next call only."""
@@ -363,7 +368,7 @@ def _unusual_page(data: memoryview, at: int, name: str) -> PageFields | None:
 
 def _checked(page: PageFields, body: memoryview, begin: int, name: str) -> PageHeader:
     """Check a page that begins there, and return what its header says."""
-    if page.checksum is not None and zlib.crc32(body) != page.checksum & 0xFFFFFFFF:
+    if page.checksum is not None and crc32(body) != page.checksum & 0xFFFFFFFF:
         raise CorruptTable(f"a page of column {name} does not have its checksum")
     header = page.end - begin
     return PageHeader(header + page.size, header + page.uncompressed, page.values)
