@@ -7,6 +7,7 @@ of it may be deleted.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -113,11 +114,12 @@ class StreamWriteBuilder(_WriteBuilder):
         )
 
 
-class _Closing:
+class _Closing(ABC):
     """A context manager that calls `close` at its end."""
 
+    @abstractmethod
     def close(self) -> None:
-        raise NotImplementedError  # writers and commits define it
+        """Release what is held; calling it again does nothing."""
 
     def __enter__(self) -> Self:
         return self
