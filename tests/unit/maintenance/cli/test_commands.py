@@ -224,7 +224,10 @@ def test_a_reader_may_stop_early(lake):
             ("plan", "rollback_to_timestamp", "db.t"),
             "use caretaker run rollback DATABASE.TABLE --t",
         ),
-        (("inspct", "db.t"), "unknown command 'inspct'; did you mean inspect? -> see caretaker --help"),
+        (
+            ("inspct", "db.t"),
+            "unknown command 'inspct'; did you mean inspect? -> see caretaker --help",
+        ),
         (("compct", "db.t"), "did you mean run compact?"),
         (("zzz", "db.t"), "unknown command 'zzz' ->"),
         (("run", "expire_snapshot", "db.t"), "did you mean expire_snapshots?"),
