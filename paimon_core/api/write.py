@@ -79,7 +79,7 @@ class _WriteBuilder:
         return self
 
     def new_write(self) -> TableWrite:
-        """UnsupportedFeature for tables that cannot be written."""
+        """Return a writer; UnsupportedFeature for tables that cannot be written."""
         return TableWrite(
             self._table,
             self._context,
@@ -92,6 +92,7 @@ class BatchWriteBuilder(_WriteBuilder):
     """One commit of any number of rows."""
 
     def new_commit(self) -> BatchTableCommit:
+        """Return what commits the messages of the writers, once."""
         return BatchTableCommit(
             self._table, self._context, user=self.commit_user, partition=self._partition
         )
@@ -105,10 +106,12 @@ class StreamWriteBuilder(_WriteBuilder):
     """
 
     def with_commit_user(self, commit_user: str) -> StreamWriteBuilder:
+        """Commit as this user; a stream that starts again must pass the user that it had before."""
         self.commit_user = commit_user
         return self
 
     def new_commit(self) -> StreamTableCommit:
+        """Return what commits the messages of the writers, again and again."""
         return StreamTableCommit(
             self._table, self._context, user=self.commit_user, partition=self._partition
         )
