@@ -423,7 +423,7 @@ def build_parser(command: str | None = None) -> Parser:
     parser = Parser(
         prog="caretaker",
         description=_TOP,
-        epilog=EXIT_CODES + "\n\nMore: docs/cli.md",
+        epilog=EXIT_CODES + "\n\nMore: docs/cli.md; for incidents: docs/runbooks/README.md",
         formatter_class=Formatter,
         allow_abbrev=False,
     )
