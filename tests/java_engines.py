@@ -5,6 +5,7 @@ Each function takes the records of one key in merge order (see `merge_model.merg
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Context, Decimal
 from typing import Any
@@ -14,14 +15,14 @@ import numpy as np
 from tests.merge_model import MergeFunction, Record, compare_sequences
 
 
-class Aggregator:
+class Aggregator(ABC):
     """FieldAggregator."""
 
-    def reset(self) -> None:
+    def reset(self) -> None:  # noqa: B027 - most functions have no state
         pass
 
-    def agg(self, accumulator: Any, value: Any) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def agg(self, accumulator: Any, value: Any) -> Any: ...
 
     def agg_reversed(self, accumulator: Any, value: Any) -> Any:
         return self.agg(value, accumulator)

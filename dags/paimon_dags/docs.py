@@ -55,8 +55,8 @@ show them. The policy also decides when the job runs by itself: see the DAGs
 
 _OF_POLICY = """\
 Runs on those tables of {shown} for which `{file}` names this schedule, with the arguments, guards
-and options that it gives each of them; a table's own options come first. `caretaker policy show
-DB.TABLE` prints what applies to a table. To run with other arguments, trigger `caretaker_{job}`."""
+and options that it gives each of them; a table's own options override the policy's. `caretaker policy
+show DB.TABLE` prints what applies to a table. To run with other arguments, trigger `caretaker_{job}`."""
 
 
 def _tasks(job: Job, settings: Settings) -> str:
@@ -102,14 +102,14 @@ application per batch of the others (connection `{connection}`), labelled with i
 For the summary of `report`, see its *Rendered Templates*, or its log."""
 
 _FAILS = """\
-**When it fails.** `report` names each table that failed, why, and what had changed in it before; the
-other tables are done."""
+**When it fails.** `report` names each table that failed, the reason, and what the run had changed in it
+before; the other tables are done. Runbook: `docs/runbooks/failed-run.md`."""
 
 _RETRIED = """\
-Airflow has already tried again, only with the tables whose error may pass."""
+Airflow has already retried the tables whose error may pass."""
 
 _NOT_RETRIED = """\
-Airflow did not try again: look at the table first, it may have changed since."""
+Airflow did not retry: look at the table first, because it may have changed since."""
 
 _REASONS = """\
 | reason | what to do |
@@ -118,7 +118,8 @@ _REASONS = """\
 that meets it is red; later runs succeed without it, and `report` ends as skipped and lists it. The \
 policy's `on_refused` changes that. |
 | `GuardTripped` | Read the plan (dry run). If it is right, trigger again with *Force*. |
-| `CommitConflict`, `StalePlan` | Other writers kept winning. Run again at a quieter time. |
+| `CommitConflict`, `StalePlan` | Other writers committed first in every attempt. Run again when fewer \
+writers run. |
 | `CommitStateUnknown` | The store did not answer. Look at the newest snapshots first; then run \
 again. |
 | `CorruptTable` | `caretaker verify DB.TABLE -w WAREHOUSE`, before any other job runs on it. |

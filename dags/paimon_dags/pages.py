@@ -118,8 +118,8 @@ EXPIRE_PARTITIONS = Page(
 **On a schedule** use `caretaker_maintain`, which knows the tables that have
 `partition.expiration-time`. Here a table without that option fails unless *Expiration time* is given.
 
-**When is storage freed?** The commit removes the rows; the files go when the snapshots before it
-expire. A partition whose values cannot be read as a time stays, and the report names it.
+**When is storage freed?** The commit removes the rows; the files are deleted when the snapshots
+before it expire. A partition whose values cannot be read as a time stays, and the report names it.
 """,
 )
 DROP_PARTITION = Page(
@@ -128,7 +128,7 @@ DROP_PARTITION = Page(
     first=("partitions",),
     notes="""\
 **Dry run first**: it lists every partition that your values match, with its files and bytes. Airflow
-does not try again by itself, as the partitions may have received new rows by then.
+does not retry the job, because the partitions may have received new rows by then.
 """,
 )
 MARK_PARTITION_DONE = Page(
@@ -250,7 +250,7 @@ ROLLBACK = Page(
     notes="""\
 **Stop writers and readers first.** Give exactly one of *Snapshot*, *Tag*, *Timestamp* and *Watermark*.
 Streaming readers that are past the target lose their position. Prefer `rollback_to_as_latest`, which
-keeps all history, unless later snapshots must go. Runbook: `docs/runbooks/rollback-wrong-data.md`.
+keeps all history, unless later snapshots must disappear. Runbook: `docs/runbooks/rollback-wrong-data.md`.
 """,
 )
 ROLLBACK_TO_AS_LATEST = Page(
@@ -287,8 +287,8 @@ FAST_FORWARD = Page(
     area="versions",
     first=("branch_name",),
     notes="""\
-**Stop writers of main first**, and do a dry run: the plan names the snapshots of main that go. A
-commit to main in the meantime stops the job; Airflow does not try again by itself.
+**Stop writers of main first**, and do a dry run: the plan names the snapshots of main that will be
+deleted. A commit to main in the meantime stops the job; Airflow does not retry it.
 """,
 )
 
@@ -299,8 +299,8 @@ MAINTAIN = Page(
     notes="""\
 **Unpause this DAG, or those of its single jobs**, not both: the second finds nothing left to do. The
 options of each table decide what is due (`snapshot.time-retained`, `partition.expiration-time`,
-`tag.automatic-creation`, ...); the policy fills in for options that a table does not set. Running a
-single job by hand is safe at any time.
+`tag.automatic-creation`, ...); the policy supplies options that a table does not set. Running a single
+job by hand is safe at any time.
 
 **The report** shows for each table what every step did. A step that failed stops only the steps that
 might delete what it should have kept.

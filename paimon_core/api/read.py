@@ -141,7 +141,7 @@ class TableScan:
         return TableScan(self.scan, self.predicate, self.context, (index, count))
 
     def plan(self) -> Plan:
-        """Errors as in `paimon_core.table.batch_tasks.plan_batch`."""
+        """Plan the splits of the version that is read; errors as in `batch_tasks.plan_batch`."""
         tasks = plan_batch(self.scan, predicate=self.predicate, zone=self.context.zone)
         index, count = self.shard
         whole = self.scan.whole

@@ -210,7 +210,7 @@ class SchemaChange:
     def move_column(
         name: str, *, first: bool = False, after: str | None = None
     ) -> change.SchemaChange:
-        """InvalidArgument without a place."""
+        """Move a column to the front, or after another one; InvalidArgument without a place."""
         place = _place(after, first=first)
         if place is None:
             raise InvalidArgument(f"where column {name} moves to is missing: first or after")

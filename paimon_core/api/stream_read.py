@@ -108,7 +108,7 @@ class StreamReadBuilder:
         return PredicateBuilder(self._table.schema.row_type)
 
     def new_streaming_scan(self) -> StreamTableScan:
-        """Errors as in `paimon_core.table.stream.stream_of`."""
+        """Return a scan that plans step by step; errors as in `paimon_core.table.stream.stream_of`."""
         schema = self._table.schema.with_options({CONSUMER_ID: self._consumer})
         table, context = replace(self._table, schema=schema), self._context
         stream = stream_of(table, zone=context.zone, now_millis=context.env.now_millis)

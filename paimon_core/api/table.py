@@ -340,6 +340,7 @@ class Table:
     # --- looking ---
 
     def latest_snapshot(self) -> Snapshot | None:
+        """The newest snapshot; None for a table without commits."""
         return self.core.snapshots.latest()
 
     def snapshots(self) -> list[Snapshot]:

@@ -7,6 +7,7 @@ of it may be deleted.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -78,7 +79,7 @@ class _WriteBuilder:
         return self
 
     def new_write(self) -> TableWrite:
-        """UnsupportedFeature for tables that cannot be written."""
+        """Return a writer; UnsupportedFeature for tables that cannot be written."""
         return TableWrite(
             self._table,
             self._context,
@@ -91,6 +92,7 @@ class BatchWriteBuilder(_WriteBuilder):
     """One commit of any number of rows."""
 
     def new_commit(self) -> BatchTableCommit:
+        """Return what commits the messages of the writers, once."""
         return BatchTableCommit(
             self._table, self._context, user=self.commit_user, partition=self._partition
         )
@@ -104,20 +106,23 @@ class StreamWriteBuilder(_WriteBuilder):
     """
 
     def with_commit_user(self, commit_user: str) -> StreamWriteBuilder:
+        """Commit as this user; a stream that starts again must pass the user that it had before."""
         self.commit_user = commit_user
         return self
 
     def new_commit(self) -> StreamTableCommit:
+        """Return what commits the messages of the writers, again and again."""
         return StreamTableCommit(
             self._table, self._context, user=self.commit_user, partition=self._partition
         )
 
 
-class _Closing:
+class _Closing(ABC):
     """A context manager that calls `close` at its end."""
 
+    @abstractmethod
     def close(self) -> None:
-        raise NotImplementedError  # writers and commits define it
+        """Release what is held; calling it again does nothing."""
 
     def __enter__(self) -> Self:
         return self

@@ -169,11 +169,11 @@ class TableFiles:
                 )
             if not store.commit_new(changed):
                 continue
-            if self._stands(latest, branch):
+            if self._base_exists(latest, branch):
                 before = latest.options.items()
                 self._warn_of_unknown(dict(o for o in changed.options.items() if o not in before))
                 return changed
-            self._take_back(changed, branch)
+            self._revert(changed, branch)
             store = self.schemas(branch)  # of the table that is there now, if there is one
         raise AlreadyExists(
             f"other schema changes of table {self.identifier} were committed first in every attempt",
@@ -181,7 +181,7 @@ class TableFiles:
             next_step="run again",
         )
 
-    def _stands(self, before: TableSchema, branch: str | None) -> bool:
+    def _base_exists(self, before: TableSchema, branch: str | None) -> bool:
         """Whether the schema that was changed is still there.
 
         If not, another client has dropped or renamed the table meanwhile; it may have created it
@@ -190,7 +190,7 @@ class TableFiles:
         now = self.schemas(branch)  # knows nothing yet
         return before.id in now.ids() and now.get(before.id) == before
 
-    def _take_back(self, changed: TableSchema, branch: str | None) -> None:
+    def _revert(self, changed: TableSchema, branch: str | None) -> None:
         """Delete a schema that was added to no table or to another one, and folders that are empty."""
         now = self.schemas(branch)
         latest = now.latest()

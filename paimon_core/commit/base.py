@@ -24,7 +24,7 @@ from paimon_core.snapshot.snapshot import Snapshot
 log = logging.getLogger(__name__)
 
 
-def stands(table: FileStoreTable, base: Snapshot | None, made: Snapshot) -> bool:
+def is_final(table: FileStoreTable, base: Snapshot | None, made: Snapshot) -> bool:
     """Return whether the commit is final; False if it was reverted and may be tried again.
 
     Raises CommitStateUnknown if another commit already builds on it, CommitRemoved if another job
@@ -52,12 +52,12 @@ def stands(table: FileStoreTable, base: Snapshot | None, made: Snapshot) -> bool
         _check_branch(table, made)
         return True  # the base may expire once another snapshot follows
     log.warning(
-        "table=%s snapshot=%d taken back: snapshot %d, which it builds on, was removed",
+        "table=%s snapshot=%d reverted: snapshot %d, which it builds on, was removed",
         table.name,
         made.id,
         base.id,
     )
-    take_back(table, made, f"snapshot {base.id}, on which it builds, was removed meanwhile")
+    revert_commit(table, made, f"snapshot {base.id}, on which it builds, was removed meanwhile")
     return False
 
 
@@ -69,7 +69,7 @@ def is_replaced(table: FileStoreTable, base: Snapshot) -> bool:
     return any(i < base.id for i in table.snapshots.ids())
 
 
-def take_back(table: FileStoreTable, made: Snapshot, reason: str) -> None:
+def revert_commit(table: FileStoreTable, made: Snapshot, reason: str) -> None:
     """Remove a snapshot that was just committed.
 
     Raises CommitStateUnknown if another snapshot builds on it, or if it is the only one left.
@@ -78,7 +78,7 @@ def take_back(table: FileStoreTable, made: Snapshot, reason: str) -> None:
     def unknown(why: str) -> CommitStateUnknown:
         return CommitStateUnknown(
             f"snapshot {made.id} of table {table.name} was committed, but {reason}; it cannot be "
-            f"taken back: {why}",
+            f"reverted: {why}",
             table=table.name,
             snapshot=made.id,
             next_step="stop the writers, then run `caretaker verify` on the table",
@@ -115,7 +115,7 @@ def _check_branch(table: FileStoreTable, made: Snapshot) -> None:
         return
     table.snapshots.delete_latest_hint()
     _withdraw(table, made)
-    raise _renewed(table)
+    raise _recreated(table)
 
 
 def _withdraw(table: FileStoreTable, made: Snapshot) -> None:
@@ -132,10 +132,10 @@ def check_same_table(table: FileStoreTable) -> None:
     that do not exist.  Nothing in its snapshots tells that it is another table.
     """
     if table.snapshots.owner is None and not _has_schema(table):
-        raise _renewed(table)
+        raise _recreated(table)
 
 
-def _renewed(table: FileStoreTable) -> NotFound:
+def _recreated(table: FileStoreTable) -> NotFound:
     return NotFound(
         f"table {table.name} was dropped and created again during a commit to it",
         table=table.name,

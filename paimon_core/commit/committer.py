@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
-from paimon_core.commit.base import check_same_table, is_replaced, stands
+from paimon_core.commit.base import check_same_table, is_final, is_replaced
 from paimon_core.commit.conflict import SortKey, check_conflicts
 from paimon_core.commit.iceberg.publish import publish_commit
 from paimon_core.commit.known_keys import check_keys_known
@@ -203,18 +203,18 @@ def _commit_changes(
         try:
             latest = table.snapshots.latest()
             own = _find_own(table, request, base, latest) if attempt else None
-            if own is not None and stands(table, base, own):
+            if own is not None and is_final(table, base, own):
                 log.info("table=%s snapshot=%d own commit found", table.name, own.id)
                 return own
             if own is not None:
-                latest, doubt = table.snapshots.latest(), None  # it was taken back
+                latest, doubt = table.snapshots.latest(), None  # it was reverted
             if doubt is not None:
                 doubt.check_base(table, request, attempt, base)
             if doubt is not None and latest is not None and latest.id >= doubt.snapshot:
                 doubt = None  # the id is taken by another commit
             changes = provide(latest)
             if latest is not None and _may_be_of_old_table(changes, latest, request, env):
-                check_same_table(table)  # without a snapshot, `stands` does it
+                check_same_table(table)  # without a snapshot, `is_final` does it
             if latest is not None and (request.check or _is_outdated(table, latest, request)):
                 changes = _checked(table, latest, changes, request, sort_key)
             snapshot = prepare_snapshot(table, latest, changes, request, manifests, env=env)
@@ -239,7 +239,7 @@ def _commit_changes(
             log.warning("table=%s snapshot=%d outcome unknown: %s", table.name, snapshot.id, e)
             won, doubt = False, _Doubt(snapshot.id, e)
         try:
-            won = won and stands(table, latest, snapshot)
+            won = won and is_final(table, latest, snapshot)
         except (CommitStateUnknown, NotFound):
             raise
         except Exception as e:  # noqa: BLE001 - it is there, but for how long is unknown
@@ -414,7 +414,7 @@ def _give_up(
     except Exception as e:
         doubt = doubt or _Doubt(tried.id, e)
         raise doubt.error(table, request, attempt, doubt.cause) from e
-    if own is not None and stands(table, base, own):
+    if own is not None and is_final(table, base, own):
         return own
     taken = latest is not None and latest.id >= tried.id
     if doubt is not None and not taken:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -42,16 +43,7 @@ def check_conflicts(
     tables without primary key.  With `exact`, the remaining content of these partitions must come
     from `delta` alone.
     """
-
-    def conflict(reason: str, *, file: str | None = None) -> CommitConflict:
-        return CommitConflict(
-            f"cannot commit to table {table}: {reason}; the newest snapshot {latest.id} was "
-            f"committed by user {latest.commit_user} ({latest.commit_kind})",
-            table=table,
-            snapshot=latest.id,
-            file=file,
-        )
-
+    conflict = partial(conflict_with, table, latest)
     if kind is not CommitKind.OVERWRITE:
         _check_total_buckets(base, delta, conflict)
     try:
@@ -69,6 +61,19 @@ def check_conflicts(
         _check_key_ranges(merged.values(), sort_key, conflict)
     if exact:
         _check_nothing_else(merged, delta, conflict)
+
+
+def conflict_with(
+    table: str, latest: Snapshot, reason: str, *, file: str | None = None
+) -> CommitConflict:
+    """Return the error for changes that cannot be committed on top of the newest snapshot."""
+    return CommitConflict(
+        f"cannot commit to table {table}: {reason}; the newest snapshot {latest.id} was committed "
+        f"by user {latest.commit_user} ({latest.commit_kind})",
+        table=table,
+        snapshot=latest.id,
+        file=file,
+    )
 
 
 def _check_total_buckets(

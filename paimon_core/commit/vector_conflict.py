@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from paimon_core.commit.conflict import conflict_with
 from paimon_core.commit.index_changes import combine_index_files
 from paimon_core.commit.manifest_changes import ManifestChanges
-from paimon_core.errors import CommitConflict
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
 from paimon_core.snapshot.snapshot import Snapshot
@@ -53,35 +53,25 @@ def check_vectors(
         for vector in entry.index_file.dv_ranges or ():
             file = (entry.partition, entry.bucket, vector.data_file)
             if file in gone:
-                raise _conflict(
+                raise conflict_with(
                     table,
                     latest,
                     f"rows of file {vector.data_file}, which this commit replaces, were deleted "
                     f"meanwhile",
-                    vector.data_file,
+                    file=vector.data_file,
                 )
             if is_new:
                 if live is None:
                     live = (_files(base, FileKind.ADD) | added) - gone
                 if file not in live:
-                    raise _conflict(
+                    raise conflict_with(
                         table,
                         latest,
                         f"file {vector.data_file}, whose rows this commit deletes, is no longer "
                         f"there",
-                        vector.data_file,
+                        file=vector.data_file,
                     )
 
 
 def _files(entries: Iterable[ManifestEntry], kind: FileKind) -> set[_File]:
     return {(e.partition, e.bucket, e.file.file_name) for e in entries if e.kind is kind}
-
-
-def _conflict(table: str, latest: Snapshot, reason: str, file: str) -> CommitConflict:
-    return CommitConflict(
-        f"cannot commit to table {table}: {reason}; the newest snapshot {latest.id} was committed "
-        f"by user {latest.commit_user} ({latest.commit_kind})",
-        table=table,
-        snapshot=latest.id,
-        file=file,
-    )

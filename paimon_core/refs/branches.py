@@ -143,7 +143,7 @@ class BranchStore:
                     raise self._moved(source.name)
                 self._check_metadata(source.snapshot)
         except (NotFound, StalePlan, CorruptTable):
-            self._take_back(name, source)
+            self._revert(name, source)
             raise
         self.io.delete(marker)
 
@@ -225,7 +225,7 @@ class BranchStore:
         if missing is not None:
             raise self._hollow(snapshot, missing)
 
-    def _take_back(self, name: str, source: Tag | None) -> None:
+    def _revert(self, name: str, source: Tag | None) -> None:
         """Delete an incomplete branch; StalePlan if another process wrote to it meanwhile.
 
         References are deleted first: a branch with only schemas needs no file of the table.

@@ -63,6 +63,9 @@ _OTHER_MODES: Final = frozenset(
 )
 
 
+_CORRECT: Final = "correct the scan options and run again"
+
+
 def scan_mode(options: Mapping[str, str]) -> str:
     """Return `scan.mode`, or the mode implied by other options; "latest-full" by default."""
     mode = options.get("scan.mode", "default").strip().lower()
@@ -80,9 +83,11 @@ def check_scan_options(options: Mapping[str, str]) -> None:
         mode = next((m for keys, m in _DEFAULT_MODES if any(k in options for k in keys)), "latest")
     needed, forbidden = _RULES.get(mode, ((), _ELSEWHERE))
     if not needed and mode not in _OTHER_MODES:
-        raise SchemaError(f"unknown scan.mode {mode!r}")
+        raise SchemaError(f"unknown scan.mode {mode!r}", next_step=_CORRECT)
     if needed and sum(k in options for k in needed) != 1:
-        raise SchemaError(f"scan.mode={mode} needs exactly one of {', '.join(needed)}")
+        raise SchemaError(
+            f"scan.mode={mode} needs exactly one of {', '.join(needed)}", next_step=_CORRECT
+        )
     for key in forbidden:
         if key in options:
-            raise SchemaError(f"{key} cannot be combined with scan.mode={mode}")
+            raise SchemaError(f"{key} cannot be combined with scan.mode={mode}", next_step=_CORRECT)

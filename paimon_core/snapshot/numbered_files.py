@@ -14,6 +14,7 @@ because EARLIEST is above them.)
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Final
 
@@ -119,18 +120,19 @@ def read_numbered(files: NumberedFiles, number: int, table: str) -> tuple[bytes,
     return content, found
 
 
-class NumberedStore:
+class NumberedStore(ABC):
     """Base of the snapshot and changelog stores: ids by hint or listing, and the hints."""
 
     __slots__ = ()
 
     @property
+    @abstractmethod
     def _files(self) -> NumberedFiles:
-        raise NotImplementedError  # each store says which folder and prefix
+        """The files of this store: their folder and prefix."""
 
+    @abstractmethod
     def get_or_none(self, snapshot_id: int) -> Snapshot | None:
         """Return what is stored under this id, or None; CorruptTable if it is unreadable."""
-        raise NotImplementedError  # each store reads its own files
 
     def latest_id(self) -> int | None:
         """Return the greatest id; None if the store is empty."""

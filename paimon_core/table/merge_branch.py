@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
-from paimon_core.commit.base import take_back
+from paimon_core.commit.base import revert_commit
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.manifest_changes import ManifestChanges, append_changes
 from paimon_core.commit.message import CommitMessage
@@ -83,7 +83,7 @@ def merge_branch(
     made = commit_changes(target, provide, request, env=env)
     keeper = snapshot_reference(source, source_at)
     if not keeper.is_alive():
-        take_back(target, made, f"{keeper.label}, which protected its files, was removed")
+        revert_commit(target, made, f"{keeper.label}, which protected its files, was removed")
         keeper.prove_alive()
     return made
 

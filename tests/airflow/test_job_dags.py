@@ -104,7 +104,7 @@ class TestEveryDag:
         assert retries.pop("plan") == 2
         assert retries.pop("report") == 0
         assert set(retries.values()) == {again}
-        told = "Airflow has already tried again" if again else "Airflow did not try again"
+        told = "Airflow has already retried" if again else "Airflow did not retry"
         assert told in dag.doc_md
 
     def test_the_form_asks_for_every_argument_of_the_job_and_the_switches(self, dag):

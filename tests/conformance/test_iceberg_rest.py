@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,7 +24,7 @@ from paimon_core.iceberg.rest_entry import RestEntry
 from paimon_core.remote.iceberg_rest import IcebergRest
 
 COLUMNS = {"k": "INT NOT NULL", "v": "STRING", "p": "STRING NOT NULL", "m": "MAP<STRING, INT>"}
-TOKEN = "a-bearer-secret"
+TOKEN = secrets.token_hex(16)
 
 
 @pytest.fixture(scope="module")

@@ -62,7 +62,7 @@ def approved(request: RunRequest, services: RunServices) -> RunRequest:
 
     if request.approval is None or request.dry_run:
         return request
-    what = f"the policy requires an approval ({request.approval}) of {request.job.name}"
+    what = f"the policy requires an approval of {request.job.name} (approval: {request.approval})"
     if not isinstance(services.history, SqlHistory):
         raise ApprovalNeeded(
             f"{what}, and the history that holds approvals is disabled",
@@ -89,7 +89,7 @@ def approved(request: RunRequest, services: RunServices) -> RunRequest:
     raise ApprovalNeeded(
         f"{what}; request {number} waits for it",
         table=request.table,
-        next_step=f"a person who may decide runs `caretaker approvals approve {number} "
+        next_step=f"somebody who may decide runs `caretaker approvals approve {number} "
         f"-w {request.warehouse}`; then run the same command again",
     )
 

@@ -79,7 +79,7 @@ def _done(
     name = getattr(args, "table", None) or getattr(args, "database", None)
     what = "table" if args.command == "table" else "database"
     value = {"exit_code": int(code), what: name, "changed": changed, **(more or {})}
-    output.result(value, [f"{did}: {name}"])
+    output.result(value, [f"{name}: {did}"])
     return code
 
 

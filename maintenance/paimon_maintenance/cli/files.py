@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from paimon_maintenance.cli.output import Output
-from paimon_maintenance.cli.target import open_named
+from paimon_maintenance.cli.target import open_named, timestamp_of
 from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.job.text import counted, human_bytes
 
@@ -17,8 +17,9 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     from paimon_core.table.describe import describe_files  # noqa: PLC0415 - fast start
     from paimon_core.table.time_travel import travel  # noqa: PLC0415 - fast start
 
+    at = timestamp_of(args)
     table, snapshot = travel(
-        open_named(args), snapshot=args.snapshot, tag=args.tag, timestamp_millis=args.timestamp
+        open_named(args), snapshot=args.snapshot, tag=args.tag, timestamp_millis=at
     )
     described = describe_files(table, snapshot)
     output.result({"table": table.name, "snapshot": None, **described}, _lines(described))

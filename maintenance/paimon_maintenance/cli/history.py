@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from paimon_maintenance.cli.output import Output
+from paimon_maintenance.cli.target import warehouse_of
 from paimon_maintenance.job.changes import text_of
 from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.job.report import detail_texts
@@ -35,12 +36,17 @@ _LONGEST: Final = 120
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
-    """Print the newest entries, newest first; InvalidArgument if the history is disabled."""
+    """Print the newest entries, newest first.
+
+    InvalidArgument if the history is disabled, or for an unknown job.
+    """
     from paimon_maintenance.history.lost_runs import LostOutcome  # noqa: PLC0415 - fast start
     from paimon_maintenance.history.store import needed_history  # noqa: PLC0415 - SQLAlchemy
+    from paimon_maintenance.registry import job_named  # noqa: PLC0415 - fast start
 
     entries = needed_history("caretaker history", args.url).newest(
         table=args.table,
+        warehouse=warehouse_of(args) if args.warehouse or args.catalog else None,
         job=None if args.job is None else args.job.replace("-", "_"),
         status=["failed", *map(str, LostOutcome)]
         if args.failed
@@ -50,6 +56,8 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
         run_id=args.run_id,
         limit=args.limit,
     )
+    if args.job is not None and not entries:
+        job_named(args.job)  # a misspelled job has no entries
     shown = {"entries": [e.to_json() for e in entries]}
     output.result(shown, _lines(entries))
     return ExitCode.SUCCESS

@@ -78,7 +78,7 @@ def _lines(h: dict[str, Any], warehouse: str | None, catalog: str | None) -> Ite
     if h["branches"]:
         yield f"  branches    {', '.join(h['branches'])}"
     if h["partition_keys"]:
-        yield f"  partitions  {partitions['count']:,}, largest file counts:"
+        yield f"  partitions  {partitions['count']:,}; those with the most files:"
         for p in partitions["list"][:_MOST_PARTITIONS]:
             yield (
                 f"    {p['partition']}: {counted(p['files'], 'files')} ({p['small_files']:,} small), "

@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Final, Protocol, cast
@@ -39,6 +40,7 @@ _EXTRAS: Final[Mapping[str, str]] = {
 INTERRUPTED: Final = 130
 """Exit code that shells use for a process ended by Ctrl-C."""
 
+_DEMO: Final = "demo"
 _OF_JOBS: Final = ("plan", "run")
 _OF_METADATA: Final = ("inspect", "plan", "verify")
 """Commands that only read metadata, of tables of any size, as do runs of jobs that rewrite no data."""
@@ -120,7 +122,7 @@ def _missing_extra(error: ModuleNotFoundError) -> Exception:
 
 
 def _dispatch(words: Sequence[str], output: Output) -> int:
-    if words[:1] == ["demo"]:
+    if words[:1] == [_DEMO]:
         # The demo parses its own options.
         demo = importlib.import_module("paimon_maintenance.demo.main")
         return int(demo.run(list(words[1:])))
@@ -169,7 +171,7 @@ def _dispatch(words: Sequence[str], output: Output) -> int:
 def _as_spelled_here(words: Sequence[str]) -> list[str]:
     """The words, with procedure spellings of jobs and options (consumerId, retain_max) normalized.
 
-    InvalidArgument for a job in place of a command, and for an unknown job.
+    InvalidArgument for a job in place of a command, and for an unknown command or job.
     """
     spelled = [_OPTION.sub(_dashed, word) for word in words]
     command = next((word for word in spelled[:1] if not word.startswith("-")), "")
@@ -181,6 +183,13 @@ def _as_spelled_here(words: Sequence[str]) -> list[str]:
         name = job_named(command).name
         raise InvalidArgument(
             f"{command} is a job", next_step=f"use caretaker plan {name}, or caretaker run {name}"
+        )
+    commands = (*COMMANDS, _DEMO, *GUIDED)
+    if command not in commands:
+        near = get_close_matches(command, [*commands, *JOBS], n=1)
+        hint = f"; did you mean {'run ' if near[0] in JOBS else ''}{near[0]}?" if near else ""
+        raise InvalidArgument(
+            f"unknown command {command!r}{hint}", next_step="see caretaker --help"
         )
     if command in _OF_JOBS and spelled[1:] and not spelled[1].startswith("-"):
         spelled[1] = job_named(spelled[1]).name

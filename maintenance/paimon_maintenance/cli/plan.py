@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Mapping
 
 from paimon_maintenance.cli.output import Output, error_line
-from paimon_maintenance.cli.request import ended, environment_of, requests_of
+from paimon_maintenance.cli.request import ended, requests_of
+from paimon_maintenance.cli.target import environment_of
 from paimon_maintenance.job.error_json import error_json
 from paimon_maintenance.job.exit_codes import ExitCode, combined, exit_code_of
 from paimon_maintenance.job.job import Job

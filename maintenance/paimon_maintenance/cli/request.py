@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_maintenance.cli.output import Output
 from paimon_maintenance.cli.parsers.jobs import JOB_ARGUMENT_PREFIX
 from paimon_maintenance.cli.policy import facts_of, policy_of
-from paimon_maintenance.cli.target import storage_of, tables_of, warehouse_of, zone_of
+from paimon_maintenance.cli.target import (
+    check_known_options,
+    storage_of,
+    tables_of,
+    warehouse_of,
+)
+from paimon_maintenance.job.common_arguments import OPTIONS
 from paimon_maintenance.job.exit_codes import ExitCode, refusal_fails
 from paimon_maintenance.job.job import Job
 from paimon_maintenance.policy.approval import approval_wanted
@@ -20,7 +26,6 @@ from paimon_maintenance.policy.resolve import resolve
 from paimon_maintenance.rules.tables import is_pattern
 
 if TYPE_CHECKING:
-    from paimon_core.environment import Environment
     from paimon_maintenance.run.request import RunRequest
 
 
@@ -37,7 +42,8 @@ def typed_arguments(job: Job, args: argparse.Namespace) -> dict[str, object]:
         for key, value in vars(args).items()
         if key.startswith(JOB_ARGUMENT_PREFIX) and value is not None
     }
-    job.read_arguments(raw)
+    values = job.read_arguments(raw)
+    check_known_options(cast("Mapping[str, str]", values.get(OPTIONS.name) or {}))
     return raw
 
 
@@ -86,14 +92,6 @@ def requests_of(
             named=not many,
             **how,
         )
-
-
-def environment_of(args: argparse.Namespace) -> Environment:
-    """The environment with the clock in the zone of --timezone; InvalidArgument for an unknown zone."""
-    from paimon_core.environment import system_environment  # noqa: PLC0415 - fast start
-
-    zone = zone_of(args)
-    return system_environment(None if zone is None else zone.key)
 
 
 def ended(request: RunRequest, error: BaseException | None, code: ExitCode) -> ExitCode | None:

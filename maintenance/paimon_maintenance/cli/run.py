@@ -12,8 +12,8 @@ from paimon_maintenance.cli.approvals import approved
 from paimon_maintenance.cli.options import MASTER_VARIABLE
 from paimon_maintenance.cli.output import Output, error_line
 from paimon_maintenance.cli.progress import progress_for
-from paimon_maintenance.cli.request import ended, environment_of, requests_of
-from paimon_maintenance.cli.target import warehouse_of
+from paimon_maintenance.cli.request import ended, requests_of
+from paimon_maintenance.cli.target import environment_of, warehouse_of
 from paimon_maintenance.engines.gate import Gate, usable_cores
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.job.exit_codes import ExitCode, combined

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from paimon_maintenance.cli.output import Output, error_line
 from paimon_maintenance.cli.policy import policy_of
-from paimon_maintenance.cli.request import environment_of
 from paimon_maintenance.cli.run import spark_of, write_metrics
-from paimon_maintenance.cli.target import storage_of, tables_of, warehouse_of
+from paimon_maintenance.cli.target import environment_of, storage_of, tables_of, warehouse_of
 from paimon_maintenance.engines.gate import Gate, usable_cores
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.health.score import colors

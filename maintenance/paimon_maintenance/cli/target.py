@@ -11,12 +11,14 @@ from zoneinfo import ZoneInfo
 from paimon_core.errors import InvalidArgument
 from paimon_maintenance.cli.output import Output, error_line
 from paimon_maintenance.rules.tables import is_pattern, select_tables
+from paimon_maintenance.rules.times import parse_instant
 from paimon_maintenance.storage.catalogs import PREFIX, catalog_of, open_table_of, options_of
 from paimon_maintenance.storage.options import options_of_environment, refuse_secrets
 from paimon_maintenance.storage.variables import WAREHOUSE_VARIABLE
 from paimon_maintenance.storage.warehouse import canonical_warehouse
 
 if TYPE_CHECKING:
+    from paimon_core.environment import Environment
     from paimon_core.file_store_table import FileStoreTable
 
 _SYSTEM = "$"
@@ -68,6 +70,38 @@ def zone_of(args: argparse.Namespace) -> ZoneInfo | None:
         return ZoneInfo(args.timezone)
     except (ValueError, OSError, LookupError) as e:
         raise InvalidArgument(f"argument --timezone: unknown time zone {args.timezone!r}") from e
+
+
+def environment_of(args: argparse.Namespace) -> Environment:
+    """The environment with the clock in the zone of --timezone; InvalidArgument for an unknown zone."""
+    from paimon_core.environment import system_environment  # noqa: PLC0415 - fast start
+
+    zone = zone_of(args)
+    return system_environment(None if zone is None else zone.key)
+
+
+def timestamp_of(args: argparse.Namespace) -> int | None:
+    """The instant of --timestamp in milliseconds since the epoch; None without it.
+
+    InvalidArgument if it is neither a wall clock time nor a number of milliseconds.
+    """
+    if args.timestamp is None:
+        return None
+    return parse_instant(args.timestamp, environment_of(args))
+
+
+def check_known_options(options: Mapping[str, str]) -> None:
+    """InvalidArgument for table options that neither Paimon nor Caretaker knows: they have no effect."""
+    if not options:
+        return
+    from paimon_core.known_options import similar_name, unknown_options  # noqa: PLC0415 - fast start
+
+    for key in unknown_options(options):
+        near = similar_name(key)
+        raise InvalidArgument(
+            f"argument --option: neither Paimon nor Caretaker has an option {key!r}",
+            next_step="omit it" if near is None else f"did you mean {near}?",
+        )
 
 
 def take_branch(args: argparse.Namespace) -> str | None:

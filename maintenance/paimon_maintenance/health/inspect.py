@@ -61,7 +61,7 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
+class Inspection:
     """The result of `caretaker inspect`: all facts (see `to_json`), and the advice."""
 
     table: str
@@ -73,7 +73,7 @@ class Health:
         return {"table": self.table, **self.facts, "advice": [a.to_json() for a in self.advice]}
 
 
-def inspect_table(table: FileStoreTable, env: Environment) -> Health:
+def inspect_table(table: FileStoreTable, env: Environment) -> Inspection:
     """The health of one table at its newest snapshot.  Changes nothing.
 
     CorruptTable for sizes that no table has.
@@ -138,7 +138,7 @@ def inspect_table(table: FileStoreTable, env: Environment) -> Health:
         "partitions": {"count": len(layout.order), "list": _partition_list(table, layout)},
     }
     advice = list(_advice(table, layout, facts))
-    return Health(table=table.name, facts=facts, advice=advice)
+    return Inspection(table=table.name, facts=facts, advice=advice)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,13 +13,15 @@ PARTITIONS: Final = Argument(
     kind=Kind.PARTITIONS,
     default=(),
     help="only these partitions: key=value; join keys with commas, separate partitions with "
-    "semicolons or repeat the option; some of the partition keys are enough; excludes where",
+    "semicolons or repeat the option; some of the partition keys are enough; cannot be combined "
+    "with where",
     example="dt=2024-01-01,hh=10",
 )
 WHERE: Final = Argument(
     name="where",
     kind=Kind.TEXT,
-    help="only partitions that match this SQL condition on partition columns; excludes partition",
+    help="only partitions that match this SQL condition on partition columns; cannot be "
+    "combined with partition",
     example="dt >= '2024-01-01'",
 )
 OPTIONS: Final = Argument(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final, NoReturn
 
 import yaml
@@ -93,7 +94,13 @@ class YamlNode:
             if key in found:
                 place.wrong(f"duplicate key {key!r}")
             if known is not None and key not in known:
-                place.wrong(f"unknown key {key!r} (known keys: {', '.join(sorted(known))})")
+                near = get_close_matches(key, known, n=1)
+                hint = (
+                    f"did you mean {near[0]}?"
+                    if near
+                    else f"known keys: {', '.join(sorted(known))}"
+                )
+                place.wrong(f"unknown key {key!r} ({hint})")
             found[key] = place
         return found
 

@@ -72,7 +72,7 @@ def select_tables(
         raise InvalidArgument(
             f"no table of {_described(where)} matches {name!r}"
             + (" and the including and excluding patterns" if included or excluded else ""),
-            next_step=f"the matching databases have {len(found)} tables"
+            next_step=f"check the pattern; `caretaker tables '{database_pattern}.*'` lists the tables"
             if found
             else "check the warehouse and the name of the database",
         )

@@ -174,7 +174,7 @@ def _of_table(
             AlertKind.CONSUMER_BEHIND,
             "a consumer is too far behind",
             lag,
-            "start its reader again, or give the consumer up with reset_consumer",
+            "start its reader again, or move or delete the consumer with reset_consumer",
         )
     yield from _blocked(table)
     since = known.state.red_since

@@ -23,7 +23,7 @@ from paimon_maintenance.schedule.cost import CostModel, Work
 from paimon_maintenance.schedule.state import HOUR, TableState
 
 AGE_HOURS: Final = 336.0
-"""The rank of a job that waits doubles every so many hours: whatever it is worth, its turn comes."""
+"""The rank of a job that waits doubles in this time, so that every job runs eventually."""
 _LONGEST_AGE: Final = 50 * AGE_HOURS
 LEAST_RANK: Final = 1e-4
 """Excess hours per second below which nothing runs, even if the budget allows it."""
@@ -59,7 +59,7 @@ class Decision:
     """One decision: what, why, its rank, and the predicted seconds.
 
     `on_spark`: Spark does the work.  `waits`: the job is worth running, and only the budget or a window
-    stands against it.
+    prevents it.
     """
 
     table: str
@@ -226,7 +226,7 @@ def _chosen(ranked: Sequence[Decision], budget: Budget, account: Account) -> lis
             assert other is not None
             how = other.arguments.get("strategy", other.job)
             chosen.append(
-                _with(decision, Action.LATER, f"a {how} compaction of the table pays better now")
+                _with(decision, Action.LATER, f"a {how} compaction of the table is worth more now")
             )
             continue
         why = spent.why_not(decision, budget)

@@ -179,7 +179,7 @@ class OnCommitRun:
     ) -> str:
         """Why nothing runs; empty if something does."""
         if how is OnCommit.OFF:
-            return f"the policy maintains {policy.table} not on commit"
+            return f"the policy does not maintain {policy.table} on commit"
         if partitions is not None and not partitions:
             return "the commits added no file"
         return ""

@@ -153,7 +153,12 @@ def catalogs_from(raw: object, where: str) -> dict[str, dict[str, str]]:
     """The tables `[catalogs.NAME]` of a TOML file; InvalidArgument if one is wrong or has a secret."""
     found = _checked(raw, f"{where}: [catalogs]")
     for name, options in found.items():
-        refuse_secrets(options, f"{where}: [catalogs.{name}]")
+        refuse_secrets(
+            options,
+            f"{where}: [catalogs.{name}]",
+            next_step=f"pass secrets in the environment variable {CATALOGS_VARIABLE}, a JSON object with "
+            "options for each catalog",
+        )
     return found
 
 

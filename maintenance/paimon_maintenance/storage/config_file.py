@@ -30,4 +30,7 @@ def read_config(environ: Mapping[str, str] = os.environ) -> tuple[str, Mapping[s
     try:
         return str(file), tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
-        raise InvalidArgument(f"{file} cannot be read: {e}") from e
+        raise InvalidArgument(
+            f"{file} cannot be read: {e}",
+            next_step=f"correct the file, or {CONFIG_VARIABLE}, and run again",
+        ) from e

@@ -58,13 +58,15 @@ def hide_secrets(options: Mapping[str, str]) -> dict[str, str]:
     return {k: _HIDDEN if k in secret else v for k, v in options.items()}
 
 
-def refuse_secrets(options: Mapping[str, object], where: str) -> None:
+def refuse_secrets(
+    options: Mapping[str, object], where: str, *, next_step: str = HOW_TO_PASS_SECRETS
+) -> None:
     """InvalidArgument if an option is secret; `where` names its location for the message."""
     found = secret_keys(options)
     if found:
         raise InvalidArgument(
             f"{where}: {', '.join(found)} must not be set here, because other users can read it",
-            next_step=HOW_TO_PASS_SECRETS,
+            next_step=next_step,
         )
 
 

@@ -7,6 +7,7 @@ are tuples.  Where Java keeps arrays in the order of a hash set or map, so does 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
@@ -26,16 +27,17 @@ _EXACT: Final = Context(prec=120)
 """Products of two decimals have at most 76 digits."""
 
 
-class Aggregate:
+class Aggregate(ABC):
     """A function and its state for one key; `reset` starts a new key (Java: `FieldAggregator`)."""
 
     name = ""
 
-    def reset(self) -> None:
+    def reset(self) -> None:  # noqa: B027 - most functions have no state
         """Start a new key."""
 
+    @abstractmethod
     def add(self, accumulator: Value, value: Value) -> Value:
-        raise NotImplementedError  # every function overrides it
+        """Return the accumulator (None at first) combined with the value of a later row."""
 
     def add_old(self, accumulator: Value, value: Value) -> Value:
         """Add the value of a row that is older than the accumulator."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
@@ -104,11 +105,11 @@ class TableWork(WithLineage, JobTask):
     operator_extra_links: Collection[BaseOperatorLink] = (CaretakerLink(),)
     page = ""
 
+    @abstractmethod
     def work(
         self, request: JobRequest, tables: Sequence[str], context: Context
     ) -> Iterator[TableResult]:
         """A result for each table; only errors that concern no single table are raised."""
-        raise NotImplementedError  # the operators implement it, in the worker or on Spark
 
     def ended(self, results: Sequence[TableResult]) -> None:
         """Called when every table has its result, also if the task then fails."""

@@ -105,7 +105,7 @@ def test_a_commit_that_others_build_on_is_not_taken_back(
         remove(lake, 5)
 
     once(after=build_on_it)
-    with pytest.raises(CommitStateUnknown, match=r"6 .*cannot be taken back.*committed on top"):
+    with pytest.raises(CommitStateUnknown, match=r"6 .*cannot be reverted.*committed on top"):
         commit(lake.table())
     assert lake.table().snapshots.ids() == [1, 2, 3, 4, 6, 7]
 

@@ -11,7 +11,7 @@ from failing_io import FailingFileIO, Trigger
 from lakes import ENV, Lake
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
-from paimon_core.commit.base import stands
+from paimon_core.commit.base import is_final
 from paimon_core.commit.committer import commit
 from paimon_core.commit.overwrite import overwrite
 from paimon_core.errors import CommitError, NotFound
@@ -86,10 +86,10 @@ def test_a_snapshot_of_somebody_else_is_not_taken_back(lake: Lake) -> None:
     (made,) = commit(table, written(table), user="u", env=ENV)
     renew(lake, 3)
     with pytest.raises(NotFound):
-        stands(table, None, made)
+        is_final(table, None, made)
     assert_theirs(lake, 3)
     with pytest.raises((NotFound, CommitError)):
-        stands(table, base, made)
+        is_final(table, base, made)
     assert_theirs(lake, 3)
 
 

@@ -131,6 +131,19 @@ def test_an_alert(shell, lake, tmp_path, monkeypatch):
     assert results[6].json["decisions"]
 
 
+def test_a_run_that_failed(shell, lake, tmp_path, monkeypatch):
+    monkeypatch.setenv("CARETAKER_HISTORY_URL", f"sqlite:///{tmp_path}/history.db")
+    shell(f"plan drop_partition {TABLE}", code=2)
+    before = shell.rows()
+
+    # No job holds a lease: exit code 3.
+    results = shell.follow("failed-run", {2: 3})
+    (failed,) = results[1].json["entries"]
+    assert (failed["job"], failed["error_type"]) == ("drop_partition", "InvalidArgument")
+    assert results[4].json["status"] == "success"
+    assert shell.rows() == before
+
+
 def test_rescale(shell, lake):
     before = shell.rows()
     numbers: list[set[int]] = []

@@ -73,9 +73,9 @@ def _version_options(parser: Parser) -> None:
     which.add_argument("--tag", metavar="T", help="read this tag")
     which.add_argument(
         "--timestamp",
-        metavar="MS",
-        type=whole_number,
-        help="read the snapshot at this time, in milliseconds since 1970 (UTC)",
+        metavar="TIME",
+        help="read the last snapshot committed at or before this local wall clock time, for example "
+        "'2024-01-31 12:00:00' (or milliseconds since 1970)",
     )
 
 
@@ -112,7 +112,7 @@ def _read(commands: Commands[Parser]) -> None:
         "--incremental-mode",
         metavar="M",
         choices=("auto", "delta", "changelog", "diff"),
-        help="auto, delta (rows as appended), changelog, or diff (compare both snapshots)",
+        help="auto, delta (rows as appended), changelog, or diff (compare both snapshots) (default: auto)",
     )
     parser.add_argument(
         "--option",
@@ -158,6 +158,7 @@ def _files(commands: Commands[Parser]) -> None:
     )
     table_options(parser)
     _version_options(parser)
+    timezone_option(parser)
 
 
 def _inspect(commands: Commands[Parser]) -> None:
@@ -272,6 +273,13 @@ def _history(commands: Commands[Parser]) -> None:
         ),
     )
     parser.add_argument("table", metavar="TABLE", nargs="?", help="DATABASE.TABLE, or 'db.*'")
+    parser.add_argument(
+        "-w",
+        "--warehouse",
+        metavar="PATH",
+        help="only entries of this warehouse, a folder or URL (default: all warehouses)",
+    )
+    parser.add_argument("--catalog", metavar="NAME", help="only entries of this catalog")
     parser.add_argument("--job", metavar="J", help="only this job")
     parser.add_argument("--run-id", metavar="ID", help="only this run")
     ended = parser.add_mutually_exclusive_group()
@@ -284,7 +292,11 @@ def _history(commands: Commands[Parser]) -> None:
         default=20,
         help="print at most N entries (default: 20)",
     )
-    parser.add_argument("--url", metavar="URL", help="SQLAlchemy URL of the database")
+    parser.add_argument(
+        "--url",
+        metavar="URL",
+        help="SQLAlchemy URL of the database (default: $CARETAKER_HISTORY_URL, else the file)",
+    )
     output_options(parser)
 
 
@@ -411,7 +423,7 @@ def build_parser(command: str | None = None) -> Parser:
     parser = Parser(
         prog="caretaker",
         description=_TOP,
-        epilog=EXIT_CODES + "\n\nMore: docs/cli.md",
+        epilog=EXIT_CODES + "\n\nMore: docs/cli.md; for incidents: docs/runbooks/README.md",
         formatter_class=Formatter,
         allow_abbrev=False,
     )
@@ -424,7 +436,7 @@ def build_parser(command: str | None = None) -> Parser:
         add(commands)
     demo = commands.add_parser(
         "demo",
-        help="create a sample lake, start Airflow and compact the lake on Spark",
+        help="create a sample lake, start Airflow, and maintain the lake with Spark",
         add_help=False,
     )
     demo.add_argument("rest", nargs=argparse.REMAINDER)

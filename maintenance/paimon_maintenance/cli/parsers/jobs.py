@@ -64,15 +64,15 @@ def _job(jobs: Commands[Parser], command: str, job: Job) -> None:
     selection_options(parser)
     own = parser.add_argument_group("job arguments")
     for argument in job.arguments:
-        _job_option(own, argument)
+        _job_option(own, argument, required=argument.name in job.required)
     policy_option(parser)
     timezone_option(parser)
     if command == "run":
         _run_options(parser)
 
 
-def _job_option(group: argparse._ArgumentGroup, argument: Argument) -> None:
-    text = argument.help
+def _job_option(group: argparse._ArgumentGroup, argument: Argument, *, required: bool) -> None:
+    text = f"required: {argument.help}" if required else argument.help
     if argument.example:
         text += f"; for example {argument.option} {_quoted(argument.example)}"
     if argument.default not in (None, (), {}, False):

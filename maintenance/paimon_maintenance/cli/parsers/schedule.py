@@ -123,15 +123,19 @@ def approvals_command(commands: Commands[Parser]) -> None:
     )
     _lake_options(listed)
     listed.add_argument("--all", action="store_true", help="include answered requests")
-    for name, text, then in (
-        ("approve", "approve a run", "It may run once within a day, with a new plan."),
-        ("reject", "reject a run", "Nothing runs."),
+    for name, text, description in (
+        (
+            "approve",
+            "approve a run",
+            "Approves a run of the command line. It may then run once within a day, with a new plan.\n",
+        ),
+        ("reject", "reject a run", "Rejects a run of the command line.\n"),
     ):
         answer = add_command(
             inner,
             name,
             text,
-            f"Answers a request of the command line. {then} Requests of Airflow are answered there.",
+            f"{description}Requests of Airflow are answered in Airflow.",
             (f"caretaker approvals {name} 12 -w /lake",),
         )
         answer.add_argument("number", metavar="N", type=positive, help="its number in the list")
@@ -180,7 +184,11 @@ def policy_commands(inner: Commands[Parser]) -> None:
     )
     table_options(explain)
     explain.add_argument(
-        "--limit", metavar="N", type=positive, default=10, help="print at most N decisions"
+        "--limit",
+        metavar="N",
+        type=positive,
+        default=10,
+        help="print at most N decisions (default: 10)",
     )
     schema = add_command(
         inner,

@@ -92,5 +92,5 @@ def _report(
         "maintenance_failure": None if failure is None else str(failure),
     }
     where = f" (snapshot {', '.join(map(str, snapshots))})" if snapshots else ""
-    output.result(value, [f"{did} {counted(rows, 'rows')}: {args.table}{where}"])
+    output.result(value, [f"{args.table}: {did} {counted(rows, 'rows')}{where}"])
     return code

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from paimon_core.errors import InvalidArgument
 from paimon_maintenance.cli.output import Output
+from paimon_maintenance.cli.target import check_known_options, timestamp_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +25,7 @@ def scan_options(args: argparse.Namespace) -> dict[str, str | None]:
     given = {
         "scan.snapshot-id": args.snapshot,
         "scan.tag-name": args.tag,
-        "scan.timestamp-millis": args.timestamp,
+        "scan.timestamp-millis": timestamp_of(args),
         "scan.watermark": args.watermark,
         "incremental-between": args.incremental,
         "incremental-between-scan-mode": args.incremental_mode,
@@ -40,6 +41,7 @@ def scan_options(args: argparse.Namespace) -> dict[str, str | None]:
         if not equals or not key.strip():
             raise InvalidArgument(f"argument --option: expected key=value, got {text!r}")
         options[key.strip()] = value
+    check_known_options({k: v for k, v in options.items() if v is not None})
     return options
 
 

@@ -72,7 +72,7 @@ def maintain_job(jobs: Mapping[str, Job]) -> Job:
             "caretaker plan maintain db.orders -w /lake",
             "caretaker run maintain 'db.*' -w /lake --compact minor",
             "caretaker run maintain db.orders -w /lake --also expire_changelogs,compact_manifest",
-            "caretaker plan maintain db.t -w /lake --step-argument expire_snapshots.retain_max=9",
+            "caretaker plan maintain db.t -w /lake --step-argument expire_snapshots.retain_max=100",
         ),
         load=partial(_load, jobs),
         by_age=True,

@@ -21,14 +21,13 @@ TARGET_BYTES = Argument(
     name="target_bytes",
     kind=Kind.SIZE,
     help="choose the number of buckets by their size: a bucket of the largest selected partition "
-    "holds about this much; not with bucket_num",
+    "holds about this much; cannot be combined with bucket_num",
     example="500 mb",
 )
 PARTITIONS: Final = replace(
     common_arguments.PARTITIONS,
-    help="rescale only these partitions: key=value, several keys joined by commas (and); repeat the "
-    "option or join by semicolons (or); some of the partition keys are enough; not with where. "
-    "Writers are refused in the other partitions, readers are not",
+    help=f"{common_arguments.PARTITIONS.help}. Writers cannot write to the other partitions until these "
+    "are rescaled too; readers can read them",
 )
 RESTORE = Argument(
     name="restore",
@@ -36,7 +35,7 @@ RESTORE = Argument(
     default=False,
     help="restore the previous number of buckets: set the option back and rewrite the partitions "
     "that have the new number; a second run finishes an interrupted one, then does nothing; "
-    "not with bucket_num or target_bytes",
+    "cannot be combined with bucket_num or target_bytes",
 )
 SAFETY_TAG = Argument(
     name="safety_tag",
@@ -68,20 +67,20 @@ RESCALE = Job(
     name="rescale",
     summary="change the number of buckets and rewrite partitions for it; the rows stay the same",
     changes=(
-        "Sets the option `bucket` first, so that writers with the old number are refused, then "
-        "rewrites the chosen partitions one by one, each with one OVERWRITE snapshot that replaces "
-        "exactly the files it read. Stop writers before, restart them after: one that is open "
-        "keeps the old number and is not stopped by its commit."
+        "First sets the option `bucket`, so that new writers cannot use the old number. Then rewrites "
+        "the selected partitions, each with one OVERWRITE snapshot that replaces exactly the files "
+        "that the job read. Stop all writers before the run and start them after it: an open writer "
+        "keeps the old number of buckets, and its next commit succeeds with it."
     ),
     protects=(
-        "A commit to a partition since the plan stops its rewrite and leaves it as it was; a new "
-        "plan rewrites it again, up to five times. If no partition could be rewritten, the option "
-        "is put back. Readers go on all the time, each partition by its own number. A safety tag "
-        "keeps the old layout for a week, if the table is write-only."
+        "If somebody commits to a partition after the plan, the partition stays as it is, and a new "
+        "plan rewrites it, up to five times. If no partition could be rewritten, the job restores "
+        "the option. Readers can continue: they use the number of buckets of each partition. If the "
+        "table is write-only, a safety tag keeps the old layout for a week."
     ),
     undo=(
-        "rescale --restore puts the option back and rewrites what was rewritten; or roll back to "
-        "the safety tag named in the report, and set the option back."
+        "Run rescale --restore, which restores the option and rewrites the same partitions again. Or "
+        "roll back to the safety tag from the report, and restore the option."
     ),
     arguments=(
         BUCKET_NUM,

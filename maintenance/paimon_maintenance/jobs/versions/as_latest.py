@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from paimon_core.commit.base import take_back
+from paimon_core.commit.base import revert_commit
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.content import changes_between, moves_files, names_file_twice
 from paimon_core.commit.manifest_changes import ManifestChanges
@@ -157,7 +157,7 @@ def apply_as_latest(
             table.tags.delete(tag.name)
         raise
     if keeper is not None and not keeper.is_alive():
-        take_back(table, snapshot, f"{keeper.label}, which protected its files, was removed")
+        revert_commit(table, snapshot, f"{keeper.label}, which protected its files, was removed")
         keeper.prove_alive()
     snapshots = [snapshot.id]
     if moves_files(table, snapshot):

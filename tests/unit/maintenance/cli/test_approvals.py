@@ -80,7 +80,7 @@ def test_a_call_in_sql_waits_for_an_approval(lake, place):
     call = ("sql", *place, "-e", "CALL sys.rollback(table => 'db.t', version => '3')")
     refused = caretaker(*call)
     assert refused.code == 1
-    assert "the policy requires an approval (rollback) of rollback" in refused.err
+    assert "the policy requires an approval of rollback (approval: rollback)" in refused.err
     assert f"caretaker approvals approve 1 -w {lake.warehouse}" in refused.err
     assert lake.table().snapshots.latest_id() == 4
     assert "request 1 waits" in caretaker(*call).err
@@ -111,7 +111,7 @@ def test_overriding_a_guard_waits_where_the_policy_wants_it(lake, place):
     assert caretaker(*words).code == 6
     forced = caretaker(*words, "--force")
     assert forced.code == 9
-    assert "requires an approval (force) of expire_snapshots" in forced.err
+    assert "requires an approval of expire_snapshots (approval: force)" in forced.err
     assert caretaker("approvals", "approve", "1", *place[:2]).code == 0
     assert caretaker(*words).code == 6  # without --force it is another request
     assert caretaker(*words, "--force").code == 0
@@ -127,7 +127,7 @@ def test_raising_a_limit_of_the_policy_waits_like_overriding_it(lake, place):
     assert caretaker(*words).code == 6
     assert caretaker(*words, "--max-rewrite", "1 b").code == 6
     raised = caretaker(*words, "--max-rewrite", "1 gb")
-    assert (raised.code, "requires an approval (force)" in raised.err) == (9, True)
+    assert (raised.code, "(approval: force)" in raised.err) == (9, True)
     assert caretaker("approvals", "approve", "1", *place[:2]).code == 0
     assert caretaker(*words).code == 6
     assert caretaker(*words, "--max-rewrite", "1 gb").code == 0

@@ -9,6 +9,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from zoneinfo import ZoneInfo
 
 import pytest
 from command_line import caretaker, in_order, read_rows
@@ -178,6 +179,13 @@ def test_read_of_the_past(lake):
     assert read_rows(lake.warehouse, "--snapshot", 1, *where) == told
     assert read_rows(lake.warehouse, "--tag", "start", *where) == told
     assert read_rows(lake.warehouse, "--timestamp", first.time_millis, *where) == told
+    clock = datetime.fromtimestamp(first.time_millis / 1000, UTC).isoformat()
+    assert read_rows(lake.warehouse, "--timestamp", clock, *where) == told
+    tokyo = datetime.fromtimestamp(first.time_millis / 1000, ZoneInfo("Asia/Tokyo"))
+    words = ("--timestamp", tokyo.replace(tzinfo=None).isoformat(), "--timezone", "Asia/Tokyo")
+    assert read_rows(lake.warehouse, *words, *where) == told
+    files = ("files", "db.t", "-w", lake.warehouse, "--json")
+    assert caretaker(*files, *words).json == caretaker(*files, "--snapshot", 1).json
     for wrong in (("--snapshot", 99), ("--tag", "no"), ("--timestamp", 1), ("--branch", "no")):
         assert caretaker("read", "db.t", "-w", lake.warehouse, *wrong).code == 2
 
@@ -216,7 +224,18 @@ def test_a_reader_may_stop_early(lake):
             ("plan", "rollback_to_timestamp", "db.t"),
             "use caretaker run rollback DATABASE.TABLE --t",
         ),
+        (
+            ("inspct", "db.t"),
+            "unknown command 'inspct'; did you mean inspect? -> see caretaker --help",
+        ),
+        (("compct", "db.t"), "did you mean run compact?"),
+        (("zzz", "db.t"), "unknown command 'zzz' ->"),
         (("run", "expire_snapshot", "db.t"), "did you mean expire_snapshots?"),
+        (("plan", "compact", "db.x*"), "`caretaker tables 'db.*'` lists the tables"),
+        (("plan", "compact", "db.t", "--option", "write-onyl=true"), "did you mean write-only?"),
+        (("read", "db.t", "--option", "scan.modee=latest"), "did you mean scan.mode?"),
+        (("read", "db.t", "--option", "scan.mode=last"), "-> correct the scan options"),
+        (("read", "db.t", "--timestamp", "x"), "argument --timestamp: invalid time 'x'"),
         (("plan", "zzz", "db.t"), "unknown job 'zzz' (known jobs: analyze, "),
         (("plan", "compact", "db.t", "--order-by", "v"), "(an argument of sort_compact)"),
         (("plan", "compact", "db.t", "--parallelism", "0"), "--parallelism: 0 is less than 1"),

@@ -156,7 +156,7 @@ def test_write_all_formats(lake: Path, tmp_path: Path, monkeypatch: pytest.Monke
     parquet.write_table(pa.table({"k": [5], "v": ["p"]}), tmp_path / "c.parquet")
     ran = write(lake, "--from", tmp_path / "a.jsonl", "--json")
     assert (ran.code, ran.json["rows"], ran.json["snapshots"]) == (0, 2, [1])
-    assert write(lake, "--from", tmp_path / "b.csv").out == "wrote 2 rows: db.t (snapshot 2)\n"
+    assert write(lake, "--from", tmp_path / "b.csv").out == "db.t: wrote 2 rows (snapshot 2)\n"
     assert write(lake, "--from", tmp_path / "c.parquet").code == 0
     typed(monkeypatch, b"k;v\n6;NULL\n")
     csv = ("--format", "csv", "--delimiter", ";", "--null", "NULL")

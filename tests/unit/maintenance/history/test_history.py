@@ -401,6 +401,11 @@ def test_the_command_line_writes_and_shows_it(tmp_path):
     assert [e["event"] for e in entries] == ["run", "run", "plan"]
     assert caretaker("history", "--failed", "--json").json["entries"][0]["job"] == "rollback"
     assert caretaker("history", "--job", "compact", "--limit", 1).out.count("\n") == 1
+    misspelled = caretaker("history", "--job", "compct")
+    assert (misspelled.code, "did you mean compact?" in misspelled.err) == (2, True)
+    here = caretaker("history", "db.t", "-w", lake.warehouse, "--json")
+    assert here.json["entries"] == entries
+    assert caretaker("history", "-w", f"{lake.warehouse}-2", "--json").json["entries"] == []
     caretaker("run", "create_tag", "db.t", "-w", lake.warehouse, "--tag", "v1")
     assert "success  tag v1, tagged snapshot 4  " in caretaker("history", "--limit", 1).out
 

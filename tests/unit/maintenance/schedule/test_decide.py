@@ -96,7 +96,7 @@ def test_one_rewrite_for_each_table():
     found = decisions(view())
     assert [d.action for d in found] == [Action.RUN, Action.LATER]
     assert found[0].candidate.arguments["strategy"] == "minor"
-    assert "a minor compaction of the table pays better now" in found[1].reason
+    assert "a minor compaction of the table is worth more now" in found[1].reason
 
 
 @pytest.mark.parametrize(

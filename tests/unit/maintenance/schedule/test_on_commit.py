@@ -174,7 +174,7 @@ rules:
     found = {m.table: m.why for m in watched.runs.run(watched.watch.look())}
     assert found == {
         "db.t": "nothing to do",
-        "db.u": "the policy maintains db.u not on commit",
+        "db.u": "the policy does not maintain db.u on commit",
     }
     assert watched.watch.look() == {}
 

@@ -130,7 +130,7 @@ def test_an_unfinished_branch_is_found_and_can_be_deleted(
     """Killed right after its references were written, while its tag and their files went."""
     trigger = Trigger(at=3, action=lambda: run(lake, "delete_tag", tag=["t"]))
     with monkeypatch.context() as patch:
-        patch.setattr("paimon_core.refs.branches.BranchStore._take_back", _killed)
+        patch.setattr("paimon_core.refs.branches.BranchStore._revert", _killed)
         with pytest.raises(KeyboardInterrupt):
             create_branch(lake, trigger)
     assert lake.table().branches.names() == ["b"]
