@@ -11,7 +11,7 @@ from paimon_core.index.hash_index import HASH_INDEX
 from paimon_core.manifest.data_file import IndexFileMeta, IndexManifestEntry
 from paimon_core.options import BUCKET
 from paimon_core.scan.scan import scan_files
-from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +92,22 @@ class ExistingBuckets:
             table=table.name,
             next_step="rescale it first (caretaker run rescale)",
         )
+
+
+def wrote_since(
+    table: FileStoreTable, seen: Snapshot | None, latest: Snapshot, user: str | None
+) -> bool:
+    """Return whether rows of others than `user` may have been committed after the snapshot `seen`.
+
+    A rollback counts, as it gives the numbers of removed snapshots to new ones.
+    """
+    first = 1 if seen is None else seen.id
+    for number in range(latest.id, first - 1, -1):
+        snapshot = latest if number == latest.id else table.snapshots.get_or_none(number)
+        if snapshot is None:
+            return True  # it expired, or was rolled back
+        if seen is not None and number == seen.id:
+            return snapshot.identity != seen.identity
+        if snapshot.commit_user != user and snapshot.commit_kind is not CommitKind.COMPACT:
+            return True
+    return seen is not None

@@ -44,7 +44,7 @@ from paimon_core.write.dynamic_buckets import BucketRules, Buckets, PartitionBuc
 from paimon_core.write.global_index import GlobalIndex
 from paimon_core.write.incoming_rows import Kinds, kept_rows, row_kinds, table_rows
 from paimon_core.write.postpone import MOST_WRITER_ID, postpone_schema
-from paimon_core.write.restore import ExistingBuckets
+from paimon_core.write.restore import ExistingBuckets, wrote_since
 from paimon_core.write.route import Routed, by_bucket, partition_codes, route
 from paimon_core.write.row_buffer import RowBuffer, SpillFolder
 from paimon_core.write.tracked_writer import RollingTrackedWriter
@@ -120,8 +120,11 @@ class RowWriter:
         if global_index is not None and not overwrite:
             read = global_index.snapshot
             self._keys_at = NO_SNAPSHOT if read is None else read.identity
-        blind = overwrite or first_sequence is not None or _appends_blindly(table)
-        self._existing = ExistingBuckets(table, None if blind else table.snapshots.latest())
+        self._user = user
+        self._blind = overwrite or first_sequence is not None or _appends_blindly(table)
+        self._seen = None if self._blind else table.snapshots.latest()
+        self._existing = ExistingBuckets(table, self._seen)
+        self._prepared = False
         self._continued: dict[BucketKey, int] = {}
         self._sinks: dict[BucketKey, BucketSink] = {}
         self._indexes: dict[bytes, PartitionBuckets] = {}
@@ -188,6 +191,7 @@ class RowWriter:
         self._sinks.clear()
         self._new_indexes.clear()
         self._folder.clear()
+        self._prepared = True
         return [m for m in messages if not m.is_empty]
 
     def _finish(self, messages: list[CommitMessage]) -> None:
@@ -244,6 +248,8 @@ class RowWriter:
             return
         if kinds is None:
             kinds = np.zeros(batch.num_rows, np.int8)
+        if self._prepared:
+            self._catch_up()
         if self._global_index is not None and bucket is None:
             assigned = self._global_index.assign(batch, kinds)
             batch, kinds = assigned.rows, assigned.kinds
@@ -259,6 +265,18 @@ class RowWriter:
             rows = batch if whole else batch.take(pa.array(routed.rows))
             self._sink(routed).add(rows, kinds if whole else kinds[routed.rows])
         self._relieve()
+
+    def _catch_up(self) -> None:
+        """Look at what was committed since the last look, so that the next rows get greater numbers.
+
+        Otherwise a row could lose against one that another writer committed before.  In Java, only a
+        bucket without rows in a commit looks again (`AbstractFileStoreWrite.prepareCommit`).
+        """
+        self._prepared = False
+        latest = None if self._blind else self._table.snapshots.latest()
+        if latest is not None and wrote_since(self._table, self._seen, latest, self._user):
+            self._existing = ExistingBuckets(self._table, latest)
+        self._seen = latest
 
     def _relieve(self) -> None:
         """Move rows out of memory until the rest fits."""
@@ -337,11 +355,8 @@ class RowWriter:
         # Bucket-unaware tables are never read in order, so Java counts from 0 there.
         if self._table.bucket_mode is BucketMode.UNAWARE:
             return 0
-        continued = self._continued.get((partition, bucket))
-        if continued is not None:
-            return continued
         first = self._first or self._existing.next_sequence(partition, bucket)
-        return first + self._sequence_offset
+        return max(first + self._sequence_offset, self._continued.get((partition, bucket), 0))
 
     # --- hash indexes of dynamic buckets ---
 

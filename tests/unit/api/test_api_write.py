@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
+from command_line import caretaker
 
 from paimon_core import Catalog, Schema, Table, open_catalog
 from paimon_core.errors import CommitConflict, InvalidArgument, UnsupportedFeature
@@ -310,3 +311,30 @@ def test_a_stream_starts_where_the_options_say(catalog: Catalog) -> None:
     steps = list(itertools.islice(scan.available(), 9))
     read = table.new_stream_read_builder().new_read()
     assert [read.to_arrow(s.splits())["k"].to_pylist() for s in steps] == [[2], [3]]
+
+
+@pytest.mark.parametrize("bucket", ["1", "-1"], ids=["fixed", "dynamic"])
+def test_the_row_that_is_committed_last_wins(catalog: Catalog, tmp_path: Path, bucket: str) -> None:
+    """A stream numbers its rows above those that others have committed since its last commit."""
+    table = keyed(catalog, bucket=bucket)
+    builder = table.new_stream_write_builder()
+
+    def by_another_writer(value: str, times: int) -> None:
+        for _ in range(times):
+            other = table.new_batch_write_builder()
+            with other.new_write() as write, other.new_commit() as commit:
+                write.write([{"k": 1, "v": value}])
+                commit.commit(write.prepare_commit())
+
+    with builder.new_write() as write, builder.new_commit() as commit:
+        for number in range(6):
+            write.write([{"k": 1, "v": f"stream {number}"}])
+            commit.commit(write.prepare_commit(), number)
+            assert content(table) == [(1, f"stream {number}")]
+            by_another_writer(f"other {number}", times=number % 3)
+        ran = caretaker("run", "rollback", "db.k", "-w", tmp_path / "lake", "--snapshot", "1")
+        assert ran.code == 0, ran.err
+        by_another_writer("after the rollback", times=2)
+        write.write([{"k": 1, "v": "last"}])
+        commit.commit(write.prepare_commit(), 6)
+    assert content(table) == [(1, "last")]
