@@ -99,6 +99,7 @@ class StreamScan:
     too_young: Callable[[Snapshot], bool] | None = None
     _ended: bool = field(default=False, init=False)
     _begun: bool = field(default=False, init=False)
+    _last_read: Snapshot | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         check_readable(self.table)
@@ -119,13 +120,14 @@ class StreamScan:
         """Return the next plan; an empty one if there is nothing new.
 
         Raises NotFound if the next snapshot expired before it was read, or the table no longer has
-        those before it (Java: `NextSnapshotFetcher`).
+        those before it (Java: `NextSnapshotFetcher`; it does not notice that others have their numbers).
         """
         if self.next_snapshot is None:
             plan = self._first_plan()
             self.next_snapshot = plan.next_snapshot
             if plan.next_snapshot is not None:
                 before = plan.whole or self.table.snapshots.get_or_none(plan.next_snapshot - 1)
+                self._last_read = before
                 self._ended = before is not None and self._is_beyond(before)
             return plan
         while True:
@@ -134,12 +136,14 @@ class StreamScan:
             snapshot = self._find(self.next_snapshot)
             if snapshot is None:
                 return StreamPlan(next_snapshot=self.next_snapshot)
+            self._check_last_read()
             if self._is_beyond(snapshot):
                 self._ended = True
                 continue
             if self.too_young is not None and self.too_young(snapshot):
                 return StreamPlan(next_snapshot=self.next_snapshot)
             self.next_snapshot += 1
+            self._last_read = snapshot
             plan = self._changes(snapshot, self.next_snapshot)
             if not plan.is_empty:
                 return plan
@@ -153,6 +157,19 @@ class StreamScan:
                 snapshot_id,
                 f"the stream waits for snapshot {snapshot_id} of table {self.table.name}, whose "
                 f"newest snapshot is {latest}",
+            )
+
+    def _check_last_read(self) -> None:
+        """Raise NotFound if another snapshot has the number of the last one that was read."""
+        read = self._last_read
+        if read is None:
+            return
+        now = self._stored(read.id)
+        if now is not None and now.identity != read.identity:
+            raise rolled_back(
+                self.table,
+                read.id,
+                f"snapshot {read.id} of table {self.table.name} is not the one that the stream has read",
             )
 
     def _is_beyond(self, snapshot: Snapshot) -> bool:
@@ -222,11 +239,14 @@ class StreamScan:
         table = self.table
         return table.snapshots.exists(snapshot_id) or table.changelogs.exists(snapshot_id)
 
+    def _stored(self, snapshot_id: int) -> Snapshot | None:
+        """Return the snapshot, or its long-lived changelog; None if there is neither."""
+        found = self.table.snapshots.get_or_none(snapshot_id)
+        return self.table.changelogs.get_or_none(snapshot_id) if found is None else found
+
     def _find(self, snapshot_id: int) -> Snapshot | None:
         table = self.table
-        found = table.snapshots.get_or_none(snapshot_id)
-        if found is None:
-            found = table.changelogs.get_or_none(snapshot_id)
+        found = self._stored(snapshot_id)
         if found is None and snapshot_id < (table.snapshots.earliest_id() or 0):
             raise NotFound(
                 f"snapshot {snapshot_id} of table {table.name} expired before the stream read it",
