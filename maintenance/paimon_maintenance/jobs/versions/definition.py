@@ -82,7 +82,8 @@ ROLLBACK: Final = Job(
     ),
     protects=(
         "If the table is write-only, a safety tag keeps the newest snapshot for a week. A commit "
-        "after the plan stops the job. Keeps files that other branches need."
+        "after the plan stops the job. Keeps files that other branches need. Names the consumers "
+        "that have read what goes, and leaves them alone."
     ),
     undo="Run rollback_to_as_latest with the safety tag from the report before it expires. Not "
     "possible without a safety tag.",
