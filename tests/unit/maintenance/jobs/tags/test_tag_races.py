@@ -1,0 +1,67 @@
+"""A tag that changes between a plan and what the plan does to it keeps its files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import known_holes
+import pytest
+from command_line import caretaker
+from disk import assert_whole
+from known_holes import each_call
+from lakes import Lake
+
+from paimon_core.errors import AlreadyExists
+from paimon_maintenance.job.report import Report, Status
+
+
+@pytest.fixture
+def lake(lake: Lake) -> Lake:
+    """Tag t on snapshot 2, which has expired: its files are there for the tag alone."""
+    lake.primary_key()
+    lake.fill(2)
+    run(lake, "create_tag", tag="t", time_retained="1 ms")
+    run(lake, "compact", strategy="full")
+    lake.append({"k": [1, 50], "v": ["new", "new"]})
+    run(lake, "expire_snapshots", retain_max=1, retain_min=1, max_deletes=99)
+    return lake
+
+
+def run(lake: Lake, name: str, **arguments: Any) -> Report:
+    report = known_holes.run(lake.warehouse, name, **arguments)
+    assert report.status is Status.SUCCESS, report.error
+    return report
+
+
+def rows(lake: Lake, tag: str) -> list[str]:
+    ran = caretaker("read", "db.t", "-w", lake.warehouse, "--tag", tag)
+    assert ran.code == 0, ran.err
+    return sorted(ran.out.splitlines())
+
+
+@pytest.mark.parametrize("calls", ["changes", "reads"])
+def test_a_rename_to_a_name_that_is_taken_meanwhile(calls: str, lake: Lake) -> None:
+    """Before every single call of the rename: the tag must not go without a copy of it."""
+    before = rows(lake, "t")
+    done: list[Report] = []
+
+    def other() -> None:
+        done.append(known_holes.run(lake.warehouse, "create_tag", tag="new"))
+
+    refused = 0
+    for report in each_call(
+        lake.warehouse,
+        other,
+        lambda trigger: known_holes.run(
+            lake.warehouse, "rename_tag", meanwhile=trigger, tag="t", target_tag="new"
+        ),
+        reads=calls == "reads",
+    ):
+        renamed = report.status is Status.SUCCESS
+        assert renamed or isinstance(report.error, AlreadyExists), report.error
+        refused += not renamed
+        assert rows(lake, "new" if renamed else "t") == before
+        assert lake.table().tags.names() == (["new"] if renamed else ["new", "t"])
+        assert_whole(lake.warehouse)
+    assert refused
+    assert any(report.status is Status.SUCCESS for report in done)
