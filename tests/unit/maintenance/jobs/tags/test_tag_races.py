@@ -65,3 +65,31 @@ def test_a_rename_to_a_name_that_is_taken_meanwhile(calls: str, lake: Lake) -> N
         assert_whole(lake.warehouse)
     assert refused
     assert any(report.status is Status.SUCCESS for report in done)
+
+
+@pytest.mark.parametrize("job", ["expire_tags", "trigger_tag_automatic_creation"])
+def test_a_tag_that_is_to_live_longer_stays(job: str, lake: Lake) -> None:
+    """Before every single read of the job."""
+    before = rows(lake, "t")
+    done: list[Report] = []
+
+    def other() -> None:
+        done.append(
+            known_holes.run(
+                lake.warehouse, "replace_tag", tag="t", snapshot=2, time_retained="30 d"
+            )
+        )
+
+    kept = 0
+    for report in each_call(
+        lake.warehouse,
+        other,
+        lambda trigger: known_holes.run(lake.warehouse, job, meanwhile=trigger),
+        reads=True,
+    ):
+        assert report.error is None, report.error
+        if done.pop().status is Status.SUCCESS:
+            kept += 1
+            assert rows(lake, "t") == before
+        assert_whole(lake.warehouse)
+    assert kept
