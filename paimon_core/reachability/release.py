@@ -36,6 +36,7 @@ from paimon_core.reachability.references import (
     RefKind,
     all_references,
     on_branch,
+    settled_references,
     without,
 )
 from paimon_core.reachability.stored_files import PlannedFiles, StoredFiles
@@ -114,7 +115,8 @@ def release(
         if journal is not None and _all_alive(going):
             table.io.delete(journal)
         raise
-    left = all_references(table)
+    # A plan has read the references before: what moves now keeps its files by the plan.
+    left = settled_references(table) if planned is None else all_references(table)
     gone = without(going, left)
     garbage = find_garbage(table, gone, left, metadata or Metadata(table)).files
     files = garbage if planned is None else garbage.only(planned)
@@ -230,7 +232,7 @@ def finish_interrupted(
     A reference that still exists was not deleted, and is kept.
     """
     going = read_journals(table, paths)
-    left = all_references(table)
+    left = settled_references(table)
     garbage = find_garbage(table, without(going, left), left, Metadata(table))
     check_not_needed(table, garbage.files)
     removed = delete_files(table, garbage.files, clean_folders=clean_folders, delete=delete)
