@@ -26,6 +26,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO, FileStat, parent
 from paimon_core.io.file_io import delete_files as delete_paths
 from paimon_core.io.json_text import to_pretty_json
+from paimon_core.io.local import LARGEST_WHOLE
 from paimon_core.io.read_retry import read_with_retries
 from paimon_core.paths import CARETAKER_DIR
 from paimon_core.reachability.files import Metadata, Role
@@ -198,7 +199,7 @@ def read_journal(table: FileStoreTable, path: str) -> list[Reference]:
             for r in json.loads(content)["references"]
         ]
 
-    return read_with_retries(table.io, path, parse, table=table.name)
+    return read_with_retries(table.io, path, parse, table=table.name, most=LARGEST_WHOLE)
 
 
 def _of_deleted_branch(table: FileStoreTable, branch: str) -> FileStoreTable:
