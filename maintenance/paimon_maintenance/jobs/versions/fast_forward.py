@@ -49,7 +49,7 @@ from paimon_maintenance.jobs.versions.asked_catalog import prove_moved
 from paimon_maintenance.jobs.versions.inflight_commits import wait_for_inflight_commits
 from paimon_maintenance.jobs.versions.prepare_removal import prepare_removal
 from paimon_maintenance.jobs.versions.reference_text import describe_references
-from paimon_maintenance.jobs.versions.schema_copy import SchemaCopy
+from paimon_maintenance.jobs.versions.schema_copy import SchemaCopy, stored_schema
 from paimon_maintenance.rules.safety_tag import (
     BEFORE_FAST_FORWARD,
     is_safety_tag,
@@ -206,11 +206,10 @@ def _shared_schemas(table: FileStoreTable, branch: FileStoreTable) -> set[int]:
     A version of main stays readable after the move only if its schema and the older schemas of its files
     do not change.
     """
-    ours, theirs = table.schemas.ids(), set(branch.schemas.ids())
     shared: set[int] = set()
-    for number in ours:
-        there = table.io.read_bytes(table.paths.schema(number))
-        if number not in theirs or table.io.read_bytes(branch.paths.schema(number)) != there:
+    for number in table.schemas.ids():
+        there = stored_schema(table, number)
+        if there is None or stored_schema(branch, number) != there:
             break
         shared.add(number)
     return shared
