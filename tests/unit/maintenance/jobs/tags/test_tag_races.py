@@ -93,3 +93,31 @@ def test_a_tag_that_is_to_live_longer_stays(job: str, lake: Lake) -> None:
             assert rows(lake, "t") == before
         assert_whole(lake.warehouse)
     assert kept
+
+
+def test_a_tag_that_came_too_late_and_was_replaced_stays(lake: Lake) -> None:
+    """Before every single call of `create_tag`, whose snapshot expires."""
+    lake.append({"k": [2], "v": ["newer"]})
+    number = lake.table().snapshots.ids()[0]
+    newest = lake.table().latest_or_not_found()
+    done: list[Report] = []
+
+    def other() -> None:
+        known_holes.run(lake.warehouse, "expire_snapshots", retain_max=1, retain_min=1)
+        done.append(known_holes.run(lake.warehouse, "replace_tag", tag="new"))
+
+    kept = 0
+    for reads in (True, False):
+        for _ in each_call(
+            lake.warehouse,
+            other,
+            lambda trigger: known_holes.run(
+                lake.warehouse, "create_tag", meanwhile=trigger, tag="new", snapshot=number
+            ),
+            reads=reads,
+        ):
+            if done.pop().status is Status.SUCCESS:
+                kept += 1
+                assert lake.table().tags.get("new").snapshot.identity == newest.identity
+            assert_whole(lake.warehouse)
+    assert kept
