@@ -54,6 +54,28 @@ def test_jobs_that_delete_stop(warehouse: Path, tmp_path: Path, words: list[str]
     assert_whole(warehouse)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["remove_orphan_files"], ["delete_branch", "--branch", "b"], ["fast_forward", "--name", "b"]],
+    ids=lambda words: words[0],
+)
+@pytest.mark.parametrize("is_there", [True, False])
+def test_tags_tell_that_main_had_commits(
+    warehouse: Path, tmp_path: Path, words: list[str], *, is_there: bool
+) -> None:
+    """Although a branch has commits, so that main might be one that never had any."""
+    folder = warehouse / "db.db" / "t" / "snapshot"
+    folder.rename(tmp_path / "kept")
+    if is_there:
+        folder.mkdir()
+    before = files(warehouse)
+    job, *more = words
+    ran = caretaker("run", job, "db.t", "-w", warehouse, "--force", *more)
+    assert ran.code == 7, ran.out
+    assert f"{folder} is not mounted, or has lost its files" in ran.err
+    assert files(warehouse) == before
+
+
 def test_a_table_without_commits_has_orphans(lake: Lake) -> None:
     lake.primary_key()
     orphan = lake.warehouse / "db.db" / "t" / "bucket-0" / "data-orphan-0.parquet"

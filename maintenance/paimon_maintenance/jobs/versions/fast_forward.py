@@ -20,6 +20,7 @@ from paimon_core.paths import MAIN_BRANCH
 from paimon_core.reachability.files import Metadata
 from paimon_core.reachability.garbage import Garbage, find_garbage
 from paimon_core.reachability.lost_changelogs import drop_lost_changelogs
+from paimon_core.reachability.lost_history import check_history
 from paimon_core.reachability.references import (
     Reference,
     RefKind,
@@ -124,6 +125,8 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     coming = [r for r in theirs if _same(r) not in there]
     left: list[Retained] = []
     latest = table.snapshots.latest()
+    if latest is None:
+        check_history(table, references)
     interrupted = tuple(journals(table))
     safety = _safety_tag(table, latest, going, shared, interrupted, arguments, context, left)
     staying = list(without(references, going))
