@@ -76,6 +76,25 @@ def test_tags_tell_that_main_had_commits(
     assert files(warehouse) == before
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_repair_deletes_no_tags_because_of_manifests_that_are_not_mounted(
+    warehouse: Path, tmp_path: Path, *, is_there: bool
+) -> None:
+    folder = warehouse / "db.db" / "t" / "manifest"
+    folder.rename(tmp_path / "kept")
+    if is_there:
+        folder.mkdir()
+    before = files(warehouse)
+    words = ("repair", "db.t", "-w", warehouse, "--repair", "delete_reference")
+    assert "mount or restore the storage first" in caretaker("plan", *words).out
+    caretaker("run", *words)
+    assert files(warehouse) == before
+    if is_there:
+        folder.rmdir()
+    (tmp_path / "kept").rename(folder)
+    assert_whole(warehouse)
+
+
 def test_a_table_without_commits_has_orphans(lake: Lake) -> None:
     lake.primary_key()
     orphan = lake.warehouse / "db.db" / "t" / "bucket-0" / "data-orphan-0.parquet"
