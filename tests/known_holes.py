@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 from failing_io import FailingFileIO, Trigger
@@ -27,6 +27,7 @@ from paimon_maintenance.run.runner import RunServices, run_table
 
 COLUMNS = [{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "STRING"}]
 MOST_CALLS = 400
+T = TypeVar("T")
 
 
 @dataclass
@@ -112,11 +113,11 @@ def run(
 def each_call(
     warehouse: Path,
     other: Callable[[], object],
-    job: Callable[[Trigger], Report],
+    job: Callable[[Trigger], T],
     *,
     reads: bool,
-) -> Iterator[Report]:
-    """The reports of the job with the other thing done before its first, second, ... call.
+) -> Iterator[T]:
+    """What the job returns, such as its report, with the other thing done before its first, second, ... call.
 
     The warehouse is as it was before each of them.
     """

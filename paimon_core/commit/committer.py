@@ -316,8 +316,10 @@ def _may_be_of_old_table(
     """Return whether files may have been written before the table was dropped and created again.
 
     No: if they are newer than a snapshot, it is of the table that they were written to.  A compaction
-    deletes files that a new table does not have.
+    deletes files that a new table does not have.  Nothing tells how old statistics are.
     """
+    if request.statistics is not None:
+        return True
     if request.kind is CommitKind.COMPACT:
         return False
     times = [e.file.creation_time for e in changes.files if e.kind is FileKind.ADD]

@@ -85,7 +85,10 @@ class FileIO(Protocol):
         """The number of files that one request deletes (`delete_many`)."""
 
     def read_bytes(self, path: str) -> bytes:
-        """Return the whole content; OSError other than FileNotFoundError for a link to nothing."""
+        """Return the whole content; OSError other than FileNotFoundError for a link to nothing.
+
+        For metadata and indexes: OSError for a local file that is too large to be one.
+        """
 
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
         """Open a seekable file for reading.

@@ -39,6 +39,11 @@ _NANOS_OF_MILLI: Final = 1_000_000
 _LEADS_NOWHERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 """What the system says about a link to nothing: its target is missing, below a file, or a link to it."""
 _TO_NOTHING: Final = "a symbolic link to nothing"
+LARGEST_WHOLE: Final = 1 << 30
+"""The size in bytes of the largest file that is read as a whole: metadata and indexes are smaller.
+
+A file of holes takes no space on the disk, but would take all of the memory.
+"""
 _LOOKS: Final = 2
 """How often something is opened that is missing and there at once: somebody may just have made it."""
 _READ_NOW: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -75,7 +80,10 @@ class LocalFileIO:
         descriptor = _opened_file(target)
         with _Named(target):
             try:
-                _refuse_other_than_file(os.fstat(descriptor), target)
+                found = os.fstat(descriptor)
+                _refuse_other_than_file(found, target)
+                if found.st_size > LARGEST_WHOLE:
+                    raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), target)
             except OSError:
                 os.close(descriptor)
                 raise

@@ -16,18 +16,21 @@ from paimon_core.io.file_io import FileIO
 
 T = TypeVar("T")
 WAITS_MILLIS: Final = (10, 40, 100, 250)
+LARGEST_TEXT: Final = 1 << 26
+"""The size in bytes of the largest text that is parsed, of a table with thousands of columns, say."""
 _OTHERS: Final = {
     errno.EINVAL: "a pipe or device",
     errno.ENXIO: "a socket or device",
     errno.ELOOP: "a symbolic link to nothing",
+    errno.EFBIG: "too large to be one that Paimon wrote",
 }
 
 
 def read_whole(io: FileIO, path: str, *, table: str | None = None) -> bytes:
     """Return the content of a metadata file.
 
-    Raises FileNotFoundError if it does not exist, and CorruptTable if there is a folder, a pipe or a
-    link to nothing in place of the file or a file in place of its folder.
+    Raises FileNotFoundError if it does not exist, and CorruptTable if there is a folder, a pipe, a
+    link to nothing or a file of many gigabytes in its place, or a file in place of its folder.
     """
     try:
         return io.read_bytes(path)
@@ -53,14 +56,23 @@ def not_a_file(path: str, error: OSError, *, table: str | None = None) -> Corrup
     )
 
 
-def read_with_retries(io: FileIO, path: str, parse: Callable[[bytes], T], *, table: str) -> T:
+def read_with_retries(
+    io: FileIO,
+    path: str,
+    parse: Callable[[bytes], T],
+    *,
+    table: str,
+    most: int = LARGEST_TEXT,
+) -> T:
     """Return the parsed file; read it again a few times while it cannot be parsed.
 
     `parse` raises one of `UNREADABLE` for content that it cannot read; if that persists,
     CorruptTable names the file.  Raises FileNotFoundError if the file does not exist, CorruptTable
-    if it is a folder.
+    if it is a folder, or has more than `most` bytes, which would take many times as much memory.
     """
     content = read_whole(io, path, table=table)
+    if len(content) > most:
+        raise not_a_file(path, OSError(errno.EFBIG, ""), table=table)
     for wait in WAITS_MILLIS:
         try:
             return _parsed(content, parse, path, table)

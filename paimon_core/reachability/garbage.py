@@ -205,11 +205,11 @@ class Anchor(NamedTuple):
 
 def _anchors(going: Sequence[Reference], staying: Sequence[Reference]) -> Iterator[Anchor]:
     """Yield the references to read (third point of the module docstring), snapshots first."""
-    lines: dict[str, set[int]] = defaultdict(set)
+    lines: dict[str, dict[int, Snapshot]] = defaultdict(dict)
     alive = set()
     for reference in staying:
         if reference.kind is RefKind.SNAPSHOT:
-            lines[reference.table.branch].add(reference.snapshot.id)
+            lines[reference.table.branch][reference.snapshot.id] = reference.snapshot
             alive.add(_content(reference.snapshot))
     newest_going = max(r.snapshot.id for r in going)
     branches = {r.table.branch for r in going}
@@ -219,8 +219,10 @@ def _anchors(going: Sequence[Reference], staying: Sequence[Reference]) -> Iterat
         snapshot, branch = reference.snapshot, reference.table.branch
         match reference.kind:
             case RefKind.SNAPSHOT:
-                first = snapshot.id - 1 not in lines[branch]
+                before = lines[branch].get(snapshot.id - 1)
+                first = before is None
                 whole = first or snapshot.commit_kind is CommitKind.OVERWRITE
+                whole = whole or not _may_follow(before, snapshot)
                 all_older = believed and branches == {branch} and newest_going < min(lines[branch])
                 if whole or not all_older:
                     yield Anchor(reference, whole, first)
@@ -231,12 +233,23 @@ def _anchors(going: Sequence[Reference], staying: Sequence[Reference]) -> Iterat
                 yield Anchor(reference, whole=True)
 
 
-def _with_broken_lines(anchors: Sequence[Anchor], metadata: Metadata) -> Iterator[Anchor]:
-    """Yield the anchors; all of it is read of a snapshot whose base has more than the one before left.
+def _may_follow(before: Snapshot | None, snapshot: Snapshot) -> bool:
+    """Return whether the snapshot is younger and its records add up, as if it was made from that one.
 
-    Its files are not those of the snapshots before it and what they say to have added.  The base of a
-    commit is that of its predecessor with its delta, or the manifests into which some of these were
-    merged, which then add no more files.
+    A fast-forward puts another one there if its branch has lost the snapshots before it.
+    """
+    if before is None or snapshot.time_millis < before.time_millis:
+        return False
+    old, added = before.total_record_count, snapshot.delta_record_count
+    total = snapshot.total_record_count
+    return old is None or added is None or total is None or old + added == total
+
+
+def _with_broken_lines(anchors: Sequence[Anchor], metadata: Metadata) -> Iterator[Anchor]:
+    """Yield the anchors; all of it is read of a snapshot whose base is not all of the one before.
+
+    Its files may not be those of the snapshots before it and what they say to have added: it was made
+    from another one, or its commit merged manifests.
     """
     lines = {
         (a.reference.table.branch, a.reference.snapshot.id): a.reference.snapshot
@@ -249,12 +262,9 @@ def _with_broken_lines(anchors: Sequence[Anchor], metadata: Metadata) -> Iterato
         if anchor.whole or before is None:
             yield anchor
             continue
-        added = {m.file_name: m.num_added_files for m in metadata.data_manifests(before)}
         base = metadata.manifests(snapshot.base_manifest_list, snapshot.base_manifest_list_size)
-        names = {m.file_name for m in base}
-        merged = sum(count for name, count in added.items() if name not in names)
-        new = sum(m.num_added_files for m in base if m.file_name not in added)
-        yield anchor._replace(whole=new > merged)
+        left = {m.file_name for m in metadata.data_manifests(before)}
+        yield anchor._replace(whole={m.file_name for m in base} != left)
 
 
 def _content(snapshot: Snapshot) -> tuple[object, ...]:

@@ -18,7 +18,9 @@ def create_kept(table: FileStoreTable, tag: Tag) -> None:
     try:
         check_kept(table, tag)
     except NotFound:
-        table.tags.delete(tag.name)
+        now = table.tags.get_or_none(tag.name)
+        if now is not None and now.snapshot.identity == tag.snapshot.identity:
+            table.tags.delete(tag.name)  # nobody has moved it meanwhile
         raise
 
 

@@ -25,18 +25,21 @@ def check_history(table: FileStoreTable, references: Iterable[Reference]) -> Non
     among them.
     """
     mentioned: set[str | None] = set()
-    branch_commits = False
+    branch_commits = had_commits = False
     for reference in references:
+        of_main = reference.table.branch == MAIN_BRANCH
         if reference.kind is RefKind.SNAPSHOT:
-            if reference.table.branch == MAIN_BRANCH:
+            if of_main:
                 return
             branch_commits = True
+        had_commits |= of_main  # a tag or a changelog outlives its snapshot, but not all of them
         mentioned.update(_lists_of(reference.snapshot))
     names = {file.name for file in table.io.list_dir(table.paths.manifest_dir)}
     lists = {name for name in names - mentioned if name.startswith(_MANIFEST_LIST)}
     folder = table.paths.of_branch(MAIN_BRANCH).snapshot_dir
     # Where only branches have commits, as of a chain table, the lists are left of their failed ones.
-    if not lists or (branch_commits and not table.io.exists(folder)):
+    never = branch_commits and not had_commits and not table.io.exists(folder)
+    if not lists or never:
         return
     raise CorruptTable(
         f"table {table.name} has no snapshot, but {len(lists)} manifest lists of commits, such as "

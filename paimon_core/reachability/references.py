@@ -167,6 +167,35 @@ def all_references(table: FileStoreTable) -> list[Reference]:
     return [r for branch in branches_of(table) for r in references_of(branch)]
 
 
+def settled_references(table: FileStoreTable) -> list[Reference]:
+    """Return all references as `all_references`, so that none is missed that moves meanwhile.
+
+    A tag that is renamed, or a branch that takes the place of main, may be missed under both of its names
+    in one reading.  But then the reading before has it, and it seems to be lost.
+    """
+    before = all_references(table)
+    for _ in range(_LISTINGS):
+        now = all_references(table)
+        if not any(_may_have_moved(r, now) for r in without(before, now)):
+            return now
+        before = now
+    raise CorruptTable(
+        f"the tags and branches of table {table.name} change faster than they can be read",
+        table=table.name,
+        next_step="run again",
+    )
+
+
+def _may_have_moved(lost: Reference, left: Iterable[Reference]) -> bool:
+    """Return whether the reference did not just expire, as the oldest snapshots of a branch do."""
+    return lost.kind is not RefKind.SNAPSHOT or not any(
+        r.kind is RefKind.SNAPSHOT
+        and r.table.branch == lost.table.branch
+        and r.snapshot.id > lost.snapshot.id
+        for r in left
+    )
+
+
 def reference_names(table: FileStoreTable) -> frozenset[tuple[str, RefKind, str]]:
     """Return branch, kind and name of all references, from listings alone."""
     found: set[tuple[str, RefKind, str]] = set()

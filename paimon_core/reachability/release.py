@@ -26,6 +26,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO, FileStat, parent
 from paimon_core.io.file_io import delete_files as delete_paths
 from paimon_core.io.json_text import to_pretty_json
+from paimon_core.io.local import LARGEST_WHOLE
 from paimon_core.io.read_retry import read_with_retries
 from paimon_core.paths import CARETAKER_DIR
 from paimon_core.reachability.files import Metadata, Role
@@ -36,6 +37,7 @@ from paimon_core.reachability.references import (
     RefKind,
     all_references,
     on_branch,
+    settled_references,
     without,
 )
 from paimon_core.reachability.stored_files import PlannedFiles, StoredFiles
@@ -114,7 +116,8 @@ def release(
         if journal is not None and _all_alive(going):
             table.io.delete(journal)
         raise
-    left = all_references(table)
+    # A plan has read the references before: what moves now keeps its files by the plan.
+    left = settled_references(table) if planned is None else all_references(table)
     gone = without(going, left)
     garbage = find_garbage(table, gone, left, metadata or Metadata(table)).files
     files = garbage if planned is None else garbage.only(planned)
@@ -196,7 +199,7 @@ def read_journal(table: FileStoreTable, path: str) -> list[Reference]:
             for r in json.loads(content)["references"]
         ]
 
-    return read_with_retries(table.io, path, parse, table=table.name)
+    return read_with_retries(table.io, path, parse, table=table.name, most=LARGEST_WHOLE)
 
 
 def _of_deleted_branch(table: FileStoreTable, branch: str) -> FileStoreTable:
@@ -230,7 +233,7 @@ def finish_interrupted(
     A reference that still exists was not deleted, and is kept.
     """
     going = read_journals(table, paths)
-    left = all_references(table)
+    left = settled_references(table)
     garbage = find_garbage(table, without(going, left), left, Metadata(table))
     check_not_needed(table, garbage.files)
     removed = delete_files(table, garbage.files, clean_folders=clean_folders, delete=delete)

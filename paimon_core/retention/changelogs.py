@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from paimon_core.errors import StalePlan
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import (
     CHANGELOG_NUM_RETAINED_MAX,
@@ -117,9 +118,13 @@ def wants(consumer: Consumer) -> str:
 
 def recheck_changelogs(table: FileStoreTable, work: ChangelogExpiry) -> ChangelogExpiry:
     """Return the work without changelogs that a consumer needs now."""
-    wanted = table.consumers.min_next_snapshot() if work.consumers_hold else None
+    wanted = _first_wanted(table, work)
     going = tuple(r for r in work.going if wanted is None or r.snapshot.id < wanted)
     return replace(work, going=going)
+
+
+def _first_wanted(table: FileStoreTable, work: ChangelogExpiry) -> int | None:
+    return table.consumers.min_next_snapshot() if work.consumers_hold else None
 
 
 def apply_changelogs(
@@ -127,13 +132,23 @@ def apply_changelogs(
 ) -> dict[str, object]:
     """Delete the changelogs, then the files that only they needed; return figures for reports.
 
-    Errors as in `release`.
+    Errors as in `release`; StalePlan if a consumer came to need one: then all changelogs are there again.
     """
 
     def delete_references() -> None:
         for reference in work.going:
             deleting.fence()
             table.changelogs.delete(reference.snapshot.id)
+        wanted = _first_wanted(table, work)
+        if wanted is not None and wanted <= work.going[-1].snapshot.id:
+            for reference in work.going:
+                table.changelogs.put(reference.snapshot)
+            raise StalePlan(
+                f"a consumer of table {table.name} came to need changelog {wanted} while it expired; "
+                "the changelogs were put back",
+                table=table.name,
+                snapshot=wanted,
+            )
         earliest = table.changelogs.earliest_id()
         if earliest is None:
             table.changelogs.delete_hints()

@@ -34,13 +34,13 @@ def done_spec(spec: Mapping[str, str]) -> dict[str, str]:
 def unregistered(table: FileStoreTable, rows: Collection[bytes]) -> Iterator[None]:
     """Drop these partitions in the catalog before the block, which commits that they are gone.
 
-    If the commit fails, or the catalog's reply gets lost, the catalog gets those back that are still
-    there.  A run that is interrupted between the two finds the partition again.
+    If the commit fails, whatever the reason, or the catalog's reply gets lost, the catalog gets those
+    back that are still there.  A run that is killed between the two finds the partition again.
     """
     try:
         _unregister(table, rows)
         yield
-    except PaimonError:
+    except BaseException:
         synchronise_partitions(table)
         raise
 
@@ -68,7 +68,7 @@ def synchronise_partitions(table: FileStoreTable) -> None:
         return
     try:
         _synchronise(table, table.partition_registry)
-    except PaimonError as e:
+    except (PaimonError, OSError) as e:
         log.warning(
             "table=%s the partitions in the catalog may differ from the table's; Java's repairTable "
             "adds missing ones: %s",

@@ -38,7 +38,7 @@ from paimon_core.refs.consumers import Consumer
 from paimon_core.retention.deleting import Deleting
 from paimon_core.retention.expiry_range import ExpiryRange, Retention, choose_range
 from paimon_core.snapshot.line import NewestWatch, unbroken_ids
-from paimon_core.snapshot.removal import Removal, Side, remove_oldest
+from paimon_core.snapshot.removal import Removal, Side, remove_oldest, undone
 from paimon_core.snapshot.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -303,6 +303,7 @@ def _remove(table: FileStoreTable, work: Expiry, newest: Snapshot, deleting: Del
     removal = Removal(table.snapshots, Side.BEGINNING, fence=deleting.fence)
     try:
         remove_oldest(removal, [r.snapshot for r in work.going], watch)
+        _prove_unneeded(table, work, removal)
     except StalePlan:
         if work.keep_changelogs:
             # A changelog replaces a snapshot that was deleted here.  What a rollback has deleted
@@ -314,3 +315,17 @@ def _remove(table: FileStoreTable, work: Expiry, newest: Snapshot, deleting: Del
     earliest = table.snapshots.earliest_id()
     if earliest is not None:
         table.snapshots.write_earliest_hint(earliest)
+
+
+def _prove_unneeded(table: FileStoreTable, work: Expiry, removal: Removal) -> None:
+    """Restore the snapshots and raise StalePlan if a consumer came to need one since the re-check."""
+    consumer = table.consumers.furthest_behind() if work.consumers_hold else None
+    if consumer is None or first_needed(table, consumer) > work.going[-1].snapshot.id:
+        return
+    reason = StalePlan(
+        f"consumer {consumer.id} of table {table.name} came to need snapshot "
+        f"{first_needed(table, consumer)} while it expired",
+        table=table.name,
+        snapshot=first_needed(table, consumer),
+    )
+    raise undone(removal, reason)

@@ -220,8 +220,11 @@ def _point_back(table: FileStoreTable, old: Tag) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagDeletion:
-    """The tags to delete, the files that only they need, and journals of interrupted runs."""
+    """The tags to delete, as they were planned, the files that only they need, and journals of
+    interrupted runs.
+    """
 
+    tags: tuple[Tag, ...] = ()
     going: tuple[Reference, ...] = ()
     planned: PlannedFiles = field(default=NOTHING_PLANNED, repr=False)
     interrupted: tuple[str, ...] = ()
@@ -248,18 +251,23 @@ def plan_tag_deletion(
     going = [tag_reference(table, tag) for tag in tags]
     references = all_references(table)
     garbage = find_garbage(table, going, without(references, going), Metadata(table))
-    return TagDeletion(going=tuple(going), planned=garbage.files.planned()), garbage, references
+    work = TagDeletion(tags=tuple(tags), going=tuple(going), planned=garbage.files.planned())
+    return work, garbage, references
 
 
 def recheck_tags(table: FileStoreTable, work: TagDeletion) -> TagDeletion:
     """Return the work without tags that were replaced or extended since."""
-    going = tuple(
-        r
-        for r in work.going
-        if (tag := table.tags.get_or_none(r.name)) is None
-        or tag.snapshot.identity == r.snapshot.identity
+    tags = tuple(tag for tag in work.tags if not _has_changed(table, tag))
+    return replace(work, tags=tags, going=tuple(tag_reference(table, tag) for tag in tags))
+
+
+def _has_changed(table: FileStoreTable, tag: Tag) -> bool:
+    """Return whether a tag of this name now has another snapshot or another time to live."""
+    now = table.tags.get_or_none(tag.name)
+    return now is not None and (
+        now.snapshot.identity != tag.snapshot.identity
+        or now.expires_at_millis != tag.expires_at_millis
     )
-    return replace(work, going=going)
 
 
 def apply_tags(table: FileStoreTable, work: TagDeletion, deleting: Deleting) -> dict[str, object]:
@@ -267,22 +275,23 @@ def apply_tags(table: FileStoreTable, work: TagDeletion, deleting: Deleting) -> 
 
     Errors as in `release`.
     """
+    deleted: list[str] = []
 
     def delete() -> None:
         # What announces the tag goes first.
-        for reference in work.going:
+        for tag in work.tags:
             deleting.fence()
-            now = table.tags.get_or_none(reference.name)
-            if now is not None and now.snapshot.identity != reference.snapshot.identity:
-                continue  # it was moved to another snapshot since the plan
-            withdraw_tag(table, reference.name)
-            table.tags.delete(reference.name)
+            if _has_changed(table, tag):
+                continue
+            withdraw_tag(table, tag.name)
+            table.tags.delete(tag.name)
+            deleted.append(tag.name)
 
     details: dict[str, object] = {}
     if work.going:
         removed = free_tags(table, work.going, deleting, delete, planned=work.planned)
         details.update(removed.to_json())
-    details["deleted_tags"] = [r.name for r in work.going]
+    details["deleted_tags"] = deleted
     return details
 
 

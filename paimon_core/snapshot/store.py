@@ -256,7 +256,11 @@ class SnapshotStore(NumberedStore):
                     return False
         except FileNotFoundError:
             return True
-        if self.io.read_bytes(aside) == content:
+        try:
+            found = self.io.read_bytes(aside)
+        except FileNotFoundError:
+            return True  # the orphan job takes it for what a killed run left
+        if found == content:
             self.io.delete(aside)
             return True
         if not self.io.rename(aside, path):

@@ -32,6 +32,7 @@ from paimon_core.environment import Environment
 from paimon_core.errors import LeaseHeld, LeaseLost
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO, FileStat, parent
+from paimon_core.io.read_retry import read_whole
 from paimon_maintenance.storage.process_identity import has_ended, process_identity
 
 log = logging.getLogger(__name__)
@@ -155,7 +156,7 @@ def leases_of(table: FileStoreTable, *, now: FileStat | None = None) -> list[Fou
         if stat.is_dir or not stat.name.endswith(_SUFFIX):
             continue
         try:
-            content = table.io.read_bytes(stat.path)
+            content = read_whole(table.io, stat.path, table=table.name)
         except FileNotFoundError:
             continue
         holder = _parsed(content)

@@ -8,6 +8,7 @@ from typing import Final
 from paimon_core.errors import CorruptTable, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import join
+from paimon_core.io.read_retry import read_whole
 from paimon_core.names import file_number
 from paimon_core.snapshot.line import gaps_in
 from paimon_core.snapshot.numbered_files import EARLIEST, LATEST
@@ -73,11 +74,11 @@ def _path(table: FileStoreTable, kind: RefKind, name: str) -> str:
 def _hint(table: FileStoreTable, kind: RefKind, name: str) -> str | None:
     """The start of the hint text; None without a hint, in which case readers list the folder."""
     try:
-        content = table.io.read_bytes(_path(table, kind, name))
+        content = read_whole(table.io, _path(table, kind, name), table=table.name)
     except FileNotFoundError:
         return None
-    except IsADirectoryError:
-        return "(a folder)"
+    except CorruptTable as e:
+        return f"({e.message.partition(' should be a file but is ')[2]})"
     return content[:_LONGEST].decode("utf-8", "replace").strip()
 
 

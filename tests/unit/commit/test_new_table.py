@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import known_holes
 import pyarrow as pa
 import pytest
 from command_line import caretaker, read_rows
+from disk import assert_whole
 from failing_io import FailingFileIO, Trigger
+from known_holes import each_call
 from lakes import ENV, Lake
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.base import is_final
 from paimon_core.commit.committer import commit
 from paimon_core.commit.overwrite import overwrite
-from paimon_core.errors import CommitError, NotFound
+from paimon_core.errors import CommitError, NotFound, PaimonError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.table.open import open_table_at
 from paimon_core.write.row_writer import RowWriter
@@ -77,6 +80,18 @@ def test_a_table_that_is_renewed_at_any_moment_of_a_commit(commits: int, lake: L
             return
         assert_theirs(lake, commits)
         k += 1
+
+
+def test_statistics_of_the_old_table_do_not_come_into_the_new_one(lake: Lake) -> None:
+    """The new table has none of their files."""
+    for report in each_call(
+        lake.warehouse,
+        lambda: renew(lake, 2),
+        lambda trigger: known_holes.run(lake.warehouse, "analyze", meanwhile=trigger),
+        reads=True,
+    ):
+        assert report.error is None or isinstance(report.error, PaimonError), report.error
+        assert_whole(lake.warehouse)
 
 
 def test_a_snapshot_of_somebody_else_is_not_taken_back(lake: Lake) -> None:

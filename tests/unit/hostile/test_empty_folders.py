@@ -54,6 +54,47 @@ def test_jobs_that_delete_stop(warehouse: Path, tmp_path: Path, words: list[str]
     assert_whole(warehouse)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["remove_orphan_files"], ["delete_branch", "--branch", "b"], ["fast_forward", "--name", "b"]],
+    ids=lambda words: words[0],
+)
+@pytest.mark.parametrize("is_there", [True, False])
+def test_tags_tell_that_main_had_commits(
+    warehouse: Path, tmp_path: Path, words: list[str], *, is_there: bool
+) -> None:
+    """Although a branch has commits, so that main might be one that never had any."""
+    folder = warehouse / "db.db" / "t" / "snapshot"
+    folder.rename(tmp_path / "kept")
+    if is_there:
+        folder.mkdir()
+    before = files(warehouse)
+    job, *more = words
+    ran = caretaker("run", job, "db.t", "-w", warehouse, "--force", *more)
+    assert ran.code == 7, ran.out
+    assert f"{folder} is not mounted, or has lost its files" in ran.err
+    assert files(warehouse) == before
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_repair_deletes_no_tags_because_of_manifests_that_are_not_mounted(
+    warehouse: Path, tmp_path: Path, *, is_there: bool
+) -> None:
+    folder = warehouse / "db.db" / "t" / "manifest"
+    folder.rename(tmp_path / "kept")
+    if is_there:
+        folder.mkdir()
+    before = files(warehouse)
+    words = ("repair", "db.t", "-w", warehouse, "--repair", "delete_reference")
+    assert "mount or restore the storage first" in caretaker("plan", *words).out
+    caretaker("run", *words)
+    assert files(warehouse) == before
+    if is_there:
+        folder.rmdir()
+    (tmp_path / "kept").rename(folder)
+    assert_whole(warehouse)
+
+
 def test_a_table_without_commits_has_orphans(lake: Lake) -> None:
     lake.primary_key()
     orphan = lake.warehouse / "db.db" / "t" / "bucket-0" / "data-orphan-0.parquet"

@@ -71,6 +71,48 @@ def manifest_names(lake: Lake) -> dict[str, str]:
     }
 
 
+# --- holes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "snapshot/snapshot-4",
+        "tag/tag-t",
+        "consumer/consumer-c",
+        "schema/schema-0",
+        "changelog/changelog-1",
+        "caretaker/leases/x.json",
+        "caretaker/released/x.json",
+        "manifest/{list}",
+        "manifest/{manifest}",
+    ],
+)
+def test_a_file_that_would_take_all_of_the_memory(place: str, lake: Lake) -> None:
+    """It is made of holes, so that it takes no space on the disk."""
+    lake.table().consumers.set("c", 4)
+    path = root(lake) / place.format(**manifest_names(lake))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        file.truncate(1 << 40)
+    refused(lake, *EXPIRE, names=path.name)
+
+
+def test_a_text_that_would_take_many_times_its_size(lake: Lake) -> None:
+    with (root(lake) / "tag" / "tag-t").open("ab") as file:
+        file.truncate((1 << 26) + 1)
+    assert "too large" in refused(lake, *EXPIRE, names="tag-t")
+
+
+@pytest.mark.parametrize("name", ["LATEST", "EARLIEST"])
+def test_a_hint_that_would_take_all_of_the_memory(name: str, lake: Lake) -> None:
+    with (root(lake) / "snapshot" / name).open("ab") as file:
+        file.truncate(1 << 40)
+    ran = caretaker("verify", "db.t", "-w", lake.warehouse)
+    assert f"{name} says '(too large to be one that Paimon wrote)'" in ran.out
+    assert caretaker(*EXPIRE, "db.t", "-w", lake.warehouse).code == 0
+
+
 # --- folders ------------------------------------------------------------------------------------
 
 

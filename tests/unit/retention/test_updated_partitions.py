@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from command_line import read_rows
+from failing_io import FailingFileIO, Injected, Trigger
 from lakes import ENV, Lake
 
 from paimon_core.errors import CommitConflict
@@ -92,6 +94,24 @@ def test_nothing_beside_it(lake: Lake) -> None:
     table, registry = registered(lake)
     apply(table, expiry(table))
     assert read_rows(lake.warehouse) == []
+    assert registry.kept == []
+
+
+def test_a_disk_that_fails_leaves_the_catalog_as_it_was(lake: Lake) -> None:
+    """At every single change until the commit: the error is one of the operating system."""
+    table, registry = registered(lake)
+    work = expiry(table)
+    for k in itertools.count():
+        trigger = Trigger(at=k)
+        failing = replace(table, io=FailingFileIO(trigger))
+        failing = replace(failing, snapshots=replace(table.snapshots, io=failing.io))
+        try:
+            apply(failing, work)
+        except Injected:
+            assert {s["dt"] for s in registry.kept} == {"day0", "day1"}
+        else:
+            break
+    assert k > 1
     assert registry.kept == []
 
 

@@ -315,3 +315,19 @@ def _check(store: SnapshotStore, expected: list[dict[str, object]]) -> None:
     assert (newest and newest.id) == (expected[-1]["id"] if expected else None)
     oldest = store.earliest()
     assert (oldest and oldest.id) == (expected[0]["id"] if expected else None)
+
+
+def test_a_snapshot_that_was_moved_aside_may_go_as_an_orphan(tmp_path: Path) -> None:
+    """The orphan job of somebody else takes the file for one that a killed run left."""
+    _filled(tmp_path, 1, 2)
+    content = (tmp_path / "snapshot" / "snapshot-1").read_bytes()
+
+    class Cleaned(HookedIO):
+        @staticmethod
+        def before_read(path: str) -> None:
+            if "caretaker" in path:
+                Path(path).unlink()
+
+    store = _store(tmp_path, Cleaned())
+    assert store.delete_unchanged(1, content)
+    assert store.ids() == [2]

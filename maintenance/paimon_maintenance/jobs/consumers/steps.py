@@ -86,10 +86,37 @@ def make_reset(table: FileStoreTable, arguments: Arguments, _: RunContext) -> Pl
             table=table.name,
             next_step=SEE_INSPECT,
         )
-    next_one = (table.snapshots.latest_id() or 0) + 1
-    if position not in (None, next_one) and table.changelogs.get_or_none(position) is None:
-        table.snapshots.get(position)
+    if position is not None:
+        _check_position(table, position)
     return _plan("reset_consumer", table, [(ConsumerMove(name, old, position), "")], [], arguments)
+
+
+def _check_position(table: FileStoreTable, position: int) -> None:
+    """NotFound if a reader cannot go on there."""
+    next_one = (table.snapshots.latest_id() or 0) + 1
+    if position != next_one and table.changelogs.get_or_none(position) is None:
+        table.snapshots.get(position)
+
+
+def _prove_readable(table: FileStoreTable, position: int, move: ConsumerMove) -> None:
+    """NotFound if the snapshot expired before the consumer was written, which is then where it was.
+
+    An expiry looks at the consumers before and after it removes snapshots.
+    """
+    try:
+        _check_position(table, position)
+    except NotFound as e:
+        old = _position(move.old)
+        if old is None:
+            table.consumers.delete(move.id)
+        else:
+            table.consumers.set(move.id, old)
+        raise NotFound(
+            f"snapshot {position} of table {table.name} expired while consumer {move.id!r} was moved to it",
+            table=table.name,
+            snapshot=position,
+            next_step="choose a newer snapshot",
+        ) from e
 
 
 def make_clear(table: FileStoreTable, arguments: Arguments, _: RunContext) -> Plan:
@@ -161,6 +188,7 @@ def apply(table: FileStoreTable, plan: Plan, _: RunContext) -> Committed:
             table.consumers.delete(move.id)
         else:
             table.consumers.set(move.id, move.next_snapshot)
+            _prove_readable(table, move.next_snapshot, move)
         if (position := _position(move.old)) is not None:
             before[move.id] = position
     return Committed(

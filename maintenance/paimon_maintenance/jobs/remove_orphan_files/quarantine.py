@@ -14,6 +14,7 @@ from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO, FileStat, map_parallel
 from paimon_core.io.json_text import parse_json_object
+from paimon_core.io.local import LARGEST_WHOLE
 from paimon_core.io.read_retry import read_with_retries
 from paimon_core.names import is_file_name, location, shown
 from paimon_maintenance.job.job import Committed, RunContext
@@ -93,7 +94,7 @@ def _read(table: FileStoreTable, arguments: Mapping[str, object]) -> Quarantine:
         return {_relative(str(path)): int(str(size)) for path, size in files.items()}
 
     try:
-        files = read_with_retries(table.io, path, parse, table=table.name)
+        files = read_with_retries(table.io, path, parse, table=table.name, most=LARGEST_WHOLE)
     except FileNotFoundError as e:
         raise NotFound(
             f"table {table.name} has no quarantine {quarantine_id!r} "

@@ -168,8 +168,23 @@ class SizesFix:
         if now != self.snapshot:
             return FixResult()
         path = self.branch.paths.snapshot(self.snapshot.id)
-        self.branch.io.overwrite(path, snapshot_to_json(self.right).encode())
+        content = snapshot_to_json(self.right).encode()
+        self.branch.io.overwrite(path, content)
+        if self._is_removed():
+            self.branch.snapshots.delete_unchanged(self.snapshot.id, content)
+            return FixResult()
         return FixResult(text=f"sizes of snapshot {self.snapshot.id} corrected")
+
+    def _is_removed(self) -> bool:
+        """Whether an expiry or a rollback removed the snapshot right before it was written again.
+
+        Its manifest lists, which were there, are gone then, or its neighbours are.
+        """
+        number, ids = self.snapshot.id, self.branch.snapshots.ids()
+        if len(ids) > 1 and not {number - 1, number + 1} & set(ids):
+            return True
+        lists = (self.right.base_manifest_list, self.right.delta_manifest_list)
+        return not all(self.branch.io.exists(self.branch.paths.manifest(n)) for n in lists)
 
 
 def with_true_sizes(branch: FileStoreTable, snapshot: Snapshot) -> Snapshot | None:

@@ -32,7 +32,8 @@ class GapFix:
 
     Its writer considers it committed.  So the fix commits its content again after the snapshot before
     the gap, and removes the snapshots beyond the gap.  If its files are gone, there is no content to
-    keep.
+    keep, unless files of the snapshot before the gap are missing, too: then it is the storage that
+    lacks them, which may not be mounted.
     """
 
     branch: FileStoreTable
@@ -45,6 +46,9 @@ class GapFix:
         where = place(self.branch)
         kept = beyond[-1] if _is_whole(self.branch, beyond[-1]) else None
         ids = ", ".join(str(s.id) for s in beyond)
+        if kept is None and _is_unmounted(self.branch, self.gap):
+            what = f"close the gap after snapshot {self.gap.before}{where} once its files are back"
+            return [Action(what, "files on both sides of it are missing: mount the storage")]
         if kept is None:
             what = f"remove {counted(len(beyond), 'snapshots')}{where} beyond the gap: {ids}"
             return [Action(what, "their files are missing, so there is no content to keep")]
@@ -63,6 +67,15 @@ class GapFix:
             return FixResult()
         beyond = _beyond(branch, self.gap)
         kept = beyond[-1] if _is_whole(branch, beyond[-1]) else None
+        if kept is None and _is_unmounted(branch, self.gap):
+            raise CorruptTable(
+                f"files of snapshots {self.gap.before} and {self.gap.after} of table {branch.name} are "
+                "missing, on both sides of the gap",
+                table=branch.name,
+                snapshot=self.gap.before,
+                next_step="mount or restore the storage, then run the repair again; if the files are "
+                "lost, run rollback to a snapshot that `caretaker verify` finds whole",
+            )
         # The hint decides on which side of the gap readers find the newest snapshot.
         branch.snapshots.write_latest_hint(self.gap.before)
         made = None if kept is None else _commit_content(branch, kept, user, env)
@@ -96,6 +109,12 @@ def _is_whole(branch: FileStoreTable, snapshot: Snapshot) -> bool:
     paths = [branch.paths.data_file(e.partition, e.bucket, e.file) for e in live]
     paths += [branch.paths.index_file(e.partition, e.bucket, e.index_file) for e in index]
     return all(map_parallel(branch.io, branch.io.exists, paths))
+
+
+def _is_unmounted(branch: FileStoreTable, gap: Gap) -> bool:
+    """Whether files of the snapshot before the gap are missing as well."""
+    before = branch.snapshots.get_or_none(gap.before)
+    return before is not None and not _is_whole(branch, before)
 
 
 def _commit_content(

@@ -56,6 +56,11 @@ _OF_LIVE_FILES: Final = (
     Problem.KEY_OVERLAP,
     Problem.VECTOR_WITHOUT_FILE,
 )
+_LOST_METADATA: Final = (
+    Problem.MISSING_MANIFEST_LIST,
+    Problem.MISSING_MANIFEST,
+    Problem.MISSING_INDEX_MANIFEST,
+)
 
 
 def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
@@ -115,6 +120,8 @@ def _left(findings: Sequence[Finding]) -> Iterator[Retained]:
     for (problem, repair), count in counts.items():
         first = next(f for f in findings if f.problem is problem and f.repair is repair)
         way = "no automatic repair" if repair is None else _BY_HAND.get(repair, str(repair))
+        if repair is Repair.DELETE_REFERENCE and problem in _LOST_METADATA:
+            way = "the newest snapshot lacks files as well: mount or restore the storage first"
         yield Retained(what=f"{problem}: {first.message}", why=way, count=count)
 
 
@@ -217,10 +224,17 @@ def _of_sizes(
 def _of_broken_references(
     branch: FileStoreTable, findings: Sequence[Finding]
 ) -> Iterator[tuple[Fix, list[Finding]]]:
-    """Fixes for tags and changelogs with an unreadable file or unreadable metadata."""
+    """Fixes for tags and changelogs with an unreadable file or unreadable metadata.
+
+    None for missing metadata if that of the newest snapshot is missing, too: it may not be mounted.
+    """
     groups: dict[tuple[RefKind, str], list[Finding]] = {}
+    newest = f"{RefKind.SNAPSHOT} {branch.snapshots.latest_id()}{place(branch)}"
+    unmounted = any(f.problem in _LOST_METADATA and f.reference == newest for f in findings)
     for finding in findings:
         if finding.repair is not Repair.DELETE_REFERENCE:
+            continue
+        if unmounted and finding.problem in _LOST_METADATA:
             continue
         named = _named(branch, finding)
         if named is not None:

@@ -204,14 +204,9 @@ def make_rename(
 ) -> MetadataPlan[tuple[str, str]]:
     """The old and the new name; raises NotFound or AlreadyExists."""
     name, target = required(arguments, "tag"), required(arguments, "target_tag")
-    tag, there = table.tags.get(name), table.tags.get_or_none(target)
-    # Object stores copy and then delete: an equal tag is the copy of an interrupted run.
-    if there is not None and (name == target or there != replace(tag, name=target)):
-        raise AlreadyExists(
-            f"tag {target!r} of table {table.name} already exists", table=table.name
-        )
+    copied = _is_copied(table, name, target)
     what = f"rename tag {name!r} to {target!r}"
-    action = Action(what, "" if there is None else "the new name exists, delete the old one")
+    action = Action(what, "the new name exists, delete the old one" if copied else "")
     return MetadataPlan(
         job="rename_tag",
         table=table.name,
@@ -225,16 +220,34 @@ def make_rename(
 def apply_rename(
     table: FileStoreTable, plan: MetadataPlan[tuple[str, str]], context: RunContext
 ) -> Committed:
-    """Move the tag file; after an interrupted run, delete the old file."""
+    """Move the tag file; after an interrupted run, delete the old file.
+
+    AlreadyExists if another tag took the new name after the plan: the old one then stays.
+    """
     name, target = plan.work
     context.fence()
-    if table.tags.exists(target):
+    if _is_copied(table, name, target):
         table.tags.delete(name)
     else:
         table.tags.rename(name, target)
     _move_partition(table, name, target)
     synchronise_tags(table)
     return Committed(details={"tag": plan.work[1]})
+
+
+def _is_copied(table: FileStoreTable, name: str, target: str) -> bool:
+    """Return whether an interrupted run has copied the tag, as object stores do before they delete.
+
+    NotFound for a missing tag, AlreadyExists if another one has the new name.
+    """
+    tag, there = table.tags.get(name), table.tags.get_or_none(target)
+    if there is None:
+        return False
+    if name == target or there != replace(tag, name=target):
+        raise AlreadyExists(
+            f"tag {target!r} of table {table.name} already exists", table=table.name
+        )
+    return True
 
 
 def _move_partition(table: FileStoreTable, name: str, target: str) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final, cast
 
 from paimon_core.errors import SEE_INSPECT, AlreadyExists, InvalidArgument, NotFound
+from paimon_core.features import ChainRole
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.reachability.files import Metadata
@@ -30,6 +31,8 @@ from paimon_maintenance.jobs.versions.reference_text import describe_references
 from paimon_maintenance.storage.bulk import delete_paths
 
 Arguments = Mapping[str, object]
+_READ_WITH_TABLE: Final = (FALLBACK_BRANCH, PRIMARY_BRANCH, *ChainRole)
+"""The options that name a branch whose rows are read with those of the table."""
 
 
 def _name(arguments: Arguments, argument: Argument) -> str:
@@ -101,9 +104,13 @@ def apply_create(table: FileStoreTable, plan: MetadataPlan[NewBranch], _: RunCon
 def make_rename(
     table: FileStoreTable, arguments: Arguments, _: RunContext
 ) -> MetadataPlan[tuple[str, str]]:
-    """The old and the new name."""
+    """The old and the new name.
+
+    InvalidArgument for a branch that is read with the table.
+    """
     name, target = _name(arguments, FROM_BRANCH), _name(arguments, NEW_NAME)
     _check_exists(table, name)
+    _check_not_read(table, name)
     check_branch_name(target)
     if table.branches.exists(target):
         raise AlreadyExists(
@@ -150,7 +157,7 @@ def make_delete(
 ) -> MetadataPlan[BranchDeletion]:
     """The references of the branches and the files that only they need.
 
-    NotFound for a missing branch, InvalidArgument for a fallback or primary branch of the table.
+    NotFound for a missing branch, InvalidArgument for one that is read with the table.
     """
     wanted = dict.fromkeys(cast("Sequence[str]", arguments.get("branch_name") or ()))
     if not wanted:
@@ -258,8 +265,13 @@ def _check_deletable(table: FileStoreTable, name: str) -> None:
             f"branch {name!r} is the current branch and cannot be deleted", table=table.name
         )
     _check_exists(table, name)
-    for option in (FALLBACK_BRANCH, PRIMARY_BRANCH):
-        if table.schema.options.get(option) == name:
+    _check_not_read(table, name)
+
+
+def _check_not_read(table: FileStoreTable, name: str) -> None:
+    """InvalidArgument if reads of the table include the branch: its rows would disappear from them."""
+    for option in _READ_WITH_TABLE:
+        if table.schema.options.get(option, "").strip() == name:
             raise InvalidArgument(
                 f"branch {name!r} of table {table.name} is in use as {option}",
                 table=table.name,

@@ -135,7 +135,8 @@ RENAME_BRANCH: Final = Job(
     name="rename_branch",
     summary="rename a branch",
     changes="Moves the metadata folder of the branch.",
-    protects="Fails if a branch with the new name exists.",
+    protects="Fails if a branch with the new name exists, and for a branch that an option "
+    "scan.*-branch of the table names.",
     undo="Rename the branch back.",
     arguments=(FROM_BRANCH, NEW_NAME),
     examples=("caretaker run rename_branch db.orders -w /lake --name a --new-name b",),
@@ -149,8 +150,8 @@ DELETE_BRANCH: Final = Job(
     name="delete_branch",
     summary="delete branches and the files that only they need",
     changes="Deletes the metadata of the branches, then the files that only they need.",
-    protects="Keeps every file that main or another branch needs. Fails for the branch of "
-    "scan.fallback-branch or scan.primary-branch.",
+    protects="Keeps every file that main or another branch needs. Fails for a branch that "
+    "an option scan.*-branch of the table names.",
     undo="Not possible: the files are deleted.",
     arguments=(BRANCHES,),
     examples=("caretaker plan delete_branch db.orders -w /lake --name test",),

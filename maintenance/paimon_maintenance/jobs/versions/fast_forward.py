@@ -1,7 +1,8 @@
 """fast_forward (Java: `FileSystemBranchManager.fastForward`): replaces main with a branch.
 
-From the first snapshot of the branch on, deletes the versions of main that the branch does not have, then
-copies the schemas, snapshots and tags of the branch.  After an interruption, main is a shorter history of
+From the first snapshot of the branch on, deletes the versions of main that the branch does not have, and
+tags whose names other tags of the branch have, then copies the schemas, snapshots and tags of the branch.
+A tag that somebody makes meanwhile stays.  After an interruption, main is a shorter history of
 one of the two, and the next run continues: it skips versions that are already equal.
 """
 
@@ -19,6 +20,7 @@ from paimon_core.paths import MAIN_BRANCH
 from paimon_core.reachability.files import Metadata
 from paimon_core.reachability.garbage import Garbage, find_garbage
 from paimon_core.reachability.lost_changelogs import drop_lost_changelogs
+from paimon_core.reachability.lost_history import check_history
 from paimon_core.reachability.references import (
     Reference,
     RefKind,
@@ -48,7 +50,7 @@ from paimon_maintenance.jobs.versions.asked_catalog import prove_moved
 from paimon_maintenance.jobs.versions.inflight_commits import wait_for_inflight_commits
 from paimon_maintenance.jobs.versions.prepare_removal import prepare_removal
 from paimon_maintenance.jobs.versions.reference_text import describe_references
-from paimon_maintenance.jobs.versions.schema_copy import SchemaCopy
+from paimon_maintenance.jobs.versions.schema_copy import SchemaCopy, stored_schema
 from paimon_maintenance.rules.safety_tag import (
     BEFORE_FAST_FORWARD,
     is_safety_tag,
@@ -96,7 +98,13 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         raise NotFound(f"branch {name!r} of table {table.name} has no snapshot", table=table.name)
     newest, first = line[-1], line[0].snapshot.id
     _check_adjoins(table, references, line)
-    mine = [r for r in references if r.table.branch == MAIN_BRANCH and r.snapshot.id >= first]
+    taken = set() if table.versions is not None else {r.name for r in theirs if _is_tag(r)}
+    mine = [
+        r
+        for r in references
+        if r.table.branch == MAIN_BRANCH
+        and (r.snapshot.id >= first or (_is_tag(r) and r.name in taken))
+    ]
     kept = {_same(r) for r in theirs}
     there = {_same(r) for r in references if r.table.branch == MAIN_BRANCH}
     branch = on_branch(table, name)
@@ -108,14 +116,17 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         # Keep safety tags until they expire, if main can read them afterwards.
         and not (
             table.versions is None
-            and r.kind is RefKind.TAG
+            and _is_tag(r)
             and is_safety_tag(r.name)
+            and r.name not in taken
             and r.snapshot.schema_id in shared
         )
     ]
     coming = [r for r in theirs if _same(r) not in there]
     left: list[Retained] = []
     latest = table.snapshots.latest()
+    if latest is None:
+        check_history(table, references)
     interrupted = tuple(journals(table))
     safety = _safety_tag(table, latest, going, shared, interrupted, arguments, context, left)
     staying = list(without(references, going))
@@ -198,11 +209,10 @@ def _shared_schemas(table: FileStoreTable, branch: FileStoreTable) -> set[int]:
     A version of main stays readable after the move only if its schema and the older schemas of its files
     do not change.
     """
-    ours, theirs = table.schemas.ids(), set(branch.schemas.ids())
     shared: set[int] = set()
-    for number in ours:
-        there = table.io.read_bytes(table.paths.schema(number))
-        if number not in theirs or table.io.read_bytes(branch.paths.schema(number)) != there:
+    for number in table.schemas.ids():
+        there = stored_schema(table, number)
+        if there is None or stored_schema(branch, number) != there:
             break
         shared.add(number)
     return shared
@@ -242,6 +252,10 @@ def _safety_tag(
     )
 
 
+def _is_tag(reference: Reference) -> bool:
+    return reference.kind is RefKind.TAG
+
+
 def _same(reference: Reference) -> tuple[object, ...]:
     """The key by which references of both branches are compared."""
     return (reference.kind, reference.name, reference.snapshot.identity)
@@ -271,10 +285,17 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
         latest=work.latest,
         going=work.going,
     )
+
+    def move() -> None:
+        if table.versions is not None:
+            _ask_catalog(table, work, context)
+        elif kept := _move(table, work, context):
+            details["tags_not_copied"] = kept
+
     removed = release(
         table,
         work.going,
-        partial(_ask_catalog if table.versions is not None else _move, table, work, context),
+        move,
         new_uuid=context.env.new_uuid,
         planned=work.planned,
         delete=partial(delete_paths, context=context),
@@ -294,8 +315,11 @@ def _ask_catalog(table: FileStoreTable, work: FastForward, context: RunContext) 
     prove_moved(table, work.latest, work.going)
 
 
-def _move(table: FileStoreTable, work: FastForward, context: RunContext) -> None:
-    """Move snapshots first; if the branch or main changes during the move, restore main."""
+def _move(table: FileStoreTable, work: FastForward, context: RunContext) -> list[str]:
+    """Move snapshots first; if the branch or main changes during the move, restore main.
+
+    Return as `_replace_changelogs_and_tags`.
+    """
     going = sorted(
         (r.snapshot for r in work.going if r.kind is RefKind.SNAPSHOT), key=lambda s: s.id
     )
@@ -331,7 +355,7 @@ def _move(table: FileStoreTable, work: FastForward, context: RunContext) -> None
         reason = undone(removal, e)
         drop_lost_changelogs(table, coming)
         raise reason from e
-    _replace_changelogs_and_tags(table, work, context)
+    return _replace_changelogs_and_tags(table, work, context)
 
 
 def _replace_last(removal: Removal, last: Snapshot, first: Snapshot, work: FastForward) -> None:
@@ -365,7 +389,8 @@ def _add_snapshots(
 
 def _replace_changelogs_and_tags(
     table: FileStoreTable, work: FastForward, context: RunContext
-) -> None:
+) -> list[str]:
+    """Return the names of the branch's tags that main has given to other tags since the plan."""
     for reference in work.going:
         if reference.kind is RefKind.SNAPSHOT or not reference.is_alive():
             continue
@@ -374,18 +399,19 @@ def _replace_changelogs_and_tags(
             table.tags.delete(reference.name)
         else:
             table.changelogs.delete(reference.snapshot.id)
-    for reference in work.coming:
-        if reference.kind is not RefKind.TAG:
-            continue
+    kept = []
+    for reference in filter(_is_tag, work.coming):
         context.fence()
         try:
             content = table.io.read_bytes(work.branch.paths.tag(reference.name))
         except FileNotFoundError:
             continue  # it was deleted after the plan
-        table.io.overwrite(table.paths.tag(reference.name), content)
-        if not reference.is_alive():
+        if not table.io.create_if_absent(table.paths.tag(reference.name), content):
+            kept.append(reference.name)  # it was made after the plan
+        elif not reference.is_alive():
             # Its files may have been deleted before the copy existed.
             table.tags.delete(reference.name)
+    return kept
 
 
 STEPS: Final = metadata_steps(make, apply, recheck=recheck)

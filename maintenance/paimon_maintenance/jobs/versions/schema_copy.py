@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from paimon_core.errors import StalePlan
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.read_retry import read_whole
 
 
 @dataclass(slots=True)
@@ -24,7 +25,7 @@ class SchemaCopy:
         StalePlan, before any change, if the branch does not exist.
         """
         io = self.table.io
-        theirs = {n: self._read(self.branch, n) for n in self.branch.schemas.ids()}
+        theirs = {n: stored_schema(self.branch, n) for n in self.branch.schemas.ids()}
         if not theirs or None in theirs.values():
             raise StalePlan(
                 f"branch {self.branch.branch} of table {self.table.name} was removed after the plan",
@@ -33,7 +34,7 @@ class SchemaCopy:
         for number, content in theirs.items():
             if content is None:
                 continue
-            now = self._read(self.table, number)
+            now = stored_schema(self.table, number)
             if now != content:
                 self.fence()
                 self._replaced[number] = now
@@ -41,7 +42,7 @@ class SchemaCopy:
         for number in self.table.schemas.ids():
             if number > max(theirs):
                 self.fence()
-                self._replaced[number] = self._read(self.table, number)
+                self._replaced[number] = stored_schema(self.table, number)
                 io.delete(self.table.paths.schema(number))
 
     def undo(self) -> None:
@@ -55,9 +56,10 @@ class SchemaCopy:
                 self.table.io.overwrite(path, content)
         self._replaced.clear()
 
-    @staticmethod
-    def _read(table: FileStoreTable, number: int) -> bytes | None:
-        try:
-            return table.io.read_bytes(table.paths.schema(number))
-        except FileNotFoundError:
-            return None
+
+def stored_schema(table: FileStoreTable, number: int) -> bytes | None:
+    """The content of the file of a schema; None if it does not exist."""
+    try:
+        return read_whole(table.io, table.paths.schema(number), table=table.name)
+    except FileNotFoundError:
+        return None

@@ -5,10 +5,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import known_holes
 import pytest
 from command_line import caretaker
+from disk import assert_whole
+from known_holes import each_call
 from replay import ENV, run_step
 
+from paimon_core.errors import NotFound, StalePlan
 from paimon_core.table.open import open_table
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.registry import job_named
@@ -155,3 +159,71 @@ def test_a_plan_names_the_consumer_that_holds_changelogs_back(tmp_path: Path) ->
     report = run(tmp_path, "expire_changelogs", retain_max=1, retain_min=1)
     assert report.details["deleted_bytes"] == held.bytes + plan.effect.deleted_bytes
     assert open_table(str(tmp_path), "db.t").changelogs.ids() == [5]
+
+
+JOBS: dict[str, dict[str, object]] = {
+    "expire_snapshots": {"retain_max": 1, "retain_min": 1},
+    "reset_consumer": {"consumer_id": "reader", "next_snapshot_id": 2},
+}
+
+
+@pytest.mark.parametrize("calls", ["changes", "reads"])
+@pytest.mark.parametrize(
+    ("a", "b"), [("expire_snapshots", "reset_consumer"), ("reset_consumer", "expire_snapshots")]
+)
+def test_a_consumer_that_moves_while_snapshots_expire_has_its_snapshot(
+    a: str, b: str, calls: str, warehouse: Path
+) -> None:
+    """Before every single call of A."""
+    open_table(str(warehouse), "db.t").consumers.delete("dead")
+    done: dict[str, Report] = {}
+
+    def other() -> None:
+        done[b] = known_holes.run(warehouse, b, **JOBS[b])
+
+    ends = set()
+    for report in each_call(
+        warehouse,
+        other,
+        lambda trigger: known_holes.run(warehouse, a, meanwhile=trigger, **JOBS[a]),
+        reads=calls == "reads",
+    ):
+        done[a] = report
+        moved, expired = done["reset_consumer"], done["expire_snapshots"]
+        for one in done.values():
+            assert one.error is None or isinstance(one.error, NotFound | StalePlan), one.error
+        table = open_table(str(warehouse), "db.t")
+        ends.add((moved.status, expired.status))
+        if moved.status is Status.SUCCESS:
+            assert consumers(warehouse) == {"alive": 4, "reader": 2}
+            assert table.snapshots.exists(2)
+        else:
+            assert consumers(warehouse) == {"alive": 4}
+        assert_whole(warehouse)
+    assert ends
+
+
+def test_a_consumer_that_moves_while_changelogs_expire_has_its_changelog(warehouse: Path) -> None:
+    open_table(str(warehouse), "db.t").consumers.delete("dead")
+    table = open_table(str(warehouse), "db.t")
+    for number in (1, 2, 3):
+        table.changelogs.put(table.snapshots.get(number))
+        table.snapshots.delete(number)
+    job = {"retain_max": 1, "retain_min": 1}
+    done: list[Report] = []
+
+    def other() -> None:
+        done.append(known_holes.run(warehouse, "reset_consumer", **JOBS["reset_consumer"]))
+
+    put_back = 0
+    for report in each_call(
+        warehouse,
+        other,
+        lambda trigger: known_holes.run(warehouse, "expire_changelogs", meanwhile=trigger, **job),
+        reads=False,
+    ):
+        put_back += isinstance(report.error, StalePlan)
+        if done.pop().status is Status.SUCCESS:
+            assert open_table(str(warehouse), "db.t").changelogs.exists(2)
+        assert_whole(warehouse)
+    assert put_back

@@ -104,6 +104,20 @@ def test_what_cannot_be_read_is_removed(lake: Lake) -> None:
     assert keys(lake) == [1, 2, 3, 4]
 
 
+def test_a_storage_that_is_not_mounted_is_no_lost_content(lake: Lake) -> None:
+    bucket = Path(lake.table().root) / "bucket-0"
+    bucket.rename(lake.warehouse / "unmounted")
+    told = caretaker("plan", "repair", "db.t", "-w", lake.warehouse, "--repair", "close_gap")
+    assert "files on both sides of it are missing: mount the storage" in told.out
+    code, _, err = run(lake, "repair", "--repair", "close_gap")
+    assert code == ExitCode.CORRUPT_TABLE
+    assert "mount or restore the storage" in err
+    assert lake.table().snapshots.ids() == [1, 2, 3, 4, 7]
+    (lake.warehouse / "unmounted").rename(bucket)
+    assert run(lake, "repair", "--repair", "close_gap")[0] == ExitCode.SUCCESS
+    assert keys(lake) == [1, 2, 3, 4, 5, 6, 7]
+
+
 def test_a_rollback_drops_what_lies_beyond(lake: Lake) -> None:
     code, out, err = run(lake, "rollback", "--snapshot", 3, "--force", "--json")
     assert code == ExitCode.SUCCESS, err

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import known_holes
 import pytest
 from command_line import caretaker
-from lakes import Lake
+from disk import assert_no_leftovers, assert_whole
+from known_holes import each_call
+from lakes import Lake, append_to_branch
 
 from paimon_maintenance.job.exit_codes import ExitCode
+from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.jobs.versions.schema_copy import SchemaCopy
 
 
@@ -37,3 +42,59 @@ def test_a_writer_that_takes_the_number_wins(
     assert ran.code == ExitCode.CONFLICT, ran
     assert "snapshot 2" in ran.err
     assert "in between" in caretaker("read", *where).out
+
+
+@pytest.fixture
+def tagged(lake: Lake) -> Lake:
+    """Branch b has gone on from snapshot 3 of main, and has a tag v1 of its own."""
+    lake.primary_key()
+    lake.fill(1)
+    run(lake, "create_tag", tag="first")
+    run(lake, "compact", strategy="full")
+    lake.fill(1)
+    run(lake, "create_tag", tag="base")
+    run(lake, "create_branch", branch_name="b", tag="base")
+    append_to_branch(lake, "b")
+    run(lake, "create_tag", tag="v1", branch="b")
+    return lake
+
+
+def run(lake: Lake, name: str, **arguments: Any) -> Report:
+    report = known_holes.run(lake.warehouse, name, **arguments)
+    assert report.status is Status.SUCCESS, report.error
+    return report
+
+
+def rows(lake: Lake, tag: str) -> list[str]:
+    return sorted(caretaker("read", "db.t", "-w", lake.warehouse, "--tag", tag).out.splitlines())
+
+
+def test_the_plan_names_an_older_tag_that_is_replaced(tagged: Lake) -> None:
+    run(tagged, "rename_tag", tag="first", target_tag="v1")
+    run(tagged, "expire_snapshots", retain_max=1, retain_min=1)
+    ran = caretaker("plan", "fast_forward", "db.t", "-w", tagged.warehouse, "--name", "b")
+    assert "delete tag 'v1' of main" in ran.out
+    run(tagged, "fast_forward", branch_name="b")
+    assert tagged.table().tags.get("v1").snapshot.id == 4
+    assert_no_leftovers(tagged.warehouse)
+
+
+def test_a_tag_that_is_made_meanwhile_stays(tagged: Lake) -> None:
+    """Before every single change: main has a tag of the name that a tag of the branch has."""
+    before = rows(tagged, "first")
+    kept = 0
+    for report in each_call(
+        tagged.warehouse,
+        lambda: known_holes.run(tagged.warehouse, "create_tag", tag="v1", snapshot=1),
+        lambda trigger: known_holes.run(
+            tagged.warehouse, "fast_forward", meanwhile=trigger, branch_name="b"
+        ),
+        reads=False,
+    ):
+        assert report.error is None, report.error
+        if tagged.table().tags.get("v1").snapshot.id == 1:
+            kept += 1
+            assert report.details["tags_not_copied"] == ["v1"]
+            assert rows(tagged, "v1") == before
+        assert_whole(tagged.warehouse)
+    assert kept
