@@ -74,6 +74,12 @@ class TableName:
         return self.identifier if self.branch is None else f"{self.identifier}$branch_{self.branch}"
 
     @property
+    @property
+    def written(self) -> str:
+        """The name of the table with its branch and system table, as a statement writes it."""
+        table = self.with_branch.removeprefix(f"{self.database}.")
+        return table if self.system is None else f"{table}${self.system}"
+
     def shown(self) -> str:
         """The name as errors and results show it."""
         return f"`{self.catalog}`.`{self.database}`.`{self.table}`"

@@ -18,8 +18,10 @@ from paimon_spark.sql.query.catalog_views import (
     show_create_view,
     views_of,
 )
+from paimon_spark.sql.query.queries import rewritten_view
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName
+from paimon_spark.sql.system_tables import columns_of, table_of
 from paimon_spark.sql.text.tokens import Words
 from paimon_spark.sql.text.types import catalog_text, simple_text
 
@@ -149,21 +151,26 @@ def show_columns(session: SqlSession, words: Words) -> Result:
     if words.eat_any("IN", "FROM"):
         parts = [*words.name(), parts[-1]]
     words.end()
-    table = session.open(session.table_name(parts))
-    return Result(("column",), [[n] for n in table.schema.names])
+    key = session.view_key(parts)
+    if key:
+        columns = session.spark.sql(rewritten_view(session, key)).columns
+        return Result(("col_name",), [[n] for n in columns])
+    return Result(("column",), [[n] for n in columns_of(session, session.table_name(parts)).names])
 
 
 def show_table_properties(session: SqlSession, words: Words) -> Result:
     """SHOW TBLPROPERTIES table [('key')]."""
     name = session.table_name(words.name())
-    table = session.open(name)
-    properties = _properties(table)
+    table = table_of(session, name)
+    properties = {} if table is None else _properties(table)
     if words.looks_at("("):
         words.need("(")
         key = words.string() if words.is_string() else ".".join(words.name())
         words.need(")")
         words.end()
-        missing = f"Table {name.catalog}.{name.identifier} does not have property: {key}"
+        missing = (
+            f"Table {name.catalog}.{name.database}.{name.written} does not have property: {key}"
+        )
         return Result(("key", "value"), [[key, properties.get(key, missing)]])
     words.end()
     return Result(("key", "value"), [[k, v] for k, v in sorted(properties.items())])
@@ -184,11 +191,14 @@ def show_create_table(session: SqlSession, words: Words) -> Result:
     view = find_view(session, name)
     if view is not None:
         return show_create_view(view)
-    table = session.open(name)
+    columns = ",\n  ".join(_column_text(f) for f in columns_of(session, name))
+    shown = ".".join(map(_name, (name.catalog, name.database, name.written)))
+    lines = [f"CREATE TABLE {shown} (\n  {columns})"]
+    table = table_of(session, name)
+    if table is None:
+        return Result(("createtab_stmt",), [["\n".join(lines) + "\n"]])
     schema = table.schema
-    columns = ",\n  ".join(_column_text(f) for f in schema.fields)
-    shown = ".".join(map(_name, (name.catalog, name.database, name.table)))
-    lines = [f"CREATE TABLE {shown} (\n  {columns})", "USING paimon"]
+    lines.append("USING paimon")
     if schema.partition_keys:
         lines.append(f"PARTITIONED BY ({', '.join(map(_name, schema.partition_keys))})")
     if schema.comment is not None:

@@ -75,6 +75,15 @@ ANSWERS = {
     "ALTER VIEW w RENAME TO z": [],
     "SELECT y FROM z": [[2]],
     "DESCRIBE EXTENDED z": [["y", "int", None]],
+    "CREATE TEMPORARY VIEW o (x, y) AS SELECT 1, 'v'": [],
+    "SHOW COLUMNS IN o": [["x"], ["y"]],
+    # options of the table that is written
+    "CREATE TABLE grows (id INT)": [],
+    "INSERT INTO grows WITH ('write.merge-schema' = 'true') BY NAME SELECT 3 AS id, 5 AS more": [],
+    "SELECT * FROM grows": [[3, 5]],
+    "INSERT INTO default.o WITH ('write-only' = 'true') PARTITION (p = 'c') VALUES (7)": [],
+    "INSERT INTO default.o WITH ('file.format' = 'orc') REPLACE WHERE p = 'c' SELECT 8, 'c'": [],
+    "SELECT DISTINCT file_format FROM default.`o$files` WHERE partition = '{c}'": [["orc"]],
     # settings
     "SET TIME ZONE INTERVAL '02:00' HOUR TO MINUTE": [["spark.sql.session.timeZone", "+02:00"]],
     "SELECT timestamp '2024-01-01 00:00:00Z'": [["2024-01-01 02:00:00"]],

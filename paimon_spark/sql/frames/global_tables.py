@@ -52,9 +52,7 @@ _HIDDEN: Final = "******"
 
 def read_global_table(session: SqlSession, name: TableName) -> tuple[pa.Table, RowType]:
     """The rows of `sys.NAME`; AnalysisError if there is no such table."""
-    columns = _TABLES.get(name.table)
-    if columns is None:
-        raise not_found(name)
+    row_type = global_table_type(name)
     catalog = session.catalog_for(name)
     ref = session.find(name.catalog)
     rows: list[tuple[Any, ...]]
@@ -63,11 +61,21 @@ def read_global_table(session: SqlSession, name: TableName) -> tuple[pa.Table, R
         rows = sorted((k, _HIDDEN if _SECRET.search(k) else v) for k, v in options.items())
     else:
         rows = [row for table in _tables(catalog) for row in _rows(catalog, table, name.table)]
-    fields = tuple(DataField(id=i, name=n, type=t) for i, (n, t) in enumerate(columns))
     arrays = [
-        column_from_internal([row[i] for row in rows], field.type) for i, field in enumerate(fields)
+        column_from_internal([row[i] for row in rows], field.type)
+        for i, field in enumerate(row_type.fields)
     ]
-    return pa.table(arrays, names=[f.name for f in fields]), RowType(fields=fields)
+    return pa.table(arrays, names=list(row_type.names)), row_type
+
+
+def global_table_type(name: TableName) -> RowType:
+    """The columns of `sys.NAME`; AnalysisError if there is no such table."""
+    columns = _TABLES.get(name.table)
+    if columns is None:
+        raise not_found(name)
+    return RowType(
+        fields=tuple(DataField(id=i, name=n, type=t) for i, (n, t) in enumerate(columns))
+    )
 
 
 def _tables(catalog: Catalog) -> Iterator[FileStoreTable]:

@@ -340,3 +340,22 @@ def test_two_quotes_in_a_text_are_one(sql: Sql) -> None:
     sql("ALTER TABLE t SET TBLPROPERTIES ('x''y' = '''' 'z'); COMMENT ON TABLE t IS \"a\"\"b\"")
     assert ["x'y", "'z"] in sql("SHOW TBLPROPERTIES t")
     assert ["Comment", 'a"b', ""] in sql("DESC EXTENDED t")
+
+
+def test_system_tables_are_shown_with_their_own_columns(sql: Sql) -> None:
+    sql("CREATE TABLE t (id INT, p STRING) PARTITIONED BY (p) TBLPROPERTIES ('a' = 'b')")
+    assert sql("SHOW COLUMNS IN `t$options`") == [["key"], ["value"]]
+    assert sql("SHOW COLUMNS IN `t$audit_log`") == [["rowkind"], ["id"], ["p"]]
+    assert sql("SHOW COLUMNS IN `t$binlog`") == [["rowkind"], ["id"], ["p"]]
+    assert sql("SHOW COLUMNS IN `t$ro`") == [["id"], ["p"]]
+    assert sql("SHOW COLUMNS IN catalog_options IN sys") == [["key"], ["value"]]
+    assert sql("SHOW CREATE TABLE `t$options`")[0][0] == (
+        "CREATE TABLE paimon.default.`t$options` (\n  key STRING NOT NULL,\n"
+        "  value STRING NOT NULL)\n"
+    )
+    assert sql("SHOW TBLPROPERTIES `t$options`") == []
+    assert ["a", "b"] in sql("SHOW TBLPROPERTIES `t$audit_log`")
+    assert "PARTITION_SCHEMA_IS_EMPTY" in refused(sql, "SHOW PARTITIONS `t$options`")[1]
+    assert "Only FileStoreTable" in refused(sql, "SHOW PARTITIONS `t$ro`")[1]
+    assert "no system table 'nope'" in refused(sql, "SHOW TBLPROPERTIES `t$nope`")[1]
+    assert refused(sql, "SHOW COLUMNS IN sys.nope")[0] == "AnalysisException"
