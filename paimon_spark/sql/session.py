@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from threading import local
@@ -364,6 +365,17 @@ def check_no_system_table(name: TableName) -> None:
         raise AnalysisError(
             f"[NOT_A_TABLE] {shown} is a system table and cannot be changed",
             table=name.identifier,
+    @contextmanager
+    def with_options(self, name: TableName, options: Mapping[str, str]) -> Iterator[None]:
+        """Inside of the block the table has these options too, as if SET gave them to it."""
+        before = self.conf
+        one = f"{OPTION_PREFIX}{name.catalog}.{name.identifier}."
+        self.conf = {**before, **{one + k: v for k, v in options.items()}}
+        try:
+            yield
+        finally:
+            self.conf = before
+
             next_step="name the table itself",
         )
 

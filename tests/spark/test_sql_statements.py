@@ -104,7 +104,22 @@ REFUSED = {
     "SELECT sys.max_pt('t', 1)": ("UnsupportedOperationException", "expected 1 but got 2"),
     "SELECT sys.blob_view('t', 'p', 1L)": ("UnsupportedOperationException", "sys.blob_view"),
     "SELECT sys.nope(1)": ("AnalysisException", "UNRESOLVED_ROUTINE"),
-    "INSERT INTO o REPLACE WHERE id = 1 SELECT 5, 'b'": ("RuntimeException", "partition column p"),
+    "INSERT INTO default.o REPLACE WHERE id = 1 SELECT 5, 'b'": (
+        "RuntimeException",
+        "partition column p",
+    ),
+    "INSERT INTO o VALUES (1, 'v')": ("AnalysisException", "EXPECT_TABLE_NOT_VIEW"),
+    "UPDATE o SET x = 2": ("AnalysisException", "EXPECT_TABLE_NOT_VIEW"),
+    "DELETE FROM o": ("AnalysisException", "EXPECT_TABLE_NOT_VIEW"),
+    "TRUNCATE TABLE o": ("AnalysisException", "EXPECT_TABLE_NOT_VIEW"),
+    "MERGE INTO o USING t ON o.x = t.id WHEN MATCHED THEN DELETE": (
+        "AnalysisException",
+        "EXPECT_TABLE_NOT_VIEW",
+    ),
+    "INSERT INTO t WITH ('bucket' = '9') VALUES (1, 'v')": (
+        "UnsupportedOperationException",
+        "bucket",
+    ),
     "SELECT * FROM (DESC t) WHERE col_name = 'id'": ("AnalysisException", "`DESC`"),
     "SELECT * FROM (DESC EXTENDED t)": ("ParseException", "PARSE_SYNTAX_ERROR"),
     "SHOW TBLPROPERTIES nope": ("AnalysisException", "TABLE_OR_VIEW_NOT_FOUND"),

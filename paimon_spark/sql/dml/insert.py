@@ -61,6 +61,8 @@ class _Insert:
     spec: Mapping[str, str | None]
     columns: Sequence[str] | None
     by_name: bool
+    options: Mapping[str, str]
+    """Dynamic options of the table, from a WITH clause behind its name."""
     condition: str | None = None
     """That of REPLACE WHERE."""
 
@@ -98,11 +100,12 @@ def insert(
         words.fail("a query")
     query = f"{ctes} {words.rest()}" if ctes else source + words.rest() + values
     statement = None if values else words
-    if parsed.condition is not None:
-        return _replace_where(session, parsed.name, parsed.condition, query, statement)
-    if query.lstrip()[:6].upper() == "VALUES":
-        query = with_descriptors(session, query)
-    return _run(session, parsed, query, statement)
+    with session.with_options(parsed.name, parsed.options):
+        if parsed.condition is not None:
+            return _replace_where(session, parsed.name, parsed.condition, query, statement)
+        if query.lstrip()[:6].upper() == "VALUES":
+            query = with_descriptors(session, query)
+        return _run(session, parsed, query, statement)
 
 
 def explained_insert(session: SqlSession, words: Words) -> tuple[TableName, str, bool]:
@@ -120,11 +123,21 @@ def _read_head(session: SqlSession, words: Words) -> _Insert:
     if not overwrite:
         words.need("INTO")
     words.eat("TABLE")
-    name = session.data_name(words.name())
+    name = session.target_name(words.name())
+    options: dict[str, str] = {}
+    if words.looks_at("WITH", "("):
+        words.need("WITH")
+        options = read_properties(words)
     if not overwrite and words.eat("REPLACE", "WHERE"):
         condition = words.expression("SELECT", "VALUES", "WITH", "FROM", "TABLE")
         return _Insert(
-            name=name, overwrite=False, spec={}, columns=None, by_name=False, condition=condition
+            name=name,
+            overwrite=False,
+            spec={},
+            columns=None,
+            by_name=False,
+            options=options,
+            condition=condition,
         )
     spec = read_spec(words, dynamic=True) if words.eat("PARTITION") else {}
     if words.eat("IF", "NOT", "EXISTS"):
@@ -139,6 +152,7 @@ def _read_head(session: SqlSession, words: Words) -> _Insert:
         spec=spec,
         columns=columns,
         by_name=by_name,
+        options=options,
     )
 
 
