@@ -281,7 +281,7 @@ def remove_partitions(
 def truncate(session: SqlSession, words: Words) -> Result:
     """TRUNCATE TABLE name [PARTITION (..)]."""
     words.need("TABLE")
-    name = session.data_name(words.name())
+    name = session.target_name(words.name())
     table = session.open(name, to_write=True)
     spec = read_spec(words) if words.eat("PARTITION") else None
     words.end()

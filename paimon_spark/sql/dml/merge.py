@@ -131,7 +131,7 @@ def read_merge(
     """The target and its alias, the source, the condition and the clauses."""
     words.eat("WITH", "SCHEMA", "EVOLUTION")
     words.need("INTO")
-    name = session.data_name(words.name())
+    name = session.target_name(words.name())
     target_alias = read_alias(words, "USING") or name.table
     words.need("USING")
     source = read_source(words, target_alias)

@@ -77,14 +77,14 @@ class Update:
 def read_delete(session: SqlSession, words: Words) -> Delete:
     """The statement behind DELETE; SqlSyntaxError if words are left over, as after a misspelt WHERE."""
     words.need("FROM")
-    name = session.data_name(words.name())
+    name = session.target_name(words.name())
     alias = read_alias(words, "WHERE") or name.table
     return Delete(name, alias, _read_condition(words))
 
 
 def read_update(session: SqlSession, words: Words) -> Update:
     """The statement behind UPDATE."""
-    name = session.data_name(words.name())
+    name = session.target_name(words.name())
     alias = read_alias(words, "SET") or name.table
     words.need("SET")
     given = read_assignments(words, "WHERE")
