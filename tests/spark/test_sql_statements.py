@@ -62,6 +62,17 @@ ANSWERS = {
     "FROM t INSERT INTO o SELECT id, p INSERT INTO o SELECT id + 10, p WHERE id = 2": [],
     "INSERT INTO o REPLACE WHERE p = 'b' SELECT 5, 'b'": [],
     "SELECT * FROM o ORDER BY id": [[1, "a"], [5, "b"]],
+    # whole partitions
+    "INSERT INTO o VALUES (6, 'c'), (7, 'a')": [],
+    "DELETE FROM o WHERE o.p IN (SELECT upper(p) FROM t) OR default.o.p = 'c'": [],
+    "DELETE FROM o AS x WHERE x.p = (SELECT max(p) FROM t)": [],
+    "SELECT id, p FROM o ORDER BY id": [[1, "a"], [7, "a"]],
+    "SELECT commit_kind, delta_record_count FROM `o$snapshots` ORDER BY snapshot_id DESC LIMIT 2": [
+        ["OVERWRITE", -1],
+        ["OVERWRITE", -1],
+    ],
+    "DELETE FROM o WHERE p IN (SELECT p FROM t WHERE t.id + 6 = o.id)": [],
+    "SELECT id FROM o": [[1]],
     # odd names
     "CREATE TABLE `my table` (`a``b` INT, `x y` STRUCT<`it's`: INT, `c`: INT>)": [],
     "INSERT INTO `my table` VALUES (1, struct(2, 3))": [],

@@ -25,6 +25,7 @@ from paimon_spark.sql.dml.large_changes import (
     cast_rows,
     open_large,
 )
+from paimon_spark.sql.dml.partition_deletes import delete_partitions
 from paimon_spark.sql.dml.targets import (
     NUMBER_FIELD,
     ROW_NUMBER,
@@ -98,13 +99,15 @@ def _read_condition(words: Words) -> str:
 
 
 def delete(session: SqlSession, words: Words) -> Result:
-    """Delete the rows; without a condition all, and then none is read."""
+    """Delete the rows; none is read if all of the table or of partitions go."""
     read = read_delete(session, words)
     name, alias, condition = read.name, read.alias, read.condition
     if condition.strip().lower() == "true":
         target_table = session.open(name, to_write=True)
         if target_table.snapshots.latest() is not None:
             replace_partitions(target_table, None, user=session.env.new_uuid(), env=session.env)
+        return NOTHING
+    if delete_partitions(session, name, alias, condition, words):
         return NOTHING
     large = open_large(session, name, "DELETE", condition, condition)
     if large is not None:
