@@ -44,7 +44,7 @@ from paimon_spark.sql.text.conditions import boolean, enclosed
 from paimon_spark.sql.text.literals import literal_rows
 from paimon_spark.sql.text.names import quoted, quoted_text
 from paimon_spark.sql.text.tokens import Words
-from paimon_spark.sql.text.types import read_schema_text
+from paimon_spark.sql.text.types import read_schema_text, simple_text
 
 Assignments = Sequence[tuple[Sequence[str], str]]
 """Column paths and the SQL of their new values."""
@@ -348,7 +348,10 @@ def _aligned(field: DataField, reference: str, assignments: Assignments) -> str:
     if not mine[0][0]:
         return cast_text(mine[0][1], field)
     if not isinstance(field.type, RowType):
-        raise AnalysisError(f"column {field.name} has no fields: {'.'.join(mine[0][0])}")
+        raise AnalysisError(
+            f"Updating nested fields is only supported for StructType but '{field.name}' is of "
+            f"type {simple_text(field.type)}"
+        )
     parts = ", ".join(
         f"{quoted_text(inner.name)}, {_aligned(inner, f'{reference}.{quoted(inner.name)}', mine)}"
         for inner in field.type.fields
