@@ -232,3 +232,30 @@ def test_the_earliest_snapshot_behind_a_gap(sql: Sql) -> None:
             sql(f"CALL sys.repair_earliest_snapshot('t', {wanted})")
     assert sql("CALL sys.repair_earliest_snapshot(table => 't', snapshot_id => 3)") == [[1, 3]]
     assert snapshots.hints()[0] == 3
+
+
+def test_tags_that_are_not_there(sql: Sql) -> None:
+    sql("CREATE TABLE g (id INT); INSERT INTO g VALUES (1); INSERT INTO g VALUES (2)")
+    sql("ALTER TABLE g REPLACE TAG new AS OF VERSION 1 RETAIN 1 DAYS; ALTER TABLE g DELETE TAG old")
+    assert sql("SHOW TAGS g") == [["new"]]
+    assert sql.session.open(sql.session.table_name(["g"])).tags.get("new").snapshot.id == 1
+
+
+def test_arguments_are_all_named_or_none(sql: Sql) -> None:
+    sql("CREATE TABLE g (id INT); INSERT INTO g VALUES (1)")
+    for given in ("'g', tag => 'x'", "table => 'g', 'x'"):
+        with pytest.raises(PaimonError, match="Cannot mix named and positional arguments"):
+            sql(f"CALL sys.create_tag({given})")
+    assert sql("SHOW TAGS g") == []
+
+
+def test_a_table_that_fails_keeps_no_other_from_its_compaction(sql: Sql) -> None:
+    for name, more in (("evolves", ", 'data-evolution.enabled' = 'true'"), ("fine", "")):
+        sql(
+            f"CREATE TABLE {name} (id INT) TBLPROPERTIES ('row-tracking.enabled' = 'true'{more}); "
+            f"INSERT INTO {name} VALUES (1); INSERT INTO {name} VALUES (2)"
+        )
+    (answer,) = sql("CALL sys.compact_database()")[0]
+    assert answer.startswith(
+        "Compact database finished. Success: 2, Failed: 1, failed: default.evolves ("
+    )
