@@ -42,7 +42,7 @@ def test_two_catalogs(sql: Sql, tmp_path: Path) -> None:
     assert sql("SHOW CATALOGS") == [["other"], ["paimon"]]
     assert sql("SHOW DATABASES IN other") == [["d"]]
     assert sql("SHOW DATABASES") == [["default"]]
-    sql("USE other.d")
+    sql("USE other.d; USE other; USE CATALOG other")
     assert sql("SHOW CURRENT NAMESPACE") == [["other", "d"]]
     sql("INSERT INTO t VALUES (2); CALL sys.create_tag('t', 'mine')")
     assert values(sql, ["t"]) == [[1], [2]]
@@ -141,7 +141,7 @@ def test_what_is_refused_as_in_java(sql: Sql) -> None:
         "CREATE DATABASE d LOCATION '/x'": "Cannot specify location",
         "ALTER TABLE t SET LOCATION '/x'": "SET LOCATION is not supported",
         "CREATE FUNCTION f AS 'x'": "functions",
-        "CALL sys.compact('t', partitions => 'd=x', where => 'd = 1')": "cannot be used together",
+        "CALL sys.compact(table => 't', partitions => 'd=x', where => 'd = 1')": "cannot be used together",
     }.items():
         assert text in refused(sql, statement)[1], statement
     sql("ALTER TABLE t DROP PARTITION (d = 'x'); CALL sys.delete_tag('t', 'nothing')")
