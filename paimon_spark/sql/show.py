@@ -23,7 +23,7 @@ from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName
 from paimon_spark.sql.system_tables import columns_of, table_of
 from paimon_spark.sql.text.tokens import Words
-from paimon_spark.sql.text.types import catalog_text, simple_text
+from paimon_spark.sql.text.types import catalog_text, simple_text, tree_lines
 
 _DESCRIBED = ("col_name", "data_type", "comment")
 _METADATA_COLUMNS = (
@@ -118,10 +118,10 @@ def show_table_extended(session: SqlSession, words: Words) -> Result:
         name = TableName(database, table_name, catalog=catalog)
         table = session.open(name)
         if spec is None:
-            lines = [f"{k}: {v}" for k, v in _information(table, name)]
+            text = "".join(f"{k}: {v}\n" for k, v in _information(table, name)) + "\n"
         else:
-            lines = shown_partition(session, table, spec)
-        rows.append([database, table_name, False, "\n".join(lines) + "\n\n"])
+            text = "".join(f"{line}\n" for line in shown_partition(session, table, spec))
+        rows.append([database, table_name, False, text])
     return Result(("namespace", "tableName", "isTemporary", "information"), rows)
 
 
@@ -130,17 +130,13 @@ def _information(table: FileStoreTable, name: TableName) -> list[tuple[str, str]
     found.append(("Type", "MANAGED"))
     if table.schema.comment is not None:
         found.append(("Comment", table.schema.comment))
-    found += [("Provider", "paimon"), ("Location", table.root)]
+    found += [("Location", table.root), ("Provider", "paimon")]
     properties = ", ".join(f"{k}={v}" for k, v in sorted(_properties(table).items()))
     found.append(("Table Properties", f"[{properties}]"))
     if table.schema.partition_keys:
         keys = ", ".join(f"`{k}`" for k in table.schema.partition_keys)
-        found.append(("Partition Columns", f"[{keys}]"))
-    fields = "".join(
-        f"\n |-- {f.name}: {simple_text(f.type)} (nullable = {str(f.type.nullable).lower()})"
-        for f in table.schema.fields
-    )
-    return [*found, ("Schema", "root" + fields)]
+        found += [("Partition Provider", "Catalog"), ("Partition Columns", f"[{keys}]")]
+    return [*found, ("Schema", "\n".join(["root", *tree_lines(table.schema.fields)]))]
 
 
 def show_columns(session: SqlSession, words: Words) -> Result:
@@ -251,9 +247,9 @@ def describe_table(session: SqlSession, words: Words) -> Result:
     partition_fields = table.schema.partition_type.fields
     if partition_fields:
         rows += [["# Partition Information", "", ""], ["# col_name", "data_type", "comment"]]
-        rows += [[f.name, simple_text(f.type), f.description] for f in partition_fields]
+        rows += [[_name(f.name), simple_text(f.type), f.description] for f in partition_fields]
     if extended:
-        rows += _details(table, name.catalog)
+        rows += _details(table)
     if spec is not None:
         rows += described_partition(session, table, spec, name, extended=extended)
     required = [f for f in table.schema.fields if not f.type.nullable]
@@ -281,14 +277,14 @@ def _describe_column(table: FileStoreTable, column: str) -> Result:
     )
 
 
-def _details(table: FileStoreTable, catalog: str) -> list[list[str | None]]:
+def _details(table: FileStoreTable) -> list[list[str | None]]:
     partition_type = ",".join(
         f"{f.name}:{simple_text(f.type)}" for f in table.schema.partition_type
     )
     rows: list[list[str | None]] = [["", "", ""], ["# Metadata Columns", "", ""]]
-    rows += [[n, t or f"struct<{partition_type}>", None] for n, t in _METADATA_COLUMNS]
+    rows += [[n, t or f"struct<{partition_type}>", ""] for n, t in _METADATA_COLUMNS]
     rows += [["", "", ""], ["# Detailed Table Information", "", ""]]
-    rows += [["Name", f"{catalog}.{table.name}", ""], ["Type", "MANAGED", ""]]
+    rows += [["Name", table.name, ""], ["Type", "MANAGED", ""]]
     if table.schema.comment is not None:
         rows.append(["Comment", table.schema.comment, ""])
     rows += [["Location", table.root, ""], ["Provider", "paimon", ""]]
@@ -315,7 +311,7 @@ def describe_database(session: SqlSession, words: Words) -> Result:
         rows.append(["Comment", comment])
     if found.location is not None:
         rows.append(["Location", found.location])
-    if extended and properties:
+    if extended:
         shown = ", ".join(f"({k},{v})" for k, v in sorted(properties.items()))
-        rows.append(["Properties", f"({shown})"])
+        rows.append(["Properties", f"({shown})" if properties else ""])
     return Result(("info_name", "info_value"), rows)
