@@ -98,9 +98,11 @@ REFUSED = {
     "create_function": "'f', '[]', '[]'",
     "create_global_index": "'t', 'id', 'btree'",
     "drop_function": "`function` => 'f'",
-    "drop_global_index": "'t', 'id', 'btree', dry_run => true",
-    "migrate_database": "'hive', 'd', options_map => map('k', 'v'), parallelism => 6",
-    "migrate_table": "'hive', 'd.t', delete_origin => false",
+    "drop_global_index": "table => 't', index_column => 'id', index_type => 'btree', dry_run => true",
+    "migrate_database": (
+        "source_type => 'hive', database => 'd', options_map => map('k', 'v'), parallelism => 6"
+    ),
+    "migrate_table": "source_type => 'hive', table => 'd.t', delete_origin => false",
     "repair": "'default.t'",
 }
 ELSEWHERE = {"alter_function", "create_function", "drop_function", "repair"}
@@ -109,13 +111,13 @@ WRONG = {
     "compact()": "Required parameters [table] is missed",
     "compact(table => NULL)": "Required parameters [table] is missed",
     "create_tag('t', NULL)": "Required parameters [tag] is missed",
-    "compact('t', table => 't')": "table is duplicated",
+    "compact(table => 't', table => 't')": "table is duplicated",
     "compact(tabel => 't')": "tabel is unknown",
     "purge_files('t', 1)": "Too many arguments",
     "expire_snapshots('t', '5')": "Cannot cast StringType to IntegerType of retain_max",
     "expire_snapshots('t', 5000000000)": "Cannot cast LongType to IntegerType of retain_max",
     "create_tag('t', 'x', 'one')": "Cannot cast StringType to LongType of snapshot",
-    "remove_orphan_files('t', dry_run => 1)": "Cannot cast IntegerType to BooleanType of dry_run",
+    "remove_orphan_files(table => 't', dry_run => 1)": "Cannot cast IntegerType to BooleanType of dry_run",
 }
 
 
@@ -197,7 +199,7 @@ def test_procedures_over_many_tables_leave_alone_those_that_opted_out(sql: Sql, 
         sql(f"INSERT INTO {name} VALUES (2)")
     why = "its option caretaker.maintenance is 'off' (a run that names the table ignores it)"
     assert sql("CALL sys.compact_database(including_tables => 'a|off')") == [
-        [f"Success, 1 tables compacted, skipped: default.off ({why})"]
+        [f"Compact database finished. Success: 1, Failed: 0, skipped: default.off ({why})"]
     ]
     sql("CALL sys.remove_orphan_files(table => 'default.*')")
     assert f"default.off: skipped, {why}" in caplog.text

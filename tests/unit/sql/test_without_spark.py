@@ -290,19 +290,19 @@ def test_arguments_of_compact_and_rescale(sql: Sql) -> None:
     sql("CREATE TABLE t (k INT, dt STRING) PARTITIONED BY (dt); INSERT INTO t VALUES (1, 'x')")
     sql("CREATE TABLE e (k INT) TBLPROPERTIES ('primary-key' = 'k', 'bucket' = '2')")
     for call, words in {
-        "compact('t', order_by => 'k')": 'order_strategy "none" cannot work',
-        "compact('t', order_strategy => 'order', order_by => 'dt')": "should not contain partition",
-        "compact('t', order_strategy => 'order', order_by => 'k', partition_idle_time => '1 s')": (
+        "compact(table => 't', order_by => 'k')": 'order_strategy "none" cannot work',
+        "compact(table => 't', order_strategy => 'order', order_by => 'dt')": "should not contain partition",
+        "compact(table => 't', order_strategy => 'order', order_by => 'k', partition_idle_time => '1 s')": (
             "do not support 'partition_idle_time'"
         ),
-        "compact('t', compact_strategy => 'half')": "only supports 'full' or 'minor'",
-        "compact('t', partitions => 'k=1')": "Only partition predicate is supported",
+        "compact(table => 't', compact_strategy => 'half')": "only supports 'full' or 'minor'",
+        "compact(table => 't', partitions => 'k=1')": "Only partition predicate is supported",
         "rescale('e', 4)": "has no snapshot",
     }.items():
         kind, text = refused(sql, f"CALL sys.{call}")
         assert kind == "IllegalArgumentException"
         assert words in text
-    assert sql("CALL sys.compact_manifest('t', dry_run => true)") == [[True]]
+    assert sql("CALL sys.compact_manifest(table => 't', dry_run => true)") == [[True]]
 
 
 def test_rescale_of_partitions_without_files_does_nothing(sql: Sql) -> None:
@@ -311,9 +311,13 @@ def test_rescale_of_partitions_without_files_does_nothing(sql: Sql) -> None:
         TBLPROPERTIES ('primary-key' = 'k,dt', 'bucket' = '1');
         INSERT INTO t VALUES (1, 'x')
     """)
-    assert sql("CALL sys.rescale('t', 2, partitions => 'dt=\"y\"')") == [[True]]
+    assert sql("CALL sys.rescale(table => 't', bucket_num => 2, partitions => 'dt=\"y\"')") == [
+        [True]
+    ]
     assert len(sql.session.catalog.get_table("default.t").snapshots.ids()) == 1
-    assert sql("CALL sys.rescale('t', 2, partitions => 'dt=\"x\"')") == [[True]]
+    assert sql("CALL sys.rescale(table => 't', bucket_num => 2, partitions => 'dt=\"x\"')") == [
+        [True]
+    ]
     assert len(sql.session.catalog.get_table("default.t").snapshots.ids()) == 2
 
 
