@@ -182,7 +182,11 @@ def _properties(table: FileStoreTable) -> dict[str, str]:
 
 def show_create_table(session: SqlSession, words: Words) -> Result:
     name = session.table_name(words.name())
-    words.eat("AS", "SERDE")
+    if words.eat("AS", "SERDE"):
+        raise AnalysisError(
+            "[NOT_SUPPORTED_COMMAND_FOR_V2_TABLE] SHOW CREATE TABLE AS SERDE is not supported for "
+            "v2 tables"
+        )
     words.end()
     view = find_view(session, name)
     if view is not None:

@@ -149,6 +149,7 @@ CONDITIONS = (
     "b IN (1e0, 9007199254740992)",
     "d = 0.5",
     "id = '1'",
+    "SHOW CREATE TABLE t AS SERDE": ("AnalysisException", "NOT_SUPPORTED_COMMAND_FOR_V2_TABLE"),
     "id NOT IN ('1', 1.5)",
     "f = '0.1'",
     "day NOT IN ('2024-1-1')",
