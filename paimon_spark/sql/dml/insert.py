@@ -480,6 +480,8 @@ def create_as_select(
         make_table(session, name, columns, clauses)
     table = session.open(name, to_write=True)
     rows = fetched(table, frame, table.schema.fields)
-    if rows.num_rows:
+    if replace_table:  # Spark truncates the table once more when it writes, also without rows
+        write(session, table, rows, overwrite={})
+    elif rows.num_rows:
         write(session, table, rows)
     return NOTHING
