@@ -73,6 +73,22 @@ ANSWERS = {
     ],
     "DELETE FROM o WHERE p IN (SELECT p FROM t WHERE t.id + 6 = o.id)": [],
     "SELECT id FROM o": [[1]],
+    # comments of columns, and tables that a query replaces
+    "CREATE TABLE commented (id INT COMMENT 'the id', v CHAR(2) COMMENT 'vee')": [],
+    "DESCRIBE QUERY SELECT id AS k, v, id + 1 AS n FROM commented": [
+        ["k", "int", "the id"],
+        ["v", "string", "vee"],
+        ["n", "int", None],
+    ],
+    "CREATE OR REPLACE TABLE replaced AS SELECT id AS k, v, 1 AS n FROM commented": [],
+    "CREATE OR REPLACE TABLE replaced AS SELECT *, 'x' AS x FROM replaced": [],
+    "DESCRIBE replaced": [
+        ["k", "int", "the id"],
+        ["v", "char(2)", "vee"],
+        ["n", "int", None],
+        ["x", "string", None],
+    ],
+    "SELECT commit_kind FROM `replaced$snapshots`": [["OVERWRITE"]] * 3,
     # odd names
     "CREATE TABLE `my table` (`a``b` INT, `x y` STRUCT<`it's`: INT, `c`: INT>)": [],
     "INSERT INTO `my table` VALUES (1, struct(2, 3))": [],
@@ -133,6 +149,7 @@ REFUSED = {
     ),
     "SELECT * FROM (DESC t) WHERE col_name = 'id'": ("AnalysisException", "`DESC`"),
     "SELECT * FROM (DESC EXTENDED t)": ("ParseException", "PARSE_SYNTAX_ERROR"),
+    "SHOW CREATE TABLE t AS SERDE": ("AnalysisException", "NOT_SUPPORTED_COMMAND_FOR_V2_TABLE"),
     "SHOW TBLPROPERTIES nope": ("AnalysisException", "TABLE_OR_VIEW_NOT_FOUND"),
 }
 
@@ -149,7 +166,6 @@ CONDITIONS = (
     "b IN (1e0, 9007199254740992)",
     "d = 0.5",
     "id = '1'",
-    "SHOW CREATE TABLE t AS SERDE": ("AnalysisException", "NOT_SUPPORTED_COMMAND_FOR_V2_TABLE"),
     "id NOT IN ('1', 1.5)",
     "f = '0.1'",
     "day NOT IN ('2024-1-1')",

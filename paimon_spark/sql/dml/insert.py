@@ -29,7 +29,7 @@ from paimon_spark.sql.errors import (
     SqlSyntaxError,
     WriteRefused,
 )
-from paimon_spark.sql.frames.characters import CHARACTERS
+from paimon_spark.sql.frames.characters import CHARACTERS, COMMENT
 from paimon_spark.sql.frames.dataframes import arrow_of
 from paimon_spark.sql.frames.distributed import write_distributed, writes_distributed
 from paimon_spark.sql.query.grammar import check_grammar
@@ -467,7 +467,11 @@ def create_as_select(
     """CREATE TABLE AS: the table with the query's columns, then its rows."""
     frame = query_dataframe(session, query)
     columns = [
-        Column(f.name, read_type(Words(f.metadata.get(CHARACTERS) or f.dataType.simpleString())))
+        Column(
+            f.name,
+            read_type(Words(f.metadata.get(CHARACTERS) or f.dataType.simpleString())),
+            f.metadata.get(COMMENT),
+        )
         for f in frame.schema.fields
     ]
     if any(not isinstance(c, str) for c in clauses.partitioned_by):
