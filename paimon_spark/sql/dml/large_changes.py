@@ -246,12 +246,17 @@ def check_matched_once(rows: DataFrame, table: FileStoreTable) -> None:
     """WriteRefused if several rows of a source change one row."""
     counted = rows.filter(f"{ROW_NUMBER} IS NOT NULL").groupBy(ROW_NUMBER).count()
     if counted.filter("count > 1").limit(1).collect():
-        raise WriteRefused(
-            "[MERGE_CARDINALITY_VIOLATION] The ON search condition of the MERGE statement matched "
-            "a single row from the target table with multiple rows of the source table "
-            "(match more than one source rows)",
-            table=table.name,
-        )
+        raise matched_twice(table)
+
+
+def matched_twice(table: FileStoreTable) -> WriteRefused:
+    """The error for a row that several rows of a source match."""
+    return WriteRefused(
+        "[MERGE_CARDINALITY_VIOLATION] The ON search condition of the MERGE statement matched a "
+        "single row from the target table with multiple rows of the source table (match more than "
+        "one source rows)",
+        table=table.name,
+    )
 
 
 def check_keys(rows: DataFrame, table: FileStoreTable) -> None:
