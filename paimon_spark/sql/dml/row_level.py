@@ -241,7 +241,9 @@ def _updated_literally(
     if any(len(path) != 1 for path, _ in assignments):
         return None
     assigned = [fields[path[0].lower()] for path, _ in assignments]
-    values = ", ".join(value for _, value in assignments)
+    values = ", ".join(
+        _default_text(value, f) for (_, value), f in zip(assignments, assigned, strict=True)
+    )
     literals = literal_rows(f"VALUES ({values})", assigned, target.session.zone)
     numbers = None if literals is None else _mask(target, condition)
     if literals is None or numbers is None:
@@ -362,6 +364,9 @@ def _aligned(field: DataField, reference: str, assignments: Assignments) -> str:
 def cast_text(value: str, field: DataField) -> str:
     """The value in the column's type; DEFAULT is the column's default."""
     data_type: DataType = field.type
-    if value.strip().upper() == "DEFAULT":
-        value = field.default_value or "NULL"
-    return f"CAST({value} AS {read_schema_text(data_type)})"
+    return f"CAST({_default_text(value, field)} AS {read_schema_text(data_type)})"
+
+
+def _default_text(value: str, field: DataField) -> str:
+    """The value, for DEFAULT that of the column."""
+    return field.default_value or "NULL" if value.strip().upper() == "DEFAULT" else value

@@ -363,3 +363,27 @@ def test_system_tables_are_shown_with_their_own_columns(sql: Sql) -> None:
     assert "Only FileStoreTable" in refused(sql, "SHOW PARTITIONS `t$ro`")[1]
     assert "no system table 'nope'" in refused(sql, "SHOW TBLPROPERTIES `t$nope`")[1]
     assert refused(sql, "SHOW COLUMNS IN sys.nope")[0] == "AnalysisException"
+
+
+def test_an_update_to_the_default_of_a_column(sql: Sql) -> None:
+    sql("CREATE TABLE t (id INT, v STRING NOT NULL DEFAULT 'd', n INT DEFAULT 3, p INT)")
+    sql("INSERT INTO t VALUES (1, 'x', 5, 6)")
+    sql("UPDATE t SET v = DEFAULT, n = default, p = DEFAULT WHERE id = 1")
+    assert rows_of(sql, "t") == [[1, "d", 3, None]]
+    assert "NOT NULL" in refused(sql, "UPDATE t SET v = NULL")[1]
+
+
+def test_names_that_need_quotes_have_them(sql: Sql) -> None:
+    sql("CREATE DATABASE `a b`; CREATE DATABASE ü; CREATE TABLE `a b`.t (`x y` INT)")
+    assert sql("SHOW DATABASES") == [["`a b`"], ["default"], ["`ü`"]]
+    assert sql("SHOW TABLES IN `a b`") == [["`a b`", "t", False]]
+    sql("CREATE TABLE p (id INT, `p q` INT) PARTITIONED BY (`p q`)")
+    assert sql("DESC p")[-1] == ["`p q`", "int", None]
+
+
+def test_set_catalog(sql: Sql, tmp_path: Path) -> None:
+    sql(f"SET spark.sql.catalog.other.warehouse={tmp_path / 'other'}; SET CATALOG other")
+    assert sql("SHOW CURRENT NAMESPACE") == [["other", "default"]]
+    sql("SET CATALOG paimon; SET catalog=x")
+    assert sql("SET catalog") == [["catalog", "x"]]
+    assert refused(sql, "SET CATALOG nowhere")[0] == "AnalysisException"
