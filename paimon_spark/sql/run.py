@@ -80,6 +80,8 @@ def _own(session: SqlSession, words: Words) -> Result | None:
         case "USE":
             return tables.use(session, _after(words, 1))
         case "SET":
+            if words.word(1) == "CATALOG" and words.word(2) not in ("", "="):
+                return tables.use(session, _after(words, 1))
             return settings.set_statement(session, _after(words, 1).rest())
         case "RESET":
             return settings.reset_statement(session, _after(words, 1).rest())

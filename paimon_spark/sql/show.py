@@ -62,7 +62,7 @@ def show_databases(session: SqlSession, words: Words) -> Result:
         catalog = words.identifier()
     pattern = _like(words)
     names = session.catalog_named(catalog).list_databases()
-    return Result(("namespace",), [[n] for n in names if matches(pattern, n)])
+    return Result(("namespace",), [[_name(n)] for n in names if matches(pattern, n)])
 
 
 def show_tables(session: SqlSession, words: Words) -> Result:
@@ -77,7 +77,7 @@ def show_tables(session: SqlSession, words: Words) -> Result:
     views = [v for v in sorted(session.views) if "." not in v and matches(pattern, v)]
     return Result(
         ("namespace", "tableName", "isTemporary"),
-        [*([database, t, False] for t in tables), *(["", v, True] for v in views)],
+        [*([_name(database), t, False] for t in tables), *(["", v, True] for v in views)],
     )
 
 
@@ -98,7 +98,7 @@ def show_views(session: SqlSession, words: Words) -> Result:
     return Result(
         ("namespace", "viewName", "isTemporary"),
         [
-            *([database, v, False] for v in names if matches(pattern, v)),
+            *([_name(database), v, False] for v in names if matches(pattern, v)),
             *(["", v, True] for v in views),
         ],
     )
@@ -121,7 +121,7 @@ def show_table_extended(session: SqlSession, words: Words) -> Result:
             text = "".join(f"{k}: {v}\n" for k, v in _information(table, name)) + "\n"
         else:
             text = "".join(f"{line}\n" for line in shown_partition(session, table, spec))
-        rows.append([database, table_name, False, text])
+        rows.append([_name(database), table_name, False, text])
     return Result(("namespace", "tableName", "isTemporary", "information"), rows)
 
 
@@ -223,7 +223,12 @@ def _column_text(field: DataField) -> str:
 
 
 def _name(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else "`" + name.replace("`", "``") + "`"
+    """The name as Spark prints it (`QuotingUtils.quoteIfNeeded`)."""
+    return (
+        name
+        if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII)
+        else "`" + name.replace("`", "``") + "`"
+    )
 
 
 def _quoted(text: str) -> str:
