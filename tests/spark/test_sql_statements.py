@@ -89,6 +89,16 @@ ANSWERS = {
         ["x", "string", None],
     ],
     "SELECT commit_kind FROM `replaced$snapshots`": [["OVERWRITE"]] * 3,
+    # defaults of arrays, maps and structs
+    """CREATE TABLE defaults (id INT, a ARRAY<STRING> DEFAULT array('x', 'y'), n INT DEFAULT 7,
+    s STRUCT<u: INT, v: STRING> DEFAULT struct(1, 'z'))""": [],
+    "INSERT INTO defaults VALUES (1, DEFAULT, DEFAULT, default), (2, array(), 8, struct(2, 'w'))": [],
+    "INSERT INTO defaults (s, id) VALUES (DEFAULT, 3)": [],
+    "SELECT id, a, n, s FROM defaults WHERE id < 3 ORDER BY id": [
+        [1, ["x", "y"], 7, [1, "z"]],
+        [2, [], 8, [2, "w"]],
+    ],
+    "SELECT s, n FROM defaults WHERE id = 3": [[[1, "z"], 7]],
     # odd names
     "CREATE TABLE `my table` (`a``b` INT, `x y` STRUCT<`it's`: INT, `c`: INT>)": [],
     "INSERT INTO `my table` VALUES (1, struct(2, 3))": [],

@@ -224,13 +224,14 @@ def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | No
     rows: pa.Table | None = None
     as_strings = session.conf.get(CHARACTERS_AS_STRINGS, "false").lower() == "true"
     by_position = not (parsed.by_name or (parsed.spec and not static and _has_names(query)))
-    if by_position and not as_strings:
+    nested = any(map(_has_nested_default, fields)) and "DEFAULT" in query.upper()
+    if by_position and not as_strings and not nested:
         rows = literal_rows(query, fields, session.zone)
     tasks = 1
     if rows is None:
         if statement is not None:
             check_grammar(session, statement)
-        frame = query_dataframe(session, _without_default(query))
+        frame = query_dataframe(session, _without_default(query, fields))
         if parsed.columns is not None:
             _check_listed(table, parsed.columns, frame.columns)
         if parsed.by_name:
@@ -392,16 +393,38 @@ def _with_static(table: FileStoreTable, rows: pa.Table, static: Mapping[str, obj
     return rows
 
 
-def _without_default(query: str) -> str:
-    """The query with NULL for DEFAULT: a null gets the default when it is written."""
+def _without_default(query: str, fields: Sequence[DataField]) -> str:
+    """The query without DEFAULT.
+
+    A null gets the default when it is written, so that NULL stands for it.  The default of an array,
+    a map or a struct is its SQL, as in Spark: writers read the texts in it otherwise.
+    """
     words = Words(query)
-    pieces, done = [], 1
+    pieces, done, places = [], 1, [0]
     for i, token in enumerate(words.tokens):
         words.at = i
-        if words.word() == "DEFAULT" and words.word(1) in (",", ")"):
-            pieces += [words.text[done : token.start], "NULL"]
-            done = token.end + 1
+        match words.word():
+            case "(":
+                places.append(0)
+            case ")" if len(places) > 1:
+                places.pop()
+            case ",":
+                places[-1] += 1
+            case "DEFAULT" if words.word(1) in (",", ")"):
+                field = fields[places[-1]] if places[-1] < len(fields) else None
+                pieces += [words.text[done : token.start], _default(field)]
+                done = token.end + 1
     return "".join([*pieces, words.text[done:]])
+
+
+def _default(field: DataField | None) -> str:
+    if field is None or not _has_nested_default(field):
+        return "NULL"
+    return f"({field.default_value})"
+
+
+def _has_nested_default(field: DataField) -> bool:
+    return field.default_value is not None and not isinstance(field.type, AtomicType)
 
 
 # --- writing ------------------------------------------------------------------------------------
