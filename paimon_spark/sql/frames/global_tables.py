@@ -56,11 +56,12 @@ def read_global_table(session: SqlSession, name: TableName) -> tuple[pa.Table, R
     catalog = session.catalog_for(name)
     ref = session.find(name.catalog)
     rows: list[tuple[Any, ...]]
-    if name.table == "catalog_options":
+    kind = name.table.lower()
+    if kind == "catalog_options":
         options = {} if ref is None else {"warehouse": ref.warehouse, **ref.options}
         rows = sorted((k, _HIDDEN if _SECRET.search(k) else v) for k, v in options.items())
     else:
-        rows = [row for table in _tables(catalog) for row in _rows(catalog, table, name.table)]
+        rows = [row for table in _tables(catalog) for row in _rows(catalog, table, kind)]
     arrays = [
         column_from_internal([row[i] for row in rows], field.type)
         for i, field in enumerate(row_type.fields)
@@ -70,7 +71,7 @@ def read_global_table(session: SqlSession, name: TableName) -> tuple[pa.Table, R
 
 def global_table_type(name: TableName) -> RowType:
     """The columns of `sys.NAME`; AnalysisError if there is no such table."""
-    columns = _TABLES.get(name.table)
+    columns = _TABLES.get(name.table.lower())
     if columns is None:
         raise not_found(name)
     return RowType(
@@ -92,7 +93,8 @@ def _tables(catalog: Catalog) -> Iterator[FileStoreTable]:
 def _rows(catalog: Catalog, table: FileStoreTable, kind: str) -> list[tuple[Any, ...]]:
     database, _, name = table.name.partition(".")
     if kind == "all_table_options":
-        return [(database, name, k, v) for k, v in sorted(table.schema.options.items())]
+        options = {**table.schema.options, "path": table.root}  # as `Table.options` has them
+        return [(database, name, k, v) for k, v in sorted(options.items())]
     if kind == "partitions":
         if not table.schema.partition_keys:
             return []

@@ -82,7 +82,9 @@ def test_properties_of_databases_in_a_jdbc_catalog(tmp_path: Path) -> None:
     options_of, _ = read_global_table(
         sql.session, sql.session.table_name(["sys", "all_table_options"])
     )
-    assert ["d", "t", "k.v", "x"] in [list(row.values()) for row in options_of.to_pylist()]
+    shown = [list(row.values()) for row in options_of.to_pylist()]
+    assert shown == [["d", "t", "k.v", "x"], ["d", "t", "path", f"{tmp_path}/lake/d.db/t"]]
+    assert sql("SHOW COLUMNS IN sys.All_Table_Options")[2:] == [["key"], ["value"]]
     sql.session.storage = options
     of_catalog, _ = read_global_table(
         sql.session, sql.session.table_name(["sys", "catalog_options"])
