@@ -83,7 +83,6 @@ _REFUSED_TO_READ = (
     "data-evolution.enabled",
     CHAIN_TABLE,
     "pk-clustering-override",
-    "deletion-vectors.merge-on-read",
     "postpone.merge-on-read",
     "sequence.snapshot-ordering",
 )

@@ -388,6 +388,7 @@ CHANGELOG_ROW_DEDUPLICATE_IGNORE_FIELDS: Final[Option[tuple[str, ...]]] = Option
     "changelog-producer.row-deduplicate-ignore-fields", lambda text: tuple(text.split(",")), ()
 )
 DELETION_VECTORS_ENABLED: Final = Option("deletion-vectors.enabled", parse_bool, False)
+DELETION_VECTORS_MERGE_ON_READ: Final = Option("deletion-vectors.merge-on-read", parse_bool, False)
 DELETION_VECTOR_BITMAP64: Final = Option("deletion-vectors.bitmap64", parse_bool, False)
 DELETION_VECTOR_FILE_SIZE: Final = Option(
     "deletion-vector.index-file.target-size", parse_memory_size, 2 * MB

@@ -29,6 +29,7 @@ from paimon_core.lsm.tree.interval_partition import interval_partition
 from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
 from paimon_core.options import (
     DELETION_VECTORS_ENABLED,
+    DELETION_VECTORS_MERGE_ON_READ,
     SEQUENCE_FIELD,
 )
 from paimon_core.paths import POSTPONE_BUCKET
@@ -288,13 +289,18 @@ def _merged(
 
 def least_level(table: FileStoreTable) -> int:
     """Return the lowest level that a batch read includes."""
-    return 1 if skips_level_0(table) else 0
+    options = table.options
+    merges = options.value(DELETION_VECTORS_ENABLED) and options.value(
+        DELETION_VECTORS_MERGE_ON_READ
+    )
+    return 1 if skips_level_0(table) and not merges else 0
 
 
 def skips_level_0(table: FileStoreTable) -> bool:
     """Return whether batch reads skip new files until they are compacted (java-rules G1).
 
-    Append tables have no levels: all of their files have level 0, also with deletion vectors.
+    They do not under `deletion-vectors.merge-on-read`, see `least_level`; files above level 0 need
+    no merge in any case.  Append tables have no levels: all of their files have level 0, also with deletion vectors.
     """
     options = table.options
     return table.has_primary_key and (

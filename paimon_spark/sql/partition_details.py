@@ -42,7 +42,7 @@ def shown_partition(session: SqlSession, table: FileStoreTable, spec: Spec) -> l
         )
     return [
         f"Partition Values: {_shown_values(session, table, values)}",
-        f"Partition Parameters: {_shown_parameters(found)}",
+        f"Partition Parameters: {{{_shown_parameters(found)}}}",
         f"Partition Statistics: {found.record_count} rows, {found.file_size} bytes",
     ]
 
@@ -77,7 +77,7 @@ def described_partition(
         ["Database", name.database, ""],
         ["Table", name.table, ""],
         ["Partition Values", unescape_path_name(_shown_values(session, table, values)), ""],
-        ["Partition Parameters", _shown_parameters(found), ""],
+        ["Partition Parameters", f"[{_shown_parameters(found)}]", ""],
         ["Created Time", f"{created:%a %b %d %H:%M:%S %Z %Y}", ""],
         ["Last Access", "UNKNOWN", ""],
         ["Partition Statistics", f"{found.file_size} bytes, {found.record_count} rows", ""],
@@ -91,9 +91,9 @@ def _shown_values(session: SqlSession, table: FileStoreTable, values: Mapping[st
 
 def _shown_parameters(found: PartitionStatistics) -> str:
     return (
-        f"{{fileCount={found.file_count}, fileSizeInBytes={found.file_size}, "
+        f"fileCount={found.file_count}, fileSizeInBytes={found.file_size}, "
         f"lastFileCreationTime={found.last_file_creation_millis}, "
-        f"recordCount={found.record_count}}}"
+        f"recordCount={found.record_count}"
     )
 
 

@@ -29,6 +29,7 @@ from paimon_spark.sql.query.queries import (
 )
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.system_tables import is_system_table
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.splitter import split_statements
 from paimon_spark.sql.text.tokens import START, Words, with_quoted_names
@@ -79,6 +80,8 @@ def _own(session: SqlSession, words: Words) -> Result | None:
         case "USE":
             return tables.use(session, _after(words, 1))
         case "SET":
+            if words.word(1) == "CATALOG" and words.word(2) not in ("", "="):
+                return tables.use(session, _after(words, 1))
             return settings.set_statement(session, _after(words, 1).rest())
         case "RESET":
             return settings.reset_statement(session, _after(words, 1).rest())
@@ -169,7 +172,7 @@ def _describe(session: SqlSession, words: Words) -> Result:
     key = session.view_key(parts)
     if key and words.done:
         return _by_spark(session, "DESCRIBE QUERY " + rewritten_view(session, key))
-    if words.done and session.table_name(parts).system is not None:
+    if words.done and is_system_table(session.table_name(parts)):
         query = f"SELECT * FROM {'.'.join(quoted(p) for p in parts)}"
         return _by_spark(session, "DESCRIBE QUERY " + rewritten(session, query))
     words.at = at

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from threading import local
@@ -74,6 +75,12 @@ class TableName:
         return self.identifier if self.branch is None else f"{self.identifier}$branch_{self.branch}"
 
     @property
+    def written(self) -> str:
+        """The name of the table with its branch and system table, as a statement writes it."""
+        table = self.with_branch.removeprefix(f"{self.database}.")
+        return table if self.system is None else f"{table}${self.system}"
+
+    @property
     def shown(self) -> str:
         """The name as errors and results show it."""
         return f"`{self.catalog}`.`{self.database}`.`{self.table}`"
@@ -86,6 +93,8 @@ class TempView:
     query: str
     catalog: str
     database: str
+    of_statement: bool = False
+    """Whether a WITH clause before the statement defines it, which hides no table from a change."""
 
 
 GLOBAL_TEMP: Final = "global_temp"
@@ -225,6 +234,20 @@ class SqlSession:
         """
         return self.data_of(self.table_name(parts))
 
+    def target_name(self, parts: list[str]) -> TableName:
+        """As `data_name`, for a table whose rows a statement changes.
+
+        AnalysisError for a temporary view: its name has precedence over those of tables, as in Spark.
+        """
+        view = self.views.get(self.view_key(parts))
+        if view is not None and not view.of_statement:
+            raise AnalysisError(
+                f"[EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE] the statement expects a table, but "
+                f"`{'.'.join(parts)}` is a temporary view",
+                next_step="name the table with its database",
+            )
+        return self.data_name(parts)
+
     def data_of(self, name: TableName) -> TableName:
         """As `data_name`, for a table that is known."""
         chosen = self.table_options(name).get(_BRANCH)
@@ -341,6 +364,17 @@ class SqlSession:
             elif not option.startswith(("*.", f"{name.catalog}.")):
                 for_all[option] = value
         return {**for_all, **for_one}
+
+    @contextmanager
+    def with_options(self, name: TableName, options: Mapping[str, str]) -> Iterator[None]:
+        """Inside of the block the table has these options too, as if SET gave them to it."""
+        before = self.conf
+        one = f"{OPTION_PREFIX}{name.catalog}.{name.identifier}."
+        self.conf = {**before, **{one + k: v for k, v in options.items()}}
+        try:
+            yield
+        finally:
+            self.conf = before
 
 
 def _settings_of(spark: Any) -> dict[str, str]:

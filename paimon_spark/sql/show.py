@@ -18,10 +18,12 @@ from paimon_spark.sql.query.catalog_views import (
     show_create_view,
     views_of,
 )
+from paimon_spark.sql.query.queries import rewritten_view
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName
+from paimon_spark.sql.system_tables import columns_of, table_of
 from paimon_spark.sql.text.tokens import Words
-from paimon_spark.sql.text.types import catalog_text, simple_text
+from paimon_spark.sql.text.types import catalog_text, simple_text, tree_lines
 
 _DESCRIBED = ("col_name", "data_type", "comment")
 _METADATA_COLUMNS = (
@@ -60,7 +62,7 @@ def show_databases(session: SqlSession, words: Words) -> Result:
         catalog = words.identifier()
     pattern = _like(words)
     names = session.catalog_named(catalog).list_databases()
-    return Result(("namespace",), [[n] for n in names if matches(pattern, n)])
+    return Result(("namespace",), [[_name(n)] for n in names if matches(pattern, n)])
 
 
 def show_tables(session: SqlSession, words: Words) -> Result:
@@ -75,7 +77,7 @@ def show_tables(session: SqlSession, words: Words) -> Result:
     views = [v for v in sorted(session.views) if "." not in v and matches(pattern, v)]
     return Result(
         ("namespace", "tableName", "isTemporary"),
-        [*([database, t, False] for t in tables), *(["", v, True] for v in views)],
+        [*([_name(database), t, False] for t in tables), *(["", v, True] for v in views)],
     )
 
 
@@ -96,7 +98,7 @@ def show_views(session: SqlSession, words: Words) -> Result:
     return Result(
         ("namespace", "viewName", "isTemporary"),
         [
-            *([database, v, False] for v in names if matches(pattern, v)),
+            *([_name(database), v, False] for v in names if matches(pattern, v)),
             *(["", v, True] for v in views),
         ],
     )
@@ -116,10 +118,10 @@ def show_table_extended(session: SqlSession, words: Words) -> Result:
         name = TableName(database, table_name, catalog=catalog)
         table = session.open(name)
         if spec is None:
-            lines = [f"{k}: {v}" for k, v in _information(table, name)]
+            text = "".join(f"{k}: {v}\n" for k, v in _information(table, name)) + "\n"
         else:
-            lines = shown_partition(session, table, spec)
-        rows.append([database, table_name, False, "\n".join(lines) + "\n\n"])
+            text = "".join(f"{line}\n" for line in shown_partition(session, table, spec))
+        rows.append([_name(database), table_name, False, text])
     return Result(("namespace", "tableName", "isTemporary", "information"), rows)
 
 
@@ -128,17 +130,13 @@ def _information(table: FileStoreTable, name: TableName) -> list[tuple[str, str]
     found.append(("Type", "MANAGED"))
     if table.schema.comment is not None:
         found.append(("Comment", table.schema.comment))
-    found += [("Provider", "paimon"), ("Location", table.root)]
+    found += [("Location", table.root), ("Provider", "paimon")]
     properties = ", ".join(f"{k}={v}" for k, v in sorted(_properties(table).items()))
     found.append(("Table Properties", f"[{properties}]"))
     if table.schema.partition_keys:
         keys = ", ".join(f"`{k}`" for k in table.schema.partition_keys)
-        found.append(("Partition Columns", f"[{keys}]"))
-    fields = "".join(
-        f"\n |-- {f.name}: {simple_text(f.type)} (nullable = {str(f.type.nullable).lower()})"
-        for f in table.schema.fields
-    )
-    return [*found, ("Schema", "root" + fields)]
+        found += [("Partition Provider", "Catalog"), ("Partition Columns", f"[{keys}]")]
+    return [*found, ("Schema", "\n".join(["root", *tree_lines(table.schema.fields)]))]
 
 
 def show_columns(session: SqlSession, words: Words) -> Result:
@@ -149,21 +147,26 @@ def show_columns(session: SqlSession, words: Words) -> Result:
     if words.eat_any("IN", "FROM"):
         parts = [*words.name(), parts[-1]]
     words.end()
-    table = session.open(session.table_name(parts))
-    return Result(("column",), [[n] for n in table.schema.names])
+    key = session.view_key(parts)
+    if key:
+        columns = session.spark.sql(rewritten_view(session, key)).columns
+        return Result(("col_name",), [[n] for n in columns])
+    return Result(("column",), [[n] for n in columns_of(session, session.table_name(parts)).names])
 
 
 def show_table_properties(session: SqlSession, words: Words) -> Result:
     """SHOW TBLPROPERTIES table [('key')]."""
     name = session.table_name(words.name())
-    table = session.open(name)
-    properties = _properties(table)
+    table = table_of(session, name)
+    properties = {} if table is None else _properties(table)
     if words.looks_at("("):
         words.need("(")
         key = words.string() if words.is_string() else ".".join(words.name())
         words.need(")")
         words.end()
-        missing = f"Table {name.catalog}.{name.identifier} does not have property: {key}"
+        missing = (
+            f"Table {name.catalog}.{name.database}.{name.written} does not have property: {key}"
+        )
         return Result(("key", "value"), [[key, properties.get(key, missing)]])
     words.end()
     return Result(("key", "value"), [[k, v] for k, v in sorted(properties.items())])
@@ -179,16 +182,23 @@ def _properties(table: FileStoreTable) -> dict[str, str]:
 
 def show_create_table(session: SqlSession, words: Words) -> Result:
     name = session.table_name(words.name())
-    words.eat("AS", "SERDE")
+    if words.eat("AS", "SERDE"):
+        raise AnalysisError(
+            "[NOT_SUPPORTED_COMMAND_FOR_V2_TABLE] SHOW CREATE TABLE AS SERDE is not supported for "
+            "v2 tables"
+        )
     words.end()
     view = find_view(session, name)
     if view is not None:
         return show_create_view(view)
-    table = session.open(name)
+    columns = ",\n  ".join(_column_text(f) for f in columns_of(session, name))
+    shown = ".".join(map(_name, (name.catalog, name.database, name.written)))
+    lines = [f"CREATE TABLE {shown} (\n  {columns})"]
+    table = table_of(session, name)
+    if table is None:
+        return Result(("createtab_stmt",), [["\n".join(lines) + "\n"]])
     schema = table.schema
-    columns = ",\n  ".join(_column_text(f) for f in schema.fields)
-    shown = ".".join(map(_name, (name.catalog, name.database, name.table)))
-    lines = [f"CREATE TABLE {shown} (\n  {columns})", "USING paimon"]
+    lines.append("USING paimon")
     if schema.partition_keys:
         lines.append(f"PARTITIONED BY ({', '.join(map(_name, schema.partition_keys))})")
     if schema.comment is not None:
@@ -213,7 +223,12 @@ def _column_text(field: DataField) -> str:
 
 
 def _name(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else "`" + name.replace("`", "``") + "`"
+    """The name as Spark prints it (`QuotingUtils.quoteIfNeeded`)."""
+    return (
+        name
+        if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII)
+        else "`" + name.replace("`", "``") + "`"
+    )
 
 
 def _quoted(text: str) -> str:
@@ -241,9 +256,9 @@ def describe_table(session: SqlSession, words: Words) -> Result:
     partition_fields = table.schema.partition_type.fields
     if partition_fields:
         rows += [["# Partition Information", "", ""], ["# col_name", "data_type", "comment"]]
-        rows += [[f.name, simple_text(f.type), f.description] for f in partition_fields]
+        rows += [[_name(f.name), simple_text(f.type), f.description] for f in partition_fields]
     if extended:
-        rows += _details(table, name.catalog)
+        rows += _details(table)
     if spec is not None:
         rows += described_partition(session, table, spec, name, extended=extended)
     required = [f for f in table.schema.fields if not f.type.nullable]
@@ -271,14 +286,14 @@ def _describe_column(table: FileStoreTable, column: str) -> Result:
     )
 
 
-def _details(table: FileStoreTable, catalog: str) -> list[list[str | None]]:
+def _details(table: FileStoreTable) -> list[list[str | None]]:
     partition_type = ",".join(
         f"{f.name}:{simple_text(f.type)}" for f in table.schema.partition_type
     )
     rows: list[list[str | None]] = [["", "", ""], ["# Metadata Columns", "", ""]]
-    rows += [[n, t or f"struct<{partition_type}>", None] for n, t in _METADATA_COLUMNS]
+    rows += [[n, t or f"struct<{partition_type}>", ""] for n, t in _METADATA_COLUMNS]
     rows += [["", "", ""], ["# Detailed Table Information", "", ""]]
-    rows += [["Name", f"{catalog}.{table.name}", ""], ["Type", "MANAGED", ""]]
+    rows += [["Name", table.name, ""], ["Type", "MANAGED", ""]]
     if table.schema.comment is not None:
         rows.append(["Comment", table.schema.comment, ""])
     rows += [["Location", table.root, ""], ["Provider", "paimon", ""]]
@@ -305,7 +320,7 @@ def describe_database(session: SqlSession, words: Words) -> Result:
         rows.append(["Comment", comment])
     if found.location is not None:
         rows.append(["Location", found.location])
-    if extended and properties:
+    if extended:
         shown = ", ".join(f"({k},{v})" for k, v in sorted(properties.items()))
-        rows.append(["Properties", f"({shown})"])
+        rows.append(["Properties", f"({shown})" if properties else ""])
     return Result(("info_name", "info_value"), rows)

@@ -36,7 +36,7 @@ def test_java_reads_rewritten_indexes(oracle_1_4_2: Oracle, tmp_path: Path, keys
         ALTER TABLE t SET TBLPROPERTIES ('file-index.bloom-filter.columns' = 'id,v',
                                          'file-index.in-manifest-threshold' = '1 B')
     """)
-    assert sql("""CALL sys.rewrite_file_index('t', where => "p = 'x'")""") == [[1, 2]]
+    assert sql("""CALL sys.rewrite_file_index(table => 't', where => "p = 'x'")""") == [[1, 2]]
     sql("ALTER TABLE t UNSET TBLPROPERTIES ('file-index.bloom-filter.columns')")
     sql("ALTER TABLE t RENAME COLUMN v TO w")
     sql("ALTER TABLE t SET TBLPROPERTIES ('file-index.bloom-filter.columns' = 'w')")

@@ -37,7 +37,7 @@ def test_java_reads_variants(oracle: Oracle, tmp_path: Path, options: dict[str, 
         write_rows(table, rows, env=ENV)
     expected = [["+I", 1, '{"a":1}'], ["+I", 2, None], ["+I", 3, '"abc"'], ["+I", 4, '{"a":1}']]
     assert oracle.rows() == expected
-    Sql(tmp_path)("CALL sys.compact('t', options => 'compaction.min.file-num=2')")
+    Sql(tmp_path)("CALL sys.compact(table => 't', options => 'compaction.min.file-num=2')")
     assert oracle.one("snapshots")["snapshots"][-1]["commitKind"] == "COMPACT"
     assert oracle.rows() == expected
     oracle.one("compact")

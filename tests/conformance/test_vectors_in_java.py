@@ -14,9 +14,11 @@ import pytest
 from disk import on_disk, referenced
 from replay import run_step
 from row_deletes import delete_rows
+from sql_sessions import Sql
 
 from oracle import Oracle
 from paimon_core.read.table_read import deletion_vectors
+from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_core.table.open import open_table
 from paimon_maintenance.verify.check import check_table
 from paimon_maintenance.verify.findings import Problem
@@ -151,3 +153,38 @@ def test_only_top_level_files_with_vectors(by: str, oracle: Oracle, tmp_path: Pa
     expected = sorted(map(str, [[1, "again", 1, "d"], *rows[3:]]))
     assert sorted(str(r[1:]) for r in oracle.rows()) == expected
     assert sorted(str(r[1:]) for r in run_step({**at, "op": "read"})["rows"]) == expected
+
+
+def test_reads_merge_new_files_where_the_table_wants_it(
+    oracle_2_0_0: Oracle, tmp_path: Path
+) -> None:
+    oracle, sql = oracle_2_0_0, Sql(tmp_path)
+    oracle.defaults(warehouse=tmp_path, database="default", table="t")
+    sql("""
+        CREATE TABLE t (k INT, v STRING) TBLPROPERTIES ('primary-key' = 'k', 'bucket' = '1',
+            'write-only' = 'true', 'deletion-vectors.enabled' = 'true',
+            'deletion-vectors.merge-on-read' = 'true');
+        INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')
+    """)
+
+    def rows() -> list[list[object]]:
+        """The rows here, which are those in Java."""
+        table = open_table(str(tmp_path), "default.t")
+        found = [r for b in read_batch(batch_scan_of(table)) for r in b.to_pylist()]
+        here = sorted([row["k"], row["v"]] for row in found)
+        assert sorted(row[1:] for row in oracle.rows()) == here
+        return here
+
+    expected: list[list[object]] = [[1, "a"], [2, "b"], [3, "c"]]
+    assert rows() == expected
+    oracle.one("compact", options={"write-only": "false"})
+    assert rows() == expected
+    sql(
+        "DELETE FROM t WHERE k = 2; UPDATE t SET v = 'new' WHERE k = 3; INSERT INTO t VALUES (4, 'd')"
+    )
+    expected = [[1, "a"], [3, "new"], [4, "d"]]
+    assert rows() == expected
+    sql("SET spark.paimon.deletion-vectors.merge-on-read=false; CALL sys.compact('t')")
+    assert rows() == expected
+    sql("RESET; INSERT INTO t VALUES (1, 'last')")
+    assert rows() == [[1, "last"], *expected[1:]]

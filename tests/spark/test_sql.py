@@ -141,6 +141,17 @@ def test_changes(sql: Sql, properties: str) -> None:
             MERGE INTO t USING (SELECT 1 AS a UNION ALL SELECT 1) s ON t.a = s.a
             WHEN MATCHED THEN UPDATE SET b = 0
         """)
+    for clauses in (
+        "WHEN MATCHED THEN DELETE",
+        "WHEN MATCHED AND s.n = 1 THEN UPDATE SET b = 0",
+        "WHEN MATCHED AND s.n > 2 THEN DELETE WHEN NOT MATCHED THEN INSERT (a) VALUES (0)",
+    ):
+        with pytest.raises(WriteRefused, match="MERGE_CARDINALITY_VIOLATION"):
+            sql(
+                "MERGE INTO t USING (SELECT 1 AS a, 1 AS n UNION ALL SELECT 1, 2) s ON t.a = s.a "
+                + clauses
+            )
+    assert sql("SELECT count(*) FROM t WHERE b <> 0") == [[5]]
 
 
 def test_characters_and_clocks(sql: Sql) -> None:

@@ -63,6 +63,11 @@ def test_java_reads_what_executors_changed(
             MERGE INTO t USING (SELECT 1 AS a UNION ALL SELECT 1) s ON t.id = s.a
             WHEN MATCHED THEN UPDATE SET v = ''
         """)
+    with pytest.raises(WriteRefused, match="MERGE_CARDINALITY_VIOLATION"):
+        sql("""
+            MERGE INTO t USING (SELECT 1 AS a, 1 AS n UNION ALL SELECT 1, 2) s ON t.id = s.a
+            WHEN MATCHED AND s.n = 1 THEN DELETE
+        """)
     sql(MERGE)
     sql("DELETE FROM t WHERE length(v) = 2 AND id = 8")
     if kind == "keys":

@@ -62,6 +62,43 @@ ANSWERS = {
     "FROM t INSERT INTO o SELECT id, p INSERT INTO o SELECT id + 10, p WHERE id = 2": [],
     "INSERT INTO o REPLACE WHERE p = 'b' SELECT 5, 'b'": [],
     "SELECT * FROM o ORDER BY id": [[1, "a"], [5, "b"]],
+    # whole partitions
+    "INSERT INTO o VALUES (6, 'c'), (7, 'a')": [],
+    "DELETE FROM o WHERE o.p IN (SELECT upper(p) FROM t) OR default.o.p = 'c'": [],
+    "DELETE FROM o AS x WHERE x.p = (SELECT max(p) FROM t)": [],
+    "SELECT id, p FROM o ORDER BY id": [[1, "a"], [7, "a"]],
+    "SELECT commit_kind, delta_record_count FROM `o$snapshots` ORDER BY snapshot_id DESC LIMIT 2": [
+        ["OVERWRITE", -1],
+        ["OVERWRITE", -1],
+    ],
+    "DELETE FROM o WHERE p IN (SELECT p FROM t WHERE t.id + 6 = o.id)": [],
+    "SELECT id FROM o": [[1]],
+    # comments of columns, and tables that a query replaces
+    "CREATE TABLE commented (id INT COMMENT 'the id', v CHAR(2) COMMENT 'vee')": [],
+    "DESCRIBE QUERY SELECT id AS k, v, id + 1 AS n FROM commented": [
+        ["k", "int", "the id"],
+        ["v", "string", "vee"],
+        ["n", "int", None],
+    ],
+    "CREATE OR REPLACE TABLE replaced AS SELECT id AS k, v, 1 AS n FROM commented": [],
+    "CREATE OR REPLACE TABLE replaced AS SELECT *, 'x' AS x FROM replaced": [],
+    "DESCRIBE replaced": [
+        ["k", "int", "the id"],
+        ["v", "char(2)", "vee"],
+        ["n", "int", None],
+        ["x", "string", None],
+    ],
+    "SELECT commit_kind FROM `replaced$snapshots`": [["OVERWRITE"]] * 3,
+    # defaults of arrays, maps and structs
+    """CREATE TABLE defaults (id INT, a ARRAY<STRING> DEFAULT array('x', 'y'), n INT DEFAULT 7,
+    s STRUCT<u: INT, v: STRING> DEFAULT struct(1, 'z'))""": [],
+    "INSERT INTO defaults VALUES (1, DEFAULT, DEFAULT, default), (2, array(), 8, struct(2, 'w'))": [],
+    "INSERT INTO defaults (s, id) VALUES (DEFAULT, 3)": [],
+    "SELECT id, a, n, s FROM defaults WHERE id < 3 ORDER BY id": [
+        [1, ["x", "y"], 7, [1, "z"]],
+        [2, [], 8, [2, "w"]],
+    ],
+    "SELECT s, n FROM defaults WHERE id = 3": [[[1, "z"], 7]],
     # odd names
     "CREATE TABLE `my table` (`a``b` INT, `x y` STRUCT<`it's`: INT, `c`: INT>)": [],
     "INSERT INTO `my table` VALUES (1, struct(2, 3))": [],
@@ -75,6 +112,15 @@ ANSWERS = {
     "ALTER VIEW w RENAME TO z": [],
     "SELECT y FROM z": [[2]],
     "DESCRIBE EXTENDED z": [["y", "int", None]],
+    "CREATE TEMPORARY VIEW o (x, y) AS SELECT 1, 'v'": [],
+    "SHOW COLUMNS IN o": [["x"], ["y"]],
+    # options of the table that is written
+    "CREATE TABLE grows (id INT)": [],
+    "INSERT INTO grows WITH ('write.merge-schema' = 'true') BY NAME SELECT 3 AS id, 5 AS more": [],
+    "SELECT * FROM grows": [[3, 5]],
+    "INSERT INTO default.o WITH ('write-only' = 'true') PARTITION (p = 'c') VALUES (7)": [],
+    "INSERT INTO default.o WITH ('file.format' = 'orc') REPLACE WHERE p = 'c' SELECT 8, 'c'": [],
+    "SELECT DISTINCT file_format FROM default.`o$files` WHERE partition = '{c}'": [["orc"]],
     # settings
     "SET TIME ZONE INTERVAL '02:00' HOUR TO MINUTE": [["spark.sql.session.timeZone", "+02:00"]],
     "SELECT timestamp '2024-01-01 00:00:00Z'": [["2024-01-01 02:00:00"]],
@@ -95,9 +141,25 @@ REFUSED = {
     "SELECT sys.max_pt('t', 1)": ("UnsupportedOperationException", "expected 1 but got 2"),
     "SELECT sys.blob_view('t', 'p', 1L)": ("UnsupportedOperationException", "sys.blob_view"),
     "SELECT sys.nope(1)": ("AnalysisException", "UNRESOLVED_ROUTINE"),
-    "INSERT INTO o REPLACE WHERE id = 1 SELECT 5, 'b'": ("RuntimeException", "partition column p"),
+    "INSERT INTO default.o REPLACE WHERE id = 1 SELECT 5, 'b'": (
+        "RuntimeException",
+        "partition column p",
+    ),
+    "INSERT INTO o VALUES (1, 'v')": ("AnalysisException", "EXPECT_TABLE_NOT_VIEW"),
+    "UPDATE o SET x = 2": ("AnalysisException", "EXPECT_TABLE_NOT_VIEW"),
+    "DELETE FROM o": ("AnalysisException", "EXPECT_TABLE_NOT_VIEW"),
+    "TRUNCATE TABLE o": ("AnalysisException", "EXPECT_TABLE_NOT_VIEW"),
+    "MERGE INTO o USING t ON o.x = t.id WHEN MATCHED THEN DELETE": (
+        "AnalysisException",
+        "EXPECT_TABLE_NOT_VIEW",
+    ),
+    "INSERT INTO t WITH ('bucket' = '9') VALUES (1, 'v')": (
+        "UnsupportedOperationException",
+        "bucket",
+    ),
     "SELECT * FROM (DESC t) WHERE col_name = 'id'": ("AnalysisException", "`DESC`"),
     "SELECT * FROM (DESC EXTENDED t)": ("ParseException", "PARSE_SYNTAX_ERROR"),
+    "SHOW CREATE TABLE t AS SERDE": ("AnalysisException", "NOT_SUPPORTED_COMMAND_FOR_V2_TABLE"),
     "SHOW TBLPROPERTIES nope": ("AnalysisException", "TABLE_OR_VIEW_NOT_FOUND"),
 }
 

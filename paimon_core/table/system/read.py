@@ -105,6 +105,13 @@ def read_system_table(
     """
     if name in VIEWS:
         return read_view(BatchScan(table=table, whole=snapshot), name, zone=zone)
+    system = _system_table(table, name)
+    read = SystemRead(table=table, snapshot=snapshot, zone=zone)
+    row_type = system.row_type(with_2_0=read.with_2_0)
+    return row_type, _batches(system.rows(read), row_type)
+
+
+def _system_table(table: FileStoreTable, name: str) -> SystemTable:
     system = SYSTEM_TABLES.get(name)
     if system is None:
         raise NotFound(
@@ -112,26 +119,38 @@ def read_system_table(
             f"the system tables are {', '.join(sorted([*SYSTEM_TABLES, *VIEWS]))}",
             table=table.name,
         )
-    read = SystemRead(table=table, snapshot=snapshot, zone=zone)
-    row_type = system.row_type(with_2_0=read.with_2_0)
-    return row_type, _batches(system.rows(read), row_type)
+    return system
+
+
+def system_row_type(table: FileStoreTable, name: str, snapshot: Snapshot | None) -> RowType:
+    """Return the columns of `table$name` without reading it; errors as `read_system_table`."""
+    if name == READ_OPTIMIZED:
+        return table.schema.row_type
+    if name == ROW_TRACKING:
+        return row_tracking_type(table)
+    if name in VIEWS:
+        check_plain(table)
+        of_rows = audit_log_type if name == AUDIT_LOG else binlog_type
+        return of_rows(table.schema.row_type)
+    read = SystemRead(table=table, snapshot=snapshot)
+    return _system_table(table, name).row_type(with_2_0=read.with_2_0)
 
 
 def read_view(
     batch: BatchScan, name: str, *, zone: tzinfo = UTC
 ) -> tuple[RowType, Iterator[pa.RecordBatch]]:
     """Return columns and rows of one of the `VIEWS` for a batch read."""
+    shown = system_row_type(batch.table, name, batch.whole)
     if name == READ_OPTIMIZED:
-        return batch.table.schema.row_type, read_optimized(batch, zone=zone)
+        return shown, read_optimized(batch, zone=zone)
     if name == ROW_TRACKING:
-        return row_tracking_type(batch.table), tracked_rows(batch)
-    check_plain(batch.table)
+        return shown, tracked_rows(batch)
     row_type = batch.table.schema.row_type
     rows = read_batch(batch, keep_deletes=True, zone=zone)
     if name == AUDIT_LOG:
-        return audit_log_type(row_type), audit_log(rows, row_type)
+        return shown, audit_log(rows, row_type)
     packed = batch.between is not None
-    return binlog_type(row_type), binlog(rows, row_type, packed=packed)
+    return shown, binlog(rows, row_type, packed=packed)
 
 
 def _batches(rows: Iterable[Row], row_type: RowType) -> Iterator[pa.RecordBatch]:

@@ -26,6 +26,7 @@ from paimon_core.types.java_numbers import double_text
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.system_tables import check_has_partitions
 from paimon_spark.sql.text.literals import on_calendar
 from paimon_spark.sql.text.tokens import Words
 
@@ -165,6 +166,7 @@ def matching(
 def show_partitions(session: SqlSession, words: Words) -> Result:
     """SHOW PARTITIONS table [PARTITION (..)]."""
     name = session.data_name(words.name())
+    check_has_partitions(name)
     table = session.open(name)
     spec = read_spec(words) if words.eat("PARTITION") else {}
     words.end()
@@ -279,7 +281,7 @@ def remove_partitions(
 def truncate(session: SqlSession, words: Words) -> Result:
     """TRUNCATE TABLE name [PARTITION (..)]."""
     words.need("TABLE")
-    name = session.data_name(words.name())
+    name = session.target_name(words.name())
     table = session.open(name, to_write=True)
     spec = read_spec(words) if words.eat("PARTITION") else None
     words.end()

@@ -113,7 +113,10 @@ def drop_database(session: SqlSession, words: Words) -> Result:
 
 
 def use(session: SqlSession, words: Words) -> Result:
-    """USE [CATALOG | DATABASE] name: the current catalog or database from now on."""
+    """USE [CATALOG | DATABASE] name: the current catalog or database from now on.
+
+    The current catalog's name changes nothing (Spark: `CatalogManager.setCurrentCatalog`).
+    """
     kind = None
     if words.word(1) and words.word(1) != ".":
         kind = words.eat_any("DATABASE", "SCHEMA", "NAMESPACE", "CATALOG")
@@ -122,8 +125,9 @@ def use(session: SqlSession, words: Words) -> Result:
     if len(parts) == 1 and kind in (None, "CATALOG"):
         ref = session.find(parts[0])
         if ref is not None:
-            session.current_catalog = ref.name
-            session.database = DEFAULT_DATABASE
+            if ref.name != session.current_catalog:
+                session.current_catalog = ref.name
+                session.database = DEFAULT_DATABASE
             return NOTHING
         if kind == "CATALOG":
             session.catalog_named(parts[0])

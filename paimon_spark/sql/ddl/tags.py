@@ -1,8 +1,10 @@
-"""Tags in SQL: ALTER TABLE ... CREATE | REPLACE | DELETE | RENAME TAG, SHOW TAGS."""
+"""Tags in SQL: ALTER TABLE ... CREATE | REPLACE | DELETE | RENAME TAG, SHOW TAGS.
+
+Java: `spark/execution/{CreateOrReplaceTagExec,DeleteTagExec,RenameTagExec}`.
+"""
 
 from __future__ import annotations
 
-from paimon_core.errors import NotFound
 from paimon_spark.sql.call import call_procedure
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.result import NOTHING, Result
@@ -24,12 +26,10 @@ def tag_statement(session: SqlSession, name: TableName, words: Words) -> Result:
         call_procedure(session, "rename_tag", given, catalog=name.catalog)
         return NOTHING
     if words.eat("DELETE", "TAG"):
-        if_exists = words.eat("IF", "EXISTS")
+        words.eat("IF", "EXISTS")  # Java's tables ignore a tag that is not there either way
         tags = words.identifier()
         words.end()
         there = [t for t in tags.split(",") if table.tags.exists(t.strip())]
-        if not there and not if_exists:
-            raise NotFound(f"tag {tags} of table {name.identifier} does not exist")
         if there:
             given.append(("tag", ",".join(there)))
             call_procedure(session, "delete_tag", given, catalog=name.catalog)
@@ -54,7 +54,7 @@ def tag_statement(session: SqlSession, name: TableName, words: Words) -> Result:
         if if_not_exists:
             return NOTHING
         raise AnalysisError(f"Tag {tag} is exists.", table=name.identifier)
-    procedure = "replace_tag" if exists or not create else "create_tag"
+    procedure = "replace_tag" if exists else "create_tag"
     call_procedure(session, procedure, given, catalog=name.catalog)
     return NOTHING
 

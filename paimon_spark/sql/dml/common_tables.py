@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from paimon_spark.sql.errors import SqlSyntaxError
 from paimon_spark.sql.query.queries import rewritten
@@ -53,7 +54,8 @@ def common_tables(session: SqlSession, words: Words) -> Iterator[None]:
             definition = words.text[words.tokens[first].start : last]
             query = f"WITH {recursive}{definition} SELECT * FROM {quoted(name)}"
             # Its tables are found now: the view may have the name of one of them.
-            session.views[name.lower()] = session.new_view(rewritten(session, query))
+            view = session.new_view(rewritten(session, query))
+            session.views[name.lower()] = replace(view, of_statement=True)
             if not words.eat(","):
                 break
         yield

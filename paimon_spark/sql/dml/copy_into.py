@@ -71,7 +71,7 @@ def copy_into(session: SqlSession, words: Words) -> Result:
 
 
 def _import(session: SqlSession, words: Words) -> Result:
-    name = session.data_name(words.name())
+    name = session.target_name(words.name())
     columns = words.items(words.identifier) if words.looks_at("(") else None
     words.need("FROM")
     source = _string(words)

@@ -19,7 +19,7 @@ from paimon_core.types.arrow import arrow_schema, column_from_internal
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_core.write.incoming_rows import Kinds
 from paimon_spark.sql.ddl.partitions import read_spec, spec_values
-from paimon_spark.sql.ddl.tables import TableClauses, make_table, replace_with
+from paimon_spark.sql.ddl.tables import TableClauses, make_table, read_properties, replace_with
 from paimon_spark.sql.dml.by_name import by_name, check_distinct, merged_schema, merges_schema
 from paimon_spark.sql.dml.postpone import write_to_buckets, writes_to_buckets
 from paimon_spark.sql.dml.upsert import upsert, upsert_keys
@@ -29,7 +29,7 @@ from paimon_spark.sql.errors import (
     SqlSyntaxError,
     WriteRefused,
 )
-from paimon_spark.sql.frames.characters import CHARACTERS
+from paimon_spark.sql.frames.characters import CHARACTERS, COMMENT
 from paimon_spark.sql.frames.dataframes import arrow_of
 from paimon_spark.sql.frames.distributed import write_distributed, writes_distributed
 from paimon_spark.sql.query.grammar import check_grammar
@@ -61,6 +61,8 @@ class _Insert:
     spec: Mapping[str, str | None]
     columns: Sequence[str] | None
     by_name: bool
+    options: Mapping[str, str]
+    """Dynamic options of the table, from a WITH clause behind its name."""
     condition: str | None = None
     """That of REPLACE WHERE."""
 
@@ -98,11 +100,12 @@ def insert(
         words.fail("a query")
     query = f"{ctes} {words.rest()}" if ctes else source + words.rest() + values
     statement = None if values else words
-    if parsed.condition is not None:
-        return _replace_where(session, parsed.name, parsed.condition, query, statement)
-    if query.lstrip()[:6].upper() == "VALUES":
-        query = with_descriptors(session, query)
-    return _run(session, parsed, query, statement)
+    with session.with_options(parsed.name, parsed.options):
+        if parsed.condition is not None:
+            return _replace_where(session, parsed.name, parsed.condition, query, statement)
+        if query.lstrip()[:6].upper() == "VALUES":
+            query = with_descriptors(session, query)
+        return _run(session, parsed, query, statement)
 
 
 def explained_insert(session: SqlSession, words: Words) -> tuple[TableName, str, bool]:
@@ -120,11 +123,21 @@ def _read_head(session: SqlSession, words: Words) -> _Insert:
     if not overwrite:
         words.need("INTO")
     words.eat("TABLE")
-    name = session.data_name(words.name())
+    name = session.target_name(words.name())
+    options: dict[str, str] = {}
+    if words.looks_at("WITH", "("):
+        words.need("WITH")
+        options = read_properties(words)
     if not overwrite and words.eat("REPLACE", "WHERE"):
         condition = words.expression("SELECT", "VALUES", "WITH", "FROM", "TABLE")
         return _Insert(
-            name=name, overwrite=False, spec={}, columns=None, by_name=False, condition=condition
+            name=name,
+            overwrite=False,
+            spec={},
+            columns=None,
+            by_name=False,
+            options=options,
+            condition=condition,
         )
     spec = read_spec(words, dynamic=True) if words.eat("PARTITION") else {}
     if words.eat("IF", "NOT", "EXISTS"):
@@ -139,6 +152,7 @@ def _read_head(session: SqlSession, words: Words) -> _Insert:
         spec=spec,
         columns=columns,
         by_name=by_name,
+        options=options,
     )
 
 
@@ -210,13 +224,14 @@ def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | No
     rows: pa.Table | None = None
     as_strings = session.conf.get(CHARACTERS_AS_STRINGS, "false").lower() == "true"
     by_position = not (parsed.by_name or (parsed.spec and not static and _has_names(query)))
-    if by_position and not as_strings:
+    nested = any(map(_has_nested_default, fields)) and "DEFAULT" in query.upper()
+    if by_position and not as_strings and not nested:
         rows = literal_rows(query, fields, session.zone)
     tasks = 1
     if rows is None:
         if statement is not None:
             check_grammar(session, statement)
-        frame = query_dataframe(session, _without_default(query))
+        frame = query_dataframe(session, _without_default(query, fields))
         if parsed.columns is not None:
             _check_listed(table, parsed.columns, frame.columns)
         if parsed.by_name:
@@ -378,16 +393,38 @@ def _with_static(table: FileStoreTable, rows: pa.Table, static: Mapping[str, obj
     return rows
 
 
-def _without_default(query: str) -> str:
-    """The query with NULL for DEFAULT: a null gets the default when it is written."""
+def _without_default(query: str, fields: Sequence[DataField]) -> str:
+    """The query without DEFAULT.
+
+    A null gets the default when it is written, so that NULL stands for it.  The default of an array,
+    a map or a struct is its SQL, as in Spark: writers read the texts in it otherwise.
+    """
     words = Words(query)
-    pieces, done = [], 1
+    pieces, done, places = [], 1, [0]
     for i, token in enumerate(words.tokens):
         words.at = i
-        if words.word() == "DEFAULT" and words.word(1) in (",", ")"):
-            pieces += [words.text[done : token.start], "NULL"]
-            done = token.end + 1
+        match words.word():
+            case "(":
+                places.append(0)
+            case ")" if len(places) > 1:
+                places.pop()
+            case ",":
+                places[-1] += 1
+            case "DEFAULT" if words.word(1) in (",", ")"):
+                field = fields[places[-1]] if places[-1] < len(fields) else None
+                pieces += [words.text[done : token.start], _default(field)]
+                done = token.end + 1
     return "".join([*pieces, words.text[done:]])
+
+
+def _default(field: DataField | None) -> str:
+    if field is None or not _has_nested_default(field):
+        return "NULL"
+    return f"({field.default_value})"
+
+
+def _has_nested_default(field: DataField) -> bool:
+    return field.default_value is not None and not isinstance(field.type, AtomicType)
 
 
 # --- writing ------------------------------------------------------------------------------------
@@ -453,7 +490,11 @@ def create_as_select(
     """CREATE TABLE AS: the table with the query's columns, then its rows."""
     frame = query_dataframe(session, query)
     columns = [
-        Column(f.name, read_type(Words(f.metadata.get(CHARACTERS) or f.dataType.simpleString())))
+        Column(
+            f.name,
+            read_type(Words(f.metadata.get(CHARACTERS) or f.dataType.simpleString())),
+            f.metadata.get(COMMENT),
+        )
         for f in frame.schema.fields
     ]
     if any(not isinstance(c, str) for c in clauses.partitioned_by):
@@ -466,6 +507,8 @@ def create_as_select(
         make_table(session, name, columns, clauses)
     table = session.open(name, to_write=True)
     rows = fetched(table, frame, table.schema.fields)
-    if rows.num_rows:
+    if replace_table:  # Spark truncates the table once more when it writes, also without rows
+        write(session, table, rows, overwrite={})
+    elif rows.num_rows:
         write(session, table, rows)
     return NOTHING

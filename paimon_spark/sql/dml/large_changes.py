@@ -29,7 +29,7 @@ from paimon_core.table.row_deletions import file_deletion, vector_deletion
 from paimon_core.table.write_session import commit_files, commit_write
 from paimon_spark.sql.dml.targets import ROW_NUMBER, check_target, deletes_by_changes
 from paimon_spark.sql.errors import WriteRefused
-from paimon_spark.sql.frames.characters import stored_text, with_characters
+from paimon_spark.sql.frames.characters import stored_text, with_metadata
 from paimon_spark.sql.frames.metadata_columns import metadata_columns_in
 from paimon_spark.sql.frames.pushdown import plain_condition
 from paimon_spark.sql.session import SqlSession, TableName
@@ -77,12 +77,12 @@ class LargeTarget:
         spark, schema = self.session.spark, self.table.schema
         if not self.table.has_primary_key:
             placed = placed_rows(spark, self.table, self.files, schema.row_type)
-            return with_characters(self.session, placed, schema.fields)
+            return with_metadata(self.session, placed, schema.fields)
         scan = batch_scan_of(self.table, zone=self.session.zone)
         plan = plan_scan(
             scan, columns=schema.names, predicate=self.predicate, zone=self.session.zone
         )
-        rows = with_characters(self.session, plan_dataframe(spark, plan), schema.fields)
+        rows = with_metadata(self.session, plan_dataframe(spark, plan), schema.fields)
         return rows.select(monotonically_increasing_id().alias(ROW_NUMBER), "*")
 
     @contextmanager
@@ -246,12 +246,17 @@ def check_matched_once(rows: DataFrame, table: FileStoreTable) -> None:
     """WriteRefused if several rows of a source change one row."""
     counted = rows.filter(f"{ROW_NUMBER} IS NOT NULL").groupBy(ROW_NUMBER).count()
     if counted.filter("count > 1").limit(1).collect():
-        raise WriteRefused(
-            "[MERGE_CARDINALITY_VIOLATION] The ON search condition of the MERGE statement matched "
-            "a single row from the target table with multiple rows of the source table "
-            "(match more than one source rows)",
-            table=table.name,
-        )
+        raise matched_twice(table)
+
+
+def matched_twice(table: FileStoreTable) -> WriteRefused:
+    """The error for a row that several rows of a source match."""
+    return WriteRefused(
+        "[MERGE_CARDINALITY_VIOLATION] The ON search condition of the MERGE statement matched a "
+        "single row from the target table with multiple rows of the source table (match more than "
+        "one source rows)",
+        table=table.name,
+    )
 
 
 def check_keys(rows: DataFrame, table: FileStoreTable) -> None:

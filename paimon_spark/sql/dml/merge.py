@@ -32,6 +32,7 @@ from paimon_spark.sql.dml.large_changes import (
     cast_rows,
     check_keys,
     check_matched_once,
+    matched_twice,
     open_large,
 )
 from paimon_spark.sql.dml.merge_clauses import Case, Clause, check_data_evolution, read_clauses
@@ -53,7 +54,7 @@ from paimon_spark.sql.dml.targets import (
     Target,
     open_target,
 )
-from paimon_spark.sql.errors import IncompatibleRows, WriteRefused
+from paimon_spark.sql.errors import IncompatibleRows
 from paimon_spark.sql.query.grammar import check_grammar
 from paimon_spark.sql.query.queries import query_dataframe_of, register
 from paimon_spark.sql.result import NOTHING, Result
@@ -131,7 +132,7 @@ def read_merge(
     """The target and its alias, the source, the condition and the clauses."""
     words.eat("WITH", "SCHEMA", "EVOLUTION")
     words.need("INTO")
-    name = session.data_name(words.name())
+    name = session.target_name(words.name())
     target_alias = read_alias(words, "USING") or name.table
     words.need("USING")
     source = read_source(words, target_alias)
@@ -167,9 +168,12 @@ def _merge_large(
     target: LargeTarget, plan: _Merge, by_case: Mapping[Case, Sequence[Clause]]
 ) -> None:
     """Run the queries of all cases on the executors, and commit what they change."""
+    matched = by_case.get(Case.MATCHED, ())
+    if not _change_all(matched):
+        _check_matched_once(plan)
     parts = [_large_changes(target, plan, case, mine) for case, mine in by_case.items()]
     with target.changes(parts) as rows:
-        if not _only_deletes(by_case.get(Case.MATCHED, ())):
+        if matched:
             check_matched_once(rows, target.table)
         check_keys(rows, target.table)
         target.commit(rows)
@@ -197,9 +201,23 @@ def _large_changes(
     return cast_rows(target, rows.selectExpr(*columns, f"{kind} AS {KIND}"))
 
 
-def _only_deletes(clauses: Sequence[Clause]) -> bool:
-    """Whether it does not matter how often a row is matched."""
-    return len(clauses) == 1 and clauses[0].assignments is None
+def _change_all(clauses: Sequence[Clause]) -> bool:
+    """Whether the clauses of a case change every row of it, so that their rows show all matches."""
+    return not clauses or any(c.condition == "true" for c in clauses)
+
+
+def _check_matched_once(plan: _Merge) -> None:
+    """WriteRefused if a row matches several of the source, whatever the clauses do with it.
+
+    Java: `MergeIntoPaimonTable.checkMatchRationality`.
+    """
+    query = (
+        f"SELECT {ROW_NUMBER} FROM {_join(plan, Case.MATCHED)} ON {enclosed(plan.condition)} "
+        f"GROUP BY {ROW_NUMBER} HAVING count(*) > 1 LIMIT 1"
+    )
+    target = plan.target
+    if query_dataframe_of(target.session, query, target.name).collect():
+        raise matched_twice(target.table)
 
 
 def _requalified(clause: Clause, source: MergeSource) -> Clause:
@@ -263,6 +281,8 @@ def _collect(
     target: Target, plan: _Merge, case: Case, clauses: Sequence[Clause], changes: _Changes
 ) -> None:
     """Run the query of one case and note what its rows do."""
+    if case is Case.MATCHED and not _change_all(clauses):
+        _check_matched_once(plan)
     fields = (NUMBER_FIELD, _ACTION, *target.table.schema.fields)
     rows = fetched(target.table, _changed_rows(plan, case, clauses), fields)
     action = np.asarray(rows.column(1)).astype(np.int64)
@@ -271,14 +291,8 @@ def _collect(
         return
     numbers = np.asarray(rows.column(0)).astype(np.int64)
     deletes = np.array([c.assignments is None for c in clauses])[action]
-    several = len(np.unique(numbers)) != len(numbers)
-    if case is Case.MATCHED and several and not _only_deletes(clauses):
-        raise WriteRefused(
-            "[MERGE_CARDINALITY_VIOLATION] The ON search condition of the MERGE statement matched "
-            "a single row from the target table with multiple rows of the source table "
-            "(match more than one source rows)",
-            table=target.table.name,
-        )
+    if case is Case.MATCHED and len(np.unique(numbers)) != len(numbers):
+        raise matched_twice(target.table)
     changes.removed.append(np.unique(numbers[deletes]))
     updated = rows.filter(pa.array(~deletes)).drop_columns([_ACTION.name])
     changes.updated.append(updated)

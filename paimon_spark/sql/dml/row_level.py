@@ -25,6 +25,7 @@ from paimon_spark.sql.dml.large_changes import (
     cast_rows,
     open_large,
 )
+from paimon_spark.sql.dml.partition_deletes import delete_partitions
 from paimon_spark.sql.dml.targets import (
     NUMBER_FIELD,
     ROW_NUMBER,
@@ -43,7 +44,7 @@ from paimon_spark.sql.text.conditions import boolean, enclosed
 from paimon_spark.sql.text.literals import literal_rows
 from paimon_spark.sql.text.names import quoted, quoted_text
 from paimon_spark.sql.text.tokens import Words
-from paimon_spark.sql.text.types import read_schema_text
+from paimon_spark.sql.text.types import read_schema_text, simple_text
 
 Assignments = Sequence[tuple[Sequence[str], str]]
 """Column paths and the SQL of their new values."""
@@ -77,14 +78,14 @@ class Update:
 def read_delete(session: SqlSession, words: Words) -> Delete:
     """The statement behind DELETE; SqlSyntaxError if words are left over, as after a misspelt WHERE."""
     words.need("FROM")
-    name = session.data_name(words.name())
+    name = session.target_name(words.name())
     alias = read_alias(words, "WHERE") or name.table
     return Delete(name, alias, _read_condition(words))
 
 
 def read_update(session: SqlSession, words: Words) -> Update:
     """The statement behind UPDATE."""
-    name = session.data_name(words.name())
+    name = session.target_name(words.name())
     alias = read_alias(words, "SET") or name.table
     words.need("SET")
     given = read_assignments(words, "WHERE")
@@ -98,13 +99,15 @@ def _read_condition(words: Words) -> str:
 
 
 def delete(session: SqlSession, words: Words) -> Result:
-    """Delete the rows; without a condition all, and then none is read."""
+    """Delete the rows; none is read if all of the table or of partitions go."""
     read = read_delete(session, words)
     name, alias, condition = read.name, read.alias, read.condition
     if condition.strip().lower() == "true":
         target_table = session.open(name, to_write=True)
         if target_table.snapshots.latest() is not None:
             replace_partitions(target_table, None, user=session.env.new_uuid(), env=session.env)
+        return NOTHING
+    if delete_partitions(session, name, alias, condition, words):
         return NOTHING
     large = open_large(session, name, "DELETE", condition, condition)
     if large is not None:
@@ -238,7 +241,9 @@ def _updated_literally(
     if any(len(path) != 1 for path, _ in assignments):
         return None
     assigned = [fields[path[0].lower()] for path, _ in assignments]
-    values = ", ".join(value for _, value in assignments)
+    values = ", ".join(
+        _default_text(value, f) for (_, value), f in zip(assignments, assigned, strict=True)
+    )
     literals = literal_rows(f"VALUES ({values})", assigned, target.session.zone)
     numbers = None if literals is None else _mask(target, condition)
     if literals is None or numbers is None:
@@ -345,7 +350,10 @@ def _aligned(field: DataField, reference: str, assignments: Assignments) -> str:
     if not mine[0][0]:
         return cast_text(mine[0][1], field)
     if not isinstance(field.type, RowType):
-        raise AnalysisError(f"column {field.name} has no fields: {'.'.join(mine[0][0])}")
+        raise AnalysisError(
+            f"Updating nested fields is only supported for StructType but '{field.name}' is of "
+            f"type {simple_text(field.type)}"
+        )
     parts = ", ".join(
         f"{quoted_text(inner.name)}, {_aligned(inner, f'{reference}.{quoted(inner.name)}', mine)}"
         for inner in field.type.fields
@@ -356,6 +364,9 @@ def _aligned(field: DataField, reference: str, assignments: Assignments) -> str:
 def cast_text(value: str, field: DataField) -> str:
     """The value in the column's type; DEFAULT is the column's default."""
     data_type: DataType = field.type
-    if value.strip().upper() == "DEFAULT":
-        value = field.default_value or "NULL"
-    return f"CAST({value} AS {read_schema_text(data_type)})"
+    return f"CAST({_default_text(value, field)} AS {read_schema_text(data_type)})"
+
+
+def _default_text(value: str, field: DataField) -> str:
+    """The value, for DEFAULT that of the column."""
+    return field.default_value or "NULL" if value.strip().upper() == "DEFAULT" else value

@@ -27,7 +27,7 @@ from paimon_core.lsm.engines.traits import MERGE_ENGINES, removes_deleted_keys, 
 from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.options import DELETION_VECTORS_ENABLED
 from paimon_core.read.data_evolution import has_data_evolution
-from paimon_core.read.table_read import skips_level_0
+from paimon_core.read.table_read import least_level
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER
@@ -353,7 +353,7 @@ def _unmerged(table: FileStoreTable, snapshot: Snapshot | None) -> PlacedRows:
     try:
         if (
             snapshot is not None
-            and skips_level_0(table)
+            and least_level(table)
             and any(e.file.level == 0 for e in scan_files(table, snapshot))
         ):
             raise UnsupportedFeature("rows that readers do not see yet", table=table.name)

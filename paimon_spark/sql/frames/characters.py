@@ -1,6 +1,6 @@
-"""CHAR and VARCHAR, which are STRING in DataFrames: Spark keeps their types in the columns' metadata.
+"""What Spark keeps in the metadata of columns: comments, and CHAR and VARCHAR, which are STRING there.
 
-With it, comparisons with CHAR pad their literal, and CREATE TABLE AS keeps the type.
+With it, comparisons with CHAR pad their literal, and CREATE TABLE AS keeps type and comment.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 CHARACTERS: Final = "__CHAR_VARCHAR_TYPE_STRING"
+COMMENT: Final = "comment"
 
 
 def characters_metadata(data_type: DataType) -> dict[str, str]:
@@ -29,18 +30,22 @@ def characters_metadata(data_type: DataType) -> dict[str, str]:
     return {}
 
 
+def column_metadata(field: DataField) -> dict[str, str]:
+    """The metadata of a column; empty for one without a comment whose type Spark has."""
+    comment = {} if field.description is None else {COMMENT: field.description}
+    return {**comment, **characters_metadata(field.type)}
+
+
 def pads(session: SqlSession) -> bool:
     """Whether reads give CHAR its length, whatever the file holds."""
     return session.conf.get(READ_PADDING, "true").lower() != "false"
 
 
-def with_characters(
-    session: SqlSession, frame: DataFrame, fields: Sequence[DataField]
-) -> DataFrame:
+def with_metadata(session: SqlSession, frame: DataFrame, fields: Sequence[DataField]) -> DataFrame:
     """The rows with CHAR in its length, and the columns of these fields with their metadata."""
     from pyspark.sql.functions import expr  # noqa: PLC0415 - only with a session
 
-    known = {f.name: f for f in fields if characters_metadata(f.type)}
+    known = {f.name: f for f in fields if column_metadata(f)}
     if not known:
         return frame
     shown = []
@@ -48,7 +53,7 @@ def with_characters(
         text, metadata = quoted(name), {}
         if name in known:
             data_type = known[name].type
-            metadata = characters_metadata(data_type)
+            metadata = column_metadata(known[name])
             if data_type.root is TypeRoot.CHAR and pads(session):
                 text = f"rpad({text}, {getattr(data_type, 'length', 1)})"
         shown.append(expr(text).alias(name, metadata=metadata))

@@ -31,7 +31,7 @@ from paimon_core.types.data_types import (
     TypeRoot,
 )
 from paimon_core.types.sql import type_to_sql
-from paimon_spark.sql.frames.characters import characters_metadata, pads
+from paimon_spark.sql.frames.characters import column_metadata, pads
 from paimon_spark.sql.frames.distributed import distributed_dataframe
 from paimon_spark.sql.frames.evolution import evolved_rows
 from paimon_spark.sql.frames.global_tables import read_global_table
@@ -207,7 +207,7 @@ def _made(
     spark: Any = session.spark  # whose overloads do not know Arrow tables
     types: Any = StructType.fromDDL(schema)
     for field, data_field in zip(types.fields, row_type, strict=False):
-        field.metadata = characters_metadata(data_field.type)
+        field.metadata = column_metadata(data_field)
         if field.name in not_null and not whole.column(field.name).null_count:
             field.nullable = False
     frame: DataFrame = spark.createDataFrame(whole, schema=types)

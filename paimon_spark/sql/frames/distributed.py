@@ -16,7 +16,7 @@ from paimon_core.predicate import Predicate, to_sql
 from paimon_core.table.batch_scan import BatchScan
 from paimon_core.table.nullability import never_null
 from paimon_core.types.data_types import DataField, RowType
-from paimon_spark.sql.frames.characters import stored_text, with_characters
+from paimon_spark.sql.frames.characters import stored_text, with_metadata
 from paimon_spark.sql.session import OVERWRITE_MODE, ZONE_KEY, SqlSession, TableName
 from paimon_spark.sql.text.names import quoted
 
@@ -54,7 +54,7 @@ def distributed_dataframe(
     frame = _read(session, name, scan, columns, predicate)
     if frame is None:
         return None
-    return with_characters(session, frame, scan.table.schema.row_type.project(columns).fields)
+    return with_metadata(session, frame, scan.table.schema.row_type.project(columns).fields)
 
 
 def _read(

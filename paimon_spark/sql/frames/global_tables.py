@@ -52,22 +52,31 @@ _HIDDEN: Final = "******"
 
 def read_global_table(session: SqlSession, name: TableName) -> tuple[pa.Table, RowType]:
     """The rows of `sys.NAME`; AnalysisError if there is no such table."""
-    columns = _TABLES.get(name.table)
-    if columns is None:
-        raise not_found(name)
+    row_type = global_table_type(name)
     catalog = session.catalog_for(name)
     ref = session.find(name.catalog)
     rows: list[tuple[Any, ...]]
-    if name.table == "catalog_options":
+    kind = name.table.lower()
+    if kind == "catalog_options":
         options = {} if ref is None else {"warehouse": ref.warehouse, **ref.options}
         rows = sorted((k, _HIDDEN if _SECRET.search(k) else v) for k, v in options.items())
     else:
-        rows = [row for table in _tables(catalog) for row in _rows(catalog, table, name.table)]
-    fields = tuple(DataField(id=i, name=n, type=t) for i, (n, t) in enumerate(columns))
+        rows = [row for table in _tables(catalog) for row in _rows(catalog, table, kind)]
     arrays = [
-        column_from_internal([row[i] for row in rows], field.type) for i, field in enumerate(fields)
+        column_from_internal([row[i] for row in rows], field.type)
+        for i, field in enumerate(row_type.fields)
     ]
-    return pa.table(arrays, names=[f.name for f in fields]), RowType(fields=fields)
+    return pa.table(arrays, names=list(row_type.names)), row_type
+
+
+def global_table_type(name: TableName) -> RowType:
+    """The columns of `sys.NAME`; AnalysisError if there is no such table."""
+    columns = _TABLES.get(name.table.lower())
+    if columns is None:
+        raise not_found(name)
+    return RowType(
+        fields=tuple(DataField(id=i, name=n, type=t) for i, (n, t) in enumerate(columns))
+    )
 
 
 def _tables(catalog: Catalog) -> Iterator[FileStoreTable]:
@@ -84,16 +93,17 @@ def _tables(catalog: Catalog) -> Iterator[FileStoreTable]:
 def _rows(catalog: Catalog, table: FileStoreTable, kind: str) -> list[tuple[Any, ...]]:
     database, _, name = table.name.partition(".")
     if kind == "all_table_options":
-        return [(database, name, k, v) for k, v in sorted(table.schema.options.items())]
+        shown = {**table.schema.options, "path": table.root}  # as `Table.options` has them
+        return [(database, name, k, v) for k, v in sorted(shown.items())]
     if kind == "partitions":
         if not table.schema.partition_keys:
             return []
         found: list[tuple[Any, ...]] = []
         for partition in catalog.list_partitions(table.name):
             s = partition.statistics
-            shown = "/".join(f"{k}={v}" for k, v in s.spec.items())
+            path = "/".join(f"{k}={v}" for k, v in s.spec.items())
             counts = (s.record_count, s.file_size, s.file_count, s.last_file_creation_millis)
-            found.append((database, name, shown, *counts, partition.done))
+            found.append((database, name, path, *counts, partition.done))
         return sorted(found, key=lambda row: row[2])
     sizes: tuple[int | None, ...] = (None,) * 4
     if catalog.metastore == "rest":  # Java asks only a catalog that manages snapshots

@@ -6,7 +6,7 @@ Spark's TIMESTAMP is Paimon's TIMESTAMP WITH LOCAL TIME ZONE, its TIMESTAMP_NTZ 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
@@ -55,6 +55,8 @@ _CHARACTERS: Final = {
     "VARCHAR": TypeRoot.VARCHAR,
 }
 _INT: Final = AtomicType(kind=TypeRoot.INT)
+_TREE_WORDS: Final = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
+"""Types whose names in trees are others than in DESCRIBE."""
 _BARE: Final = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -139,6 +141,32 @@ def simple_text(data_type: DataType) -> str:
 def catalog_text(data_type: DataType) -> str:
     """The type as SHOW CREATE TABLE prints it: `STRUCT<a: INT, b: STRING>`."""
     return _text(data_type, str, "STRUCT", ": ", ", ", whole=True)
+
+
+def tree_lines(fields: Iterable[DataField], indent: str = " ") -> Iterator[str]:
+    """The columns as `StructType.treeString` of Spark prints them, one line each."""
+    for field in fields:
+        yield from _branch(field.name, field.type, "nullable", indent)
+
+
+def _branch(name: str, t: DataType, word: str | None, indent: str) -> Iterator[str]:
+    """A type and its parts; `word` says whether the place of the type may be null."""
+    text = simple_text(t)
+    kind = _TREE_WORDS.get(text, text.partition("<")[0])
+    shown = "" if word is None else f" ({word} = {str(t.nullable).lower()})"
+    yield f"{indent}|-- {name}: {kind}{shown}"
+    inner = f"{indent}|    "
+    match t:
+        case ArrayType() | VectorType():
+            yield from _branch("element", t.element, "containsNull", inner)
+        case MapType():
+            yield from _branch("key", t.key, None, inner)
+            yield from _branch("value", t.value, "valueContainsNull", inner)
+        case MultisetType():
+            yield from _branch("key", t.element, None, inner)
+            yield from _branch("value", _INT.with_nullable(False), "valueContainsNull", inner)
+        case RowType():
+            yield from tree_lines(t.fields, inner)
 
 
 def read_schema_text(data_type: DataType) -> str:

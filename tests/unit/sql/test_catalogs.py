@@ -42,7 +42,7 @@ def test_two_catalogs(sql: Sql, tmp_path: Path) -> None:
     assert sql("SHOW CATALOGS") == [["other"], ["paimon"]]
     assert sql("SHOW DATABASES IN other") == [["d"]]
     assert sql("SHOW DATABASES") == [["default"]]
-    sql("USE other.d")
+    sql("USE other.d; USE other; USE CATALOG other")
     assert sql("SHOW CURRENT NAMESPACE") == [["other", "d"]]
     sql("INSERT INTO t VALUES (2); CALL sys.create_tag('t', 'mine')")
     assert values(sql, ["t"]) == [[1], [2]]
@@ -82,7 +82,9 @@ def test_properties_of_databases_in_a_jdbc_catalog(tmp_path: Path) -> None:
     options_of, _ = read_global_table(
         sql.session, sql.session.table_name(["sys", "all_table_options"])
     )
-    assert ["d", "t", "k.v", "x"] in [list(row.values()) for row in options_of.to_pylist()]
+    shown = [list(row.values()) for row in options_of.to_pylist()]
+    assert shown == [["d", "t", "k.v", "x"], ["d", "t", "path", f"{tmp_path}/lake/d.db/t"]]
+    assert sql("SHOW COLUMNS IN sys.All_Table_Options")[2:] == [["key"], ["value"]]
     sql.session.storage = options
     of_catalog, _ = read_global_table(
         sql.session, sql.session.table_name(["sys", "catalog_options"])
@@ -141,7 +143,7 @@ def test_what_is_refused_as_in_java(sql: Sql) -> None:
         "CREATE DATABASE d LOCATION '/x'": "Cannot specify location",
         "ALTER TABLE t SET LOCATION '/x'": "SET LOCATION is not supported",
         "CREATE FUNCTION f AS 'x'": "functions",
-        "CALL sys.compact('t', partitions => 'd=x', where => 'd = 1')": "cannot be used together",
+        "CALL sys.compact(table => 't', partitions => 'd=x', where => 'd = 1')": "cannot be used together",
     }.items():
         assert text in refused(sql, statement)[1], statement
     sql("ALTER TABLE t DROP PARTITION (d = 'x'); CALL sys.delete_tag('t', 'nothing')")

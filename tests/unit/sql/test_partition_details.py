@@ -26,7 +26,7 @@ def test_a_partition_is_described_with_its_files(sql: Sql) -> None:
         for name, value, _ in sql("DESC FORMATTED t PARTITION (day = 'd1', hm = '01:00')")
     }
     assert described["Partition Values"] == "[day=d1, hm=01:00]"
-    assert "fileCount=1" in str(described["Partition Parameters"])
+    assert str(described["Partition Parameters"]).startswith("[fileCount=1, ")
     assert "recordCount=2" in str(described["Partition Parameters"])
     assert str(described["Partition Statistics"]).endswith(" bytes, 2 rows")
     plain = sql("DESC t PARTITION (day = 'd1', hm = '01:00')")
@@ -38,6 +38,32 @@ def test_a_partition_is_shown_with_its_files(sql: Sql) -> None:
     assert "Partition Values: [day=d1, hm=02%3A00]\n" in shown
     assert "recordCount=1" in shown
     assert "Partition Statistics: 1 rows, " in shown
+    assert shown.endswith(" bytes\n")
+
+
+def test_a_table_is_shown_with_the_tree_of_its_columns(sql: Sql) -> None:
+    sql("""
+        CREATE TABLE u (id BIGINT NOT NULL, s STRUCT<a: TINYINT NOT NULL, b: ARRAY<INT>>,
+            m MAP<STRING, STRUCT<x: CHAR(2)>>, d DECIMAL(5, 1), p SMALLINT) PARTITIONED BY (p)
+    """)
+    shown = sql("SHOW TABLE EXTENDED LIKE 'u'")[0][3]
+    assert "\nProvider: paimon\nTable Properties: [path=" in shown
+    assert "\nPartition Provider: Catalog\nPartition Columns: [`p`]\nSchema: root\n" in shown
+    assert shown.partition("Schema: ")[2].splitlines() == [
+        "root",
+        " |-- id: long (nullable = false)",
+        " |-- s: struct (nullable = true)",
+        " |    |-- a: byte (nullable = false)",
+        " |    |-- b: array (nullable = true)",
+        " |    |    |-- element: integer (containsNull = true)",
+        " |-- m: map (nullable = true)",
+        " |    |-- key: string",
+        " |    |-- value: struct (valueContainsNull = true)",
+        " |    |    |-- x: char(2) (nullable = true)",
+        " |-- d: decimal(5,1) (nullable = true)",
+        " |-- p: short (nullable = true)",
+        "",
+    ]
 
 
 def test_columns_that_are_not_null_are_listed(sql: Sql) -> None:

@@ -98,9 +98,11 @@ REFUSED = {
     "create_function": "'f', '[]', '[]'",
     "create_global_index": "'t', 'id', 'btree'",
     "drop_function": "`function` => 'f'",
-    "drop_global_index": "'t', 'id', 'btree', dry_run => true",
-    "migrate_database": "'hive', 'd', options_map => map('k', 'v'), parallelism => 6",
-    "migrate_table": "'hive', 'd.t', delete_origin => false",
+    "drop_global_index": "table => 't', index_column => 'id', index_type => 'btree', dry_run => true",
+    "migrate_database": (
+        "source_type => 'hive', database => 'd', options_map => map('k', 'v'), parallelism => 6"
+    ),
+    "migrate_table": "source_type => 'hive', table => 'd.t', delete_origin => false",
     "repair": "'default.t'",
 }
 ELSEWHERE = {"alter_function", "create_function", "drop_function", "repair"}
@@ -109,13 +111,13 @@ WRONG = {
     "compact()": "Required parameters [table] is missed",
     "compact(table => NULL)": "Required parameters [table] is missed",
     "create_tag('t', NULL)": "Required parameters [tag] is missed",
-    "compact('t', table => 't')": "table is duplicated",
+    "compact(table => 't', table => 't')": "table is duplicated",
     "compact(tabel => 't')": "tabel is unknown",
     "purge_files('t', 1)": "Too many arguments",
     "expire_snapshots('t', '5')": "Cannot cast StringType to IntegerType of retain_max",
     "expire_snapshots('t', 5000000000)": "Cannot cast LongType to IntegerType of retain_max",
     "create_tag('t', 'x', 'one')": "Cannot cast StringType to LongType of snapshot",
-    "remove_orphan_files('t', dry_run => 1)": "Cannot cast IntegerType to BooleanType of dry_run",
+    "remove_orphan_files(table => 't', dry_run => 1)": "Cannot cast IntegerType to BooleanType of dry_run",
 }
 
 
@@ -197,7 +199,7 @@ def test_procedures_over_many_tables_leave_alone_those_that_opted_out(sql: Sql, 
         sql(f"INSERT INTO {name} VALUES (2)")
     why = "its option caretaker.maintenance is 'off' (a run that names the table ignores it)"
     assert sql("CALL sys.compact_database(including_tables => 'a|off')") == [
-        [f"Success, 1 tables compacted, skipped: default.off ({why})"]
+        [f"Compact database finished. Success: 1, Failed: 0, skipped: default.off ({why})"]
     ]
     sql("CALL sys.remove_orphan_files(table => 'default.*')")
     assert f"default.off: skipped, {why}" in caplog.text
@@ -232,3 +234,30 @@ def test_the_earliest_snapshot_behind_a_gap(sql: Sql) -> None:
             sql(f"CALL sys.repair_earliest_snapshot('t', {wanted})")
     assert sql("CALL sys.repair_earliest_snapshot(table => 't', snapshot_id => 3)") == [[1, 3]]
     assert snapshots.hints()[0] == 3
+
+
+def test_tags_that_are_not_there(sql: Sql) -> None:
+    sql("CREATE TABLE g (id INT); INSERT INTO g VALUES (1); INSERT INTO g VALUES (2)")
+    sql("ALTER TABLE g REPLACE TAG new AS OF VERSION 1 RETAIN 1 DAYS; ALTER TABLE g DELETE TAG old")
+    assert sql("SHOW TAGS g") == [["new"]]
+    assert sql.session.open(sql.session.table_name(["g"])).tags.get("new").snapshot.id == 1
+
+
+def test_arguments_are_all_named_or_none(sql: Sql) -> None:
+    sql("CREATE TABLE g (id INT); INSERT INTO g VALUES (1)")
+    for given in ("'g', tag => 'x'", "table => 'g', 'x'"):
+        with pytest.raises(PaimonError, match="Cannot mix named and positional arguments"):
+            sql(f"CALL sys.create_tag({given})")
+    assert sql("SHOW TAGS g") == []
+
+
+def test_a_table_that_fails_keeps_no_other_from_its_compaction(sql: Sql) -> None:
+    for name, more in (("evolves", ", 'data-evolution.enabled' = 'true'"), ("fine", "")):
+        sql(
+            f"CREATE TABLE {name} (id INT) TBLPROPERTIES ('row-tracking.enabled' = 'true'{more}); "
+            f"INSERT INTO {name} VALUES (1); INSERT INTO {name} VALUES (2)"
+        )
+    (answer,) = sql("CALL sys.compact_database()")[0]
+    assert answer.startswith(
+        "Compact database finished. Success: 2, Failed: 1, failed: default.evolves ("
+    )

@@ -54,7 +54,7 @@ STATEMENTS = {
     "BEGIN SELECT 1; END": ("UnsupportedOperationException", "scripts"),
     "SELEC 1": ("ParseException", "SELEC"),
     "CALL sys.compact()": ("RuntimeException", "Required parameters [table] is missed"),
-    "CALL sys.compact('t', table => 't')": ("RuntimeException", "table is duplicated"),
+    "CALL sys.compact(table => 't', table => 't')": ("RuntimeException", "table is duplicated"),
     "CALL sys.compact('1','2','3','4','5','6','7','8','9')": ("RuntimeException", "Too many"),
 }
 

@@ -290,19 +290,19 @@ def test_arguments_of_compact_and_rescale(sql: Sql) -> None:
     sql("CREATE TABLE t (k INT, dt STRING) PARTITIONED BY (dt); INSERT INTO t VALUES (1, 'x')")
     sql("CREATE TABLE e (k INT) TBLPROPERTIES ('primary-key' = 'k', 'bucket' = '2')")
     for call, words in {
-        "compact('t', order_by => 'k')": 'order_strategy "none" cannot work',
-        "compact('t', order_strategy => 'order', order_by => 'dt')": "should not contain partition",
-        "compact('t', order_strategy => 'order', order_by => 'k', partition_idle_time => '1 s')": (
+        "compact(table => 't', order_by => 'k')": 'order_strategy "none" cannot work',
+        "compact(table => 't', order_strategy => 'order', order_by => 'dt')": "should not contain partition",
+        "compact(table => 't', order_strategy => 'order', order_by => 'k', partition_idle_time => '1 s')": (
             "do not support 'partition_idle_time'"
         ),
-        "compact('t', compact_strategy => 'half')": "only supports 'full' or 'minor'",
-        "compact('t', partitions => 'k=1')": "Only partition predicate is supported",
+        "compact(table => 't', compact_strategy => 'half')": "only supports 'full' or 'minor'",
+        "compact(table => 't', partitions => 'k=1')": "Only partition predicate is supported",
         "rescale('e', 4)": "has no snapshot",
     }.items():
         kind, text = refused(sql, f"CALL sys.{call}")
         assert kind == "IllegalArgumentException"
         assert words in text
-    assert sql("CALL sys.compact_manifest('t', dry_run => true)") == [[True]]
+    assert sql("CALL sys.compact_manifest(table => 't', dry_run => true)") == [[True]]
 
 
 def test_rescale_of_partitions_without_files_does_nothing(sql: Sql) -> None:
@@ -311,9 +311,13 @@ def test_rescale_of_partitions_without_files_does_nothing(sql: Sql) -> None:
         TBLPROPERTIES ('primary-key' = 'k,dt', 'bucket' = '1');
         INSERT INTO t VALUES (1, 'x')
     """)
-    assert sql("CALL sys.rescale('t', 2, partitions => 'dt=\"y\"')") == [[True]]
+    assert sql("CALL sys.rescale(table => 't', bucket_num => 2, partitions => 'dt=\"y\"')") == [
+        [True]
+    ]
     assert len(sql.session.catalog.get_table("default.t").snapshots.ids()) == 1
-    assert sql("CALL sys.rescale('t', 2, partitions => 'dt=\"x\"')") == [[True]]
+    assert sql("CALL sys.rescale(table => 't', bucket_num => 2, partitions => 'dt=\"x\"')") == [
+        [True]
+    ]
     assert len(sql.session.catalog.get_table("default.t").snapshots.ids()) == 2
 
 
@@ -340,3 +344,46 @@ def test_two_quotes_in_a_text_are_one(sql: Sql) -> None:
     sql("ALTER TABLE t SET TBLPROPERTIES ('x''y' = '''' 'z'); COMMENT ON TABLE t IS \"a\"\"b\"")
     assert ["x'y", "'z"] in sql("SHOW TBLPROPERTIES t")
     assert ["Comment", 'a"b', ""] in sql("DESC EXTENDED t")
+
+
+def test_system_tables_are_shown_with_their_own_columns(sql: Sql) -> None:
+    sql("CREATE TABLE t (id INT, p STRING) PARTITIONED BY (p) TBLPROPERTIES ('a' = 'b')")
+    assert sql("SHOW COLUMNS IN `t$options`") == [["key"], ["value"]]
+    assert sql("SHOW COLUMNS IN `t$audit_log`") == [["rowkind"], ["id"], ["p"]]
+    assert sql("SHOW COLUMNS IN `t$binlog`") == [["rowkind"], ["id"], ["p"]]
+    assert sql("SHOW COLUMNS IN `t$ro`") == [["id"], ["p"]]
+    assert sql("SHOW COLUMNS IN catalog_options IN sys") == [["key"], ["value"]]
+    assert sql("SHOW CREATE TABLE `t$options`")[0][0] == (
+        "CREATE TABLE paimon.default.`t$options` (\n  key STRING NOT NULL,\n"
+        "  value STRING NOT NULL)\n"
+    )
+    assert sql("SHOW TBLPROPERTIES `t$options`") == []
+    assert ["a", "b"] in sql("SHOW TBLPROPERTIES `t$audit_log`")
+    assert "PARTITION_SCHEMA_IS_EMPTY" in refused(sql, "SHOW PARTITIONS `t$options`")[1]
+    assert "Only FileStoreTable" in refused(sql, "SHOW PARTITIONS `t$ro`")[1]
+    assert "no system table 'nope'" in refused(sql, "SHOW TBLPROPERTIES `t$nope`")[1]
+    assert refused(sql, "SHOW COLUMNS IN sys.nope")[0] == "AnalysisException"
+
+
+def test_an_update_to_the_default_of_a_column(sql: Sql) -> None:
+    sql("CREATE TABLE t (id INT, v STRING NOT NULL DEFAULT 'd', n INT DEFAULT 3, p INT)")
+    sql("INSERT INTO t VALUES (1, 'x', 5, 6)")
+    sql("UPDATE t SET v = DEFAULT, n = default, p = DEFAULT WHERE id = 1")
+    assert rows_of(sql, "t") == [[1, "d", 3, None]]
+    assert "NOT NULL" in refused(sql, "UPDATE t SET v = NULL")[1]
+
+
+def test_names_that_need_quotes_have_them(sql: Sql) -> None:
+    sql("CREATE DATABASE `a b`; CREATE DATABASE ü; CREATE TABLE `a b`.t (`x y` INT)")
+    assert sql("SHOW DATABASES") == [["`a b`"], ["default"], ["`ü`"]]
+    assert sql("SHOW TABLES IN `a b`") == [["`a b`", "t", False]]
+    sql("CREATE TABLE p (id INT, `p q` INT) PARTITIONED BY (`p q`)")
+    assert sql("DESC p")[-1] == ["`p q`", "int", None]
+
+
+def test_set_catalog(sql: Sql, tmp_path: Path) -> None:
+    sql(f"SET spark.sql.catalog.other.warehouse={tmp_path / 'other'}; SET CATALOG other")
+    assert sql("SHOW CURRENT NAMESPACE") == [["other", "default"]]
+    sql("SET CATALOG paimon; SET catalog=x")
+    assert sql("SET catalog") == [["catalog", "x"]]
+    assert refused(sql, "SET CATALOG nowhere")[0] == "AnalysisException"

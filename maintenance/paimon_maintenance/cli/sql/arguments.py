@@ -16,7 +16,12 @@ from paimon_spark.sql.procedures import Given
 
 
 def bound_values(name: str, procedure: Procedure, given: Given) -> dict[str, object]:
-    """The values under the jobs' names; those that mean nothing here are left out."""
+    """The values under the jobs' names; those that mean nothing here are left out.
+
+    Java: `PaimonProcedureResolver`.
+    """
+    if len({word is None for word, _ in given}) == 2:
+        raise WrongArguments("Cannot mix named and positional arguments.")
     parameters = {with_underscores(p.name).lower(): p for p in procedure.parameters}
     bound: dict[str, object] = {}
     filled: set[str] = set()
@@ -71,7 +76,7 @@ _BOOLEANS: Final = frozenset(
 def _check_type(name: str, value: object) -> None:
     """WrongArguments for a value that Spark does not cast up to the type of the argument.
 
-    Java: `PaimonProcedureResolver`.  Texts take everything but maps.
+    Texts take everything but maps.
     """
     match value:
         case None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from paimon_core.catalog.catalog import Catalog
 from paimon_core.commit.overwrite import replace_partitions
 from paimon_core.environment import Environment, machine_zone, system_environment
-from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_core.errors import InvalidArgument, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.options import CLUSTERING_INCREMENTAL
 from paimon_core.paths import POSTPONE_BUCKET
@@ -156,6 +156,10 @@ class JobProcedures:
     def _compact_database(
         self, procedure: Procedure, values: dict[str, object], site: CallSite
     ) -> Result:
+        """Compact each table that is meant.
+
+        As in Java's `CompactDatabaseProcedure`, one that fails does not keep others from it.
+        """
         database = str(values.pop("including_databases", None) or ".*")
         included = str(values.pop("including_tables", None) or ".*")
         excluded = values.pop("excluding_tables", None)
@@ -167,15 +171,20 @@ class JobProcedures:
             may_be_none=True,
             where=site.warehouse,
         )
-        skipped = []
+        skipped, failed = [], []
         for table in tables:
             try:
                 self._run(procedure, table, None, dict(values), site, named=False)
             except OptedOut as e:
                 skipped.append(f"{table} ({e.message})")
-        text = f"Success, {len(tables) - len(skipped)} tables compacted"
-        if skipped:
-            text += f", skipped: {', '.join(skipped)}"
+            except PaimonError as e:
+                logger.warning("%s: %s", table, e)
+                failed.append(f"{table} ({e.message})")
+        done = len(tables) - len(skipped) - len(failed)
+        text = f"Compact database finished. Success: {done}, Failed: {len(failed)}"
+        for what, which in (("skipped", skipped), ("failed", failed)):
+            if which:
+                text += f", {what}: {', '.join(which)}"
         return Result(procedure.columns, [[text]])
 
     def _purge_files(self, table: str, site: CallSite) -> Result:
