@@ -172,7 +172,8 @@ FAST_FORWARD: Final = Job(
         "If the table is write-only, and main and the branch have the same schemas up to that of the "
         "newest snapshot of main, a safety tag keeps this snapshot for a week. A commit to main after "
         "the plan stops the job. A guard stops the job if it deletes more than half of the files of "
-        "main. Keeps files of other branches."
+        "main. Keeps files of other branches. Names the consumers that have read what goes, and leaves "
+        "them alone."
     ),
     undo="Run rollback_to_as_latest with the safety tag from the report before it expires. Not "
     "possible without a safety tag.",

@@ -47,6 +47,7 @@ from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin
 from paimon_maintenance.job.plan import Retained, retained_files
 from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.jobs.versions.asked_catalog import prove_moved
+from paimon_maintenance.jobs.versions.consumers_ahead import consumers_ahead, left_ahead
 from paimon_maintenance.jobs.versions.inflight_commits import wait_for_inflight_commits
 from paimon_maintenance.jobs.versions.prepare_removal import prepare_removal
 from paimon_maintenance.jobs.versions.reference_text import describe_references
@@ -134,6 +135,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         staying.append(tag_reference(table, safety))
     garbage = find_garbage(table, going, staying, Metadata(table))
     left += retained_files(garbage.held)
+    left += left_ahead(table, going)
     live = scan_files(table, latest) if latest is not None else []
     return MetadataPlan(
         job="fast_forward",
@@ -303,6 +305,8 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     unbroken_ids(table.snapshots)
     synchronise_partitions(table)
     republish(table, context.env)
+    if ahead := consumers_ahead(table, work.going):
+        details["consumers_ahead"] = ahead
     return Committed(details={**details, **removed.to_json()})
 
 

@@ -27,7 +27,6 @@ from paimon_core.reachability.release import (
     release,
 )
 from paimon_core.reachability.stored_files import NOTHING_PLANNED, PlannedFiles
-from paimon_core.refs.consumers import Consumer
 from paimon_core.refs.tags import Tag
 from paimon_core.retention.registered_partitions import synchronise_partitions
 from paimon_core.scan.scan import scan_files
@@ -41,6 +40,7 @@ from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_s
 from paimon_maintenance.job.plan import Retained, SnapshotPin, retained_files
 from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.jobs.versions.asked_catalog import prove_moved
+from paimon_maintenance.jobs.versions.consumers_ahead import consumers_ahead, left_ahead
 from paimon_maintenance.jobs.versions.inflight_commits import wait_for_inflight_commits
 from paimon_maintenance.jobs.versions.prepare_removal import prepare_removal
 from paimon_maintenance.jobs.versions.reference_text import describe_references
@@ -116,13 +116,7 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
         why = "it is already the newest"
         kept.append(Retained(what=f"snapshot {target.id}", why=why))
     kept += retained_files(garbage.held)
-    kept += [
-        Retained(
-            what=f"consumer {c.id!r}, which continues with snapshot {c.next_snapshot}",
-            why="its reader misses new snapshots with smaller numbers unless reset_consumer moves it",
-        )
-        for c in _consumers_ahead(table, target)
-    ]
+    kept += left_ahead(table, going)
     if interrupted:
         actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
     return MetadataPlan(
@@ -178,15 +172,6 @@ def _actions(
         )
     )
     return actions
-
-
-def _consumers_ahead(table: FileStoreTable, target: Snapshot) -> list[Consumer]:
-    """The consumers that have read beyond the target.  The rollback leaves them alone, as Java's does."""
-    return [
-        c
-        for c in table.consumers.each()
-        if isinstance(c, Consumer) and c.next_snapshot > target.id + 1
-    ]
 
 
 def _source(table: FileStoreTable, target: Snapshot) -> Reference:
@@ -267,8 +252,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     unbroken_ids(table.snapshots)
     synchronise_partitions(table)
     republish(table, context.env)
-    ahead = {c.id: c.next_snapshot for c in _consumers_ahead(table, work.target)}
-    if ahead:
+    if ahead := consumers_ahead(table, work.going):
         details["consumers_ahead"] = ahead
     return Committed(details={**details, **removed.to_json()})
 

@@ -1,4 +1,4 @@
-"""A rollback names the consumers that have read what it deletes."""
+"""A rollback, and a fast-forward, names the consumers that have read what it deletes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from command_line import caretaker
-from lakes import Lake
+from lakes import Lake, append_to_branch
 
 
 @pytest.fixture
@@ -39,3 +39,14 @@ def test_plan_and_report_name_them(lake: Lake) -> None:
 def test_nobody_is_named_if_nobody_has_read_so_far(lake: Lake) -> None:
     ran = caretaker("run", "rollback", "db.t", "-w", lake.warehouse, "--snapshot", "6", "--json")
     assert "consumers_ahead" not in ran.json.get("details", {})
+
+
+def test_a_fast_forward_names_them(lake: Lake) -> None:
+    place = ("db.t", "-w", lake.warehouse)
+    assert caretaker("run", "create_tag", *place, "--tag", "three", "--snapshot", "3").code == 0
+    made = caretaker("run", "create_branch", *place, "--name", "b", "--tag", "three")
+    assert made.code == 0, made.err
+    append_to_branch(lake, "b")
+    ran = caretaker("run", "fast_forward", *place, "--name", "b", "--json", "--force")
+    assert ran.code == 0, ran.err
+    assert ran.json["details"]["consumers_ahead"] == {"ahead": 6, "done": 7}
