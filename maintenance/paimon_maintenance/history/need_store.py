@@ -155,7 +155,10 @@ class NeedStore(ScopedStore):
                 )
 
     def worked_on(self, since: int) -> dict[str, int]:
-        """When the last successful run on each table ended, since then; whoever started it, on any branch."""
+        """The end of the last successful run of each table since then, of any user and branch.
+
+        Times are milliseconds since the epoch.
+        """
         c = _ENTRIES.c
         query = (
             sa.select(c.table_name, sa.func.max(c.at_millis))
