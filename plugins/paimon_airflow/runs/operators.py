@@ -173,17 +173,19 @@ class RunInProcess(TableWork):
 
 
 class ReportRun(BaseOperator):
-    """Reports what happened to every table, and fails the run if a table failed.
+    """Reports the result of every table, and fails the run if a table failed.
 
-    Refused tables that the history knows, or that the policy skips, fail nothing; the log names
-    them.  With `skip_if_refused` the task then ends as skipped, neither green nor red.
+    - `planned_by`: the id of the task that planned the tables.
+    - `run_by`: the ids of the tasks that ran the job.
+    - `approved_by`: the id of the task that waits for an approval; None without one.
+    - `skip_if_refused`: end as skipped, neither green nor red, if tables were refused but none failed.
 
-    If no table failed, each table that got a new snapshot becomes an asset event of the alias
+    Refused tables that the history knows, or that the policy skips, do not fail the run; the log names
+    them.  If no table failed, the task adds an asset event for each table with a new snapshot to the alias
     `caretaker` (`paimon_airflow.tasks.assets`).
 
-    The report is in the log, as `return_value` in XCom, and, for people, on the task's page under
-    *Rendered Templates*: `report` is not a template, but Airflow stores these fields again after the
-    task ran.
+    The report is in the log, in XCom as `return_value`, and on the page of the task under *Rendered
+    Templates*: `report` is not a template, but Airflow stores these fields again after the task.
     """
 
     template_fields: Sequence[str] = ("report", "warehouse")
