@@ -1,7 +1,7 @@
-"""Apache Paimon tables in Python: `open_catalog` is the way in (docs/library.md).
+"""Apache Paimon tables in Python.  Start with `open_catalog`; docs/library.md has examples.
 
-The names below are those of `paimon_core.api`.  They are loaded when they are first used, so that
-importing a module of the core stays cheap.
+This module exports the main names of `paimon_core.api`.  It imports them on first use, because
+importing a module of the core must stay cheap.
 """
 
 from __future__ import annotations

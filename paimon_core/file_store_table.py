@@ -1,7 +1,7 @@
 """The table handle (Java: `table/FileStoreTable`).
 
-A handle holds no state except caches: two handles of a table differ no longer than it takes to read
-the newest snapshot.  It can be pickled, without its caches.
+A handle has no state except its schema and caches: every operation reads the newest snapshot from
+storage.  A handle can be pickled, without its caches.
 """
 
 from __future__ import annotations
@@ -42,12 +42,16 @@ class BucketMode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStoreTable:
-    """One branch of one table.
+    """A handle of one branch of one table.
 
-    `name` is "db.t", `root` the table's folder, `schema` the newest schema with `dynamic_options`
-    merged in, `partition_registry` the catalog's partitions for other engines if it keeps them,
-    `versions` how the catalog changes the history if it does that itself, `schema_commit` its part in
-    changes of the schema if it takes one, `location` the root as the catalog spells it ("file:/w/db.db/t"), for paths that other programs read.
+    - `name`: "db.t".
+    - `root`: the table's folder, as a path in `io`.
+    - `schema`: the newest schema when the handle was opened, with `dynamic_options` merged in.
+    - `partition_registry`: the partitions in the catalog, if it stores them for other engines.
+    - `versions`: changes the history through the catalog, if the catalog requires that.
+    - `schema_commit`: the catalog's part in schema changes, if it has one.
+    - `location`: the root as the catalog spells it ("file:/w/db.db/t"), for paths that other programs
+      read.
     """
 
     io: FileIO

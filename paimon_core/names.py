@@ -66,9 +66,9 @@ def file_number(text: str) -> int | None:
 
 
 def name_number(text: str) -> int | None:
-    """Parse the number at the end of a file name; None for another spelling of it, such as "05".
+    """Parse the number at the end of a file name; None for text such as "05".
 
-    Nobody reads such a file: a number leads to one name.
+    Files are read by the name that is made of a number, so a file with leading zeros is never read.
     """
     number = file_number(text)
     return number if number is not None and str(number) == text else None

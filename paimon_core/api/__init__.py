@@ -9,8 +9,8 @@
     predicates    schema          filters | new tables and changes of their schema
     rows          context         Arrow, pandas and dicts | clock and time zone
 
-Names and shapes follow pypaimon where both have them.  Everything here is built on the packages
-below and adds no rules of its own.  docs/library.md shows the API in examples.
+Where pypaimon has the same function, names and signatures follow it.  This package only wraps the
+packages below it and adds no rules of its own.  docs/library.md has examples.
 """
 
 from paimon_core.api.catalog import Catalog, open_catalog

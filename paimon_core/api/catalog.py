@@ -24,12 +24,13 @@ def open_catalog(
     *,
     timezone: str | None = None,
 ) -> Catalog:
-    """Open a catalog: `open_catalog("/lake")`, or with Paimon's options.
+    """Open a catalog: `open_catalog("/lake")`, or with Paimon's catalog options.
 
-    The options are those of Java's catalogs: `metastore` (filesystem, rest, jdbc, hive), `warehouse`,
-    `uri`, and those of the store.  They may come as the first argument.  `timezone` is the IANA
-    name of the zone of wall clock times; None is the machine's.  InvalidArgument for a missing
-    option, UnsupportedFeature for an unsupported metastore.
+    `options` are those of Java's catalogs: `metastore` (filesystem, rest, jdbc or hive), `warehouse`,
+    `uri`, and the options of the store.  The first argument can be the options instead of a path.
+    `timezone` is the IANA name of the time zone for wall clock times; None: the machine's time zone.
+    Raises InvalidArgument for a missing option or an unknown time zone, and UnsupportedFeature for
+    an unsupported metastore.
     """
     given = dict(options or {})
     if isinstance(warehouse, Mapping):
@@ -41,10 +42,10 @@ def open_catalog(
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Databases and tables; tables are named "database.table".
+    """Lists, creates, changes and drops databases and tables.  A table name is "database.table".
 
-    NotFound for what does not exist, AlreadyExists for a name that is taken, UnsupportedFeature for
-    what this kind of catalog cannot do.
+    Methods raise NotFound if a database or table does not exist, AlreadyExists if the name of a new
+    one is taken, and UnsupportedFeature for an operation that this kind of catalog does not have.
     """
 
     core: CoreCatalog
@@ -53,9 +54,11 @@ class Catalog:
     # --- databases ---
 
     def list_databases(self) -> list[str]:
+        """The names of all databases."""
         return self.core.list_databases()
 
     def get_database(self, name: str) -> Database:
+        """The name, properties and location of a database."""
         return self.core.get_database(name)
 
     def create_database(
@@ -64,6 +67,7 @@ class Catalog:
         ignore_if_exists: bool = False,  # noqa: FBT001, FBT002 - as in pypaimon
         properties: Mapping[str, str] | None = None,
     ) -> None:
+        """Create a database; with `ignore_if_exists`, leave an existing one unchanged."""
         self.core.create_database(name, properties=properties, if_not_exists=ignore_if_exists)
 
     def alter_database(
@@ -73,7 +77,7 @@ class Catalog:
         changes: Mapping[str, str] | None = None,
         removed: Sequence[str] = (),
     ) -> None:
-        """Set and remove properties."""
+        """Set the properties in `changes`, and remove those named in `removed`."""
         self.core.alter_database(name, changes=changes, removed=removed)
 
     def drop_database(
@@ -83,18 +87,23 @@ class Catalog:
         *,
         cascade: bool = False,
     ) -> None:
-        """Delete an empty database; with `cascade`, also one with tables."""
+        """Drop a database; only an empty one, unless `cascade` drops its tables as well."""
         self.core.drop_database(name, if_exists=ignore_if_not_exists, cascade=cascade)
 
     # --- tables ---
 
     def list_tables(self, database: str) -> list[str]:
+        """The names of the tables in a database, without the name of the database."""
         return self.core.list_tables(database)
 
     def get_table(
         self, identifier: str, *, options: Mapping[str, str | None] | None = None
     ) -> Table:
-        """The table "db.t", or a branch, "db.t$branch_b"; `options` apply to this handle only."""
+        """A handle of the table "db.t", or of its branch b: "db.t$branch_b".
+
+        `options` are dynamic options: they apply to this handle only, and None removes one.  Raises
+        InvalidArgument for a system table, which `Table.system_table` reads.
+        """
         name, branch, system = split_system_name(identifier)
         if system is not None:
             raise InvalidArgument(
@@ -115,16 +124,21 @@ class Catalog:
         options: Mapping[str, str] | None = None,
         comment: str | None = None,
     ) -> Table:
-        """Create the table and return it; SchemaError for schemas that Java refuses.
+        """Create a table and return its handle.
 
-        `schema` is a `Schema`, or an Arrow schema with keys and options as further arguments.
+        `schema` is a `Schema`, or an Arrow schema with keys, options and comment as further
+        arguments.  With `ignore_if_exists`, an existing table stays unchanged.  Raises SchemaError for
+        a schema that Java refuses.
         """
         if isinstance(schema, pa.Schema):
             schema = Schema.from_pyarrow_schema(
                 schema, partition_keys, primary_keys, options, comment
             )
         elif partition_keys or primary_keys or options or comment:
-            raise InvalidArgument("keys, options and comment are part of the Schema")
+            raise InvalidArgument(
+                f"{identifier}: keys, options and comment are part of the Schema",
+                next_step="pass them to the Schema, or pass an Arrow schema instead of it",
+            )
         first = schema.to_table_schema(now_millis=self.context.env.now_millis())
         self.core.create_table(identifier, first, if_not_exists=ignore_if_exists)
         return self.get_table(identifier)
@@ -136,7 +150,10 @@ class Catalog:
         *,
         ignore_if_not_exists: bool = False,
     ) -> None:
-        """Change the schema; SchemaError for changes that are refused."""
+        """Apply the changes as one new schema of the table or branch.
+
+        Raises SchemaError for a change that Java refuses, for example dropping a key column.
+        """
         name, branch, _ = split_system_name(identifier)
         try:
             self.core.alter_table(
@@ -147,6 +164,7 @@ class Catalog:
                 raise
 
     def rename_table(self, identifier: str, new_identifier: str) -> None:
+        """Rename a table; both names are "database.table"."""
         self.core.rename_table(identifier, new_identifier)
 
     def drop_table(
@@ -154,15 +172,15 @@ class Catalog:
         identifier: str,
         ignore_if_not_exists: bool = False,  # noqa: FBT001, FBT002 - as in pypaimon
     ) -> None:
-        """Delete the table with everything in it."""
+        """Drop a table, and delete its data, branches and tags."""
         self.core.drop_table(identifier, if_exists=ignore_if_not_exists)
 
     def list_partitions(self, identifier: str) -> list[Partition]:
-        """The partitions of the newest snapshot, with their sizes."""
+        """The partitions of the newest snapshot, with their rows, bytes and files."""
         return self.core.list_partitions(identifier)
 
     def exists(self, identifier: str) -> bool:
-        """Whether there is a table of this name."""
+        """Whether the table "database.table" exists."""
         database, _, table = identifier.partition(".")
         try:
             return table in self.core.list_tables(database)

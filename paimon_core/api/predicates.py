@@ -1,4 +1,4 @@
-"""Filters: text as in SQL's WHERE, or built from Python values.
+"""Filters: text like a SQL WHERE clause, or predicates built from Python values.
 
 Java: `predicate/PredicateBuilder`; the names of the methods are pypaimon's.
 """
@@ -34,7 +34,10 @@ Filter = Predicate | str
 
 
 def predicate_of(filter_: Filter | None, row_type: RowType) -> Predicate | None:
-    """Return the predicate; InvalidArgument for a column that does not exist, or wrong text."""
+    """Return the predicate, parsed if it is text; None without a filter.
+
+    Raises InvalidArgument for an unknown column, or text that is not a condition.
+    """
     if filter_ is None:
         return None
     if isinstance(filter_, str):
@@ -47,70 +50,88 @@ def predicate_of(filter_: Filter | None, row_type: RowType) -> Predicate | None:
 
 @dataclass(frozen=True, slots=True)
 class PredicateBuilder:
-    """Builds predicates on these columns.  A null column makes every comparison false.
+    """Builds predicates on the columns of a table (Java: `predicate/PredicateBuilder`).
 
-    Values are Python's: int, float, str, bytes, bool, Decimal, date, datetime, time.  Text is
-    parsed where the column is not text.  InvalidArgument for a value that does not fit its column.
+    Literals are Python values: int, float, str, bytes, bool, Decimal, date, datetime or time.  Text
+    for a column of another type is parsed.  As in SQL, a comparison with a null value is not true.
+    Methods raise InvalidArgument for an unknown column, or a literal that does not fit its column.
     """
 
     row_type: RowType
 
     def equal(self, field: str, literal: object) -> Predicate:
+        """`field = literal`."""
         return self._leaf(Op.EQ, field, literal)
 
     def not_equal(self, field: str, literal: object) -> Predicate:
+        """`field <> literal`."""
         return self._leaf(Op.NE, field, literal)
 
     def less_than(self, field: str, literal: object) -> Predicate:
+        """`field < literal`."""
         return self._leaf(Op.LT, field, literal)
 
     def less_or_equal(self, field: str, literal: object) -> Predicate:
+        """`field <= literal`."""
         return self._leaf(Op.LE, field, literal)
 
     def greater_than(self, field: str, literal: object) -> Predicate:
+        """`field > literal`."""
         return self._leaf(Op.GT, field, literal)
 
     def greater_or_equal(self, field: str, literal: object) -> Predicate:
+        """`field >= literal`."""
         return self._leaf(Op.GE, field, literal)
 
     def is_null(self, field: str) -> Predicate:
+        """`field IS NULL`."""
         return self._leaf(Op.IS_NULL, field)
 
     def is_not_null(self, field: str) -> Predicate:
+        """`field IS NOT NULL`."""
         return self._leaf(Op.IS_NOT_NULL, field)
 
     def startswith(self, field: str, literal: object) -> Predicate:
+        """The text of the column starts with the literal."""
         return self._leaf(Op.STARTS_WITH, field, literal)
 
     def endswith(self, field: str, literal: object) -> Predicate:
+        """The text of the column ends with the literal."""
         return self._leaf(Op.ENDS_WITH, field, literal)
 
     def contains(self, field: str, literal: object) -> Predicate:
+        """The text of the column contains the literal."""
         return self._leaf(Op.CONTAINS, field, literal)
 
     def like(self, field: str, pattern: object) -> Predicate:
+        """`field LIKE pattern`, with the wildcards % and _."""
         return self._leaf(Op.LIKE, field, pattern)
 
     def is_in(self, field: str, literals: Iterable[object]) -> Predicate:
+        """`field IN (literals)`."""
         return self._leaf(Op.IN, field, *literals)
 
     def is_not_in(self, field: str, literals: Iterable[object]) -> Predicate:
+        """`field NOT IN (literals)`."""
         return self._leaf(Op.NOT_IN, field, *literals)
 
     def between(self, field: str, lower: object, upper: object) -> Predicate:
+        """`field BETWEEN lower AND upper`: both bounds are included."""
         return self._leaf(Op.BETWEEN, field, lower, upper)
 
     @staticmethod
     def and_predicates(predicates: Iterable[Predicate]) -> Predicate:
+        """All of the predicates (SQL's AND)."""
         return conjunction(predicates)
 
     @staticmethod
     def or_predicates(predicates: Iterable[Predicate]) -> Predicate:
+        """At least one of the predicates (SQL's OR)."""
         return disjunction(predicates)
 
     @staticmethod
     def not_predicate(predicate: Predicate) -> Predicate:
-        """SQL's NOT: where a null decides, neither the predicate nor its NOT is true."""
+        """SQL's NOT.  For a row with a null value, neither the predicate nor its NOT may be true."""
         return negate(predicate)
 
     def _leaf(self, op: Op, name: str, *literals: object) -> Predicate:
@@ -121,7 +142,10 @@ class PredicateBuilder:
 
 
 def internal_value(value: object, field: DataField) -> Any:
-    """Return a Python value in the core's form; InvalidArgument if it does not fit the column."""
+    """Return a Python value as the core stores it (dates and times as integers).
+
+    Raises InvalidArgument if the value does not fit the column.
+    """
     if value is None:
         return None
     data_type = field.type
@@ -142,7 +166,10 @@ def internal_value(value: object, field: DataField) -> Any:
 
 
 def partition_values(table: FileStoreTable, partition: Mapping[str, object]) -> dict[str, Any]:
-    """Return the values of partition columns in the core's form; InvalidArgument for others."""
+    """Return the values of partition columns as the core stores them.
+
+    Raises InvalidArgument for a column by which the table is not partitioned.
+    """
     row_type = table.schema.partition_type
     values = {}
     for name, value in partition.items():
@@ -158,7 +185,10 @@ def partition_values(table: FileStoreTable, partition: Mapping[str, object]) -> 
 
 
 def projection(columns: Sequence[str] | None, row_type: RowType) -> RowType:
-    """Return the columns in this order; InvalidArgument for an unknown or repeated one."""
+    """Return the columns in this order; None: all.
+
+    Raises InvalidArgument for an unknown column, or one that is given more than once.
+    """
     if columns is None:
         return row_type
     for name in columns:

@@ -1,8 +1,7 @@
 """Batch reads: builder -> scan -> plan -> splits -> rows (Java: `table/source/ReadBuilder`).
 
-What is read (a snapshot, a tag, changes between two of them) is up to the options of the table
-handle, see `paimon_core.table.batch_scan`; `Table.copy` and the arguments of `Table.to_arrow` set
-them.
+The options of the table handle select what is read: a snapshot, a tag, or the changes between two
+of them (see `paimon_core.table.batch_scan`).  `Table.copy` and `Table.at` set these options.
 """
 
 from __future__ import annotations
@@ -30,25 +29,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Files that are read together; splits can be pickled and read by any process."""
+    """The unit of a read: files that must be read together.
+
+    A split can be pickled, and read by another process.  A split of a changelog range or an
+    incremental read has no bucket: `file_paths` and `partition` are empty there, `bucket` is None.
+    """
 
     task: BatchTask
 
     @property
     def row_count(self) -> int | None:
-        """Stored rows, before merging and deletion vectors; None if it is unknown before reading."""
+        """Stored rows, before merging and deletion vectors; None if only reading tells."""
         if isinstance(self.task, BucketTask):
             return sum(e.file.row_count for e in self.task.entries)
         return None
 
     @property
     def size(self) -> int:
-        """Bytes to read, where a small file counts as `source.split.open-file-cost`."""
+        """Bytes to read; a smaller file counts as `source.split.open-file-cost`."""
         return self.task.size
 
     @property
     def file_paths(self) -> list[str]:
-        """The paths of the data files; none for a range of changes."""
+        """The paths of the data files."""
         if not isinstance(self.task, BucketTask):
             return []
         paths = self.task.table.paths
@@ -56,34 +59,41 @@ class Split:
 
     @property
     def partition(self) -> Mapping[str, str]:
-        """The text of each partition column, as in paths; empty without partitions."""
+        """The values of the partition columns as in paths; empty for an unpartitioned table."""
         if not isinstance(self.task, BucketTask):
             return {}
         return dict(self.task.table.paths.partition_values(self.task.entries[0].partition))
 
     @property
     def bucket(self) -> int | None:
-        """The bucket; None for a range of changes."""
+        """The number of the bucket."""
         return self.task.entries[0].bucket if isinstance(self.task, BucketTask) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The splits of one scan, and the snapshot that it reads; None for changes or an empty table."""
+    """The splits of one scan.
+
+    `snapshot_id` is the snapshot that they read; None for a range of changes and an empty table.
+    """
 
     snapshot_id: int | None
     all_splits: tuple[Split, ...]
 
     def splits(self) -> list[Split]:
+        """The splits, to be passed to `TableRead`."""
         return list(self.all_splits)
 
 
 class ReadBuilder:
-    """Collects what to read; each `with_` method changes the builder and returns it."""
+    """Collects filter, columns and limit of a read.
+
+    Each `with_` method changes the builder and returns it.
+    """
 
     def __init__(self, table: FileStoreTable, context: Context) -> None:
         self._context = context
-        # Planned once: splits and reads have the schema of the version that is read.
+        # The version is resolved once, so that splits and reads have the same schema.
         self._scan = batch_scan_of(table, zone=context.zone)
         self._predicate: Predicate | None = None
         self._columns: RowType = self._scan.table.schema.row_type
@@ -91,17 +101,20 @@ class ReadBuilder:
         self._kinds = False
 
     def with_filter(self, filter_: Filter) -> ReadBuilder:
-        """Only rows that match: a predicate, or text such as "k > 5"."""
+        """Read only rows that match a predicate, or text such as "k > 5".
+
+        Raises InvalidArgument for an unknown column or text that is not a condition.
+        """
         self._predicate = predicate_of(filter_, self._scan.table.schema.row_type)
         return self
 
     def with_projection(self, columns: Sequence[str]) -> ReadBuilder:
-        """Only these columns, in this order."""
+        """Read only these columns, in this order; InvalidArgument for an unknown one."""
         self._columns = projection(columns, self._scan.table.schema.row_type)
         return self
 
     def with_limit(self, limit: int) -> ReadBuilder:
-        """At most this many rows for each call that reads."""
+        """Return at most this many rows from each call of a `to_` method of `TableRead`."""
         if limit < 0:
             raise InvalidArgument(f"a limit must be at least 0, not {limit}")
         self._limit = limit
@@ -110,24 +123,27 @@ class ReadBuilder:
     def with_row_kind(self, *, include: bool = True) -> ReadBuilder:
         """Add `_row_kind` (+I, -U, +U, -D) as the first column, and read rows of all kinds.
 
-        Without it, rows that retract another one are left out.
+        Without it, retractions (-U and -D) are left out.
         """
         self._kinds = include
         return self
 
     def new_predicate_builder(self) -> PredicateBuilder:
+        """A builder of predicates for `with_filter`."""
         return PredicateBuilder(self._scan.table.schema.row_type)
 
     def new_scan(self) -> TableScan:
+        """A scan, which plans the splits."""
         return TableScan(self._scan, self._predicate, self._context)
 
     def new_read(self) -> TableRead:
+        """A reader for the splits of the scan."""
         return TableRead(self._columns, self._predicate, self._limit, self._kinds, self._context)
 
 
 @dataclass(frozen=True, slots=True)
 class TableScan:
-    """Plans splits; the plans of one scan are all of the same snapshot."""
+    """Plans splits.  All plans of one scan read the same snapshot."""
 
     scan: BatchScan
     predicate: Predicate | None
@@ -135,7 +151,7 @@ class TableScan:
     shard: tuple[int, int] = (0, 1)
 
     def with_shard(self, index: int, count: int) -> TableScan:
-        """Plan only part `index` (from 0) of `count`, so that the parts together are everything."""
+        """Plan only shard `index` (from 0) of `count`; the shards together have all splits."""
         if not 0 <= index < count:
             raise InvalidArgument(f"a shard must be from 0 to {count - 1}, not {index}")
         return TableScan(self.scan, self.predicate, self.context, (index, count))
@@ -152,7 +168,7 @@ class TableScan:
 
 @dataclass(frozen=True, slots=True)
 class TableRead:
-    """Reads splits.  Filters hold exactly; the order of rows is undefined."""
+    """Reads splits.  Returns only rows that match the filter, in no particular order."""
 
     row_type: RowType
     predicate: Predicate | None
@@ -162,11 +178,11 @@ class TableRead:
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema of everything that is read."""
+        """The Arrow schema of the rows."""
         return schema_out(self.row_type, kinds=self.kinds)
 
     def to_batches(self, splits: Sequence[Split]) -> Iterator[pa.RecordBatch]:
-        """Yield Arrow batches; memory is bounded by a few of them."""
+        """Yield Arrow batches; holds only a few of them in memory."""
         rows = chain.from_iterable(
             read_task(
                 s.task,
@@ -188,13 +204,15 @@ class TableRead:
                 return
 
     def to_arrow_batch_reader(self, splits: Sequence[Split]) -> pa.RecordBatchReader:
+        """The rows as an Arrow reader, which reads batch by batch."""
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches(splits))
 
     def to_arrow(self, splits: Sequence[Split]) -> pa.Table:
+        """All rows as an Arrow table in memory."""
         return pa.Table.from_batches(self.to_batches(splits), schema=self.schema)
 
     def to_pandas(self, splits: Sequence[Split]) -> pd.DataFrame:
-        """A DataFrame; needs the package pandas."""
+        """All rows as a DataFrame; needs the package pandas."""
         frame: pd.DataFrame = self.to_arrow(splits).to_pandas()
         return frame
 

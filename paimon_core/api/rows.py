@@ -1,7 +1,8 @@
-"""Rows as callers have them, and as the core has them.
+"""Converts rows between the forms that callers use and the batches of the core.
 
-In: Arrow tables and batches, anything that exports Arrow (polars, DuckDB, readers), pandas, dicts.
-Out: Arrow batches of exactly the table's types, with the kind of each row on request.
+Input: Arrow tables and batches, objects with the Arrow C stream interface (polars, DuckDB, readers),
+pandas DataFrames and dicts.  Output: Arrow batches with exactly the types of the table, and with the
+kind of each row on request.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _DICTS_AT_ONCE: Final = 8192
 
 
 def batches_in(data: Any, schema: TableSchema) -> Iterator[pa.Table]:
-    """Yield the data in pieces; InvalidArgument for what holds no rows."""
+    """Yield the data as Arrow tables; InvalidArgument for an object that is not rows."""
     if isinstance(data, pa.Table):
         yield data
     elif isinstance(data, pa.RecordBatch):
@@ -52,7 +53,7 @@ def batches_in(data: Any, schema: TableSchema) -> Iterator[pa.Table]:
 
 
 def _of_items(items: Iterator[Any], schema: TableSchema) -> Iterator[pa.Table]:
-    """Dicts in pieces of bounded size; tables and batches as they are."""
+    """Yield dicts in tables of up to `_DICTS_AT_ONCE` rows; yield tables and batches unchanged."""
     while chunk := list(islice(items, 1)):
         first = chunk[0]
         if isinstance(first, Mapping):
@@ -65,9 +66,10 @@ def _of_items(items: Iterator[Any], schema: TableSchema) -> Iterator[pa.Table]:
 
 
 def dicts_in(rows: Sequence[Mapping[str, Any]], schema: TableSchema) -> Iterator[pa.Table]:
-    """Yield the rows, dicts with the names of columns.  InvalidArgument for values that do not fit.
+    """Yield the rows, which are dicts of column names and values, as one Arrow table.
 
-    A column that no row has is left to its default value; one that some rows lack is null in them.
+    A column that is in no row is left out, so it gets its default value.  A column that is in some
+    rows is null in the others.  Raises InvalidArgument for a value that does not fit its column.
     """
     if not rows:
         return
@@ -99,7 +101,7 @@ def _columns(columns: Mapping[str, Any], schema: TableSchema) -> pa.Table:
 
 
 def check_whole(values: Iterable[Any], wanted: pa.DataType) -> None:
-    """Raise ValueError for a fraction among values of an integer type, which Arrow would cut off."""
+    """Raise ValueError for a fraction in an integer column, which Arrow would truncate."""
     if pa.types.is_integer(wanted):
         for value in values:
             if isinstance(value, float | np.floating | Decimal) and value != value // 1:
@@ -131,7 +133,7 @@ def split_kinds(rows: pa.Table) -> tuple[pa.Table, Kinds | None]:
 
 def _not_rows(data: object) -> InvalidArgument:
     return InvalidArgument(
-        f"rows cannot be made of {type(data).__name__}",
+        f"rows cannot be read from {type(data).__name__}",
         next_step="pass an Arrow table or batch, a pandas DataFrame, or a list of dicts",
     )
 
@@ -140,7 +142,7 @@ def _not_rows(data: object) -> InvalidArgument:
 
 
 def schema_out(row_type: RowType, *, kinds: bool) -> pa.Schema:
-    """The Arrow schema of what is read; with `kinds`, `_row_kind` is its first column."""
+    """The Arrow schema of rows that are read; with `kinds`, `_row_kind` is its first column."""
     schema = arrow_schema(row_type)
     return schema.insert(0, pa.field(ROW_KIND, pa.string(), nullable=False)) if kinds else schema
 
@@ -148,10 +150,10 @@ def schema_out(row_type: RowType, *, kinds: bool) -> pa.Schema:
 def batches_out(
     batches: Iterable[pa.RecordBatch], row_type: RowType, *, kinds: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the core in exactly the schema of `schema_out`.
+    """Yield batches of the core with exactly the schema of `schema_out`.
 
-    Without `kinds`, rows that retract another one (-U, -D) are left out, because nothing would
-    distinguish them from rows that exist.
+    Without `kinds`, retractions (-U, -D) are left out, because callers could not distinguish them from
+    rows that exist.
     """
     schema = schema_out(row_type, kinds=kinds)
     for batch in batches:

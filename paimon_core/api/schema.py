@@ -30,7 +30,10 @@ _COMMENT: Final = b"comment"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """Columns, keys, options and comment of a new table.  Columns of the primary key are NOT NULL."""
+    """Columns, keys, options and comment of a new table (Java: `schema/Schema`).
+
+    Columns of the primary key become NOT NULL.
+    """
 
     columns: tuple[Column, ...]
     partition_keys: tuple[str, ...] = ()
@@ -46,7 +49,11 @@ class Schema:
         options: Mapping[str, str] | None = None,
         comment: str | None = None,
     ) -> Schema:
-        """The schema with these Arrow columns; a field's metadata may hold its `comment`."""
+        """The schema with the columns of an Arrow schema.
+
+        A column's comment is the value of `comment` in the metadata of its Arrow field.  Raises
+        InvalidArgument for an Arrow type that Paimon does not have.
+        """
         return Schema(
             columns=tuple(_column(f) for f in pa_schema),
             partition_keys=tuple(partition_keys),
@@ -64,7 +71,7 @@ class Schema:
         options: Mapping[str, str] | None = None,
         comment: str | None = None,
     ) -> Schema:
-        """The schema with columns of SQL types: `Schema.of({"k": "BIGINT", "v": "STRING"})`."""
+        """The schema with columns of SQL types: `Schema.of({"k": "BIGINT NOT NULL", "v": "STRING"})`."""
         return Schema(
             columns=tuple(Column(name, type_) for name, type_ in columns.items()),
             partition_keys=tuple(partition_keys),
@@ -74,7 +81,10 @@ class Schema:
         )
 
     def to_table_schema(self, *, now_millis: int) -> TableSchema:
-        """The first schema of the table; SchemaError for schemas that Java refuses."""
+        """The first schema of the table, created at `now_millis` (milliseconds since the epoch).
+
+        Raises SchemaError for a schema that Java refuses.
+        """
         return create_schema(
             self.columns,
             now_millis=now_millis,
@@ -95,7 +105,7 @@ def _column(arrow: pa.Field) -> Column:
 
 
 def paimon_type(t: pa.DataType, *, nullable: bool = True) -> DataType:
-    """Return the Paimon type of an Arrow type; InvalidArgument for types without an equal."""
+    """Return the Paimon type of an Arrow type; InvalidArgument if Paimon has none."""
     if pa.types.is_dictionary(t):
         return paimon_type(t.value_type, nullable=nullable)
     if pa.types.is_list(t) or pa.types.is_large_list(t):
@@ -154,21 +164,25 @@ _SIMPLE: Final = {
 
 
 class SchemaChange:
-    """Changes for `Table.alter` and `Catalog.alter_table` (Java: `schema/SchemaChange`).
+    """Creates changes for `Table.alter` and `Catalog.alter_table` (Java: `schema/SchemaChange`).
 
-    A nested column is written with dots, "address.street".  Types are SQL text or Arrow types.
+    The name of a nested column has dots: "address.street".  A type is SQL text or an Arrow type.  The
+    changes are checked when they are applied, not here.
     """
 
     @staticmethod
     def set_option(key: str, value: str) -> change.SchemaChange:
+        """Set a table option."""
         return change.SetOption(key, value)
 
     @staticmethod
     def remove_option(key: str) -> change.SchemaChange:
+        """Remove a table option, so that its default applies."""
         return change.RemoveOption(key)
 
     @staticmethod
     def update_comment(comment: str | None) -> change.SchemaChange:
+        """Set the comment of the table; None removes it."""
         return change.UpdateTableComment(comment)
 
     @staticmethod
@@ -180,40 +194,52 @@ class SchemaChange:
         first: bool = False,
         after: str | None = None,
     ) -> change.SchemaChange:
+        """Add a column at the end, at the front, or after another one."""
         return change.AddColumn(_path(name), _type(type), comment, _place(after, first=first))
 
     @staticmethod
     def rename_column(name: str, new_name: str) -> change.SchemaChange:
+        """Rename a column; `new_name` is only the last part of a nested column's name."""
         return change.RenameColumn(_path(name), new_name)
 
     @staticmethod
     def drop_column(name: str) -> change.SchemaChange:
+        """Drop a column; data files keep its values."""
         return change.DropColumn(_path(name))
 
     @staticmethod
     def update_column_type(name: str, type: str | pa.DataType) -> change.SchemaChange:  # noqa: A002
+        """Change the type of a column; reads cast the values of older files."""
         return change.UpdateColumnType(_path(name), _type(type))
 
     @staticmethod
     def update_column_nullability(name: str, *, nullable: bool) -> change.SchemaChange:
+        """Allow or forbid null values in a column."""
         return change.UpdateColumnNullability(_path(name), nullable)
 
     @staticmethod
     def update_column_comment(name: str, comment: str | None) -> change.SchemaChange:
+        """Set the comment of a column; None removes it."""
         return change.UpdateColumnComment(_path(name), comment)
 
     @staticmethod
     def update_column_default(name: str, default: str | None) -> change.SchemaChange:
+        """Set the default value of a column as text; None removes it."""
         return change.UpdateColumnDefault(_path(name), default)
 
     @staticmethod
     def move_column(
         name: str, *, first: bool = False, after: str | None = None
     ) -> change.SchemaChange:
-        """Move a column to the front, or after another one; InvalidArgument without a place."""
+        """Move a column to the front, or after another one.
+
+        Raises InvalidArgument unless exactly one of `first` and `after` is given.
+        """
         place = _place(after, first=first)
         if place is None:
-            raise InvalidArgument(f"where column {name} moves to is missing: first or after")
+            raise InvalidArgument(
+                f"there is no position to move column {name} to", next_step="give first or after"
+            )
         path = _path(name)
         return change.MoveColumn(path[-1], place, path[:-1])
 
@@ -228,7 +254,9 @@ def _type(given: str | pa.DataType) -> DataType:
 
 def _place(after: str | None, *, first: bool) -> change.Position | None:
     if first and after is not None:
-        raise InvalidArgument("a column is either first or after another one")
+        raise InvalidArgument(
+            f"a column cannot be both first and after {after}", next_step="give only one of the two"
+        )
     if first:
         return change.Position(change.Place.FIRST)
     return None if after is None else change.Position(change.Place.AFTER, after)

@@ -1,8 +1,8 @@
 """Streaming reads: one plan for the start, then one for each snapshot with changes.
 
-Java: `table/source/StreamTableScan`.  A consumer id names the reader; the table stores how far it
-has come and keeps the snapshots that it still has to read.  Progress is stored after a plan has
-been processed, so a reader that fails sees the rows of its last plan again (at least once).
+Java: `table/source/StreamTableScan`.  With a consumer id, the table stores the progress of the
+reader, and expiry keeps the snapshots that the reader has not read yet.  Progress is stored after a
+plan is processed, so a reader that fails receives the rows of its last plan again (at least once).
 """
 
 from __future__ import annotations
@@ -44,17 +44,19 @@ class StreamSplit:
 
 @dataclass(frozen=True, slots=True)
 class StreamTablePlan:
-    """One step of a stream; `next_snapshot_id` is where it continues, None for an empty table."""
+    """One step of a stream."""
 
     step: StreamPlan
     table: FileStoreTable
 
     @property
     def next_snapshot_id(self) -> int | None:
+        """The snapshot where the stream continues; None for an empty table."""
         return self.step.next_snapshot
 
     @property
     def is_empty(self) -> bool:
+        """Whether the step has nothing to read."""
         return self.step.is_empty
 
     def splits(self) -> list[StreamSplit]:
@@ -63,9 +65,10 @@ class StreamTablePlan:
 
 
 class StreamReadBuilder:
-    """Collects how to follow a table; each `with_` method changes the builder and returns it.
+    """Collects filter, columns and consumer of a streaming read.
 
-    Where a stream without progress starts is up to the `scan.*` options of the table handle.
+    Each `with_` method changes the builder and returns it.  A stream without stored progress starts
+    where the `scan.*` options of the table handle say.
     """
 
     def __init__(self, table: FileStoreTable, context: Context) -> None:
@@ -78,10 +81,12 @@ class StreamReadBuilder:
         self._consumer = table.options.get(CONSUMER_ID)
 
     def with_filter(self, filter_: Filter) -> StreamReadBuilder:
+        """Read only rows that match a predicate, or text such as "k > 5"."""
         self._predicate = predicate_of(filter_, self._table.schema.row_type)
         return self
 
     def with_projection(self, columns: Sequence[str]) -> StreamReadBuilder:
+        """Read only these columns, in this order; InvalidArgument for an unknown one."""
         self._columns = projection(columns, self._table.schema.row_type)
         return self
 
@@ -91,7 +96,7 @@ class StreamReadBuilder:
         return self
 
     def with_poll_interval_ms(self, poll_interval_ms: int) -> StreamReadBuilder:
-        """How long to wait when there is nothing new (default: 1000)."""
+        """Wait this many milliseconds before looking again for a new snapshot (default: 1000)."""
         if poll_interval_ms <= 0:
             raise InvalidArgument(
                 f"a poll interval must be greater than 0 ms, not {poll_interval_ms}"
@@ -100,21 +105,26 @@ class StreamReadBuilder:
         return self
 
     def with_consumer_id(self, consumer_id: str) -> StreamReadBuilder:
-        """Go on where this consumer stopped, and store its progress."""
+        """Continue where this consumer stopped, and store its progress in the table."""
         self._consumer = consumer_id
         return self
 
     def new_predicate_builder(self) -> PredicateBuilder:
+        """A builder of predicates for `with_filter`."""
         return PredicateBuilder(self._table.schema.row_type)
 
     def new_streaming_scan(self) -> StreamTableScan:
-        """Return a scan that plans step by step; errors as in `paimon_core.table.stream.stream_of`."""
+        """A scan that plans one step after the other.
+
+        Raises the errors of `paimon_core.table.stream.stream_of`.
+        """
         schema = self._table.schema.with_options({CONSUMER_ID: self._consumer})
         table, context = replace(self._table, schema=schema), self._context
         stream = stream_of(table, zone=context.zone, now_millis=context.env.now_millis)
         return StreamTableScan(stream, poll_seconds=self._poll_millis / 1000)
 
     def new_read(self) -> StreamTableRead:
+        """A reader for the splits of the scan."""
         return StreamTableRead(self._columns, self._predicate, self._kinds, self._context)
 
 
@@ -128,7 +138,7 @@ class StreamTableScan:
 
     @property
     def next_snapshot_id(self) -> int | None:
-        """The snapshot to read next; None before the first plan.  Set it to go to a position."""
+        """The snapshot to read next; None before the first plan.  Set it to move the stream."""
         return self._stream.scan.next_snapshot
 
     @next_snapshot_id.setter
@@ -136,16 +146,19 @@ class StreamTableScan:
         self._stream.scan.next_snapshot = snapshot_id
 
     def plan(self) -> StreamTablePlan:
-        """The next step, an empty one if there is nothing new; errors as in `StreamScan.plan`."""
+        """Plan the next step, which is empty if there is nothing new.
+
+        Raises the errors of `paimon_core.read.stream.StreamScan.plan`.
+        """
         return StreamTablePlan(self._stream.plan(), self._stream.table)
 
     def acknowledge(self, plan: StreamTablePlan) -> None:
-        """Store that everything up to this plan is processed; nothing without a consumer id."""
+        """Store that everything up to this plan is processed; does nothing without a consumer id."""
         self._stream.acknowledge(plan.step)
         self._stored = (plan.next_snapshot_id, time.monotonic())
 
     def available(self) -> Iterator[StreamTablePlan]:
-        """Yield the steps that exist now, and stop.  Each is acknowledged as in `stream_sync`."""
+        """Yield the steps up to the newest snapshot.  Acknowledges each as `stream_sync` does."""
         while True:
             before = self.next_snapshot_id
             plan = self.plan()
@@ -157,9 +170,9 @@ class StreamTableScan:
                 return
 
     def stream_sync(self) -> Iterator[StreamTablePlan]:
-        """Yield steps for ever, or up to the bound of `scan.bounded.watermark`.
+        """Yield steps forever, or until the watermark of `scan.bounded.watermark`.
 
-        A step is acknowledged when the next one is asked for, so that its rows are processed.
+        Acknowledges a step when the caller asks for the next one: its rows are processed by then.
         """
         while (plan := self.next_plan()) is not None:
             yield plan
@@ -179,7 +192,7 @@ class StreamTableScan:
                 time.sleep(self._poll_seconds)
 
     async def stream(self) -> AsyncIterator[StreamTablePlan]:
-        """As `stream_sync`, in threads of the running event loop."""
+        """Like `stream_sync`, for asyncio: plans run in threads and do not block the event loop."""
         while True:
             before = self.next_snapshot_id
             plan = await asyncio.to_thread(self.plan)
@@ -210,6 +223,7 @@ class StreamTableRead:
 
     @property
     def schema(self) -> pa.Schema:
+        """The Arrow schema of the rows."""
         return schema_out(self.row_type, kinds=self.kinds)
 
     def to_batches(self, splits: Sequence[StreamSplit]) -> Iterator[pa.RecordBatch]:
@@ -217,7 +231,7 @@ class StreamTableRead:
         yield from batches_out(self.changes(splits), self.row_type, kinds=self.kinds)
 
     def changes(self, splits: Sequence[StreamSplit]) -> Iterator[pa.RecordBatch]:
-        """Yield the core's batches: `_VALUE_KIND` (int8) and the columns, rows of all kinds."""
+        """Yield batches with `_VALUE_KIND` (int8) and the columns, for rows of all kinds."""
         for split in splits:
             yield from self._rows(split)
 
@@ -235,9 +249,10 @@ class StreamTableRead:
         return chosen_rows(read_plan(table, plan, zone=self.context.zone), names, self.predicate)
 
     def to_arrow(self, splits: Sequence[StreamSplit]) -> pa.Table:
+        """All rows as an Arrow table in memory."""
         return pa.Table.from_batches(self.to_batches(splits), schema=self.schema)
 
     def to_pandas(self, splits: Sequence[StreamSplit]) -> pd.DataFrame:
-        """A DataFrame; needs the package pandas."""
+        """All rows as a DataFrame; needs the package pandas."""
         frame: pd.DataFrame = self.to_arrow(splits).to_pandas()
         return frame

@@ -1,4 +1,4 @@
-"""One table: builders, and short forms of what is done most."""
+"""A table handle: builders, and one-call methods for the most common operations."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table under the schema that was the newest when the handle was made.
+    """A handle of a table, with the schema that was the newest when the handle was created.
 
-    Handles do not change: `copy` and `alter` return new ones, `refreshed` one with today's schema.
+    Handles are immutable: `copy`, `branch`, `at`, `alter` and `refreshed` return new ones.
     """
 
     identifier: str
@@ -63,29 +63,36 @@ class Table:
 
     @property
     def partition_keys(self) -> list[str]:
+        """The names of the partition columns; empty for an unpartitioned table."""
         return list(self.core.schema.partition_keys)
 
     @property
     def primary_keys(self) -> list[str]:
+        """The names of the primary key columns; empty for an append table."""
         return list(self.core.schema.primary_keys)
 
     @property
     def options(self) -> dict[str, str]:
-        """The options of the table, with those of this handle."""
+        """The options of the table, overridden by the dynamic options of this handle."""
         return dict(self.core.options)
 
     @property
     def comment(self) -> str | None:
+        """The comment of the table."""
         return self.core.schema.comment
 
     @property
     def location(self) -> str:
+        """The path or URL of the table's folder."""
         return self.core.root
 
     # --- other handles ---
 
     def copy(self, options: Mapping[str, str | None]) -> Table:
-        """A handle with these options on top; None removes one.  SchemaError for fixed options."""
+        """A handle with these dynamic options added; a value of None removes the option.
+
+        Raises SchemaError for an option that cannot be changed, such as `bucket`.
+        """
         core = self.core
         check_dynamic_options(core.schemas.get(core.schema.id), options)
         dynamic = {**core.dynamic_options, **options}
@@ -93,7 +100,7 @@ class Table:
         return replace(self, core=replace(core, schema=schema, dynamic_options=dynamic))
 
     def branch(self, name: str) -> Table:
-        """A handle of a branch; NotFound if it does not exist."""
+        """A handle of a branch of the table; NotFound if the branch does not exist."""
         core = self.catalog.get_table(
             self.identifier, branch=name, dynamic_options=self.core.dynamic_options
         )
@@ -111,10 +118,17 @@ class Table:
         timestamp: int | str | datetime | None = None,
         watermark: int | None = None,
     ) -> Table:
-        """A handle that reads an older version; NotFound if it does not exist.
+        """A handle that reads an older version of the table.
 
-        `timestamp` is milliseconds since 1970, a datetime, or text in the API's time zone; it means
-        the last snapshot that was committed until then.
+        Give at most one argument; without one, the handle itself is returned.
+
+        - `snapshot`: the id of a snapshot.
+        - `tag`: the name of a tag.
+        - `timestamp`: the last snapshot committed at or before this time.  Milliseconds since the epoch,
+          a datetime, or text; text and datetimes without an offset are in the time zone of the catalog.
+        - `watermark`: the first snapshot with at least this watermark, in milliseconds.
+
+        Raises NotFound if there is no such version.
         """
         millis = None if timestamp is None else self._millis(timestamp)
         given = {
@@ -142,18 +156,23 @@ class Table:
     # --- builders ---
 
     def new_read_builder(self) -> ReadBuilder:
+        """A builder of batch reads."""
         return ReadBuilder(self.core, self.context)
 
     def new_stream_read_builder(self) -> StreamReadBuilder:
+        """A builder of streaming reads."""
         return StreamReadBuilder(self.core, self.context)
 
     def new_batch_write_builder(self) -> BatchWriteBuilder:
+        """A builder of a write that commits once."""
         return BatchWriteBuilder(self.core, self.context)
 
     def new_stream_write_builder(self) -> StreamWriteBuilder:
+        """A builder of a write that commits repeatedly."""
         return StreamWriteBuilder(self.core, self.context)
 
     def new_predicate_builder(self) -> PredicateBuilder:
+        """A builder of predicates on the columns of the table."""
         return PredicateBuilder(self.core.schema.row_type)
 
     # --- reading ---
@@ -165,7 +184,11 @@ class Table:
         limit: int | None = None,
         **version: Any,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows as Arrow batches; `version` as in `at`."""
+        """Yield the rows as Arrow batches, in no particular order.
+
+        `filter` is a predicate or text such as "k > 5".  `columns` selects columns and their order,
+        `limit` is the maximum number of rows.  `version` are the arguments of `at`.
+        """
         read, splits = self._planned(filter, columns, limit, version)
         return read.to_batches(splits)
 
@@ -176,7 +199,7 @@ class Table:
         limit: int | None = None,
         **version: Any,
     ) -> pa.Table:
-        """The rows as an Arrow table; `version` as in `at`."""
+        """The rows as an Arrow table; arguments as in `to_batches`."""
         read, splits = self._planned(filter, columns, limit, version)
         return read.to_arrow(splits)
 
@@ -203,7 +226,7 @@ class Table:
         limit: int | None = None,
         **version: Any,
     ) -> pd.DataFrame:
-        """The rows as a DataFrame; needs the package pandas."""
+        """The rows as a DataFrame; arguments as in `to_batches`.  Needs the package pandas."""
         frame: pd.DataFrame = self.to_arrow(filter, columns, limit, **version).to_pandas()
         return frame
 
@@ -214,7 +237,7 @@ class Table:
         limit: int | None = None,
         **version: Any,
     ) -> list[dict[str, Any]]:
-        """The rows as dicts of Python values."""
+        """The rows as dicts of Python values; arguments as in `to_batches`."""
         return [
             row
             for batch in self.to_batches(filter, columns, limit, **version)
@@ -222,9 +245,9 @@ class Table:
         ]
 
     def changes(self, start: int | str, end: int | str) -> pa.Table:
-        """What changed after `start` up to and including `end`, with `_row_kind` first.
+        """The changes after `start`, up to and including `end`, with `_row_kind` as first column.
 
-        Both are snapshot ids, or both names of tags.
+        `start` and `end` are two snapshot ids, or the names of two tags.
         """
         options = {**dict.fromkeys(SCAN_OPTIONS), "incremental-between": f"{start},{end}"}
         builder = self.copy(options).new_read_builder().with_row_kind()
@@ -238,9 +261,11 @@ class Table:
         columns: Sequence[str] | None = None,
         poll_interval_ms: int = 1000,
     ) -> Iterator[pa.Table]:
-        """Yield the rows of the newest snapshot, then those of each change, with `_row_kind` first.
+        """Yield the rows of the newest snapshot, then the changes of each later snapshot.
 
-        A consumer's progress is stored when the next table is asked for.
+        `_row_kind` is the first column.  Waits `poll_interval_ms` when there is nothing new, and does
+        not end unless `scan.bounded.watermark` is set.  With `consumer_id`, the stream continues where
+        this consumer stopped; its progress is stored when the caller asks for the next table.
         """
         builder = self.new_stream_read_builder().with_include_row_kind()
         builder.with_poll_interval_ms(poll_interval_ms)
@@ -257,11 +282,15 @@ class Table:
     # --- writing ---
 
     def append(self, data: Any) -> CommitResult:
-        """Add rows in one commit; in a primary-key table, rows replace those with their keys."""
+        """Write rows in one commit.
+
+        In a primary-key table, the merge engine merges them with the rows of the same keys: by default
+        they replace those.  `data` as in `TableWrite.write`.
+        """
         return self._write(data, self.new_batch_write_builder())
 
     def upsert(self, data: Any) -> CommitResult:
-        """Insert rows, or update those that have their keys; InvalidArgument without primary key."""
+        """Same as `append`, but raises InvalidArgument for a table without a primary key."""
         if not self.primary_keys:
             raise InvalidArgument(
                 f"table {self.identifier} has no primary key, so nothing can be updated by key",
@@ -273,7 +302,7 @@ class Table:
     def overwrite(
         self, data: Any, partition: Partition | None = None, *, dynamic: bool | None = None
     ) -> CommitResult:
-        """Replace rows in one commit; `partition` and `dynamic` as in `BatchWriteBuilder`."""
+        """Replace rows in one commit; `partition` and `dynamic` as in `BatchWriteBuilder.overwrite`."""
         builder = self.new_batch_write_builder().overwrite(partition, dynamic=dynamic)
         return self._write(data, builder)
 
@@ -283,15 +312,16 @@ class Table:
             return commit.commit(write.prepare_commit())
 
     def delete(self, filter: Filter) -> Deleted:  # noqa: A002
-        """Delete the rows that match in one commit; `rows` is their number.
+        """Delete the rows that match in one commit; `rows` of the result is their number.
 
-        UnsupportedFeature for tables that keep the row of a deleted key, or track rows.
+        Raises UnsupportedFeature for tables whose merge engine does not delete the row of a deleted
+        key, and for tables with row tracking.
         """
         predicate = predicate_of(filter, self.core.schema.row_type) or TRUE
         return delete_rows(self.core, predicate, env=self.context.env)
 
     def truncate(self, partition: Partition | None = None) -> CommitResult:
-        """Delete all rows, or those of the partitions that have these values."""
+        """Delete all rows, or those of the partitions with these values, in one commit."""
         values = partition_values(self.core, partition or {})
         test = static_partition_test(self.core, values) if values else None
         env = self.context.env
@@ -300,7 +330,10 @@ class Table:
     # --- changing and maintaining ---
 
     def alter(self, *changes: SchemaChange | Mapping[str, object]) -> Table:
-        """A handle with the changed schema; SchemaError for changes that are refused."""
+        """Apply the changes as one new schema, and return a handle with it.
+
+        Raises SchemaError for a change that Java refuses.
+        """
         env = self.context.env
         self.catalog.alter_table(
             self.identifier, changes, now_millis=env.now_millis(), branch=self.core.branch
@@ -308,13 +341,14 @@ class Table:
         return self.refreshed()
 
     def compact(self, *, full: bool = False) -> CommitResult:
-        """Merge small files where that is due; `full` merges each bucket into one level."""
+        """Compact buckets that are due by Paimon's rules; `full` rewrites each into its top level."""
         return CommitResult(compact_table(self.core, full=full, env=self.context.env))
 
     def maintain(self) -> Maintained:
-        """Do what a commit does afterwards: tags, partitions, consumers, snapshots that are due.
+        """Do the maintenance that normally follows a commit, also for `write-only` tables.
 
-        Also for `write-only` tables.  The jobs of `caretaker run` do more, with plans and guards.
+        Creates automatic tags, and expires the tags, partitions, consumers and snapshots that are due
+        by the options of the table.  The jobs of `caretaker run` do more, with plans and guards.
         """
         env = self.context.env
         table = replace(self.core, schema=self.core.schema.with_options({WRITE_ONLY.key: "false"}))
@@ -326,9 +360,10 @@ class Table:
     def create_tag(
         self, name: str, *, snapshot: int | None = None, time_retained_ms: int | None = None
     ) -> Tag:
-        """Tag a snapshot, by default the newest, so that it outlives expiry.
+        """Create a tag on a snapshot (default: the newest), so that its files survive expiry.
 
-        AlreadyExists for a name that is taken, NotFound for a snapshot that has expired.
+        `time_retained_ms` is the time to live of the tag in milliseconds; None: it does not expire.
+        Raises AlreadyExists if the tag exists, and NotFound if the snapshot does not.
         """
         core = self.core
         found = core.latest_or_not_found() if snapshot is None else core.snapshots.get(snapshot)
@@ -348,16 +383,19 @@ class Table:
         return self.core.snapshots.all()
 
     def tags(self) -> list[Tag]:
+        """All tags."""
         return self.core.tags.all()
 
     def branches(self) -> list[str]:
+        """The names of all branches except main."""
         return self.core.branches.names()
 
     def consumers(self) -> list[Consumer]:
+        """All consumers, with the next snapshot that each of them reads."""
         return self.core.consumers.all()
 
     def system_table(self, name: str) -> pa.Table:
-        """A system table such as `files` or `snapshots` as of the newest snapshot."""
+        """The rows of a system table, such as `files` or `snapshots`, for the newest snapshot."""
         core = self.core
         row_type, batches = read_system_table(
             core, name, core.snapshots.latest(), zone=self.context.zone

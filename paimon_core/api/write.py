@@ -1,8 +1,7 @@
 """Writers: builder -> write -> commit messages -> commit (Java: `table/sink/*WriteBuilder`).
 
-Nothing is visible before the commit, and the rows of one commit become visible together.  After a
-CommitConflict nothing was committed; after a CommitStateUnknown the commit may exist, and no file
-of it may be deleted.
+Readers see the rows of a commit all at once, and none before it.  After a CommitConflict nothing was
+committed.  After a CommitStateUnknown the commit may exist, so its files must not be deleted.
 """
 
 from __future__ import annotations
@@ -42,10 +41,10 @@ Partition = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """The snapshots of a commit, oldest first; none if there was nothing to commit.
+    """The snapshots of a commit, oldest first; empty if there was nothing to commit.
 
-    `maintained` is what was removed after the commit, or why that failed.  None if the table is
-    `write-only`, or if it happens in the background (`snapshot.expire.execution-mode`).
+    `maintained` is what the maintenance after the commit removed, or why it failed.  None if the table
+    is `write-only`, or if the maintenance runs in the background (`snapshot.expire.execution-mode`).
     """
 
     snapshots: tuple[Snapshot, ...] = ()
@@ -58,19 +57,25 @@ class _WriteBuilder:
         self._context = context
         self._partition: dict[str, Any] | None = None
         self.commit_user = context.env.new_uuid()
-        """The commit user.  A batch has a user of its own; a stream keeps its user after a restart.
-        """
+        """The commit user: unique for a batch; a stream uses the same one after a restart."""
 
     def overwrite(self, partition: Partition | None = None, *, dynamic: bool | None = None) -> Self:
-        """Replace rows instead of adding to them.
+        """Replace existing rows with the written ones, and return the builder.
 
-        With `partition`, replace the content of the partitions with these values; with `dynamic`,
-        that of the partitions of the new rows; neither: the option `dynamic-partition-overwrite`
-        (default true) decides between the partitions of the new rows and the whole table, as in
-        Java.
+        - With `partition`: replace the partitions that have these values.
+        - With `dynamic=True`: replace the partitions that the written rows belong to.
+        - With `dynamic=False`: replace the whole table.
+        - With neither: the table option `dynamic-partition-overwrite` (default: true) decides between
+          the last two, as in Java.
+
+        Raises InvalidArgument for both, or for a column by which the table is not partitioned.
         """
         if partition and dynamic:
-            raise InvalidArgument("an overwrite is either dynamic or of a named partition")
+            raise InvalidArgument(
+                f"table {self._table.name}: an overwrite of named partitions cannot be dynamic",
+                table=self._table.name,
+                next_step="give either partition or dynamic",
+            )
         self._partition = partition_values(self._table, partition or {})
         chosen = False if partition else dynamic
         if chosen is not None:
@@ -79,7 +84,7 @@ class _WriteBuilder:
         return self
 
     def new_write(self) -> TableWrite:
-        """Return a writer; UnsupportedFeature for tables that cannot be written."""
+        """A writer; UnsupportedFeature for a table that this version cannot write."""
         return TableWrite(
             self._table,
             self._context,
@@ -89,40 +94,40 @@ class _WriteBuilder:
 
 
 class BatchWriteBuilder(_WriteBuilder):
-    """One commit of any number of rows."""
+    """Creates the writers and the commit of a batch, which commits once."""
 
     def new_commit(self) -> BatchTableCommit:
-        """Return what commits the messages of the writers, once."""
+        """A commit for the messages of the writers; it can be used once."""
         return BatchTableCommit(
             self._table, self._context, user=self.commit_user, partition=self._partition
         )
 
 
 class StreamWriteBuilder(_WriteBuilder):
-    """Many commits of one user, with growing identifiers.
+    """Creates the writers and the commit of a stream: many commits with increasing identifiers.
 
-    A stream that starts again after a failure passes the same user, and commits everything that may
-    be missing with `filter_and_commit`: what is committed already is skipped.
+    A stream that restarts after a failure passes the same commit user, and commits all messages that
+    may not be committed yet with `filter_and_commit`, which skips those that are.
     """
 
     def with_commit_user(self, commit_user: str) -> StreamWriteBuilder:
-        """Commit as this user; a stream that starts again must pass the user that it had before."""
+        """Commit as this user; a stream that restarts must pass the user that it had before."""
         self.commit_user = commit_user
         return self
 
     def new_commit(self) -> StreamTableCommit:
-        """Return what commits the messages of the writers, again and again."""
+        """A commit for the messages of the writers; it can be used repeatedly."""
         return StreamTableCommit(
             self._table, self._context, user=self.commit_user, partition=self._partition
         )
 
 
 class _Closing(ABC):
-    """A context manager that calls `close` at its end."""
+    """A context manager that calls `close` on exit."""
 
     @abstractmethod
     def close(self) -> None:
-        """Release what is held; calling it again does nothing."""
+        """Release all resources; further calls do nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -137,11 +142,12 @@ class _Closing(ABC):
 
 
 class TableWrite(_Closing):
-    """Writes rows into data files, which `prepare_commit` hands over as commit messages.
+    """Writes rows to data files; `prepare_commit` returns them as commit messages.
 
-    Columns are matched by name; missing ones get their default value.  A column `_row_kind` (+I,
-    -U, +U, -D) says what a row does; only primary-key tables take other kinds than +I.  Memory is
-    bounded by `write-buffer-size`.  InvalidArgument for unknown columns and values that do not fit.
+    Columns are matched by name, and missing ones get their default value.  An optional column
+    `_row_kind` (+I, -U, +U, -D) has the kind of each row; only primary-key tables accept other kinds
+    than +I.  `write-buffer-size` limits the memory.  Methods that write raise InvalidArgument for an
+    unknown column, and for a value that does not fit its column.
     """
 
     def __init__(
@@ -151,29 +157,39 @@ class TableWrite(_Closing):
         self._writer = new_writer(table, env=context.env, user=user, overwrite=overwrites)
 
     def write(self, data: Any) -> None:
-        """Add rows: Arrow tables, batches and readers, pandas DataFrames, lists of dicts."""
+        """Write rows: an Arrow table, batch or reader, a pandas DataFrame, or a list of dicts.
+
+        Also accepts any object with the Arrow C stream interface (polars, DuckDB).
+        """
         for rows in batches_in(data, self._table.schema):
             plain, kinds = split_kinds(rows)
             self._writer.write(plain, kinds)
 
     def write_arrow(self, table: pa.Table) -> None:
+        """Write an Arrow table."""
         self.write(table)
 
     def write_arrow_batch(self, batch: pa.RecordBatch) -> None:
+        """Write an Arrow batch."""
         self.write(batch)
 
     def write_pandas(self, dataframe: pd.DataFrame) -> None:
+        """Write a pandas DataFrame; its index is ignored."""
         self.write(dataframe)
 
     def write_dicts(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write rows given as dicts of column names and values."""
         self.write(rows)
 
     def prepare_commit(self) -> list[CommitMessage]:
-        """Return what has been written since the last call.  The messages can be pickled."""
+        """Close the open files, and return the messages of all files since the last call.
+
+        The messages can be pickled, and committed by another process.
+        """
         return self._writer.prepare_commit()
 
     def abort(self) -> None:
-        """Delete the files of rows that `prepare_commit` has not returned."""
+        """Delete the files that `prepare_commit` has not returned yet."""
         self._writer.abort()
 
     def close(self) -> None:
@@ -197,11 +213,11 @@ class _TableCommit(_Closing):
         self.commit_user = user
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
-        """Delete the files of messages that were not committed, and never will be."""
+        """Delete the files of messages that are not committed and never will be."""
         delete_messages(self._table, messages)
 
     def close(self) -> None:
-        """Wait for what runs in the background after the last commit."""
+        """Wait for the background maintenance after the last commit."""
         self._after.close()
 
     def _commit(
@@ -240,15 +256,22 @@ class _TableCommit(_Closing):
 
 
 class BatchTableCommit(_TableCommit):
-    """Commits once."""
+    """The commit of a batch; `commit` can be called once."""
 
     _used = False
 
     def commit(self, messages: Sequence[CommitMessage]) -> CommitResult:
-        """Commit; after a CommitConflict, the files of the messages are deleted."""
+        """Commit the messages in one snapshot, or two if they also contain compacted files.
+
+        Raises CommitConflict, after it deleted the files of the messages, if another commit removed
+        what this one needs.  Raises CommitStateUnknown if the store did not answer: the commit may
+        exist.
+        """
         if self._used:
             raise InvalidArgument(
-                "a batch commit commits once", next_step="make another one with the builder"
+                f"table {self._table.name}: a batch commit can be used only once",
+                table=self._table.name,
+                next_step="create another one with the builder",
             )
         self._used = True
         try:
@@ -259,21 +282,22 @@ class BatchTableCommit(_TableCommit):
 
 
 class StreamTableCommit(_TableCommit):
-    """Commits again and again; identifiers grow from commit to commit."""
+    """The commits of a stream; the identifier must increase from commit to commit."""
 
     _last: int | None = None
 
     def last_committed_identifier(self) -> int | None:
-        """The greatest identifier that this user has committed; None if there is none."""
+        """The identifier of the newest commit of this user; None if there is none."""
         newest = latest_of_user(self._table, self.commit_user)
         return None if newest is None else newest.commit_identifier
 
     def commit(
         self, messages: Sequence[CommitMessage], identifier: int, *, watermark: int | None = None
     ) -> CommitResult:
-        """Commit under this identifier, even without rows; `watermark` in milliseconds.
+        """Commit the messages with this identifier, even if there are none.
 
-        For the first attempt only: after a failure use `filter_and_commit`.
+        `watermark` is in milliseconds since the epoch.  Use this for the first attempt only; after a
+        failure use `filter_and_commit`.
         """
         if self._last is not None:
             messages = [
@@ -284,12 +308,17 @@ class StreamTableCommit(_TableCommit):
         return result
 
     def filter_and_commit(self, pending: Mapping[int, Sequence[CommitMessage]]) -> int:
-        """Commit the identifiers that are not committed yet, in order; return how many these were.
+        """Commit the messages of all identifiers that are not committed yet, in order.
 
-        InvalidArgument, before anything is committed, if a file of theirs is gone.
+        Returns the number of these identifiers.  Raises InvalidArgument, before it commits anything,
+        if a file of the messages no longer exists, or if the builder was set to overwrite.
         """
         if self._partition is not None:
-            raise InvalidArgument("an overwrite cannot be replayed: commit it again")
+            raise InvalidArgument(
+                f"table {self._table.name}: an overwrite cannot be replayed",
+                table=self._table.name,
+                next_step="write and commit it again",
+            )
         last = self.last_committed_identifier()
         left = [i for i in pending if last is None or i > last]
         replay_commits(

@@ -1,8 +1,8 @@
-"""What every kind of catalog can do (Java: `catalog/Catalog`).
+"""The interface of all catalogs (Java: `catalog/Catalog`).
 
-A catalog knows databases and tables by name, and says how a table is committed to.  Jobs work on the
-table handle that `get_table` gives: its commits take the catalog's lock, or go through the catalog,
-without the job's doing.
+A catalog finds databases and tables by name, and determines how commits to a table work.  A job needs
+no code for this: the handle that `get_table` returns takes the lock of the catalog, or commits through
+the catalog.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.snapshot_commit import PartitionStatistics
 
 Watch = Callable[[FileIO, str], FileIO]
-"""Is given a table's storage and folder, and returns the storage to use."""
+"""A function of a table's storage and folder that returns the storage to use instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Database:
-    """A database; `location` is None where the catalog keeps none."""
+    """A database; `location` is None if the catalog does not store one."""
 
     name: str
     location: str | None = None
@@ -40,7 +40,7 @@ class OtherObject:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition with what it holds; `done` if it is marked as complete."""
+    """A partition with its statistics; `done` if it is marked as complete."""
 
     statistics: PartitionStatistics
     done: bool = False
@@ -49,18 +49,18 @@ class Partition:
 class Catalog(Protocol):
     """Databases and tables by name.  Table names are "database.table".
 
-    NotFound for what does not exist, AlreadyExists for a name that is taken, InvalidArgument for
-    what is no name, UnsupportedFeature for what this kind of catalog cannot do, StorageError if the
-    catalog does not answer.
+    Methods raise NotFound if a database or table does not exist, AlreadyExists if a name is taken,
+    InvalidArgument for an invalid name, UnsupportedFeature for an operation that this kind of catalog
+    does not have, and StorageError if the catalog does not answer.
     """
 
     @property
     def metastore(self) -> str:
-        """The kind of catalog, as in the option of this name."""
+        """The kind of catalog, as in the option `metastore`: filesystem, rest, jdbc or hive."""
 
     @property
     def maintained_jobs(self) -> frozenset[str]:
-        """The jobs that the catalog's own service does, so that no other client should do them."""
+        """The jobs that the catalog's own service runs, so that Caretaker does not run them."""
 
     def list_databases(self) -> list[str]:
         """The names of all databases, sorted."""
@@ -95,7 +95,7 @@ class Catalog(Protocol):
         """The names of the database's Paimon tables, sorted."""
 
     def list_others(self, database: str) -> list[OtherObject]:
-        """What else the database holds, sorted by name; jobs skip it."""
+        """The other objects of the database, such as views, sorted by name; jobs skip them."""
 
     def get_table(
         self,
@@ -105,15 +105,15 @@ class Catalog(Protocol):
         dynamic_options: Mapping[str, str | None] | None = None,
         watch: Watch | None = None,
     ) -> FileStoreTable:
-        """The table under its newest schema; `dynamic_options` hold for this handle only.
+        """A handle of the table with its newest schema; `dynamic_options` apply to this handle only.
 
-        UnsupportedFeature names what is not a Paimon table.
+        Raises UnsupportedFeature for an object that is not a Paimon table.
         """
 
     def create_table(
         self, identifier: str, schema: TableSchema, *, if_not_exists: bool = False
     ) -> None:
-        """Create the table with `schema` as its first; SchemaError if it is refused."""
+        """Create the table with `schema` as its first schema; SchemaError for an invalid schema."""
 
     def alter_table(
         self,
@@ -123,13 +123,13 @@ class Catalog(Protocol):
         now_millis: int,
         branch: str | None = None,
     ) -> TableSchema:
-        """The new schema; SchemaError for changes that are refused."""
+        """Apply the changes and return the new schema; SchemaError for an invalid change."""
 
     def rename_table(self, identifier: str, new_identifier: str) -> None:
-        """Give the table another name, and its folder with it if the catalog manages the folder."""
+        """Rename the table, and move its folder if the catalog manages the folder."""
 
     def drop_table(self, identifier: str, *, if_exists: bool = False) -> None:
-        """Delete the table with everything in it."""
+        """Delete the table with all of its files."""
 
     def list_partitions(self, identifier: str) -> list[Partition]:
         """The partitions of the table's newest snapshot; one with an empty spec if it has no keys."""

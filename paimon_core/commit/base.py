@@ -62,7 +62,7 @@ def is_final(table: FileStoreTable, base: Snapshot | None, made: Snapshot) -> bo
 
 
 def is_replaced(table: FileStoreTable, base: Snapshot) -> bool:
-    """Whether a rollback removed the snapshot, and not the expiry of the oldest ones."""
+    """Whether a rollback, not an expiry, removed the snapshot."""
     there = table.snapshots.get_or_none(base.id)
     if there is not None:
         return there.identity != base.identity
@@ -119,7 +119,7 @@ def _check_branch(table: FileStoreTable, made: Snapshot) -> None:
 
 
 def _withdraw(table: FileStoreTable, made: Snapshot) -> None:
-    """Delete the snapshot that was just committed; in a new table, its number may be another's."""
+    """Delete the snapshot that was just committed, unless a new table has another with its id."""
     now = table.snapshots.get_or_none(made.id)
     if now is not None and now.identity == made.identity:
         table.snapshots.delete(made.id)
@@ -128,8 +128,8 @@ def _withdraw(table: FileStoreTable, made: Snapshot) -> None:
 def check_same_table(table: FileStoreTable) -> None:
     """Raise NotFound if the table was dropped and created again since its handle was opened.
 
-    The files of a commit were written to the old table, and are gone: the new one would name files
-    that do not exist.  Nothing in its snapshots tells that it is another table.
+    The files of the commit were written to the old table and are deleted with it: a snapshot in the new
+    table would refer to missing files.  The snapshots alone do not show that the table is a new one.
     """
     if table.snapshots.owner is None and not _has_schema(table):
         raise _recreated(table)
@@ -144,7 +144,7 @@ def _recreated(table: FileStoreTable) -> NotFound:
 
 
 def _has_schema(table: FileStoreTable) -> bool:
-    """Whether the schema that the handle was opened with is still that of its id."""
+    """Whether the stored schema with the id of the handle's schema is still the same one."""
     stored = table.schemas.of_branch(table.branch)  # without what is remembered
     wanted = table.schema
     try:

@@ -1,9 +1,9 @@
-"""Checks that a writer's knowledge of where keys are is still true when its rows are committed.
+"""Checks at the commit that keys still are in the partitions and buckets where the writer found them.
 
-Keys of a cross-partition table may be anywhere, and those of a dynamic-bucket table in any bucket of
-their partition.  The writer has read where.  If another commit changed that, or a rollback took a
-commit away, a key could have rows in two places, and readers would return both.  Java checks none of
-it: such tables have one writer at a time there.
+In a cross-partition table, the rows of a key may be in any partition; in a dynamic-bucket table, in any
+bucket of its partition.  The writer read the locations before.  If another commit moved keys, or a
+rollback removed a commit, a key could have rows in two places, and readers would return both.  Java
+does not check this: it allows only one writer at a time for such tables.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def _check_table(
 ) -> None:
     """Raise CommitConflict if another user wrote rows after `keys_at` and after the user's own commits.
 
-    So it is if the snapshot where the writer read is gone, or a commit of its own: a rollback takes them
-    away and gives their numbers to other commits.
+    Also raises it if the snapshot that the writer read, or one of its own commits, no longer exists: a
+    rollback removes snapshots, and later commits reuse their ids.
     """
     known = keys_at[0]
     for number in range(0 if latest is None else latest.id, known, -1):
         snapshot = latest if latest and number == latest.id else table.snapshots.get_or_none(number)
         if snapshot is None:
-            raise _keys_unknown(table, known, f"snapshot {number} is gone", number)
+            raise _keys_unknown(table, known, f"snapshot {number} no longer exists", number)
         if snapshot.commit_user == user:
             if follows is not None and snapshot.commit_identifier < follows:
                 break
@@ -62,19 +62,19 @@ def _check_table(
                 number,
             )
     if follows is not None:
-        why = f"the writer's own commit {follows} is gone"
+        why = f"the writer's own commit {follows} no longer exists"
         raise _keys_unknown(table, known, why, 0 if latest is None else latest.id)
     if known:
         there = table.snapshots.get_or_none(known)
         if there is None or there.identity != keys_at:
-            why = "has expired or was removed" if there is None else "is another one now"
+            why = "has expired or was removed" if there is None else "was replaced by another one"
             raise _keys_unknown(table, known, f"snapshot {known} {why}", known)
 
 
 def _keys_unknown(table: FileStoreTable, known: int, why: str, number: int) -> CommitConflict:
     return CommitConflict(
-        f"cannot commit to table {table.name}: {why}, and the writer knows where the keys are as of "
-        f"snapshot {known}",
+        f"cannot commit to table {table.name}: {why}, and the writer read the locations of the keys "
+        f"at snapshot {known}",
         table=table.name,
         snapshot=number,
         next_step="write the rows again; only one writer at a time can change a table whose "

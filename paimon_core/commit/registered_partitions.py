@@ -1,7 +1,7 @@
 """Adds the partitions of a commit to the catalog (Java: `metastore/AddPartitionCommitCallback`).
 
-A partition is added after the commit that fills it, and dropped before the commit that empties it
-(`retention/registered_partitions`): whatever interrupts the two, a repetition completes them.
+A partition is added to the catalog after the commit that fills it, and dropped from it before the commit
+that empties it (`retention/registered_partitions`).  So repeating an interrupted operation completes it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def registry_of(table: FileStoreTable) -> PartitionRegistry | None:
-    """Where the catalog keeps this table's partitions; None if it does not."""
+    """The registry with this table's partitions in the catalog; None if the catalog has none."""
     if not table.schema.partition_keys or not table.options.value(PARTITIONED_TABLE):
         return None
     return table.partition_registry
@@ -28,8 +28,8 @@ def registry_of(table: FileStoreTable) -> PartitionRegistry | None:
 def add_partitions(table: FileStoreTable, committed: Sequence[ManifestEntry]) -> None:
     """Add the partitions of the files that a commit added.
 
-    A failure is logged and not raised, because the commit is made: the next commit to the partition
-    adds it.
+    A failure is logged and not raised, because the commit already exists.  The next commit to the
+    partition adds it.
     """
     registry = registry_of(table)
     rows = {e.partition for e in committed if e.kind is FileKind.ADD}
@@ -40,7 +40,7 @@ def add_partitions(table: FileStoreTable, committed: Sequence[ManifestEntry]) ->
         registry.add(specs)
     except PaimonError as e:
         log.warning(
-            "table=%s the catalog has not taken %d partitions, the next commit to them adds them: %s",
+            "table=%s cannot add %d partitions to the catalog, the next commit to them retries: %s",
             table.name,
             len(specs),
             e,

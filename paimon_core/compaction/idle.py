@@ -53,7 +53,7 @@ def idle_buckets(
 def _idle_trees(
     table: FileStoreTable, live: EntryColumns, bucket_of: Column, count: int, *, full: bool
 ) -> npt.NDArray[Any]:
-    """Primary-key buckets: few sorted runs, or one at the top level for a full compaction."""
+    """Idle buckets of a primary-key table: few sorted runs, or one at the top level if `full`."""
     options = table.options
     level_0 = np.bincount(bucket_of[live.level == 0], minlength=count)
     upper = live.level != 0
@@ -78,7 +78,7 @@ def _idle_trees(
 def _idle_heaps(
     table: FileStoreTable, live: EntryColumns, bucket_of: Column, count: int
 ) -> npt.NDArray[Any]:
-    """Partitions of a bucket=-1 table: too few small files, and too small together."""
+    """Idle partitions of a bucket=-1 table: few small files, which do not fill two files."""
     options = table.options
     sizes = live.numbers["file_size"]
     small = sizes < small_file_size(options, primary_key=False)

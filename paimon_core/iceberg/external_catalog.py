@@ -1,4 +1,4 @@
-"""What an external catalog gets to know of a table: a Hive metastore or an Iceberg REST catalog.
+"""The interface of external catalogs, which show a table to Iceberg readers: Hive or Iceberg REST.
 
 Java: `iceberg/IcebergMetadataCommitter`.
 """
@@ -30,10 +30,10 @@ class Shown(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """A version to show.
+    """A version of the metadata to show.
 
-    `path` is its file, `folder` the folder of the table's metadata, `columns` those of the newest
-    schema, `newest` gives the newest Paimon snapshot at this moment.
+    `path` is its file, and `folder` the folder with all versions.  `columns` are those of the newest
+    schema.  `newest` returns the id of the newest Paimon snapshot at the time of the call.
     """
 
     metadata: IcebergMetadata
@@ -47,7 +47,7 @@ class Version:
         return self.metadata.snapshot_id
 
     def is_overtaken_by(self, number: int) -> bool:
-        """Return whether a version that a catalog shows is later, and not of a removed snapshot."""
+        """Return whether `number`, which a catalog shows, is later and not of a removed snapshot."""
         return self.number < number <= self.newest()
 
     def is_own(self, path: str) -> bool:
@@ -62,6 +62,6 @@ class ExternalCatalog(Protocol):
     def show(self, version: Version) -> Shown:
         """Make the catalog show the version, unless it shows a later one.
 
-        Nothing that the table has not written is replaced.  Raises a PaimonError; the catalog may
-        show the version nevertheless if that is a StorageError.
+        Never replaces an entry that this table has not written.  Raises a PaimonError on failure; after
+        a StorageError, the catalog may show the version nevertheless.
         """

@@ -15,10 +15,10 @@ log = logging.getLogger(__name__)
 
 
 def synchronise_tags(table: FileStoreTable, *, without: Collection[str] = ()) -> None:
-    """Replace the newest version by one with the table's tags, except those in `without`.
+    """Rewrite the newest version of the metadata with the table's tags, except those in `without`.
 
-    Only tags of snapshots that the metadata has can be in it.  A failure is logged, because the
-    next commit writes all tags.
+    Tags of snapshots that the metadata does not contain are left out.  A failure is logged and not
+    raised, because the next commit writes all tags.
     """
     store = iceberg_store(table, str)
     if store is None:
@@ -41,7 +41,7 @@ def synchronise_tags(table: FileStoreTable, *, without: Collection[str] = ()) ->
             register(table, store, tagged)
     except (PaimonError, OSError) as e:
         log.warning(
-            "table=%s the tags in the Iceberg metadata are old, the next commit writes them: %s",
+            "table=%s cannot update the tags in the Iceberg metadata, the next commit retries: %s",
             table.name,
             e,
         )

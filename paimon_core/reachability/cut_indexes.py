@@ -1,15 +1,15 @@
-"""Index manifests that stay and have lost entries.
+"""Detects truncated index manifests of the remaining references.
 
-A manifest list holds the number of entries of each manifest, and a snapshot the size of each list.
-Nothing holds the number of entries of an index manifest: one that was cut between two blocks of its Avro
-file reads like a whole one.  What it no longer names would look like garbage.  But the references that go
-tell what it should name:
+A manifest list stores the number of entries of each manifest, and a snapshot the size of each list.  But
+no metadata stores the number of entries of an index manifest.  One that was truncated between two blocks of
+its Avro file reads like a complete one, and index files of the lost entries would look like garbage.  The
+removed references show which entries it should have:
 
 - a data file that had deletion vectors has some as long as it is live;
 - a bucket with a hash index has one as long as it has files.
 
-Only index manifests that end like a cut one are checked (`IndexEntries.may_be_cut`): going back to older
-content as the newest snapshot takes deletion vectors away, too.
+Only index manifests that end like a truncated one are checked (`IndexEntries.may_be_cut`), because a
+rollback to older content also removes deletion vectors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from paimon_core.scan.columns import scan_columns
 def check_indexes(
     going: Sequence[Reference], staying: Sequence[Reference], metadata: Metadata
 ) -> None:
-    """Raise CorruptTable if an index manifest that stays lacks what an older one that goes names."""
+    """Raise CorruptTable if an index manifest in `staying` lacks entries of an older one in `going`."""
     going = [r for r in going if _names_index(r)]
     oldest = min((r.snapshot.id for r in going), default=None)
     checked: set[str] = set()

@@ -1,4 +1,4 @@
-"""Finds the files that nothing needs once some references are gone.
+"""Finds the files that no reference needs after some references are removed.
 
 1. *Candidates*: the files that the removed references name.  For a run of consecutive snapshots
    whose successor remains: the data files that its deltas deleted (Java: `SnapshotDeletion`).  For
@@ -10,9 +10,9 @@
    deletes it, so it is live in one of them if the first holds it or a later one adds it.  If it
    comes from older snapshots of the same branch, only an OVERWRITE can add it *again*. So the first
    snapshot and the overwrites of every branch are merged; the additions of the others are read
-   unless all removed references are older and on the same branch.  Tags whose snapshot is gone are
-   merged, and so are snapshots that do not fit the one before.  Changelogs are read only if a
-   removed reference takes changelog files for data.
+   unless all removed references are older and on the same branch.  Tags whose snapshot no longer
+   exists are merged, and so are snapshots that do not build on the one before.  Changelogs are read
+   only if a removed reference names changelog files as data files.
 
 Metadata of removed references may be incomplete: unreadable files are skipped and remain as
 orphans.  Metadata of remaining references must be readable; otherwise CorruptTable is raised and
@@ -61,7 +61,7 @@ from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """Files that nothing needs, and what other references still hold.
+    """Files that no reference needs, and candidates that other references still need.
 
     `held` maps the label of a tag or of another branch's reference to the files and bytes that it
     keeps alive; files with several holders count for the first one found.
@@ -86,9 +86,9 @@ def find_garbage(
     staying: Sequence[Reference],
     metadata: Metadata,
 ) -> Garbage:
-    """Return the files that only the references `going` need, with `staying` as all that remain.
+    """Return the files that only the references in `going` need; `staying` are all other references.
 
-    CorruptTable if a reference that must be readable is not, or if main has lost its snapshots.
+    Raises CorruptTable if a staying reference is unreadable, or if main has lost its snapshots.
     """
     alive = {r.snapshot.identity for r in staying if r.kind is not RefKind.CHANGELOG}
     going = [r for r in going if r.kind is not RefKind.TAG or r.snapshot.identity not in alive]
@@ -113,7 +113,7 @@ def find_garbage(
     check_deletable(table, files)
     if files.positions(Role.INDEX).size:
         check_indexes(going, staying, metadata)
-    pa.default_memory_pool().release_unused()  # what decoding took, before callers decode again
+    pa.default_memory_pool().release_unused()  # memory of the decoder, before callers decode again
     return Garbage(files, held)
 
 
@@ -246,10 +246,11 @@ def _may_follow(before: Snapshot | None, snapshot: Snapshot) -> bool:
 
 
 def _with_broken_lines(anchors: Sequence[Anchor], metadata: Metadata) -> Iterator[Anchor]:
-    """Yield the anchors; all of it is read of a snapshot whose base is not all of the one before.
+    """Yield the anchors; a snapshot that does not build on its predecessor must be read as a whole.
 
-    Its files may not be those of the snapshots before it and what they say to have added: it was made
-    from another one, or its commit merged manifests.
+    The base of a commit consists of the manifests of its predecessor.  If it has others, the commit
+    merged manifests, or the snapshot was made from another one; then the additions of the snapshots
+    before may not account for all of its files.
     """
     lines = {
         (a.reference.table.branch, a.reference.snapshot.id): a.reference.snapshot
@@ -268,15 +269,15 @@ def _with_broken_lines(anchors: Sequence[Anchor], metadata: Metadata) -> Iterato
 
 
 def _content(snapshot: Snapshot) -> tuple[object, ...]:
-    """Return what two references have in common if they need the same files."""
+    """Return a key that is equal for references that need the same files."""
     lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.index_manifest)
     return (snapshot.identity, *lists)
 
 
 def _are_older(going: Sequence[Reference], staying: Sequence[Reference]) -> bool:
-    """Return whether the numbers of what goes can be believed.
+    """Return whether the snapshot ids of the references in `going` can be trusted.
 
-    A tag or a journal may name any number, but each snapshot has lists of its own.
+    A tag or a journal may hold any id, but each snapshot has manifest lists of its own.
     """
     names = {
         name
@@ -332,9 +333,10 @@ def _drop_changelogs(
     metadata: Metadata,
     left: Column,
 ) -> Column:
-    """Return which of the candidates that are `left` are no changelog files of a snapshot that stays.
+    """Return which of the candidates in `left` are not changelog files of a staying reference.
 
-    Nobody looks into these lists otherwise: what goes and is whole names no changelog of another one.
+    The other checks do not read changelog manifest lists: an intact reference in `going` never names
+    the changelog of another one.
     """
     ids = {(r.table.branch, r.snapshot.id) for r in staying if r.kind is RefKind.SNAPSHOT}
     for reference in staying:

@@ -1,9 +1,9 @@
-"""Whether a file's name has one of the patterns that this version knows.
+"""The patterns of file names that this version knows.
 
 Java: `io/DataFilePathFactory`, `utils/FileStorePathFactory`, `fs/Path.createTempPath`.  Newer
-versions write further files beside these, which no manifest mentions by name: packs of managed
-BLOBs (`*.managed.blob`), their references (`*.blobref`), sidecars.  So a file of another pattern is
-not garbage because nothing known mentions it.
+versions write other files as well, which no manifest mentions by name: packs of managed BLOBs
+(`*.managed.blob`), their references (`*.blobref`), sidecars.  So a file whose name has another pattern
+must not count as garbage, even if no known metadata mentions it.
 """
 
 from __future__ import annotations

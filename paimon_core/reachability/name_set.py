@@ -1,8 +1,8 @@
 """A set of file names from which names are removed, for tables of any size.
 
-Names are compared by 64-bit hashes.  Two names with the same hash go together, so that a removed
-name never remains; in a set of a million names, one that nobody removed is lost with a
-probability of 1 to 10 million.
+Names are compared by 64-bit hashes.  Removing a name also removes other names with the same hash, so a
+removed name never remains.  In a set of a million names, the probability of losing any other name is
+one in ten million.
 """
 
 from __future__ import annotations

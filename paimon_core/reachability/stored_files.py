@@ -132,19 +132,20 @@ class StoredFiles(Sequence[StoredFile]):
         return self.take(np.unique(self.folder, return_index=True)[1])
 
     def distinct(self) -> StoredFiles:
-        """Return the files without those whose path occurs before.
+        """Return the files without duplicate paths.
 
-        Of two paths with the same hash the second is left out, too: then it remains as an orphan.
+        Paths are compared by hash.  If two paths have the same hash, the second file is left out and
+        becomes an orphan.
         """
         first = np.unique(self._hashes(), return_index=True)[1]
         return self if len(first) == len(self) else self.take(np.sort(first))
 
     def planned(self) -> PlannedFiles:
-        """Return what is needed to know these files again."""
+        """Return the hashes by which `only` recognizes these files."""
         return PlannedFiles(np.unique(self._hashes()))
 
     def only(self, planned: PlannedFiles) -> StoredFiles:
-        """Return the files that a plan has, by the hashes of their paths."""
+        """Return the files that are in the plan, by the hashes of their paths."""
         mine = np.isin(self._hashes(), planned.hashes)
         return self if mine.all() else self.take(np.flatnonzero(mine))
 
@@ -156,8 +157,9 @@ class StoredFiles(Sequence[StoredFile]):
 class PlannedFiles:
     """The files of a plan: ordered hashes of their paths, of eight bytes each.
 
-    A plan stays in memory while the files are found once more, and its paths would take as much again.
-    A hash is enough, because a plan only limits what is found then: files that nothing needs.
+    A plan stays in memory while garbage is searched again before the deletion, and paths would double
+    the memory.  Hashes are sufficient, because the plan only limits the result of that search: a wrong
+    match cannot delete a file that is needed.
     """
 
     hashes: Column

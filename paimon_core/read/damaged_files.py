@@ -1,7 +1,7 @@
-"""Reads on where data files are missing or damaged, if the table's options allow it.
+"""Skips missing or damaged data files in a read, if the table's options allow it.
 
-Java: `io/DataFileRecordReader`.  Only reads for users do so.  What rewrites rows fails, unlike in Java:
-a compaction that leaves out a file would delete its rows for good.
+Java: `io/DataFileRecordReader`.  Only reads for users skip files.  Unlike in Java, a job that rewrites
+rows fails: a compaction that skips a file would delete its rows permanently.
 """
 
 from __future__ import annotations

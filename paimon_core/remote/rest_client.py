@@ -106,7 +106,8 @@ class RestClient:
     def delete(self, path: str, parameters: Mapping[str, str] | None = None) -> None:
         """Delete the resource.
 
-        503 is an error at once: by the next attempt, somebody may have created another one.
+        Does not retry after 503: by the next attempt, another client may have created a new resource
+        with the same name.
         """
         self._send("DELETE", path, parameters or {}, None, frozenset({_TOO_MANY}))
 

@@ -1,4 +1,4 @@
-"""What removing something needs from its caller."""
+"""The services that a caller passes to functions that delete versions of a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def unfenced() -> None:
 class Deleting:
     """`fence` runs before each change and raises if the caller must stop; `delete` deletes files.
 
-    `leased`: whether the caller holds the lease on the table, unlike a writer.
+    `leased`: whether the caller holds the lease on the table; a writer does not.
     """
 
     env: Environment

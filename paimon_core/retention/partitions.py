@@ -44,8 +44,8 @@ STRATEGIES: Final = ("values-time", "update-time")
 class Partition:
     """One partition: its stored row, its path, and its live files.
 
-    `newest_file` is the creation time of its newest file, in milliseconds of the local wall clock; of
-    a file without a creation time nobody knows that it is old.
+    `newest_file` is the creation time of its newest file, in milliseconds of the local wall clock.  A
+    file without a creation time counts as new, because its age is unknown.
     """
 
     row: bytes
@@ -269,7 +269,7 @@ def apply_partitions(
 def _check_not_newer(
     table: FileStoreTable, newest: Mapping[bytes, int], changes: ManifestChanges
 ) -> None:
-    """Raise CommitConflict if a partition that goes by its last update was updated meanwhile."""
+    """Raise CommitConflict if a partition was updated since its last update made it expire."""
     check_droppable(table)
     for entry in changes.files:
         time = entry.file.creation_time
@@ -278,5 +278,5 @@ def _check_not_newer(
                 f"partition {table.paths.partition_path(entry.partition)} of table {table.name} "
                 "received files since the plan to expire it",
                 table=table.name,
-                next_step="nothing of it was dropped; run again",
+                next_step="run again; the partition was not dropped",
             )

@@ -148,7 +148,7 @@ def _corrupt(table: FileStoreTable, meta: ManifestFileMeta, problem: str) -> Cor
 
 @contextmanager
 def merging(table: FileStoreTable, snapshot: Snapshot) -> Iterator[None]:
-    """Say in errors of entries that contradict each other which snapshot's they are, and its list."""
+    """Add the snapshot and its base manifest list to errors about contradicting entries."""
     try:
         yield
     except CorruptTable as e:

@@ -1,7 +1,7 @@
-"""The part that a table's catalog takes in a change of its schema.
+"""How the catalog of a table takes part in a schema change.
 
-A catalog that makes the commits also makes the schemas (REST); others keep a copy of the options for
-their own listings and for other engines (JDBC, Hive).
+A REST catalog makes commits and schemas itself.  JDBC and Hive catalogs store a copy of the options for
+their own listings and for other engines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class SchemaCommit(Protocol):
     def commit(self, schemas: SchemaStore, changed: TableSchema) -> bool:
         """Commit `changed`, which follows the newest schema; False if its id is taken.
 
-        Errors as of `SchemaStore.commit_new`, also where only the catalog makes schemas.
+        Raises the errors of `SchemaStore.commit_new`, also if the catalog makes the schemas.
         """
 
     def set_options(
@@ -27,6 +27,6 @@ class SchemaCommit(Protocol):
     ) -> bool:
         """Commit `changed`, the newest schema with these options; False if its id is taken.
 
-        A catalog that makes the schemas may set the options of a schema that came meanwhile.  Errors
-        as of `SchemaStore.commit_new` and of requests to the catalog.
+        A catalog that makes the schemas may apply the options to a schema that was committed meanwhile.
+        Raises the errors of `SchemaStore.commit_new` and of requests to the catalog.
         """

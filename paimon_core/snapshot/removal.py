@@ -162,13 +162,13 @@ class Removal:
 
         Return the restored ids and those that could not be restored.
 
-        A snapshot is restored only next to its former neighbour, or into an empty folder: the line
-        must not get a gap, a snapshot that does not build on the one before, or one that expired
-        because others follow it.
+        A snapshot is restored only next to its former neighbour, or into an empty folder.  The line of
+        snapshots must not get a gap, a snapshot that does not build on the one before, or one that
+        expired because others follow it.
 
-        A job that has lost its lease meanwhile puts back, too, or the table might have no snapshot
-        left; but only what is whole: whoever has the lease now may have deleted its files.  The same
-        holds for the oldest snapshots: a writer lets them expire without a lease.
+        A job that has lost its lease also restores, because the table might have no snapshot left
+        otherwise.  But it restores only complete snapshots: the new owner of the lease may have deleted
+        files.  The same applies to the oldest snapshots, which writers expire without a lease.
         """
         leased = self._is_leased()
         back = self._take_added_away(only_broken=not leased)
@@ -193,15 +193,15 @@ class Removal:
         return sorted(back), sorted(self._removed)
 
     def rescue(self) -> None:
-        """Leave a table that can be read, after the lease was lost in the middle."""
+        """Make the table readable after the lease was lost during the removal."""
         snapshots = self.snapshots
         newest = snapshots.get_or_none(max(snapshots.ids(), default=0))
         if newest is None or not self._is_whole(newest):
-            # Whoever has the lease has let expire or deleted what this job relied on.
+            # The new owner of the lease has expired or deleted snapshots that this job relied on.
             self.put_back()
         hint = snapshots.hints()[1]
         if hint is not None and not snapshots.exists(hint):
-            snapshots.delete_latest_hint()  # Java cannot read a table with a wrong one
+            snapshots.delete_latest_hint()  # Java cannot read a table with a wrong hint
 
     def _is_leased(self) -> bool:
         try:
@@ -239,9 +239,9 @@ class Removal:
         return now is not None and now.identity == then.identity
 
     def _take_added_away(self, *, only_broken: bool) -> list[int]:
-        """Delete what was added, newest first.  Return the ids of restored snapshots.
+        """Delete the added snapshots, newest first.  Return the ids of restored snapshots.
 
-        `only_broken`: only what has lost its metadata, which is of no use to whoever has the lease.
+        `only_broken`: delete only those whose metadata is incomplete, which no other job can use.
         """
         back: list[int] = []
         for snapshot, followed in sorted(self._added, key=lambda added: -added[0].id):

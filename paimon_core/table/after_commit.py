@@ -92,7 +92,10 @@ _MODES: Final = ("sync", "async")
 
 @dataclass(slots=True)
 class Maintained:
-    """What was done after a commit: names and ids; `failure` is what ended it."""
+    """The result of the maintenance after a commit, as names and ids.
+
+    `failure` is the error that ended the maintenance early; None without one.
+    """
 
     created_tags: list[str] = field(default_factory=list)
     deleted_tags: list[str] = field(default_factory=list)
@@ -107,9 +110,9 @@ class Maintained:
 class AfterCommit:
     """Runs the maintenance of one writer after its commits.
 
-    One object per writer: partitions are checked once per interval, and the first check is at a
-    random time within it, so that writers that end early get to it as well.  `of_engine` is for the
-    one commit of an engine's batch or micro-batch.
+    A writer needs one object for all of its commits: it checks partitions once per interval, and for the
+    first time at a random moment, so that writers that end early also check sometimes.  `of_engine` is for
+    the single commit of an engine's batch or micro-batch.
     """
 
     def __init__(self, table: FileStoreTable, *, env: Environment, of_engine: bool = False) -> None:
@@ -122,7 +125,12 @@ class AfterCommit:
         """What the last run did; None before the first one has ended."""
         mode = table.options.value(SNAPSHOT_EXPIRE_EXECUTION_MODE)
         if mode not in _MODES:
-            raise InvalidArgument(f"snapshot.expire.execution-mode is one of {', '.join(_MODES)}")
+            raise InvalidArgument(
+                f"table {table.name}: snapshot.expire.execution-mode is {mode!r}, "
+                f"but must be one of {', '.join(_MODES)}",
+                table=table.name,
+                next_step="correct the table option",
+            )
         self._asynchronous = mode == "async"
         interval = table.options.value(PARTITION_EXPIRATION_CHECK_INTERVAL)
         self._checked = env.now_millis() - int(env.jitter() * (interval // 1000)) * 1000

@@ -15,7 +15,7 @@ import pytest
 from ports import free_port
 
 from paimon_maintenance.demo import lake, people
-from paimon_maintenance.demo.illnesses import sick_tables
+from paimon_maintenance.demo.problems import problem_tables
 from paimon_maintenance.history.approval_store import ApprovalStore
 from paimon_maintenance.history.lake_view import LakeQuery, lake_page
 from paimon_maintenance.history.store import SqlHistory
@@ -121,7 +121,7 @@ def test_every_table_gets_well_on_a_lake_made_for_it(start):
     assert ["buckets", "of", "2026-03-03", "5", "10"] in figures
     assert ["files", "of", "no", "snapshot", "10", "0"] in figures
     assert "caretaker verify: clean." in demo.text
-    tables = {*lake.TABLES, *(one.table for one in sick_tables())}
+    tables = {*lake.TABLES, *(one.table for one in problem_tables())}
     assert f"{len(tables)} tables: 4 red, 19 yellow, 2 green" in demo.text
     assert "1 red, 7 yellow, 17 green" in demo.text
     assert f"{len(tables)} tables: 0 red, 0 yellow, {len(tables)} green" in demo.text

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
-    """Print the open alerts; NOTHING_TO_DO if there are none.  Nobody is notified."""
+    """Print the open alerts without notifying a target; NOTHING_TO_DO if there are none."""
     from paimon_core.environment import system_environment  # noqa: PLC0415 - fast start
     from paimon_maintenance.history.store import needed_history  # noqa: PLC0415 - SQLAlchemy
     from paimon_maintenance.run.metrics import Metrics  # noqa: PLC0415 - fast start

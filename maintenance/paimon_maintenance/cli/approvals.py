@@ -48,9 +48,9 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
 
 
 def approved(request: RunRequest, services: RunServices) -> RunRequest:
-    """The request, if nobody has to approve it or somebody has; it has a run id then.
+    """The request, if it needs no approval or has one; an approved request gets a run id.
 
-    Otherwise ApprovalNeeded: the request and its plan wait for an answer.  A run without anything to do
+    Otherwise stores the request with its plan, and raises ApprovalNeeded.  A run with nothing to do
     needs no approval.
     """
     from paimon_maintenance.history.approval_store import Asked  # noqa: PLC0415 - SQLAlchemy
@@ -89,7 +89,7 @@ def approved(request: RunRequest, services: RunServices) -> RunRequest:
     raise ApprovalNeeded(
         f"{what}; request {number} waits for it",
         table=request.table,
-        next_step=f"somebody who may decide runs `caretaker approvals approve {number} "
+        next_step=f"an authorized person runs `caretaker approvals approve {number} "
         f"-w {request.warehouse}`; then run the same command again",
     )
 

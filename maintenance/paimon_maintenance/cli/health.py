@@ -100,11 +100,11 @@ def _lines(found: list[tuple[Measurement, Health]], *, detailed: bool) -> Iterat
         for reason in health.reasons if detailed else health.reasons[:1]:
             job = "" if reason.job is None else f" -> {reason.job}"
             yield f"      -{reason.points:.0f} {reason.text}{job}"
-        sick = [p for p in health.partitions if p.reasons and p.name]
-        for partition in sick[:_MOST_PARTITIONS] if detailed else ():
+        unhealthy = [p for p in health.partitions if p.reasons and p.name]
+        for partition in unhealthy[:_MOST_PARTITIONS] if detailed else ():
             yield f"      {partition.score:>4}  {partition.color:6}  {partition.name}"
-        if detailed and len(sick) > _MOST_PARTITIONS:
-            yield f"      and {counted(len(sick) - _MOST_PARTITIONS, 'more partitions')}"
+        if detailed and len(unhealthy) > _MOST_PARTITIONS:
+            yield f"      and {counted(len(unhealthy) - _MOST_PARTITIONS, 'more partitions')}"
     if not detailed:
         counts = colors(health for _, health in found)
         yield ", ".join(f"{number} {color}" for color, number in counts.items())

@@ -50,7 +50,7 @@ def typed_arguments(job: Job, args: argparse.Namespace) -> dict[str, object]:
 def requests_of(
     job: Job, args: argparse.Namespace, output: Output, **how: Any
 ) -> Iterator[RunRequest]:
-    """A request for each table that is meant, in order; `how` are its fields on how to run.
+    """Yield a request for each selected table, in order; `how` are further fields of `RunRequest`.
 
     Typed arguments override the policy (`paimon_maintenance.policy.resolve`).  With a pattern, tables
     for which the policy disables the job are skipped, and runs skip tables that opted out.

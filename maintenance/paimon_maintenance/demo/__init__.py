@@ -4,10 +4,11 @@
 
     main            arguments, and the order of the demo
       |-- lake           the sample lake: tables, and concurrent writers
-      |-- illnesses      more tables, one for each problem; `sick` makes them, with `accidents`
+      |-- problems       more tables, one for each problem; `problem_table` creates them
+      |-- accidents      a killed writer, a stopped consumer, and old files
       |-- policy         the policy of the lake
       |-- scheduler      rounds of the scheduler over all tables
-      |-- people         what owners and people on call do where the scheduler must not
+      |-- people         what owners and people on call do where the scheduler must not decide
       |-- proposal       a rescale that waits for an approval in Airflow
       |-- life           the jobs after compaction: tags, expiry, rescale, orphan files
       |-- measure        measurements before and after: files, runs, seconds, rows, checksum

@@ -1,4 +1,4 @@
-"""What goes wrong with tables: a writer that is killed, and files that grow old."""
+"""Simulates accidents: a writer that is killed, a consumer that stops, and files that are old."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ def leave_a_consumer(table: FileStoreTable, name: str, snapshot: int) -> None:
 
 
 def let_age(file: Path, *, days: int) -> None:
-    """Let the file be this old."""
+    """Set the modification time of the file to this number of days ago."""
     moment = time.time() - days * DAY_SECONDS
     os.utime(file, (moment, moment))

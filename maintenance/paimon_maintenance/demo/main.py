@@ -69,7 +69,7 @@ def run(argv: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="caretaker demo",
-        description="Creates a lake of sick tables, starts Airflow, and triggers the DAG "
+        description="Creates a lake of unhealthy tables, starts Airflow, and triggers the DAG "
         f"{DAG_ID} to compact the two largest on Spark. The scheduler heals the others, except for "
         "what only people may do: the demo does that, too, and one rescale waits in Airflow for your "
         "approval. Tag, expiry, rescale and orphan file jobs run. The page in Airflow shows all of it. "

@@ -1,4 +1,4 @@
-"""What only people do for the sick tables: the scheduler names the problem, and leaves it to them.
+"""What people do about problems that the scheduler only reports.
 
 Owners change their tables; who is on call starts the job that the health reason names.  The scheduler
 does the rest afterwards.
@@ -12,8 +12,8 @@ from typing import Final
 
 from paimon_core.ddl.schema_change import RemoveOption, SchemaChange, SetOption
 from paimon_core.environment import system_environment
-from paimon_maintenance.demo.illnesses import INVALID_OPTION, MISSPELT_OPTION, MONTHLY_TAGS
 from paimon_maintenance.demo.lake import DATABASE
+from paimon_maintenance.demo.problems import INVALID_OPTION, MISSPELT_OPTION, MONTHLY_TAGS
 from paimon_maintenance.demo.run_here import run_here
 from paimon_maintenance.history.entry import History
 from paimon_maintenance.storage.catalogs import catalog_of

@@ -17,11 +17,11 @@ from paimon_maintenance.demo.airflow import (
     wait_for_run,
 )
 from paimon_maintenance.demo.child_process import ChildProcess
-from paimon_maintenance.demo.illnesses import sick_tables
+from paimon_maintenance.demo.problem_table import make_problem_tables
+from paimon_maintenance.demo.problems import problem_tables
 from paimon_maintenance.demo.proposal import Proposal
 from paimon_maintenance.demo.scheduler import Scheduler, rows_of, summary
 from paimon_maintenance.demo.screen import Screen
-from paimon_maintenance.demo.sick import make_sick_tables
 from paimon_maintenance.health.score import Health
 from paimon_maintenance.history.store import SqlHistory
 from paimon_maintenance.job.exit_codes import ExitCode
@@ -32,10 +32,10 @@ _GREEN: Final = "green"
 
 
 def make_tables(warehouse: str, screen: Screen) -> None:
-    """Create the sick tables."""
-    tables = sick_tables()
+    """Create the tables with problems, and show the progress."""
+    tables = problem_tables()
     with screen.step("Creating more tables, most of them with one problem each") as step:
-        make_sick_tables(warehouse, tables, step.update)
+        make_problem_tables(warehouse, tables, step.update)
         step.done(f"Created {len(tables)} more tables, most of them with one problem each")
 
 
@@ -145,9 +145,9 @@ class Story:
         with self.screen.step("Measuring the health of all tables again") as step:
             self.health = self.scheduler.measure()
             step.done(f"{len(self.health)} tables: {summary(self.health)}")
-        sick = {name: h for name, h in before.items() if h.color != _GREEN}
-        if sick:
-            self.screen.table("health", ["", "before", "after"], rows_of(sick, self.health))
+        unhealthy = {name: h for name, h in before.items() if h.color != _GREEN}
+        if unhealthy:
+            self.screen.table("health", ["", "before", "after"], rows_of(unhealthy, self.health))
         left = _not_green(self.health)
         return ExitCode.FAILURE if left else ExitCode.SUCCESS
 

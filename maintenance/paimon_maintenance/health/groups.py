@@ -18,7 +18,7 @@ Counts = npt.NDArray[Any]
 COLUMNS: Final = ("file_size", "row_count", "delete_row_count", "creation_time")
 """The columns of live files that `grouped` needs."""
 _MOST: Final = 2**60
-"""No table has so many bytes or rows.  Larger numbers do not fit into the history, in sums above all."""
+"""More bytes or rows than any table has.  Sums of larger numbers do not fit into the history."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +26,7 @@ class Groups:
     """The files of each partition, of each bucket, or of the whole table: one number for each.
 
     `newest` is the creation time of the newest file (milliseconds of local wall clock), `NULL` if no
-    file has one.  `sorted_runs` means something for buckets of primary-key tables.
+    file has one.  `sorted_runs` is only meaningful for buckets of primary-key tables.
     """
 
     files: Counts

@@ -20,8 +20,8 @@ JSON_VERSION: Final = 3
 class Rewrite:
     """What one compaction of a partition would read, and the layout that it leaves behind.
 
-    `level_0_bytes` are those of the `bytes` that are at level 0.  `runs_after` is the mean number of sorted
-    runs that a full read then merges, `dead_rows_after` what is left of the partition's `dead_rows`.
+    `level_0_bytes` is the part of `bytes` at level 0.  `runs_after` is the mean number of sorted runs that
+    a full read merges afterwards, `dead_rows_after` the number of `dead_rows` that remain.
     """
 
     files: int = 0
@@ -37,11 +37,15 @@ class Rewrite:
 class PartitionMeasurement:
     """The live files of one partition; `values` are its keys as text, for job arguments.
 
-    `point_runs`: the largest number of sorted runs whose key ranges hold one key.  `full_runs`: the
-    mean number of sorted runs that a full read merges, weighted by bytes; 1 for append tables.
-    `ideal_files`: the smallest number of files of the target size.  `oldest_level_0`: when the oldest
-    file at level 0 was made, None without one; `oldest_file` and `newest_file`: any file.  `minor` and `full`: what a compaction would rewrite,
-    None if it has nothing to do.
+    - `point_runs`: the largest number of sorted runs whose key ranges contain the same key.
+    - `full_runs`: the mean number of sorted runs that a full read merges, weighted by bytes; 1 for append
+      tables.
+    - `ideal_files`: the smallest number of files of the target size.
+    - `oldest_level_0`: the creation time of the oldest file at level 0; None without one.
+    - `oldest_file`, `newest_file`: the creation times of the oldest and newest file at any level.
+    - `minor`, `full`: what a minor or full compaction would rewrite; None if it has nothing to do.
+
+    Times are milliseconds since the epoch.
     """
 
     name: str = ""
@@ -68,14 +72,14 @@ class PartitionMeasurement:
 
     @property
     def dead_rows(self) -> int:
-        """The rows that each read decodes and drops: deletes, and those that deletion vectors hide."""
+        """Rows that a read decodes and then drops: deletes, and rows in deletion vectors."""
         return self.delete_rows + self.vector_rows
 
 
 def dead_rows_excess(dead: int, rows: int) -> float:
-    """The part by which a read of these rows costs more than one of those that are not dead.
+    """The extra cost of a read because of dead rows: 1 means twice the cost of reading the live rows.
 
-    At most 9: where nearly all rows are dead, the ideal read costs nothing.
+    At most 10, because the live rows count as at least a tenth of all rows.
     """
     return dead / max(rows - dead, rows / 10) if rows > 0 else 0.0
 

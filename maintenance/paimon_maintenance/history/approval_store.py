@@ -65,7 +65,7 @@ class Approval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What somebody wants to run: `arguments` as the history shows them, and the lines of its plan."""
+    """A run that needs an approval: `arguments` as the history shows them, and its plan as lines."""
 
     table: str
     job: str
@@ -85,7 +85,7 @@ class ApprovalStore(ScopedStore):
     """The approvals of one warehouse and branch.  MaintenanceError if the database does not answer."""
 
     def use(self, asked: Asked, run_id: str, now: int) -> bool:
-        """Whether an approval for this run was given; it holds for no other run then."""
+        """Use up an approval for this run, and return whether there was one."""
         c = _APPROVALS.c
         fresh = sa.and_(c.state == ApprovalState.APPROVED, c.answered_millis >= now - VALID_MILLIS)
         own = sa.and_(c.state == ApprovalState.USED, c.run_id == run_id[:_LONGEST_RUN])

@@ -35,6 +35,8 @@ _ROUNDS: Final = columns_of(
 )
 _ENTRIES: Final = columns_of("caretaker_history", "at_millis event status warehouse table_name")
 _CLAIMS: Final = columns_of("caretaker_claims", "warehouse table_name branch holder until_millis")
+_LEAST_SECONDS: Final = 0.01
+"""Shorter runs count as this long in `prediction_error`, which divides by the seconds."""
 _LONGEST_CLAIM_MILLIS: Final = 600_000
 """A claim that ends later than this was made by a clock that was wrong, and holds nothing."""
 
@@ -106,6 +108,11 @@ class StoredDecision:
         return self.past_runs == 0
 
 
+def prediction_error(predicted: float, measured: float) -> float:
+    """The difference of predicted and measured seconds, divided by the measured seconds."""
+    return abs(predicted - measured) / max(_LEAST_SECONDS, measured)
+
+
 @dataclass(frozen=True, slots=True)
 class NeedStore(ScopedStore):
     """Reads and writes the scheduler's tables for one warehouse and branch."""
@@ -155,7 +162,10 @@ class NeedStore(ScopedStore):
                 )
 
     def worked_on(self, since: int) -> dict[str, int]:
-        """When the last successful run on each table ended, since then; whoever started it, on any branch."""
+        """The end of the last successful run of each table since then, of any user and branch.
+
+        Times are milliseconds since the epoch.
+        """
         c = _ENTRIES.c
         query = (
             sa.select(c.table_name, sa.func.max(c.at_millis))

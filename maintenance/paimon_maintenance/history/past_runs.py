@@ -28,7 +28,7 @@ def last_orphans(history: SqlHistory | None, *, table: str, warehouse: str) -> O
 def last_sort(
     history: SqlHistory | None, *, table: str, warehouse: str, branch: str = "main"
 ) -> int | None:
-    """When anybody sorted the table last, in milliseconds since the epoch; None if nobody did."""
+    """When the table was last sorted, in milliseconds since the epoch; None if it never was."""
     entries = _newest(history, table=table, warehouse=warehouse, job=_SORT, status="success")
     own = (e.at_millis for e in entries if e.event == "run" and (e.branch or "main") == branch)
     return next(own, None)
@@ -37,7 +37,7 @@ def last_sort(
 def _newest(
     history: SqlHistory | None, *, table: str, warehouse: str, job: str, status: str | None = None
 ) -> list[Entry]:
-    """Few entries, newest first; none where the history does not answer: it is no condition."""
+    """A few entries, newest first; none if the history does not answer, which is no error here."""
     if history is None:
         return []
     try:

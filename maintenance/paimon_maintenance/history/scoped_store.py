@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from paimon_core.errors import MaintenanceError
-from paimon_maintenance.history.store import URL_VARIABLE, SqlHistory
+from paimon_maintenance.history.store import URL_VARIABLE, SqlHistory, one_line
 
 _PLACE: Final = ("warehouse", "table_name", "branch")
 
@@ -75,8 +75,7 @@ class ScopedStore:
             with self.history.engine().begin() as connection:
                 yield connection
         except (sa.exc.SQLAlchemyError, OSError) as e:
-            detail = " ".join(str(getattr(e, "orig", None) or e).split())
             raise MaintenanceError(
-                f"the scheduler cannot use the history: {type(e).__name__}: {detail[:400]}",
+                f"the scheduler cannot use the history: {one_line(e)}",
                 next_step=f"check that the database is reachable, or set {URL_VARIABLE} to another",
             ) from e

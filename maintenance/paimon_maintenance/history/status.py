@@ -17,7 +17,7 @@ from paimon_core.errors import MaintenanceError
 from paimon_maintenance.health.measurement import Measurement
 from paimon_maintenance.health.score import Health
 from paimon_maintenance.history.scoped_store import replace_rows
-from paimon_maintenance.history.store import URL_VARIABLE, SqlHistory
+from paimon_maintenance.history.store import URL_VARIABLE, SqlHistory, one_line
 
 MOST_PARTITIONS: Final = 200
 """The number of unhealthy partitions that a status keeps, the worst first."""
@@ -244,8 +244,7 @@ def whole(number: float) -> int:
 
 
 def _failed(error: Exception) -> MaintenanceError:
-    detail = " ".join(str(getattr(error, "orig", None) or error).split())
     return MaintenanceError(
-        f"cannot write the status of tables: {type(error).__name__}: {detail[:400]}",
+        f"cannot write the status of tables: {one_line(error)}",
         next_step=f"check that the database is reachable, or set {URL_VARIABLE} to another",
     )

@@ -20,6 +20,8 @@ from paimon_maintenance.history.entry import AIRFLOW, Actor, Entry
 from paimon_maintenance.history.migrate import LATEST, migrate, version_of
 
 logger = logging.getLogger(__name__)
+_LONGEST_ERROR: Final = 500
+"""The maximum number of characters of a database error in a message."""
 
 URL_VARIABLE: Final = "CARETAKER_HISTORY_URL"
 STATE_VARIABLE: Final = "CARETAKER_STATE"
@@ -65,7 +67,7 @@ class SqlHistory:
         try:
             self.add(entries)
         except Exception as e:  # noqa: BLE001 - the job must continue
-            reason = f"cannot write the history: {_one_line(e)}"
+            reason = f"cannot write the history: {one_line(e)}"
             logger.warning("%s", reason)
             return reason
         return None
@@ -154,7 +156,7 @@ class SqlHistory:
                 return [_entry_of(row) for row in connection.execute(query).mappings()]
         except (sa.exc.SQLAlchemyError, OSError) as e:
             raise MaintenanceError(
-                f"cannot read the history at {_shown(self.url)}: {_one_line(e)}",
+                f"cannot read the history at {_shown(self.url)}: {one_line(e)}",
                 next_step=f"check that the database is reachable, or set {URL_VARIABLE} to another URL",
             ) from e
 
@@ -165,7 +167,7 @@ class SqlHistory:
         try:
             return self._knows_refusal(error, table, warehouse, actor)
         except Exception as e:  # noqa: BLE001 - the refusal then counts as new
-            logger.warning("cannot read the history: %s", _one_line(e))
+            logger.warning("cannot read the history: %s", one_line(e))
             return False
 
     def _knows_refusal(
@@ -218,7 +220,7 @@ class SqlHistory:
             with _reading(self._migrated()) as connection:
                 return [_entry_of(row) for row in connection.execute(query).mappings()]
         except Exception as e:  # noqa: BLE001 - the job must continue
-            logger.warning("cannot read the history: %s", _one_line(e))
+            logger.warning("cannot read the history: %s", one_line(e))
             return []
 
     def _nothing(self) -> NotFound:
@@ -239,7 +241,7 @@ class SqlHistory:
                 yield connection
         except (sa.exc.SQLAlchemyError, OSError) as e:
             raise MaintenanceError(
-                f"cannot read the history at {_shown(self.url)}: {_one_line(e)}",
+                f"cannot read the history at {_shown(self.url)}: {one_line(e)}",
                 next_step=f"check that the database is reachable, or set {URL_VARIABLE} to another URL",
             ) from e
 
@@ -309,7 +311,7 @@ def _engine(url: str) -> sa.Engine:
         engine = sa.create_engine(url, poolclass=NullPool, connect_args=dict(_WAITS[backend]))
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as e:
         raise InvalidArgument(
-            f"cannot use the history URL {_shown(url)}: {_one_line(e)}",
+            f"cannot use the history URL {_shown(url)}: {one_line(e)}",
             next_step=f"set {URL_VARIABLE} to an SQLAlchemy URL, or to {NONE}",
         ) from e
     if engine.dialect.name == "sqlite":
@@ -403,6 +405,7 @@ def _shown(url: str) -> str:
         return "(unreadable)"
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
+    """The class and the message of a database error on one line, without SQL and parameters."""
     text = str(getattr(error, "orig", None) or error)
-    return f"{type(error).__name__}: {' '.join(text.split())}"[:500]
+    return f"{type(error).__name__}: {' '.join(text.split())}"[:_LONGEST_ERROR]

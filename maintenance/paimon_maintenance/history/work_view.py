@@ -15,6 +15,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from paimon_maintenance.history.complete_days import KeptSums, Period, Sums, merged, sums_by
+from paimon_maintenance.history.need_store import prediction_error
 from paimon_maintenance.history.store import SqlHistory
 from paimon_maintenance.history.table_view import DECISIONS, ENTRIES, RunLine, run_line
 
@@ -89,8 +90,8 @@ class Prediction:
 
     @property
     def error(self) -> float:
-        """The difference, divided by the measured seconds."""
-        return abs(self.predicted_seconds - self.seconds) / max(0.01, self.seconds)
+        """The relative error of the prediction (`prediction_error`)."""
+        return prediction_error(self.predicted_seconds, self.seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

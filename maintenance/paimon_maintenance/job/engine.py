@@ -1,9 +1,9 @@
 """The work that a job hands to an engine, and what every engine does with it.
 
-A unit is bytes; what is done to it is a function from bytes to bytes that can be pickled.  The same
-jobs run in this process (`paimon_maintenance.engines.local`) and on Spark
-(`paimon_maintenance.engines.spark.engine`), and cannot tell the difference.  A unit that fails yields its
-error as its result; the other units go on.
+The payload of a unit is bytes.  A function from bytes to bytes, which can be pickled, processes it.  The
+same jobs run in this process (`paimon_maintenance.engines.local`) and on Spark
+(`paimon_maintenance.engines.spark.engine`), and cannot tell the difference.  The result of a unit that
+fails is its error; the other units continue.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Engine(Protocol):
         """The number of units that run at the same time; starts the engine if necessary."""
 
     def with_parallelism(self, parallelism: int | None) -> Self:
-        """The same engine for a run with this many units at once; None: without a limit of its own."""
+        """The same engine, limited to this number of units at once; None: the engine's own limit."""
 
     def run_units(
         self,

@@ -29,6 +29,7 @@ class EngineName(StrEnum):
 
 
 DEFAULT_SPARK_THRESHOLD: Final = 256 * 1024**2
+"""Bytes to rewrite from which a plan is for Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class EngineChoice:
         return f"{self.engine}: {self.why}"
 
     def made_on(self, engine: str) -> EngineChoice:
-        """The choice of a process that has only this engine, if it is another one."""
+        """The choice in a process that has only this engine; the reason says so if it differs."""
         if engine == self.engine:
             return self
         where = "a Spark application" if engine == EngineName.SPARK else "a process without Spark"
@@ -77,7 +78,7 @@ class EngineRule:
         return EngineChoice(EngineName.SPARK, f"{work}, not below {self.text}")
 
     def is_for_spark(self, rewritten: int) -> bool:
-        """Whether a plan that rewrites so many bytes is for Spark."""
+        """Whether a plan that rewrites this number of bytes is for Spark."""
         if self.engine is not EngineName.AUTO:
             return self.engine is EngineName.SPARK
         return rewritten >= self.spark_threshold
@@ -104,7 +105,10 @@ class EngineRule:
             elif name == "spark_threshold":
                 rule = replace(rule, spark_threshold=threshold_of(str(value)))
             else:
-                raise InvalidArgument(f"an engine rule has no {name!r}")
+                raise InvalidArgument(
+                    f"an engine rule has no part {name!r}",
+                    next_step="use engine or spark_threshold",
+                )
         return rule
 
 

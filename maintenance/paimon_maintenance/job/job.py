@@ -150,21 +150,28 @@ def _load(module: str, name: str) -> Steps[Any, Any, Any, Any]:
 class Job:
     """One job, named after Paimon's procedure.
 
-    `summary` is one line.  `changes`, `protects` and `undo` describe to operators what the job changes,
-    what protects the data, and how to undo the job; help texts and DAG documentation use them.
-    `replans`: whether the loop plans again after a commit conflict.
+    Texts for operators, used by help texts and the documentation of DAGs:
 
-    `exclusive`: whether the job removes history or files, so it needs the lease on the table.
-    `needs_line`: whether the job refuses a table with a gap between its snapshots.
-    `by_age`: whether the job deletes by age (files, snapshots, tags, partitions, rows), so it refuses to
-    run if the clocks of this machine and of the store differ.
-    `rewrites`: whether it may rewrite data files, which is work for Spark; False for a job that only
-    changes metadata or deletes.
-    `retry_safe`: whether a scheduler may run it again by itself after a failure, on a table that may
-    have changed since.  False unless the job says so.
-    `required`: the arguments without which the job cannot run.
-    `at_most_one`: groups of arguments of which a run can have one.
-    `in_order`: pairs of arguments of which the first is at most the second.
+    - `summary`: what the job does, in one line.
+    - `changes`, `protects`, `undo`: what the job changes, what protects the data, and how to undo it.
+
+    Rules of a run:
+
+    - `replans`: the loop plans again after a commit conflict.
+    - `exclusive`: the job removes history or files, so it needs the lease on the table.
+    - `needs_line`: the job refuses a table with a gap between its snapshots.
+    - `by_age`: the job deletes by age (files, snapshots, tags, partitions, rows), so it refuses to run if
+      the clocks of this machine and of the store differ.
+    - `rewrites`: the job may rewrite data files, which is work for Spark; False for a job that only
+      changes metadata or deletes.
+    - `retry_safe`: a scheduler may run the job again after a failure without asking a person, although
+      the table may have changed since.
+
+    Rules of its arguments:
+
+    - `required`: the arguments without which the job cannot run.
+    - `at_most_one`: groups of arguments; a run can have one of each group.
+    - `in_order`: pairs of arguments; the first must not be greater than the second.
     """
 
     name: str
@@ -188,7 +195,7 @@ class Job:
     in_order: tuple[tuple[str, str], ...] = ()
 
     def contradiction(self, values: Mapping[str, object]) -> str | None:
-        """Why no table can have these typed values together; None if there is no reason."""
+        """Why these typed values exclude each other for every table; None if they do not."""
         for group in self.at_most_one:
             given = [n for n in group if values.get(n) not in (None, False, ())]
             if len(given) > 1:

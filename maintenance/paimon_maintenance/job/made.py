@@ -1,4 +1,4 @@
-"""Long lists that make their items on access, and their JSON."""
+"""Lazy lists, whose items are computed on access, and JSON of them in bounded memory."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar, overload
 
 _TOGETHER: Final = 1000
+"""The number of items of a lazy list that are encoded at a time."""
 S = TypeVar("S")
 T = TypeVar("T")
 
 
 class Made(Sequence[T], Generic[S, T]):
-    """A list of what a function makes of the items of another list, each time it is asked for."""
+    """A lazy list: it applies a function to the items of another list, on each access."""
 
     __slots__ = ("_make", "_sources")
 
@@ -55,9 +56,9 @@ def _listed(value: object) -> object:
 
 
 def json_parts(value: object, *, indent: int | None = None) -> Iterator[str]:
-    """Yield the JSON text of the value in parts, so that no `Made` list is ever whole in memory.
+    """Yield the JSON text of the value in parts, so that no `Made` list is completely in memory.
 
-    In UTF-8, without ASCII escapes.
+    Characters beyond ASCII are not escaped.  With `indent`, the text is one part.
     """
     if indent is not None or not _holds_made(value):
         yield _text(value, indent)

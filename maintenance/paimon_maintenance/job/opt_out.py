@@ -1,7 +1,7 @@
-"""Tables that opted out of maintenance, by their option `caretaker.maintenance`.
+"""Tables that opt out of maintenance with the option `caretaker.maintenance`.
 
-Whatever chooses tables by itself leaves them alone: the scheduler, maintenance on commit, schedules,
-patterns.  A run on a table that somebody named exactly does not look at the option.
+The scheduler, maintenance on commit, schedules and patterns skip such tables.  A run that names the
+table exactly ignores the option.
 """
 
 from __future__ import annotations
@@ -13,21 +13,22 @@ from paimon_core.errors import MaintenanceError
 
 MAINTENANCE_OPTION: Final = "caretaker.maintenance"
 _ON: Final = frozenset({"", "on", "true", "yes"})
-"""Any other value keeps maintenance away: who sets the option probably wants that."""
+"""Every other value opts out, misspelled ones too: that is why users set the option."""
 _LONGEST: Final = 40
+"""The maximum number of characters of a value in a message."""
 
 
 class OptedOut(MaintenanceError):
-    """The table opted out of maintenance, and nobody named it; the run is skipped, not failed."""
+    """The table opted out of maintenance; a run that does not name it is skipped, not failed."""
 
 
 def has_opted_out(options: Mapping[str, str]) -> bool:
-    """Whether a table with these options is left alone by what chooses tables by itself."""
+    """Whether runs that do not name the table must skip a table with these options."""
     return options.get(MAINTENANCE_OPTION, "").strip().lower() not in _ON
 
 
 def refuse_opted_out(table: str, options: Mapping[str, str]) -> None:
-    """OptedOut if a table with these options is left alone by what chooses tables by itself."""
+    """Raise OptedOut if runs that do not name the table must skip a table with these options."""
     if has_opted_out(options):
         value = options[MAINTENANCE_OPTION][:_LONGEST]
         raise OptedOut(

@@ -29,7 +29,7 @@ class Status(StrEnum):
     NOTHING_TO_DO = "nothing_to_do"
     DRY_RUN = "dry_run"
     SKIPPED = "skipped"
-    """The table opted out, and nobody named it (`paimon_maintenance.job.opt_out`)."""
+    """The table opted out, and the run does not name it (`paimon_maintenance.job.opt_out`)."""
     REFUSED = "refused"
     """This version does not support the table for this job; see `exit_codes.is_refusal`."""
     FAILED = "failed"
@@ -91,10 +91,10 @@ class Size:
 
 
 def rewritten(report: Mapping[str, object]) -> tuple[Size, Size]:
-    """The files that a run replaced, and those in their place, from the JSON of its report.
+    """The files that a run replaced, and those that replaced them, from the JSON of its report.
 
-    What runs are said to have done are these sizes, in the history, the metrics and Airflow: a run
-    leaves most files of a large bucket alone.
+    History, metrics and Airflow show these sizes, not those of whole buckets: a run leaves most files
+    of a large bucket unchanged.
     """
     before, after, untouched = (_size(report.get(n)) for n in ("before", "after", "untouched"))
     return before.without(untouched), after.without(untouched)
@@ -156,13 +156,17 @@ class FailedUnit:
 class Report:
     """The report of one run on one table.
 
-    `engine` did the work, because of `engine_why`; both are None if the run did not come so far.
-    `application` is that of a run on Spark, if known.
-    `seconds` maps phases to durations.  `details` are job-specific JSON values.  `parts` are the step
-    results of a composite job.  `plan_lines` is the plan as text, for dry runs and runs without work.
-    `changes` are the changes of the run to the table, however it ended; None if they were not
-    recorded.  `before` and `after` cover the buckets of the plan, not the whole table; `untouched` are the
-    files of both that were not rewritten.  `why`: why the run was skipped; "" for others.
+    - `why`: why the run was skipped; "" for other runs.
+    - `engine`, `engine_why`: the engine that did the work, and why; None if the run ended before.
+    - `application`: the application of a run on Spark, if known.
+    - `plan_lines`: the plan as text, for dry runs and runs without work.
+    - `pin`: the snapshot that the run was planned from.
+    - `before`, `after`: the sizes of the buckets of the plan, not of the whole table.
+    - `untouched`: the files of both that the run did not rewrite.
+    - `seconds`: the durations of the phases.
+    - `details`: job-specific JSON values.
+    - `parts`: the results of the steps of a composite job, as JSON.
+    - `changes`: the changes of the run to the table, also of a failed one; None if not recorded.
     """
 
     job: str

@@ -18,9 +18,9 @@ OF_JOB: Final[Mapping[str, Approval]] = {
 def approval_wanted(
     needs: TableNeeds, job: str, *, force: bool, proposed: bool = False
 ) -> Approval | None:
-    """Why a run of the job on the table waits for a person; None if it does not.
+    """Why a run of the job on the table needs an approval; None if it does not.
 
-    `force`: the run overrides guards, or somebody raised one of them for it.  `proposed`: the scheduler proposes it.
+    `force`: the run ignores guards, or raises the limit of one.  `proposed`: the scheduler proposes it.
     """
     own = OF_JOB.get(job)
     if own is not None and (own in needs.approval or (proposed and own is Approval.RESCALE)):

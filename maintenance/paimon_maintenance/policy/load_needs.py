@@ -113,7 +113,7 @@ def read_targets(place: YamlNode) -> dict[str, AlertTarget]:
 
 
 def check_targets(rule: Mapping[str, YamlNode], targets: Mapping[str, AlertTarget]) -> None:
-    """Refuse a rule that names a target which the policy does not have: its alerts would reach nobody."""
+    """Refuse a rule with a target that the policy does not define: its alerts could not be sent."""
     if "alerts" not in rule:
         return
     for name in rule["alerts"].texts():

@@ -51,8 +51,8 @@ class Resolved:
     """The resolved settings of a run.
 
     `raw` are the given arguments, as JSON values under the job's own names; `arguments`
-    are the typed values of all of them.  `raises_guards`: a limit that somebody typed is looser than
-    the one that would apply.
+    are the typed values of all of them.  `raises_guards`: a limit given for this run is looser than
+    the one that would apply without it.
     """
 
     job: Job

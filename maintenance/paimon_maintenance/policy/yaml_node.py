@@ -15,7 +15,7 @@ _CORRECT: Final = "correct the file; `caretaker policy check FILE` checks it"
 _NULL: Final = "tag:yaml.org,2002:null"
 _BOOL: Final = "tag:yaml.org,2002:bool"
 _MOST_DIGITS: Final = 18
-"""So many digits fit into 64 bits."""
+"""Every number with this many digits fits into 64 bits."""
 _TRUE: Final = frozenset({"yes", "true", "on", "y"})
 
 
@@ -161,7 +161,7 @@ def read_yaml(text: str, file: str) -> YamlNode:
 
 
 def _refuse_circles(root: YamlNode) -> None:
-    """An anchor may stand inside its own value in YAML; whoever follows such an alias never ends."""
+    """Refuse an alias inside the value of its own anchor: following it would never end."""
     done: set[int] = set()
     above: set[int] = set()
     # A node is on the stack twice: to look below it, and (True) to leave it again.

@@ -129,7 +129,7 @@ def run_job(
 
 
 class _Loop:
-    """One run in progress: what it has gathered for its outcome so far."""
+    """A run in progress, and what it has recorded for its outcome so far."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class _Loop:
         self.references: frozenset[object] = frozenset()
         """What held files when the last plan was made; empty if that does not matter."""
         self.clock_lead = clock_lead(context.env)
-        """The machine's clock before the first plan; whoever sets it makes the ages of plans wrong."""
+        """The machine's clock before the first plan: if it is set later, ages in plans are wrong."""
         self.first_plan: Plan | None = None
         self.plan: Plan | None = None
         self.attempts = 1
@@ -168,7 +168,7 @@ class _Loop:
         before_changes: Callable[[Plan], None],
         check_commits: Callable[[FileStoreTable, frozenset[int]], None],
     ) -> Status:
-        """Do all of it and return how it ended; raises what went wrong."""
+        """Run the whole loop and return the status; errors of the steps are raised."""
         steps: Steps[Any, Any, Any, Any] = self.job.load()
         self.is_dry_run = dry_run
         rounds = 1
@@ -209,10 +209,10 @@ class _Loop:
         return status
 
     def plan_in_turn(self, steps: Steps[Any, Any, Any, Any]) -> tuple[FileStoreTable, Plan]:
-        """As `next_plan`, once more after the job that holds the lease if the table is corrupt.
+        """Like `next_plan`; if the table is corrupt, waits for the job with the lease and tries again.
 
-        That job may be about to close a gap by putting back what it removed, or to rename a branch,
-        whose files move one by one on object stores.
+        That job may be restoring snapshots to close a gap, or renaming a branch, whose files object
+        stores move one by one.
         """
         try:
             return self.next_plan(steps)
@@ -222,7 +222,7 @@ class _Loop:
                 return self.next_plan(steps)
 
     def next_plan(self, steps: Steps[Any, Any, Any, Any]) -> tuple[FileStoreTable, Plan]:
-        """The table as it is now, and what to do about it: at first the given plan, if there is one."""
+        """The current table, and a plan for it; the first plan is the given one, if there is one."""
         plan, self.given = self.given, None
         if plan is not None:
             table = self.open_table()

@@ -1,7 +1,7 @@
 """What a run is asked to do: one job on one table.
 
-`paimon_maintenance.policy.resolve` makes a request of what somebody typed, the policy and defaults, for the command
-line as for Airflow.  As JSON it travels to a Spark application, which reads it again.
+`paimon_maintenance.policy.resolve` combines given arguments, policy and defaults into a request, for the
+command line and for Airflow.  A Spark application receives it as JSON.
 """
 
 from __future__ import annotations
@@ -29,16 +29,20 @@ DEFAULT_LEASE_WAIT_MILLIS: Final = 300_000
 class RunRequest:
     """One job on one table.
 
-    `warehouse` is a folder or URL, or `catalog:NAME`; `file_io_options` configure the store, and
-    the catalog if there is one.  `arguments` are typed values (`Job.read_arguments`).
-    `default_options` are table options that apply where the table sets none.  `engine` says where
-    the work runs.
-    `max_attempts` bounds the plans made when concurrent commits win, `lease_wait_millis` how long
-    the run waits for another job that removes history or files of the table.  `on_refused` is the
-    policy's rule for what a refused table means for a run over many.  `run_id`: given by whoever
-    recorded the run's start in the history; None: a fresh one.  `named`: somebody named this table;
-    otherwise its option `caretaker.maintenance` may keep the run away.  `approval`: why a person has to approve
-    the run; whoever starts it sees to that, so it is not part of the JSON.
+    - `warehouse`: a folder or URL, or `catalog:NAME`.
+    - `arguments`: typed values (`Job.read_arguments`).
+    - `file_io_options`: options of the store, and of the catalog if there is one.
+    - `default_options`: table options that apply where the table sets none.
+    - `engine`: the rule for where the work runs.
+    - `max_attempts`: the maximum number of plans if concurrent commits win.
+    - `lease_wait_millis`: how long the run waits for another job that removes history or files of the
+      table.
+    - `on_refused`: the policy's rule for what a refused table means for a run over many tables.
+    - `run_id`: the id under which the caller recorded the start of the run; None: a new id.
+    - `named`: the caller named this table; otherwise the option `caretaker.maintenance` of the table
+      applies.
+    - `approval`: why the run needs an approval.  The caller asks for it before the run, so it is not
+      part of the JSON.
     """
 
     job: Job

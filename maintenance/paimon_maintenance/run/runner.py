@@ -71,7 +71,7 @@ class RunServices:
 def plan_table(request: RunRequest, services: RunServices | None = None) -> Plan:
     """The plan of a run.  Changes nothing and starts no engine.
 
-    OptedOut if nobody named the table, and it wants no maintenance.
+    Raises OptedOut if the table opted out of maintenance and the request does not name it.
     """
     run = _Run(request, services or RunServices())
     outcome = run.go(dry_run=True)
@@ -195,7 +195,8 @@ class _Run:
     def open(self) -> FileStoreTable:
         """The current table; the first call closes earlier lost runs in the history.
 
-        OptedOut if nobody named the table, and it wants no maintenance, as long as the run changed nothing.
+        Raises OptedOut if the table opted out of maintenance, the request does not name it, and the run
+        has changed nothing yet.
         """
         table = self.request.open(self.ledger)
         if not self.lost_runs_closed and self.services.history is not None:

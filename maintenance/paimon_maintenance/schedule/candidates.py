@@ -38,20 +38,32 @@ _NEARLY: Final = 0.7
 _ALIKE: Final = 0.4
 """Partitions join a full compaction if they gain at least this share of the best per byte."""
 _MOST_PARTITIONS: Final = 50
+"""The maximum number of partitions in one compaction."""
+_ACTIVE_MILLIS: Final = 2 * HOUR
+"""A partition is active if it received a file within this time before the measurement."""
+_QUIET_SHARE: Final = 0.05
+"""The share of the table's growth that counts for a partition that is not active."""
+_BYTES_OF_PARTITION: Final = 8 * MB
+"""The fixed cost of compacting a partition, as bytes to rewrite."""
 _MANY_MANIFESTS: Final = 60
+"""From this number of manifests on, `maintain` also compacts manifests."""
 _FEW_BYTES: Final = 64 * MB
 _FEW_SNAPSHOTS: Final = 20
+"""An expiry runs if it frees at least this number of bytes or of snapshots."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """A job that would help.
 
-    `arguments` are typed on top of the policy's.  `benefit` is in excess hours (see `benefit`).
-    `urgent`: a goal of the policy is missed or nearly missed, or the job helps a table that has been red
-    for long.  `proposal`: a person has to decide.
-    `predicted` are the results that are compared with what happened.  `avoidable`: the share of the work
-    that a longer wait saves, from 0 to 1; its fixed costs are saved in any case.
+    - `arguments`: job arguments, which override those of the policy.
+    - `benefit`: in excess hours (see `benefit`).
+    - `urgent`: a goal of the policy is missed or nearly missed, or the job helps a table that has been red
+      for a long time.
+    - `proposal`: a person has to decide.
+    - `predicted`: predicted results, which are compared with the measured ones after the run.
+    - `avoidable`: the share of the work that a longer wait saves, from 0 to 1.  A longer wait always saves
+      the fixed costs.
     """
 
     table: str
@@ -101,7 +113,7 @@ def candidates_of(
 class _Reads:
     """What the partitions of a table share when their reads are compared.
 
-    `active` are the bytes of the partitions that received files in the last two hours.
+    `active` are the bytes of the active partitions (`_ACTIVE_MILLIS`).
     """
 
     table: Measurement
@@ -140,7 +152,7 @@ class _Reads:
 
     def saving(self, partition: PartitionMeasurement, gain: float) -> float:
         """What this gain saves: the table's growth is shared by the partitions with new files."""
-        share = 0.05
+        share = _QUIET_SHARE
         if _is_active(self.table, partition):
             share = partition.bytes / self.active
         return saving(gain, self.growth * share, _idle_hours(partition, self.now))
@@ -148,7 +160,7 @@ class _Reads:
 
 def _is_active(table: Measurement, partition: PartitionMeasurement) -> bool:
     newest = partition.newest_file
-    return newest is not None and table.at_millis - newest <= 2 * HOUR
+    return newest is not None and table.at_millis - newest <= _ACTIVE_MILLIS
 
 
 # --- compaction -----------------------------------------------------------------------------------
@@ -183,7 +195,7 @@ def _compactions(
 
 
 def keeps_layout(table: Measurement, state: TableState) -> bool:
-    """Whether the order of the rows across files is worth something: the table was sorted."""
+    """Whether the table was sorted, so that its order of rows must be kept."""
     return table.clustering != "none" or state.sorted_at is not None
 
 
@@ -202,11 +214,10 @@ def _late_partitions(table: Measurement, needs: TableNeeds, now: int) -> list[Pa
 
 
 def _against_red(reads: _Reads, weights: Weights, *, layout: bool) -> Iterator[Candidate]:
-    """An urgent compaction of the partitions in which reads merge most, if there are any.
+    """An urgent compaction of the partitions that make the table red, if there are any.
 
-    They may be so small that it gains next to nothing for the table as a whole, yet the worst partition
-    decides about the health as much as the mean.  A minor compaction is enough if it leaves few runs;
-    with `layout`, no other one is made.
+    These may be so small that the table as a whole gains almost nothing; but the worst partition counts as
+    much for the health as the mean.  The compaction is minor if that leaves few runs, or with `layout`.
     """
     table = reads.table
     bad = _worst(table)
@@ -219,12 +230,15 @@ def _against_red(reads: _Reads, weights: Weights, *, layout: bool) -> Iterator[C
 
 
 def _worst(table: Measurement) -> list[PartitionMeasurement]:
-    """The partitions in which reads merge so much that the table is red for it."""
+    """The partitions in which reads merge so much that they make the table red."""
     return [p for p in table.partitions if _is_bad(table, p, None)]
 
 
 def _is_bad(table: Measurement, partition: PartitionMeasurement, after: Rewrite | None) -> bool:
-    """Whether reads of the partition, now or after a compaction, merge as much as Paimon compacts at."""
+    """Whether reads of the partition, now or after a compaction, merge too much.
+
+    Too much are as many sorted runs as trigger a compaction in Paimon, or as many dead rows as live ones.
+    """
     dead = partition.dead_rows if after is None else after.dead_rows_after
     if dead_rows_excess(dead, partition.rows) >= 1:
         return True
@@ -245,7 +259,7 @@ def _worth_most(reads: _Reads) -> list[PartitionMeasurement]:
         if gain <= 0:
             continue
         value = reads.saving(partition, gain)
-        rated.append((value / (partition.full.bytes + 8 * MB), partition))
+        rated.append((value / (partition.full.bytes + _BYTES_OF_PARTITION), partition))
     rated.sort(key=lambda r: (-r[0], r[1].name))
     return [p for rate, p in rated[:_MOST_PARTITIONS] if rate >= _ALIKE * rated[0][0]]
 
@@ -311,7 +325,7 @@ def _compaction(
 
 
 def _avoidable(table: Measurement, works: Sequence[Rewrite]) -> float:
-    """The share of a minor compaction, or of one of small files, that a longer wait saves."""
+    """The share of the work of a minor compaction that a longer wait saves."""
     if not table.primary_key:
         return OF_SMALL_FILES
     size = sum(w.bytes for w in works)
@@ -382,7 +396,7 @@ def _upkeep(
 def _work(
     table: Measurement, job: str, parts: Sequence[Rewrite] | Sequence[PartitionMeasurement]
 ) -> Work:
-    """What a job has to do that rewrites these parts of the table."""
+    """The work of a job that rewrites these parts of the table."""
     return Work(
         job=job,
         kind=table.merge_engine if table.primary_key else "append",

@@ -16,13 +16,13 @@ from typing import Final
 _LAST_RUNS: Final = 20
 """How many of a table's last runs correct its seconds."""
 _LAST_TRUST: Final = 1.0
-"""How many runs without an error are added to them."""
+"""The number of runs without an error that are added to a table's runs, to damp the correction."""
 _LAST_KEPT: Final = 0.95
 """The weight of a run relative to that of the table's next one."""
 _ALIKE: Final = 0.5
-"""Runs whose logarithms of bytes differ by so much are alike; with twice that, they count little."""
+"""Runs are similar if the logarithms of their bytes differ by at most this; at twice, they count little."""
 _LARGEST: Final = 1.0
-"""No single run counts with a larger error."""
+"""The error of a single run is cut to this value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

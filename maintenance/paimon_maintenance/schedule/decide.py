@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from paimon_maintenance.health.measurement import Measurement
 from paimon_maintenance.job.engine_choice import EngineRule
@@ -20,7 +20,7 @@ from paimon_maintenance.policy.windows import is_open
 from paimon_maintenance.schedule.account import Account
 from paimon_maintenance.schedule.candidates import Candidate, candidates_of
 from paimon_maintenance.schedule.cost import CostModel, Work
-from paimon_maintenance.schedule.state import HOUR, TableState
+from paimon_maintenance.schedule.state import HOUR, MINUTE, TableState
 
 AGE_HOURS: Final = 336.0
 """The rank of a job that waits doubles in this time, so that every job runs eventually."""
@@ -40,10 +40,10 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableView:
-    """What is known of one table when a round decides.
+    """The information about one table on which a round bases its decisions.
 
-    `off` are the jobs that the policy switches off; `claimed`: another scheduler works on the table.
-    `engines` are the rules by which jobs choose their engine, by name; others never use Spark.
+    `off` are the jobs that the policy switches off.  `claimed`: another scheduler works on the table.
+    `engines` are the rules by which jobs choose their engine, by job; a job without a rule never uses Spark.
     """
 
     measurement: Measurement
@@ -78,20 +78,20 @@ class Decision:
 
     @property
     def urgent(self) -> bool:
-        """Whether the job does not wait for the price."""
+        """Whether the job runs regardless of the price."""
         return self.candidate is not None and self.candidate.urgent
 
     def reaches(self, threshold: float) -> bool:
-        """Whether the job runs whatever is left of the budget."""
+        """Whether the job may run even if the budget is spent."""
         return self.urgent or self.rank >= threshold
 
 
 @dataclass(slots=True)
 class Spent:
-    """What the chosen jobs cost so far.
+    """The costs of the jobs chosen so far in a round.
 
-    A job that reaches the price may exceed what is left, because otherwise cheap jobs of a low rank fill
-    every round.  What is left belongs to the best of the others.
+    A job whose rank reaches the price may exceed the rest of the budget; otherwise cheap jobs of a low
+    rank would fill every round.  The rest of the budget goes to the best of the other jobs.
     """
 
     account: Account = field(default_factory=Account)
@@ -165,9 +165,9 @@ def decide(
     local: int | None = None,
     account: Account | None = None,
 ) -> list[Decision]:
-    """The decisions of one round, best first: what runs, what waits, and why.
+    """The decisions of one round, best first: which jobs run, which wait, and why.
 
-    `account`: what earlier rounds borrowed, and the price of a second.
+    `account`: the seconds that earlier rounds borrowed, and the price of a second.
     `local` is the wall clock for windows, in milliseconds as if it were UTC (default: `now`).
     """
     local = now if local is None else local
@@ -177,9 +177,9 @@ def decide(
     views = list(views)
     mean = sum(v.measurement.bytes for v in views) / max(1, len(views))
     for view in views:
-        refusal = _table_refusal(view)
-        if refusal is not None:
-            decided.append(Decision(table=view.measurement.table, action=Action.NO, reason=refusal))
+        why = _table_refusal(view)
+        if why is not None:
+            decided.append(Decision(table=view.measurement.table, action=Action.NO, reason=why))
             continue
         found = candidates_of(view.measurement, view.state, view.needs, now, mean_bytes=mean)
         if not found:
@@ -190,12 +190,11 @@ def decide(
             )
         for candidate in found:
             decision = _ranked(view, candidate, model, now)
-            why = _refusal(view, candidate, decision, now, local, budget_open=open_now)
+            refusal = _refusal(view, candidate, decision, now, local, budget_open=open_now)
             if candidate.proposal:
                 decided.append(_with(decision, Action.PROPOSE, candidate.why))
-            elif why is not None:
-                waits = "outside the window" in why
-                decided.append(_with(decision, Action.LATER, why, waits=waits))
+            elif refusal is not None:
+                decided.append(_with(decision, Action.LATER, refusal.reason, waits=refusal.waits))
             else:
                 ranked.append(decision)
     ranked.sort(key=lambda d: (not d.urgent, -d.rank, d.table))
@@ -203,7 +202,7 @@ def decide(
 
 
 def threshold_of(ranked: Iterable[Decision], budget: Budget, account: Account) -> float:
-    """The rank from which the jobs of this round run, whatever is left of the budget."""
+    """The rank from which jobs of this round may run even if the budget is spent."""
     first: dict[tuple[str, bool], Decision] = {}
     for decision in ranked:
         if decision.candidate is not None and (decision.waits or decision.action is Action.RUN):
@@ -271,6 +270,13 @@ def _table_refusal(view: TableView) -> str | None:
     return None
 
 
+class _Refusal(NamedTuple):
+    """Why a job does not run now; `waits`: only until a window opens."""
+
+    reason: str
+    waits: bool = False
+
+
 def _refusal(
     view: TableView,
     candidate: Candidate,
@@ -279,24 +285,26 @@ def _refusal(
     local: int,
     *,
     budget_open: bool,
-) -> str | None:
+) -> _Refusal | None:
     """Why the job does not run now, apart from the budget."""
     if candidate.job in view.off:
-        return f"the policy switches {candidate.job} off"
+        return _Refusal(f"the policy switches {candidate.job} off")
     retry = view.state.retry_at(candidate.job)
     if retry is not None and now < retry:
         failures = view.state.failures[candidate.job]
         times = "once" if failures == 1 else f"{failures} times in a row"
-        return f"failed {times}, the next attempt is in {(retry - now) / 60_000:.0f} min"
+        wait = (retry - now) / MINUTE
+        return _Refusal(f"failed {times}, the next attempt is in {wait:.0f} min")
     if candidate.rewrites and not budget_open:
-        return "outside the windows of the budget"
+        return _Refusal("outside the windows of the budget", waits=True)
     if candidate.rewrites and not is_open(view.needs.windows, local):
-        return f"outside the window {', '.join(w.text for w in view.needs.windows)}"
+        windows = ", ".join(w.text for w in view.needs.windows)
+        return _Refusal(f"outside the window {windows}", waits=True)
     if (
         candidate.benefit * view.needs.priority < LEAST_RANK * decision.seconds
         and not candidate.urgent
     ):
-        return f"too little benefit for about {decision.seconds:.0f} s"
+        return _Refusal(f"too little benefit for about {decision.seconds:.0f} s")
     return None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from paimon_maintenance.history.need_store import StoredDecision
+from paimon_maintenance.history.need_store import StoredDecision, prediction_error
 from paimon_maintenance.job.text import age_text, human_bytes
 
 _EFFECTS: Final[Mapping[str, tuple[str, Callable[[float], str]]]] = {
@@ -50,8 +50,8 @@ def _result(one: StoredDecision) -> str:
     parts = [str(one.status)]
     if one.seconds:
         parts.append(f"{one.seconds:.1f} s")
-        off = abs(one.predicted_seconds - one.seconds) / max(0.01, one.seconds)
-        parts.append(f"prediction off by {off:.0%}")
+        error = prediction_error(one.predicted_seconds, one.seconds)
+        parts.append(f"prediction off by {error:.0%}")
     found = one.result or {}
     if "score_after" in found:
         parts.append(f"score {found['score_before']} -> {found['score_after']}")

@@ -103,9 +103,9 @@ class KnownTables:
         self.measure(name, policy, table, state)
 
     def _is_fresh(self, name: str, old: Measurement) -> bool:
-        """Whether the measurement is true as long as there is no new snapshot.
+        """Whether the measurement is still valid if there is no new snapshot.
 
-        A job that somebody ran may have changed what no snapshot shows: tags, consumers, orphan files.
+        A job that ran since may have changed what snapshots do not show: tags, consumers, orphan files.
         """
         age = self._env.now_millis() - old.at_millis
         return age < LONGEST_MEASUREMENT and self._worked_on.get(name, 0) <= old.at_millis
@@ -116,7 +116,7 @@ class KnownTables:
         """Measure the table, with the policy's options where it sets none."""
         place = {"table": name, "warehouse": self._scope.warehouse}
         orphans = last_orphans(self._store.history, **place)
-        # A person, or another DAG, may have sorted it.
+        # A person or another DAG may have sorted the table.
         sorted_at = last_sort(self._store.history, **place, branch=self._store.branch)
         state = replace(state, sorted_at=sorted_at or state.sorted_at)
         found = measure_table(under(policy, table), self._env, orphans=orphans)

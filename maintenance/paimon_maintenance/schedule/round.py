@@ -24,6 +24,7 @@ from paimon_maintenance.history.need_store import (
     StoredDecision,
     StoredScore,
     StoredTable,
+    prediction_error,
 )
 from paimon_maintenance.history.retention import prune, retention_millis
 from paimon_maintenance.history.status import StatusStore, TableStatus, status_of
@@ -43,12 +44,11 @@ from paimon_maintenance.schedule.decide import Action, Decision, TableView, deci
 from paimon_maintenance.schedule.known_tables import KnownTable, KnownTables
 from paimon_maintenance.schedule.next_step import decisions_by_table, next_step
 from paimon_maintenance.schedule.scope import Scope
-from paimon_maintenance.schedule.state import (
-    LONGEST_MEASUREMENT,
-    ran,
-)
+from paimon_maintenance.schedule.state import LONGEST_MEASUREMENT, ran
 
 logger = logging.getLogger(__name__)
+_DROPPED_LOOKS: Final = 20
+"""The number of tables that a round opens to find out whether they were dropped."""
 
 PREDICTION_ERROR: Final = Metric(
     "paimon_maintenance_prediction_error_ratio",
@@ -71,8 +71,8 @@ class Result:
 
     @property
     def error(self) -> float:
-        """The difference of predicted and measured seconds, divided by the measured."""
-        return abs(self.decision.seconds - self.seconds) / max(0.01, self.seconds)
+        """The relative error of the predicted seconds (`prediction_error`)."""
+        return prediction_error(self.decision.seconds, self.seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,12 +276,12 @@ class _Round:
         return self.policy.for_table(name, lambda: facts).needs.of_table(facts).owner
 
     def forget_dropped(self, stored: Mapping[str, StoredTable], now: int) -> None:
-        """Remove what is stored of tables that were dropped; looks at a few of them in each round."""
+        """Remove dropped tables from the history; each round checks a few tables out of its scope."""
         scope = set(self.scope.tables)
         old = now - 2 * LONGEST_MEASUREMENT
         measured = {name for name, one in stored.items() if one.at_millis < old}
         gone = []
-        for name in sorted({*measured, *self.status.errors(before=old)} - scope)[:20]:
+        for name in sorted({*measured, *self.status.errors(before=old)} - scope)[:_DROPPED_LOOKS]:
             try:
                 self.scope.open(name)
             except NotFound:

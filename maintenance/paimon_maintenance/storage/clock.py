@@ -32,9 +32,9 @@ _passed: Final[dict[tuple[Callable[[], int], str], tuple[float, float]]] = {}
 def check_clock(table: FileStoreTable, env: Environment) -> None:
     """ClockSkew if the clocks of this machine and of the store differ too much.
 
-    Does nothing if `env` has no machine clock, or if the check passed a short time ago for a table of the
-    same warehouse and nobody has set the clock since.  OSError if the store does not answer,
-    UnsupportedFeature if it does not report modification times.
+    Does nothing if `env` has no machine clock, or if the check passed within `VALID_MILLIS` for a table
+    of the same warehouse and the clock was not set since.  Raises OSError if the store does not answer,
+    and UnsupportedFeature if it does not report modification times.
     """
     clock = env.machine_millis
     if clock is None:
@@ -66,13 +66,13 @@ def check_clock(table: FileStoreTable, env: Environment) -> None:
 
 
 def clock_lead(env: Environment) -> float | None:
-    """How far the machine's clock is ahead of one that nobody can set, in milliseconds."""
+    """How far the machine's clock is ahead of its monotonic clock, in milliseconds."""
     clock = env.machine_millis
     return None if clock is None else clock() - _monotonic_millis()
 
 
 def check_not_set(table: FileStoreTable, env: Environment, before: float | None) -> None:
-    """ClockSkew if somebody has set the clock since `before`, when the ages of the plan were taken."""
+    """ClockSkew if the clock was set since `before`, the `clock_lead` when the plan was made."""
     now = clock_lead(env)
     if before is None or now is None or abs(now - before) <= MOST_SKEW_MILLIS:
         return
@@ -86,7 +86,7 @@ def check_not_set(table: FileStoreTable, env: Environment, before: float | None)
 
 
 def _still_holds(place: tuple[Callable[[], int], str]) -> bool:
-    """Whether the check passed a short time ago, and nobody has set the clock since."""
+    """Whether the check passed within `VALID_MILLIS`, and the clock was not set since."""
     if place not in _passed:
         return False
     checked, ahead = _passed[place]

@@ -1,9 +1,9 @@
 """Writes the Iceberg metadata of a snapshot after its commit (Java: `IcebergCommitCallback`).
 
-Metadata of snapshot N builds on that of N - 1: files are added to it and removed from it.  Where
-that is missing, as after an interrupted commit, or cannot be built on, N is described from scratch.
-So the next commit heals whatever went wrong, and a failure here is logged, not raised: the commit
-is made.
+The metadata of snapshot N builds on that of N - 1: the commit's files are added and removed.  If that
+of N - 1 is missing, for example after an interrupted commit, or is unusable, the metadata of N is
+written from scratch.  So the next commit repairs every failure.  A failure here is logged and not
+raised, because the commit already exists.
 
 With `hive-catalog` and `rest-catalog`, the version is then registered in the external catalog.  Java
 deletes old files before.  Here they are deleted afterwards, and stay if the catalog may still need
@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 _FIRST_SNAPSHOT = 1
 SETTLED_MILLIS = 60_000
-"""The age of a version at which no commit builds on it any more."""
+"""From this age on, no commit in progress builds on a version of the metadata."""
 
 
 def publish_commit(
@@ -65,7 +65,7 @@ def publish_commit(
         _publish(_Work(table, store, snapshot, env), changes)
     except (PaimonError, OSError, ValueError, LookupError, TypeError) as e:
         log.warning(
-            "table=%s snapshot=%d the Iceberg metadata is not written, the next commit writes it: %s",
+            "table=%s snapshot=%d cannot write the Iceberg metadata, the next commit retries: %s",
             table.name,
             snapshot.id,
             e,
@@ -73,9 +73,10 @@ def publish_commit(
 
 
 def republish(table: FileStoreTable, env: Environment) -> None:
-    """Describe the newest snapshot from scratch, after a change of the history without a commit.
+    """Write the metadata of the newest snapshot from scratch, after history changed without a commit.
 
-    Java leaves the metadata as it is, with snapshots whose files are deleted.  A failure is logged.
+    Java does not update the metadata in this case: it keeps snapshots whose files are deleted.  A
+    failure is logged.
     """
     store = iceberg_store(table, env.new_uuid)
     if store is None:
@@ -84,19 +85,22 @@ def republish(table: FileStoreTable, env: Environment) -> None:
         latest = table.snapshots.latest()
         if latest is None and has_external_catalog(table.options):
             log.warning(
-                "table=%s has no snapshot, its external catalog shows the last one", table.name
+                "table=%s has no snapshot left, but its external catalog still shows the last one",
+                table.name,
             )
         elif latest is None:
             store.delete_all()
         else:
             _publish(_Work(table, store, latest, env), None)
     except (PaimonError, OSError, ValueError, LookupError, TypeError) as e:
-        log.warning("table=%s the Iceberg metadata is not written: %s", table.name, e)
+        log.warning(
+            "table=%s cannot write the Iceberg metadata, the next commit retries: %s", table.name, e
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """The snapshot to describe, and where."""
+    """The snapshot whose metadata is written, and the store that it is written to."""
 
     table: FileStoreTable
     store: IcebergStore
@@ -151,14 +155,17 @@ def _publish(work: _Work, changes: ManifestChanges | None) -> None:
 
 
 def _register(work: _Work, draft: _Draft) -> Shown:
-    """Return what the external catalog shows; after a failure, which is logged, that is not known."""
+    """Register the version; return what the external catalog shows.
+
+    A failure is logged, and returns LATER: the next commit registers and deletes.
+    """
     from paimon_core.iceberg.register import register  # noqa: PLC0415 - clients of catalogs
 
     try:
         return register(work.table, work.store, draft.metadata)
     except (PaimonError, OSError, ValueError, LookupError, TypeError) as e:
         log.warning(
-            "table=%s snapshot=%d is not registered in the external catalog, the next commit does it: %s",
+            "table=%s snapshot=%d cannot register in the external catalog, the next commit retries: %s",
             work.table.name,
             work.snapshot.id,
             e,
@@ -280,11 +287,11 @@ def _tags(table: FileStoreTable, snapshots: Sequence[IcebergSnapshot]) -> dict[s
     return {t.name: t.snapshot.id for t in table.tags.all() if t.snapshot.id in known}
 
 
-# --- what goes ------------------------------------------------------------------------------------
+# --- deleting old versions ------------------------------------------------------------------------
 
 
 def _expired(work: _Work, history: Sequence[IcebergSnapshot]) -> list[IcebergSnapshot]:
-    """Return the oldest snapshots that go, by the table's retention; never the newest."""
+    """Return the oldest snapshots, which exceed the retention of the table; never the newest."""
     options, newest = work.table.options, work.snapshot.id
     least = newest - options.value(SNAPSHOT_NUM_RETAINED_MIN)
     most = newest - options.value(SNAPSHOT_NUM_RETAINED_MAX)
@@ -300,10 +307,11 @@ def _expired(work: _Work, history: Sequence[IcebergSnapshot]) -> list[IcebergSna
 def _unused(
     work: _Work, draft: _Draft, older: Sequence[int]
 ) -> tuple[list[IcebergMetadata], set[int]]:
-    """Return the older versions that the new one is not built on, and which of them must stay.
+    """Return the older versions that the new one does not build on: metadata to delete, ids to keep.
 
-    They are of slower commits, or from before a gap.  Slower commits may still be building on the
-    young ones, except on the last: Java fails if it cannot read what it builds on.
+    They belong to slower commits, or precede a gap.  A version younger than `SETTLED_MILLIS` is kept,
+    except the last one, because a slower commit may still build on it: Java fails if it cannot read
+    its base.
     """
     line = {s.id for s in (*draft.expired, *draft.metadata.snapshots)}
     settled = work.env.now_millis() - SETTLED_MILLIS
@@ -329,9 +337,9 @@ def _clean(
     older: Sequence[int],
     stale: Sequence[int],
 ) -> None:
-    """Delete the files that no kept snapshot needs, and old versions.  Failures are logged.
+    """Delete old versions, and the files that no kept snapshot needs.  Failures are logged.
 
-    `stale` are versions of snapshots that a rollback has removed.  A crash before leaves files that
+    `stale` are versions of snapshots that a rollback has removed.  A crash leaves files behind that
     nothing reads.
     """
     store = work.store
@@ -344,7 +352,7 @@ def _clean(
         old = [] if keep is None else [v for v in older if v < work.snapshot.id - keep]
         store.delete_versions([*old, *stale])
     except (PaimonError, OSError) as e:
-        log.warning("table=%s old Iceberg metadata stays: %s", work.table.name, e)
+        log.warning("table=%s cannot delete old Iceberg metadata: %s", work.table.name, e)
 
 
 def _clean_registered(
@@ -357,12 +365,12 @@ def _clean_registered(
     stale: Sequence[int],
     least_age: int,
 ) -> None:
-    """Delete old versions of a table in an external catalog, with the files that only they need.
+    """Delete old versions of a table in an external catalog, and the files that only they need.
 
-    Those before the first that is in `stay`, or younger than `least_age` milliseconds.  Expired
-    snapshots are found in the old versions, which are still there after commits that could not be
-    registered.  A manifest never comes back in later versions: what the oldest snapshot of the first
-    version that stays does not need, no later one needs.
+    Deletes the versions before the first one that is in `stay` or younger than `least_age`
+    milliseconds.  These versions name the expired snapshots, also after commits that could not be
+    registered.  A manifest that is dropped never returns in a later version.  So if the oldest snapshot
+    of the first kept version does not need it, no later snapshot does.
     """
     store = work.store
     settled = work.env.now_millis() - least_age
@@ -385,7 +393,7 @@ def _clean_registered(
             _delete_replaced(store, replaced, draft.metadata)
         store.delete_versions([*going, *stale])
     except (PaimonError, OSError) as e:
-        log.warning("table=%s old Iceberg metadata stays: %s", work.table.name, e)
+        log.warning("table=%s cannot delete old Iceberg metadata: %s", work.table.name, e)
 
 
 def _delete_expired(store: IcebergStore, line: Sequence[IcebergSnapshot]) -> None:
@@ -410,7 +418,7 @@ def _delete_replaced(
 
 
 def _files_of(store: IcebergStore, list_name: str) -> list[str]:
-    """Return the names of the manifests in a list, and the list's."""
+    """Return the names of the manifests in a manifest list, and of the list itself."""
     try:
         return [*(m.name for m in store.manifests(list_name)), list_name]
     except (CorruptTable, UnsupportedFeature):

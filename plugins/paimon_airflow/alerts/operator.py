@@ -1,4 +1,4 @@
-"""The task that evaluates alerts from the history, and notifies their targets."""
+"""The task that evaluates the alerts of a lake and notifies their targets."""
 
 from __future__ import annotations
 
@@ -10,13 +10,8 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from paimon_airflow.alerts.notifiers import problem_text, send_alerts
-from paimon_airflow.tasks.job_task import (
-    without_retry,
-)
-from paimon_maintenance.storage.variables import (
-    POLICY_VARIABLE,
-    WAREHOUSE_VARIABLE,
-)
+from paimon_airflow.tasks.job_task import without_retry
+from paimon_maintenance.storage.variables import POLICY_VARIABLE, WAREHOUSE_VARIABLE
 from paimon_maintenance.storage.warehouse import canonical_warehouse
 
 if TYPE_CHECKING:
@@ -24,10 +19,14 @@ if TYPE_CHECKING:
 
 
 class SendAlerts(BaseOperator):
-    """Opens, keeps and ends the alerts of a lake, and sends the messages that are due.
+    """Opens, updates and closes the alerts of a lake, and sends the messages that are due.
 
-    Reads only the history.  `policy` is a file; None: CARETAKER_POLICY of the worker.  The task fails
-    if a target could not be reached; the message is due again in the next run.
+    - `warehouse`: a path, a URL or `catalog:NAME`; None: CARETAKER_WAREHOUSE of the worker.
+    - `policy`: the policy file with the alert targets; None: CARETAKER_POLICY of the worker.
+    - `branch`: the branch of the tables; None: main.
+
+    Reads only the history, not the tables.  If a target cannot be reached, the task fails, and the
+    next run sends the message again.
     """
 
     template_fields: Sequence[str] = ("warehouse", "policy")
@@ -47,7 +46,11 @@ class SendAlerts(BaseOperator):
         self.branch = branch
 
     def execute(self, context: Context) -> dict[str, object]:
-        """The open alerts, and how many messages were sent."""
+        """Return the subjects of the open alerts, and the number of messages sent.
+
+        Raises AirflowFailException without a warehouse or a history, and AirflowException if a message
+        could not be sent.
+        """
         from paimon_core.environment import system_environment
         from paimon_maintenance.history.alert_store import AlertStore  # noqa: PLC0415 - when a task runs
         from paimon_maintenance.history.store import open_history  # noqa: PLC0415
@@ -57,7 +60,10 @@ class SendAlerts(BaseOperator):
         warehouse = self.warehouse or os.environ.get(WAREHOUSE_VARIABLE)
         history = open_history()
         if not warehouse or history is None:
-            message = f"alerts need a warehouse ({WAREHOUSE_VARIABLE}) and a history"
+            message = (
+                f"alerts need a warehouse and a history: set {WAREHOUSE_VARIABLE} and "
+                "CARETAKER_HISTORY_URL"
+            )
             raise AirflowFailException(message)
         warehouse = canonical_warehouse(warehouse)
         file = self.policy or os.environ.get(POLICY_VARIABLE)

@@ -26,12 +26,18 @@ if TYPE_CHECKING:
 
 
 class MaintainCommits(WithLineage, JobTask):
-    """Maintains all commits since the last run, until no commit arrives for `linger_seconds`.
+    """Compacts the partitions that commits changed since the last run.
 
-    In a run with a partition key (`paimon_airflow.tasks.assets`) it compacts that partition of the tables
-    whose asset events started the run.  Several of these tasks may run at once: each table is claimed
-    by one of them.  With `spark_connection`, plans for Spark run on its master, in one application
-    that lasts as long as the task; without, they are left to the scheduler.
+    - `linger_seconds`: end when no commit arrived for this long.
+    - `longest_seconds`: end after this time, even if commits still arrive.
+    - `poll_seconds`: how often to look for new commits.
+    - `lake`: the name of the lake in assets (`paimon_airflow.tasks.assets`).
+    - `spark_connection`: the connection whose master runs the plans for Spark, in one application that
+      lasts as long as the task; None: the scheduler runs these plans later.
+    - `spark_conf`: the configuration of this application.
+
+    In a run with a partition key, the task compacts this partition of the tables whose asset events
+    started the run.  Several such tasks may run at the same time: each table is claimed by one.
     """
 
     template_fields = (*JobTask.template_fields, "report")
@@ -62,7 +68,10 @@ class MaintainCommits(WithLineage, JobTask):
         self.report = ""
 
     def execute(self, context: Context) -> str:
-        """The number of tables by outcome."""
+        """Return the number of tables by outcome as text.
+
+        Raises AirflowException if a table failed, and AirflowSkipException if nothing was compacted.
+        """
         request = self.request(context)
         ti = context["ti"]
         holder = f"{ti.dag_id} {ti.run_id} {ti.try_number} {os.getpid()}"[-64:]

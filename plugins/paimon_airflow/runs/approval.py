@@ -98,7 +98,7 @@ def _record_answer(answer: Mapping[str, Any], tables: Sequence[str]) -> None:
     history = open_history()
     chosen = answer.get("chosen_options")
     if history is None or not chosen:
-        return  # nobody answered
+        return  # timed out without an answer
     record_answer(
         history,
         Actor.here(),

@@ -1,8 +1,8 @@
-"""The tasks of a job.  A task fails because of one table only after its other tables are done.
+"""The tasks of a job.  If one table fails, its task fails only after all other tables are done.
 
-What flows between them is small: `plan` returns batches of table names, the working tasks push one
-result per table under the XCom key `results`, `report` reads them all.  Arguments are not passed on:
-each task takes them from its parameters, or from the params of the DAG run.
+The XComs between them are small: `plan` returns batches of table names, the working tasks push one
+result per table under the key `results`, and `report` reads all of these.  Arguments are not passed
+on: each task takes them from its parameters, or from the params of the DAG run.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from paimon_airflow.runs import jobs
 from paimon_airflow.tasks.assets import MAINTAINED, emit
 from paimon_airflow.tasks.batches import Expected, pack
-from paimon_airflow.tasks.job_request import (
-    JobRequest,
-)
+from paimon_airflow.tasks.job_request import JobRequest
 from paimon_airflow.tasks.job_task import RESULTS, JobTask, TableWork, without_retry
 from paimon_airflow.tasks.report_text import (
     count,
@@ -45,15 +43,17 @@ if TYPE_CHECKING:
 IN_PROCESS: Final = "in_process"
 """The XCom key of the tables that run in the worker."""
 _MOST_REPORTED: Final = 500
-"""Tables that the report's XCom lists; all of them are in its log."""
+"""The maximum number of tables in the XCom of the report; its log has all of them."""
 
 
 class PlanTables(JobTask):
-    """Plans the job on every table; returns the batches for Spark.
+    """Plans the job for every table, and returns the batches for Spark.
 
-    It pushes the results of tables that need no run (nothing to do, dry run, failed) under the key
-    `results`, and the tables that need no Spark under `in_process`.  Without `batch_tables`, no table
-    goes to Spark.  With `approval`, it pushes the plans that a person has to approve as well.
+    - `batch_tables`: the maximum number of tables in a batch; None: no table goes to Spark.
+    - `approval`: also push the plans that a person has to approve.
+
+    Pushes the results of tables that need no run (nothing to do, dry run, failed) under the XCom key
+    `results`, and the names of tables that run in the worker under `in_process`.
     """
 
     ui_color = "#e8f4fb"
@@ -64,7 +64,11 @@ class PlanTables(JobTask):
         self.approval = approval
 
     def execute(self, context: Context) -> list[dict[str, object]]:
-        """The batches, one mapped task each."""
+        """Return the batches as JSON; each becomes one mapped task.
+
+        Raises AirflowException, so that Airflow retries, if planning failed for every table and a
+        retry may help.
+        """
         request = self.request(context)
         with without_retry():
             tables = jobs.list_tables(request)
@@ -126,16 +130,16 @@ class PlanTables(JobTask):
             self.log.info("%s runs on %s", plan.table, plan.engine)
 
     def _refuse_if_all_failed(self, results: Sequence[TableResult], planned: int) -> None:
-        """When every table failed for a passing reason, the store is down: try all again later."""
+        """Fail the task if every table failed and may succeed later: the store is probably down."""
         if len(results) == planned and results and all(r.wants_retry for r in results):
             raise AirflowException(failure_text(results))
 
 
 class RunInProcess(TableWork):
-    """Runs the job on the tables whose plan needs no Spark; skipped if there are none.
+    """Runs the job in the worker on the tables whose plan needs no Spark; skipped if there are none.
 
-    `planned_by` is the id of the task that planned them.  `engine` says on the task's page, under
-    *Rendered Templates*, why the tables ran here (see `ReportRun`).
+    `planned_by` is the id of the task that planned them.  After the run, `engine` on the page of the
+    task, under *Rendered Templates*, explains why the tables ran here (see `ReportRun`).
     """
 
     template_fields: Sequence[str] = (*JobTask.template_fields, "engine")
@@ -169,17 +173,19 @@ class RunInProcess(TableWork):
 
 
 class ReportRun(BaseOperator):
-    """Reports what happened to every table, and fails the run if a table failed.
+    """Reports the result of every table, and fails the run if a table failed.
 
-    Refused tables that the history knows, or that the policy skips, fail nothing; the log names
-    them.  With `skip_if_refused` the task then ends as skipped, neither green nor red.
+    - `planned_by`: the id of the task that planned the tables.
+    - `run_by`: the ids of the tasks that ran the job.
+    - `approved_by`: the id of the task that waits for an approval; None without one.
+    - `skip_if_refused`: end as skipped, neither green nor red, if tables were refused but none failed.
 
-    If no table failed, each table that got a new snapshot becomes an asset event of the alias
+    Refused tables that the history knows, or that the policy skips, do not fail the run; the log names
+    them.  If no table failed, the task adds an asset event for each table with a new snapshot to the alias
     `caretaker` (`paimon_airflow.tasks.assets`).
 
-    The report is in the log, as `return_value` in XCom, and, for people, on the task's page under
-    *Rendered Templates*: `report` is not a template, but Airflow stores these fields again after the
-    task ran.
+    The report is in the log, in XCom as `return_value`, and on the page of the task under *Rendered
+    Templates*: `report` is not a template, but Airflow stores these fields again after the task.
     """
 
     template_fields: Sequence[str] = ("report", "warehouse")

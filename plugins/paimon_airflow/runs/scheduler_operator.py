@@ -1,4 +1,4 @@
-"""The task that runs one round of the scheduler, and hands over what it proposes."""
+"""The task that runs one round of the scheduler and returns its proposals."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ if TYPE_CHECKING:
 
 RESCALE_DAG = "caretaker_rescale"
 _NOT_IN_RUN_IDS: Final = re.compile(r"[^A-Za-z0-9_.~:+-]")
-"""Airflow refuses such characters in the id of a run (`allowed_run_id_pattern`), and long ids."""
+"""Characters that Airflow refuses in the id of a run (`allowed_run_id_pattern`)."""
 _LONGEST_NAME: Final = 150
+"""The maximum length of a table name in the id of a run, which Airflow limits to 250 characters."""
 _SEPARATORS: Final = re.compile("[,;]")
 
 
 class RunScheduler(WithLineage, JobTask):
-    """Measures the tables that changed, decides, and runs what is worth its cost (docs/scheduling.md).
+    """Measures changed tables, and runs the jobs that are worth their cost (docs/scheduling.md).
 
-    Returns the proposals, each as arguments of a TriggerDagRunOperator.  Small plans run in the
-    worker, others on the master of `spark_connection`; without that connection all run in the worker.
+    Small plans run in the worker, others on the master of `spark_connection`.  If this connection does
+    not exist, all plans run in the worker.  `spark_conf` is the configuration of the application.
     """
 
     ui_color = "#e8eaf6"
@@ -56,7 +57,11 @@ class RunScheduler(WithLineage, JobTask):
         self.spark_conf = dict(spark_conf or {})
 
     def execute(self, context: Context) -> list[dict[str, object]]:
-        """One round; fails if a job of it failed."""
+        """Run one round; return its proposals as arguments of a TriggerDagRunOperator each.
+
+        Raises AirflowFailException without a history or if a job failed, and AirflowException if a
+        table cannot be measured.
+        """
         from paimon_maintenance.engines.gate import Gate, usable_cores  # noqa: PLC0415
         from paimon_maintenance.engines.process import prepare_process  # noqa: PLC0415
 
@@ -76,7 +81,8 @@ class RunScheduler(WithLineage, JobTask):
         )
         if services.history is None:
             message = (
-                "the scheduler needs the history, which is disabled (CARETAKER_HISTORY_URL=none)"
+                "the scheduler needs the history, which is disabled: set CARETAKER_HISTORY_URL to "
+                "a database instead of none"
             )
             raise AirflowFailException(message)
         try:
@@ -133,7 +139,7 @@ class RunScheduler(WithLineage, JobTask):
         emit(context, results, job="schedule", warehouse=request.warehouse)
         failures = [r for r in results if r.outcome == "failed"]
         if failures:
-            # The scheduler backs off by itself; a retry of the task is the next round.
+            # No retry of the task: the next round repeats failed jobs, with an increasing delay.
             raise AirflowFailException(failure_text(failures))
         if tables_failed := {n: e for n, e in found.failed.items() if not _is_refusal(e)}:
             text = "\n".join(f"  {name}: {error}" for name, error in tables_failed.items())
@@ -150,8 +156,9 @@ def _is_refusal(error: Exception) -> bool:
 def proposals_of(found: Round, warehouse: str) -> list[dict[str, object]]:
     """The proposals of a round as runs of `caretaker_rescale`, which wait for an approval.
 
-    The id of a run is that of its proposal, so that each is made once, however many rounds repeat it:
-    the table, and the number of buckets.  Partitions join it day by day.
+    The id of a run is made of warehouse, table and number of buckets.  So rounds that repeat the
+    proposal make no second run.  The partitions are not part of the id, because new ones become due
+    every day.
     """
     from paimon_airflow.runs.approval import PROPOSED  # noqa: PLC0415 - the provider
 
@@ -170,7 +177,7 @@ def proposals_of(found: Round, warehouse: str) -> list[dict[str, object]]:
 
 
 def _typed(arguments: dict[str, object]) -> dict[str, object]:
-    """The arguments as the form of a DAG takes them: partitions as "dt=1,hr=2", escaped as it reads them."""
+    """The arguments as the form of a DAG takes them: partitions as "dt=1,hr=2", with escapes."""
     partitions = arguments.get("partitions")
     if not isinstance(partitions, list):
         return {**arguments, "dry_run": False}

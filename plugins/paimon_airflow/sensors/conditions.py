@@ -1,4 +1,4 @@
-"""Conditions of tables that sensors wait for; each reads metadata once and says what it found."""
+"""The conditions that sensors wait for; each reads the metadata of a table once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Whether the condition holds, and why or why not."""
+    """Whether the condition holds, and the reason as text for the log."""
 
     holds: bool
     why: str
@@ -25,9 +25,9 @@ def healthy(
     partition: Mapping[str, str] | None = None,
     policy: str | None = None,
 ) -> Answer:
-    """The table, or one partition of it, has at least this health score.
+    """Whether the table, or one of its partitions, has at least this health score.
 
-    Thresholds and goals are those of the file `policy`.
+    Thresholds and goals come from the policy file `policy`.
     """
     from paimon_core.environment import system_environment
     from paimon_maintenance.health.measure import measure_table  # noqa: PLC0415 - when it is asked
@@ -55,7 +55,7 @@ def healthy(
 
 
 def watermark_reached(table: FileStoreTable, *, millis: int) -> Answer:
-    """The newest snapshot has this watermark, milliseconds since the epoch, or a later one."""
+    """Whether the newest snapshot has this watermark (milliseconds since the epoch) or a later one."""
     latest = table.snapshots.latest()
     mark = None if latest is None else latest.watermark
     return Answer(
@@ -65,13 +65,13 @@ def watermark_reached(table: FileStoreTable, *, millis: int) -> Answer:
 
 
 def tag_exists(table: FileStoreTable, *, tag: str) -> Answer:
-    """The table has this tag."""
+    """Whether the table has this tag."""
     found = tag in table.tags.names()
     return Answer(found, f"{table.name} has {'the' if found else 'no'} tag {tag!r}")
 
 
 def consumer_caught_up(table: FileStoreTable, *, consumer: str, snapshots: int = 0) -> Answer:
-    """The consumer has at most this many unread snapshots."""
+    """Whether the consumer exists and has at most this many unread snapshots."""
     latest = table.snapshots.latest_id() or 0
     found = {c.id: c for c in table.consumers.all()}.get(consumer)
     if found is None:
@@ -99,7 +99,7 @@ def ask(
     storage: Mapping[str, str],
     arguments: Mapping[str, Any],
 ) -> Answer:
-    """Whether the condition of this name holds now; errors of the table are raised."""
+    """Open the table and evaluate the condition with this name; raises the errors of the table."""
     from paimon_maintenance.storage.catalogs import open_table_of, options_of  # noqa: PLC0415
     from paimon_maintenance.storage.options import options_of_environment  # noqa: PLC0415
 

@@ -1,6 +1,6 @@
 """Sensors that wait for a table: healthy, watermark reached, tag exists, consumer caught up.
 
-Deferrable by default: while they wait, they take no slot of a worker::
+They are deferrable by default: a waiting sensor runs in the triggerer and takes no worker slot::
 
     TableHealthy(task_id="healthy", table="sales.orders", warehouse="s3://lake/warehouse")
 """
@@ -26,14 +26,24 @@ if TYPE_CHECKING:
 
 
 class TableSensor(BaseSensorOperator):
-    """What the sensors share; `condition` is one of `paimon_airflow.sensors.conditions`.
+    """The base class of the sensors.
 
-    `warehouse` None: CARETAKER_WAREHOUSE of the worker.  A table that does not exist yet fails the
-    task, as a wrong name would.
+    - `table`: "database.table".
+    - `warehouse`: a path, a URL or `catalog:NAME`; None: CARETAKER_WAREHOUSE of the worker.
+    - `branch`: the branch of the table; None: main.
+    - `storage`: options of the store, without secrets.
+    - `storage_connection`: the Airflow connection with the credentials of the store.
+    - `deferrable`: wait in the triggerer instead of a worker.
+    - `poke_interval`: seconds between two checks (default: 30).
+
+    Raises AirflowFailException, which is not retried, without a warehouse.  A table that does not
+    exist fails the task at once: a misspelled name could not be told from a table to come.
     """
 
     condition: ClassVar[str]
+    """The name of the condition in `paimon_airflow.sensors.conditions`."""
     argument_names: ClassVar[tuple[str, ...]] = ()
+    """The attributes that are the arguments of the condition."""
     template_fields: Sequence[str] = ("table", "warehouse", "branch", "storage_connection")
     operator_extra_links = (CaretakerPageLink(),)
     ui_color = "#fff7d6"
@@ -63,7 +73,7 @@ class TableSensor(BaseSensorOperator):
         return {name: getattr(self, name) for name in self.argument_names}
 
     def place(self) -> str:
-        """The warehouse; fails the task without one."""
+        """The warehouse; AirflowFailException if none is given."""
         found = self.warehouse or os.environ.get(WAREHOUSE_VARIABLE)
         if not found:
             message = f"no warehouse is given: set `warehouse` or {WAREHOUSE_VARIABLE}"
@@ -84,7 +94,7 @@ class TableSensor(BaseSensorOperator):
         return answer.holds
 
     def execute(self, context: Context) -> None:
-        """Ask once, then defer until the condition holds."""
+        """Check the condition once, then defer until it holds."""
         if not self.deferrable:
             super().execute(context)
             return
@@ -106,16 +116,19 @@ class TableSensor(BaseSensorOperator):
         )
 
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> None:  # noqa: ARG002
-        """End as the trigger says."""
+        """End the task with the event of the trigger; AirflowFailException for an error."""
         if "error" in event:
             raise AirflowFailException(event["error"])
         self.log.info("%s", event["why"])
 
 
 class TableHealthy(TableSensor):
-    """Waits until a table, or one partition of it, has a health score.
+    """Waits until a table, or one of its partitions, has at least a health score (docs/health.md).
 
-    `policy` is the file with thresholds and goals; None: CARETAKER_POLICY of the worker, "": none.
+    - `score`: the score to wait for, from 0 to 100.
+    - `partition`: the values of the partition columns; None: the whole table.
+    - `policy`: the policy file with thresholds and goals; None: CARETAKER_POLICY of the worker; "":
+      the default thresholds.
     """
 
     condition = "healthy"
@@ -141,7 +154,11 @@ class TableHealthy(TableSensor):
 
 
 class WatermarkReached(TableSensor):
-    """Waits until the newest snapshot has a watermark: a time, or milliseconds since the epoch."""
+    """Waits until the newest snapshot has this watermark or a later one.
+
+    `watermark` is a datetime with a time zone, milliseconds since the epoch, or text: a number of
+    milliseconds, or ISO 8601 with an offset.
+    """
 
     condition = "watermark_reached"
     template_fields = (*TableSensor.template_fields, "watermark")
@@ -151,20 +168,23 @@ class WatermarkReached(TableSensor):
         self.watermark = watermark
 
     def arguments(self) -> dict[str, Any]:
-        """The watermark in milliseconds; a text is ISO 8601 with an offset, or a number."""
+        """The watermark in milliseconds; AirflowFailException for a time without a time zone."""
         mark = self.watermark
         if isinstance(mark, str):
             mark = int(mark) if mark.lstrip("-").isdigit() else datetime.fromisoformat(mark)
         if isinstance(mark, datetime):
             if mark.tzinfo is None:
-                message = f"the watermark {mark} has no time zone"
+                message = (
+                    f"the watermark {mark} for table {self.table} has no time zone: add an offset, "
+                    "for example +00:00"
+                )
                 raise AirflowFailException(message)
             mark = int(mark.timestamp() * 1000)
         return {"millis": mark}
 
 
 class TagExists(TableSensor):
-    """Waits until a table has a tag."""
+    """Waits until a table has the tag `tag`."""
 
     condition = "tag_exists"
     argument_names = ("tag",)
@@ -176,7 +196,7 @@ class TagExists(TableSensor):
 
 
 class ConsumerCaughtUp(TableSensor):
-    """Waits until a consumer is at most this many snapshots behind."""
+    """Waits until the consumer `consumer` has at most `snapshots` unread snapshots."""
 
     condition = "consumer_caught_up"
     argument_names = ("consumer", "snapshots")

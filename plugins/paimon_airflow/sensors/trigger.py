@@ -1,4 +1,4 @@
-"""The trigger of the sensors: asks in a thread, so that the event loop stays free."""
+"""The trigger of the sensors: evaluates a condition in a thread, off the event loop."""
 
 from __future__ import annotations
 

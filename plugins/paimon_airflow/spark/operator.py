@@ -34,10 +34,19 @@ if TYPE_CHECKING:
 class RunOnSpark(TableWork):
     """Runs the job on one batch of tables in one Spark application.
 
-    It is submitted by the Spark provider's SparkSubmitOperator, which lives inside this task: the
-    connection decides where it runs, and drivers on a cluster are found again after a crash of the
-    worker.  (A subclass would import the provider whenever the DAG is parsed.)  `submit` holds more
-    arguments of that operator.
+    - `batch`: a batch of `PlanTables`.
+    - `spark_connection`: the Spark connection; it decides where the application runs.
+    - `spark_conf`: the configuration of the application.
+    - `results`: a folder or URL that driver and worker can both reach; needed if the driver runs on
+      the cluster.
+    - `packages`: a zip file with `paimon_core` and `paimon_maintenance` for the executors; None: made
+      when the task needs it.
+    - `submit`: more arguments of SparkSubmitOperator.
+    - `application`: the path of the application to submit; None: Caretaker's own.
+
+    The task creates a SparkSubmitOperator of the Spark provider and executes it: so it finds a driver
+    on a cluster again after the worker crashed.  It is no subclass of that operator, because every
+    parse of the DAG would then import the provider.
     """
 
     template_fields: Sequence[str] = (
@@ -90,12 +99,12 @@ class RunOnSpark(TableWork):
         return f"{names(self.batch['tables'])}: {self.outcome} ({self.batch['why']})"
 
     def execute(self, context: Context) -> str:
-        """What changed, summed over the batch's tables."""
+        """Return the changes as text, summed over the tables of the batch."""
         results = self.results_of(self.batch["tables"], context)
         return change_text(totals(results)) or count_text(results)
 
     def ended(self, results: Sequence[TableResult]) -> None:
-        """Set the outcome in the label: files before and after, or how many tables failed."""
+        """Show the outcome in the label: files before and after, or the number of failed tables."""
         self.spark_ui = spark_ui_of(results)
         self.outcome = count_text(results)
         if not any(result.outcome in ("failed", "refused") for result in results):
@@ -105,11 +114,11 @@ class RunOnSpark(TableWork):
     def work(
         self, request: JobRequest, tables: Sequence[str], context: Context
     ) -> Iterator[TableResult]:
-        """A result for each table: its own, or that the application was lost."""
+        """Yield a result for each table: that of its report, or that the application was lost."""
         target = self._target()
         ti = context["ti"]
-        # The same for every try: a later one may find the application of an earlier one running.
-        # Another one after a person cleared the task: the old reports do not belong to this run.
+        # All tries have the same name, because the application of an earlier try may still run.
+        # Clearing the task raises `max_tries`, and so makes a new name: old reports must not count.
         name = f"{ti.dag_id}/{ti.run_id}/{ti.task_id}-{max(ti.map_index or 0, 0)}-{ti.max_tries}"
         cluster_name = None if target.driver_is_here else name
         with tempfile.TemporaryDirectory(prefix="caretaker-") as folder:
@@ -144,7 +153,7 @@ class RunOnSpark(TableWork):
         tables: Sequence[str],
         context: Context,
     ) -> tuple[str | None, bool]:
-        """Why the application failed, if it did, and whether its driver is known to have ended.
+        """Return why the application failed (None: it did not), and whether its driver surely ended.
 
         A driver in this worker ends with this task.  A driver on the cluster continues, so that
         another try can find it again; its snapshots show what it committed.
@@ -164,7 +173,7 @@ class RunOnSpark(TableWork):
         tables: Sequence[str],
         context: Context,
     ) -> str | None:
-        """Why the application failed, None if it did not."""
+        """Return why the application failed; None if it did not."""
         from airflow.providers.apache.spark.operators.spark_submit import (  # noqa: PLC0415 - slow
             SparkSubmitOperator,
         )
@@ -189,18 +198,16 @@ class RunOnSpark(TableWork):
         except (submission.SubmitError, TypeError) as e:
             raise AirflowFailException(str(e)) from e
         try:
-            # Not `execute` itself, which warns when it is called from another operator's.
+            # `execute` itself warns when another operator calls it, so call the wrapped function.
             SparkSubmitOperator.execute.__wrapped__(self._submit, context)  # type: ignore[attr-defined]
         except AirflowException as e:
-            # A table that failed makes the application fail as well; its report says why.
+            # One failed table makes the application fail; the report of the table has the reason.
             self.log.info("the Spark application ended with an error")
             return submission.failure_reason(str(e))
         return None
 
     def _target(self) -> submission.Target:
-        """The target of the connection; fails the task without a retry if the connection does not
-        exist.
-        """
+        """The target of the connection; AirflowFailException if the connection does not exist."""
         from airflow.sdk import BaseHook  # noqa: PLC0415 - only when a task runs
 
         try:

@@ -24,7 +24,7 @@ APPLICATION = "spark_app.py"
 _QUIET = {"spark.log.level": "WARN", "spark.ui.showConsoleProgress": "false"}
 # The tables of a batch run at the same time and share the executors.
 _FAIR = {"spark.scheduler.mode": "FAIR"}
-# Nobody looks at the UI of a local application, and it must not depend on the host's name.
+# A local application needs no UI, and must also start where the host name does not resolve.
 _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",

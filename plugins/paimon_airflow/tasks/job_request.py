@@ -52,12 +52,13 @@ _SIZES: Final = ("max_rewrite", "max_deleted_bytes")
 class JobRequest:
     """One job on many tables.
 
-    `arguments` and `limits` are what the run was given, raw, under the job's own names; `defaults` and
-    `default_limits` are those of the DAG, `engine` and `default_engine` say where the work
-    runs.  `paimon_maintenance.policy.resolve` says which of them a table gets.
-    `timezone` is the one of the tables' writers; None: the process's own.  With `schedule`, only
-    tables take part for which the policy names that schedule.  `by_schedule`: the schedule of the DAG
-    made this run, and nobody its form.
+    - `arguments`, `limits`, `engine`: the untyped values that the run was given, under the job's own
+      names.
+    - `defaults`, `default_limits`, `default_engine`: those of the DAG.
+      `paimon_maintenance.policy.resolve` defines which values a table gets.
+    - `timezone`: the time zone of the tables' writers; None: that of the process.
+    - `schedule`: only tables take part for which the policy names this schedule.
+    - `by_schedule`: the schedule of the DAG made this run, not a person through the form.
     """
 
     job: str
@@ -120,7 +121,7 @@ class JobRequest:
             return True
 
     def names(self, table: str) -> bool:
-        """Whether somebody named the table, without a pattern, for this run."""
+        """Whether the run names the table itself, without a pattern."""
         return not self.by_schedule and table in self.patterns
 
     def approval_wanted(self, table: str, *, proposed: bool) -> Approval | None:

@@ -30,17 +30,18 @@ _SCHEDULED: Final = "scheduled"
 
 
 class JobTask(BaseOperator):
-    """A task of one job.
+    """The base class of the tasks of one job.
 
-    `params_of_job` are the tables, arguments and limits, under the names of the job's form; None:
-    those of the DAG run, which shows that form.  A run by the schedule takes `scheduled` instead of
-    the values with which the form opens.
-
-    `storage` configures the store, `timezone` is the one of the tables' writers.  `storage` is stored
-    with the DAG and holds no secrets; those are in `storage_connection`.  `policy` is a file; "": no
-    policy; None: the one of CARETAKER_POLICY on the worker.  With `schedule`, the task works on the
-    tables that have this schedule in the policy.  `defaults` are the DAG's own arguments of the job,
-    which apply where neither the run nor the policy gives one.
+    - `job`: the name of the job, as in `caretaker run JOB`.
+    - `params_of_job`: tables, arguments and limits, under the names of the job's form; None: the
+      params of the DAG run, whose DAG shows this form.
+    - `scheduled`: params that a scheduled run uses instead of the initial values of the form.
+    - `storage`: options of the store, without secrets, because they are stored with the DAG.
+    - `storage_connection`: the Airflow connection with the credentials of the store.
+    - `timezone`: the time zone of the tables' writers; None: that of the worker.
+    - `policy`: a policy file; "": no policy; None: CARETAKER_POLICY of the worker.
+    - `schedule`: work only on tables that have this schedule in the policy.
+    - `defaults`: job arguments that apply where neither the run nor the policy gives one.
     """
 
     template_fields: Sequence[str] = ("params_of_job", "storage_connection", "policy", "timezone")
@@ -72,7 +73,7 @@ class JobTask(BaseOperator):
         self.timezone = timezone
 
     def request(self, context: Context) -> JobRequest:
-        """The request of this run; a wrong one fails the task without a retry."""
+        """The request of this run; AirflowFailException, which is not retried, for an invalid one."""
         with without_retry():
             credentials = storage_of_connection(self.storage_connection)
             policy = os.environ.get(POLICY_VARIABLE) if self.policy is None else self.policy

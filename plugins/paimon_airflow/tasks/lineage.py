@@ -1,7 +1,7 @@
 """OpenLineage events of tasks that change tables, where Airflow's OpenLineage provider is installed.
 
-The provider asks an operator after its end (`get_openlineage_facets_on_complete`); without it, nobody
-does, and nothing of it is imported.  A table that was maintained is an input and an output: the input
+The provider calls `get_openlineage_facets_on_complete` after an operator has ended.  Without the
+provider, none of its modules are imported.  A maintained table is an input and an output: the input
 has what the run read, the output what it wrote, with the snapshot as version.
 """
 

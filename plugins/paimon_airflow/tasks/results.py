@@ -62,14 +62,18 @@ def retry_helps(error: str, text: str = "") -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableResult:
-    """What happened to one table.
+    """The result of a run on one table.
 
-    `figures` holds numbers before and after ("files": [480, 12]): the files that the run replaced with
-    their bytes, and those in their place; and the sorted runs of their buckets.  `summary` is one line for
-    people, of a skipped table why.
-    `fails`: whether a refused table makes its task and the run fail, as a failed one does.
-    `changed`: whether a table that failed may have been changed before.  `engine` did the work, and why:
-    "local: 12 MB to rewrite, below spark_threshold 256 MB".  `spark_ui`: the address of the application's UI.
+    - `summary`: one line of text; for a skipped table, why it was skipped.
+    - `error`: the name of the error's class; None without an error.
+    - `seconds`: the duration of the run.
+    - `figures`: numbers before and after the run ("files": [480, 12]): the replaced files and the new ones,
+      their bytes, and the sorted runs of their buckets.
+    - `fails`: a refused table makes its task and the run fail, like a failed one.
+    - `changed`: a table that failed may have been changed before the failure.
+    - `engine`: the engine that did the work, and why: "local: 12 MB to rewrite, below spark_threshold 256
+      MB".
+    - `spark_ui`: the address of the UI of the Spark application.
     """
 
     table: str

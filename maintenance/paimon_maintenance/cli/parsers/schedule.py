@@ -90,8 +90,8 @@ def alerts_command(commands: Commands[Parser]) -> None:
         commands,
         "alerts",
         "show the open alerts of a lake",
-        "Evaluates the alerts from the history (docs/scheduling.md#alerts) and prints the open ones. Notifies\n"
-        "nobody: the DAG caretaker_alerts does. Exits with code 3 if there are none.",
+        "Evaluates the alerts from the history (docs/scheduling.md#alerts) and prints the open ones.\n"
+        "Only the DAG caretaker_alerts notifies targets. Exits with code 3 if there are none.",
         (
             "caretaker alerts -w /lake --policy policy.yaml",
             "caretaker alerts -w /lake --json",

@@ -295,10 +295,10 @@ def stale_buckets(
     vectors: Mapping[BucketKey, Sequence[IndexFileMeta]],
     results: Mapping[BucketKey, CompactResult],
 ) -> list[BucketKey]:
-    """The buckets with a file that is no longer live, or that has another deletion vector now.
+    """The buckets with a file that is no longer live, or whose deletion vector has changed.
 
-    `vectors` are the index files that were planned with, `results` what was made of the buckets,
-    as far as there is something.
+    `read` has the files of each bucket when it was planned, `vectors` the index files at that time, and
+    `results` the results of the buckets that have one.
     """
     latest = table.snapshots.latest()
     if latest is None:

@@ -319,16 +319,16 @@ def _first_due(
     due: Callable[[BucketFiles], list[CompactUnit]],
     kept: _Kept,
 ) -> tuple[BucketPortion, list[CompactUnit], bool]:
-    """The first portion in which something is due, what it is, and whether it is postponed rows.
+    """The first portion with due work, its units, and whether these replay postponed rows.
 
-    The next plan looks at the portions after it.
+    The next plan continues with the portions after it.
     """
     for portion in state.portions:
         units = _replays(table, state, portion)
         replays = bool(units)
         for (partition, number), bucket in portion.buckets.items():
             if replays or number == POSTPONE_BUCKET:
-                continue  # real buckets come once all postponed rows are in them
+                continue  # real buckets are compacted once all postponed rows are in them
             if state.idle_before is not None and state.newest_file[partition] > state.idle_before:
                 kept.add_bucket(_BUSY, bucket)
                 continue

@@ -1,6 +1,6 @@
-"""The sick tables of the demo: one for each criterion of the health score, and two healthy ones.
+"""The tables of the demo: one for each criterion of the health score, and two healthy ones.
 
-Buckets of more than a gigabyte (`large_buckets`) are the exception: the demo would write for minutes.
+The criterion `large_buckets` has no table: writing more than a gigabyte would take minutes.
 The thresholds are those of `demo.policy`.
 """
 
@@ -19,8 +19,8 @@ from paimon_core.options import Options
 from paimon_core.read.table_read import read_table
 from paimon_core.refs.tags import Tag
 from paimon_maintenance.demo.accidents import DAY_SECONDS, fail_a_write, leave_a_consumer
+from paimon_maintenance.demo.problem_table import ProblemTable
 from paimon_maintenance.demo.run_here import run_here
-from paimon_maintenance.demo.sick import SickTable
 
 NOT_SHOWN: Final = frozenset({"large_buckets"})
 MONTHLY_TAGS: Final = ("may", "june", "july", "august", "september")
@@ -28,14 +28,14 @@ INVALID_OPTION: Final = ("write-buffer-size", "256 megs")
 MISSPELT_OPTION: Final = ("snapshot.num-retaind.max", "10")
 
 
-def sick_tables() -> tuple[SickTable, ...]:
-    """All of them: those of compaction, of expiry, and those that need people."""
+def problem_tables() -> tuple[ProblemTable, ...]:
+    """All tables: those that compaction heals, those that expiry heals, and those that need people."""
     return (*_badly_written(), *_never_expired(), *_for_people(), *_healthy())
 
 
-def _badly_written() -> tuple[SickTable, ...]:
+def _badly_written() -> tuple[ProblemTable, ...]:
     return (
-        SickTable(
+        ProblemTable(
             name="payment",
             owner="payments",
             criterion="full_read_runs",
@@ -45,7 +45,7 @@ def _badly_written() -> tuple[SickTable, ...]:
             hours=30,
             after=_tags,
         ),
-        SickTable(
+        ProblemTable(
             name="counter",
             owner="web",
             criterion="point_read_runs",
@@ -58,7 +58,7 @@ def _badly_written() -> tuple[SickTable, ...]:
             later_share=0.01,
             is_hot=True,
         ),
-        SickTable(
+        ProblemTable(
             name="click",
             owner="web",
             criterion="small_files",
@@ -70,7 +70,7 @@ def _badly_written() -> tuple[SickTable, ...]:
             rows=60,
             hours=20,
         ),
-        SickTable(
+        ProblemTable(
             name="cart",
             owner="web",
             criterion="delete_rows",
@@ -80,7 +80,7 @@ def _badly_written() -> tuple[SickTable, ...]:
             deleted=0.6,
             hours=1.5,
         ),
-        SickTable(
+        ProblemTable(
             name="customer",
             owner="sales",
             criterion="deletion_vectors",
@@ -92,7 +92,7 @@ def _badly_written() -> tuple[SickTable, ...]:
             later_share=0.9,
             compacted={0: "full", 1: "minor"},
         ),
-        SickTable(
+        ProblemTable(
             name="address",
             owner="sales",
             criterion="level_0_age",
@@ -101,7 +101,7 @@ def _badly_written() -> tuple[SickTable, ...]:
             commits=2,
             hours=72,
         ),
-        SickTable(
+        ProblemTable(
             name="alarm",
             owner="security",
             criterion="freshness",
@@ -110,7 +110,7 @@ def _badly_written() -> tuple[SickTable, ...]:
             commits=3,
             hours=1.9,
         ),
-        SickTable(
+        ProblemTable(
             name="event",
             owner="web",
             criterion="manifests",
@@ -124,9 +124,9 @@ def _badly_written() -> tuple[SickTable, ...]:
     )
 
 
-def _never_expired() -> tuple[SickTable, ...]:
+def _never_expired() -> tuple[ProblemTable, ...]:
     return (
-        SickTable(
+        ProblemTable(
             name="rate",
             owner="finance",
             criterion="expired_snapshots",
@@ -137,7 +137,7 @@ def _never_expired() -> tuple[SickTable, ...]:
             hours=20,
             compacted={109: "full"},
         ),
-        SickTable(
+        ProblemTable(
             name="invoice",
             owner="finance",
             criterion="expired_bytes",
@@ -148,7 +148,7 @@ def _never_expired() -> tuple[SickTable, ...]:
             hours=20,
             documents=30,
         ),
-        SickTable(
+        ProblemTable(
             name="transfer",
             owner="payments",
             criterion="consumer_lag",
@@ -165,7 +165,7 @@ def _never_expired() -> tuple[SickTable, ...]:
             compacted={14: "full", 29: "full", 43: "full"},
             after=_old_consumer,
         ),
-        SickTable(
+        ProblemTable(
             name="balance",
             owner="finance",
             criterion="tags_due",
@@ -180,7 +180,7 @@ def _never_expired() -> tuple[SickTable, ...]:
             hours=24 * 5,
             compacted={5: "full"},
         ),
-        SickTable(
+        ProblemTable(
             name="session",
             owner="web",
             criterion="partitions_due",
@@ -195,10 +195,10 @@ def _never_expired() -> tuple[SickTable, ...]:
     )
 
 
-def _for_people() -> tuple[SickTable, ...]:
+def _for_people() -> tuple[ProblemTable, ...]:
     """Tables that no job of the scheduler makes healthy: `demo.people` does."""
     return (
-        SickTable(
+        ProblemTable(
             name="stock",
             owner="logistics",
             criterion="small_buckets",
@@ -209,7 +209,7 @@ def _for_people() -> tuple[SickTable, ...]:
             compacted={0: "full"},
             last_is_new=True,
         ),
-        SickTable(
+        ProblemTable(
             name="device",
             owner="logistics",
             criterion="bucket_count",
@@ -217,7 +217,7 @@ def _for_people() -> tuple[SickTable, ...]:
             options={"bucket": "1"},
             days=_days("%Y-%m-%d", 150),
         ),
-        SickTable(
+        ProblemTable(
             name="visit",
             owner="web",
             criterion="stuck_partitions",
@@ -229,14 +229,14 @@ def _for_people() -> tuple[SickTable, ...]:
             },
             days=_days("%Y%m%d", 14),
         ),
-        SickTable(
+        ProblemTable(
             name="price",
             owner="sales",
             criterion="unknown_options",
             problem="a misspelt option that Paimon does not know",
             options={"bucket": "1", MISSPELT_OPTION[0]: MISSPELT_OPTION[1]},
         ),
-        SickTable(
+        ProblemTable(
             name="quote",
             owner="sales",
             criterion="invalid_options",
@@ -244,7 +244,7 @@ def _for_people() -> tuple[SickTable, ...]:
             options={"bucket": "1"},
             after=_invalid_option,
         ),
-        SickTable(
+        ProblemTable(
             name="contract",
             owner="finance",
             criterion="held_bytes",
@@ -256,7 +256,7 @@ def _for_people() -> tuple[SickTable, ...]:
             documents=28,
             after=_monthly_tags,
         ),
-        SickTable(
+        ProblemTable(
             name="upload",
             owner="web",
             criterion="orphans",
@@ -264,7 +264,7 @@ def _for_people() -> tuple[SickTable, ...]:
             options={"bucket": "1"},
             after=_orphans,
         ),
-        SickTable(
+        ProblemTable(
             name="refund",
             owner="payments",
             criterion="snapshot_gap",
@@ -276,10 +276,10 @@ def _for_people() -> tuple[SickTable, ...]:
     )
 
 
-def _healthy() -> tuple[SickTable, ...]:
+def _healthy() -> tuple[ProblemTable, ...]:
     return (
-        SickTable(name="country", owner="finance", options={"bucket": "1"}, rows=200),
-        SickTable(name="shipment", owner="logistics", options={"bucket": "2"}, commits=2),
+        ProblemTable(name="country", owner="finance", options={"bucket": "1"}, rows=200),
+        ProblemTable(name="shipment", owner="logistics", options={"bucket": "2"}, commits=2),
     )
 
 

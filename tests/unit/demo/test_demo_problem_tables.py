@@ -1,4 +1,4 @@
-"""The sick tables of the demo are sick as they say; its scheduler and its people make them green."""
+"""Each table of the demo has the problem that it names; the scheduler and people make all green."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from pathlib import Path
 import pytest
 
 from paimon_maintenance.demo import people
-from paimon_maintenance.demo.illnesses import NOT_SHOWN, sick_tables
 from paimon_maintenance.demo.policy import write_policy
+from paimon_maintenance.demo.problem_table import HEALTHY, make_problem_tables
+from paimon_maintenance.demo.problems import NOT_SHOWN, problem_tables
 from paimon_maintenance.demo.run_here import run_here
 from paimon_maintenance.demo.scheduler import Scheduler, rows_of, summary
-from paimon_maintenance.demo.sick import HEALTHY, make_sick_tables
 from paimon_maintenance.health.thresholds import DEFAULTS
 from paimon_maintenance.history.lake_view import LakeQuery, lake_page
 from paimon_maintenance.history.store import SqlHistory
 from paimon_maintenance.policy.load import load_policy
 
-TABLES = {one.table: one for one in sick_tables()}
+TABLES = {one.table: one for one in problem_tables()}
 OF_PEOPLE = {people.PROPOSED, *(act.table for act in people.acts())}
 
 
 def test_every_criterion_has_a_table_of_its_own():
-    shown = [one.criterion for one in sick_tables() if one.problem != HEALTHY]
+    shown = [one.criterion for one in problem_tables() if one.problem != HEALTHY]
     assert sorted(shown) == sorted(DEFAULTS.keys() - NOT_SHOWN)
-    assert len(TABLES) == len(sick_tables()) == len(shown) + 2
+    assert len(TABLES) == len(problem_tables()) == len(shown) + 2
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Life:
 def life(tmp_path_factory: pytest.TempPathFactory) -> Life:
     folder: Path = tmp_path_factory.mktemp("life")
     warehouse, url = str(folder / "lake"), f"sqlite:///{folder}/history.db"
-    make_sick_tables(warehouse, sick_tables())
+    make_problem_tables(warehouse, problem_tables())
     history = SqlHistory(url)
     scheduler = Scheduler(warehouse, url, load_policy(write_policy(folder)))
     people.search_for_orphans(warehouse, history)
@@ -72,7 +72,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Life:
 
 
 @pytest.mark.parametrize("name", sorted(TABLES))
-def test_a_table_is_sick_for_its_own_reason_and_gets_well(life, name):
+def test_a_table_has_its_own_problem_and_becomes_green(life, name):
     one, before = TABLES[name], life.before[name]
     after = {r.criterion for r in life.end[name].reasons}
     if one.problem == HEALTHY:

@@ -1,6 +1,6 @@
-"""Makes small tables that are sick, for the page and the scheduler of the demo.
+"""Creates small tables with one problem each, for the page and the scheduler of the demo.
 
-Commits are backdated: retention, tags and consumers go by age.
+Commits are backdated, because retention, tags and consumers depend on age.
 """
 
 from __future__ import annotations
@@ -41,17 +41,23 @@ _ROWS: Final = 4_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SickTable:
-    """One table: the criterion of its worst reason, its options, and its commits in backdated steps.
+class ProblemTable:
+    """The recipe of one table: its options, and its commits at backdated times.
 
-    `hours`: how long ago the first commit was; the others follow in even steps.  `compacted`: a
-    compaction with this strategy follows the commit of this number.  `later_share`: the rows of all
-    commits but the first, as a share of `rows`.  `is_hot`: they have the largest keys.  `spread`: how many
-    keys there are for each row.
-    `deleted`: the share of rows that are deletes.  `days`: partition values, all of them in each commit;
-    without them the table has no partitions.  `documents`: how many megabytes each commit but the last
-    has; each replaces the one before.  `writers` of each commit, with files of their own.  `after` makes
-    the rest of the problem.
+    - `problem`: the problem in words; HEALTHY without one.
+    - `criterion`: the criterion of the health score that finds it.
+    - `commits`, `rows`: the number of commits, and of rows in each.
+    - `hours`: how long ago the first commit was made; the others follow at equal intervals.
+    - `last_is_new`: the last commit is made now.
+    - `compacted`: the strategy of the compaction after a commit, by the number of the commit.
+    - `later_share`: the rows of every commit except the first, as a share of `rows`.
+    - `is_hot`: these commits write the largest keys.
+    - `spread`: the number of possible keys for each row.
+    - `deleted`: the share of rows that are deletes.
+    - `days`: the partition values, all of them in each commit; without them there are no partitions.
+    - `documents`: the megabytes of each commit except the last; each replaces the one before.
+    - `writers`: the number of writers of each commit, which write files of their own.
+    - `after`: a function that completes the problem once all commits are made.
     """
 
     name: str
@@ -86,17 +92,17 @@ class SickTable:
         return [*_COLUMNS, *(column for wanted, column in others if wanted)]
 
     def millis_of(self, number: int, now: int) -> int:
-        """When the commit of this number was made."""
+        """When the commit of this number is made, in milliseconds since the epoch."""
         if self.last_is_new and number == self.commits - 1:
             return now
         long_ago = int(self.hours * _HOUR)
         return now - long_ago + number * (long_ago // self.commits)
 
 
-def make_sick_tables(
-    warehouse: str, tables: Iterable[SickTable], tell: Callable[[str], None] = lambda _: None
+def make_problem_tables(
+    warehouse: str, tables: Iterable[ProblemTable], tell: Callable[[str], None] = lambda _: None
 ) -> None:
-    """Create them in the database of the demo."""
+    """Create the tables in the database of the demo; `tell` gets a line before each of them."""
     catalog = FileSystemCatalog(warehouse, {})
     catalog.create_database(DATABASE, if_not_exists=True)
     for one in tables:
@@ -104,7 +110,7 @@ def make_sick_tables(
         _make(catalog, warehouse, one)
 
 
-def _make(catalog: FileSystemCatalog, warehouse: str, one: SickTable) -> None:
+def _make(catalog: FileSystemCatalog, warehouse: str, one: ProblemTable) -> None:
     now = int(time.time() * 1000)
     keys = ("id", "dt") if one.days else ("id",)
     schema = create_schema(
@@ -132,7 +138,7 @@ def _make(catalog: FileSystemCatalog, warehouse: str, one: SickTable) -> None:
 
 def _commit(
     table: FileStoreTable,
-    one: SickTable,
+    one: ProblemTable,
     number: int,
     random: np.random.Generator,
     env: Environment,
@@ -149,7 +155,9 @@ def _commit(
         commit(table, messages, user="ingest", identifier=number, env=env)
 
 
-def _rows(random: np.random.Generator, one: SickTable, number: int) -> tuple[pa.Table, np.ndarray]:
+def _rows(
+    random: np.random.Generator, one: ProblemTable, number: int
+) -> tuple[pa.Table, np.ndarray]:
     n, first, keys = one.rows, 0, one.rows * one.spread
     if number:
         n = int(n * one.later_share)
