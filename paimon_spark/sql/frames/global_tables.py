@@ -93,17 +93,17 @@ def _tables(catalog: Catalog) -> Iterator[FileStoreTable]:
 def _rows(catalog: Catalog, table: FileStoreTable, kind: str) -> list[tuple[Any, ...]]:
     database, _, name = table.name.partition(".")
     if kind == "all_table_options":
-        options = {**table.schema.options, "path": table.root}  # as `Table.options` has them
-        return [(database, name, k, v) for k, v in sorted(options.items())]
+        shown = {**table.schema.options, "path": table.root}  # as `Table.options` has them
+        return [(database, name, k, v) for k, v in sorted(shown.items())]
     if kind == "partitions":
         if not table.schema.partition_keys:
             return []
         found: list[tuple[Any, ...]] = []
         for partition in catalog.list_partitions(table.name):
             s = partition.statistics
-            shown = "/".join(f"{k}={v}" for k, v in s.spec.items())
+            partition_name = "/".join(f"{k}={v}" for k, v in s.spec.items())
             counts = (s.record_count, s.file_size, s.file_count, s.last_file_creation_millis)
-            found.append((database, name, shown, *counts, partition.done))
+            found.append((database, name, partition_name, *counts, partition.done))
         return sorted(found, key=lambda row: row[2])
     sizes: tuple[int | None, ...] = (None,) * 4
     if catalog.metastore == "rest":  # Java asks only a catalog that manages snapshots
