@@ -127,6 +127,7 @@ def _check_bucket_key(schema: TableSchema) -> None:
     if text is None or not text.strip():
         return
     keys = text.split(",")  # as in Java, blanks are part of the name
+    _require(len(set(keys)) == len(keys), f"bucket-key names a column twice: {text}")
     for key in keys:
         _require(key in schema.names, f"the bucket key {key!r} is not a column")
         _require(

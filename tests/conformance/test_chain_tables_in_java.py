@@ -404,7 +404,10 @@ def test_a_partition_that_others_complete_meanwhile_stays(
         twins.overwrite("snapshot", "CN/20250811", [[1, 1, "a"], [2, 2, "c"]])
     others = _read_and_overwrite(twins, "snapshot", "(9, 9, 'theirs')")
     monkeypatch.setattr(chain_compact, "read_chain", others)
-    call = "CALL sys.compact_chain_table('default.t', 'region=\"CN\",dt=\"20250811\"'{})"
+    call = (
+        "CALL sys.compact_chain_table(table => 'default.t', "
+        'partition => \'region="CN",dt="20250811"\'{})'
+    )
     with pytest.raises(CommitConflict, match=r"branch snapshot .* changed while the partition"):
         twins.sql(call.format(more))
     rows = twins.java.rows(warehouse=twins.ours, branch="snapshot")

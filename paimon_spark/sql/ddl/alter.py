@@ -29,6 +29,7 @@ from paimon_spark.sql.ddl.tables import (
     check_default,
     check_no_branch,
     read_properties,
+    read_table_properties,
 )
 from paimon_spark.sql.ddl.tags import tag_statement
 from paimon_spark.sql.ddl.upcast import field_at, fits_into
@@ -121,7 +122,7 @@ def _rename(session: SqlSession, name: TableName, words: Words) -> Result:
 
 def _changes(session: SqlSession, name: TableName, words: Words) -> list[SchemaChange]:
     if words.eat("SET", "TBLPROPERTIES"):
-        return [_set_option(k, v) for k, v in read_properties(words).items()]
+        return [_set_option(k, v) for k, v in read_table_properties(words).items()]
     if words.eat("UNSET", "TBLPROPERTIES"):
         words.eat("IF", "EXISTS")
         keys = words.items(

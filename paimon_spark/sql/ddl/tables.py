@@ -17,6 +17,7 @@ from paimon_core.errors import (
 from paimon_core.options import parse_bool
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.chain_overwrite import replace_partitions
+from paimon_core.types.data_types import ArrayType, DataType, MapType, RowType
 from paimon_spark.sql.ddl.special_columns import with_special_types
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.result import NOTHING, Result
@@ -37,6 +38,13 @@ COMMENT_PROPERTY = "comment"
 _PROVIDER = "paimon"
 _FORMATS = ("csv", "json", "orc", "parquet", "text", "avro")
 _NOT_COPIED = ("path", "provider", "location", "owner", "external", "is-managed-location")
+_OF_CLAUSES = {
+    "provider": "please use the USING clause to specify it",
+    "location": "please use the LOCATION clause to specify it",
+    "owner": "it will be set to the current user",
+    "external": "please use CREATE EXTERNAL TABLE",
+}
+"""Reserved properties, and what Spark says about each (`AstBuilder.cleanTableProperties`)."""
 _RESERVED = ("provider", "location", "owner", "external", "is_managed_location")
 
 
@@ -261,6 +269,9 @@ def _schema(
     if not columns:
         raise UnsupportedFeature("tables without columns", table=name.identifier)
     _check_names(session, name, [c.name for c in columns])
+    for column in columns:
+        if not isinstance(column.type, str):
+            _check_fields(session, name, column.name, column.type)
     options = {k: v for k, v in clauses.properties.items() if k.lower() not in _RESERVED}
     comment = options.pop(COMMENT_PROPERTY, None)
     if clauses.location is not None:
@@ -280,7 +291,23 @@ def _schema(
     )
 
 
-def _check_names(session: SqlSession, name: TableName, columns: Sequence[str]) -> None:
+def _check_fields(session: SqlSession, name: TableName, path: str, data_type: DataType) -> None:
+    """As `_check_names`, for the fields of structs at any depth."""
+    match data_type:
+        case RowType():
+            _check_names(session, name, [f.name for f in data_type.fields], f"`{path}`.")
+            for field in data_type.fields:
+                _check_fields(session, name, f"{path}`.`{field.name}", field.type)
+        case ArrayType():
+            _check_fields(session, name, f"{path}`.`element", data_type.element)
+        case MapType():
+            _check_fields(session, name, f"{path}`.`key", data_type.key)
+            _check_fields(session, name, f"{path}`.`value", data_type.value)
+
+
+def _check_names(
+    session: SqlSession, name: TableName, columns: Sequence[str], inside: str = ""
+) -> None:
     """AnalysisError if two columns share a name, whatever their case unless Spark distinguishes it."""
     sensitive = parse_bool(session.conf.get(CASE_SENSITIVE, "false"))
     known = set()
@@ -288,7 +315,7 @@ def _check_names(session: SqlSession, name: TableName, columns: Sequence[str]) -
         key = column if sensitive else column.lower()
         if key in known:
             raise AnalysisError(
-                f"[COLUMN_ALREADY_EXISTS] The column `{key}` already exists",
+                f"[COLUMN_ALREADY_EXISTS] The column {inside}`{key}` already exists",
                 table=name.identifier,
                 next_step="choose another name for the column",
             )
@@ -354,6 +381,18 @@ def read_properties(words: Words) -> dict[str, str]:
     if repeated:
         raise SqlSyntaxError(f"[DUPLICATE_KEY] Found duplicate keys `{'`, `'.join(repeated)}`")
     return dict(found)
+
+
+def read_table_properties(words: Words) -> dict[str, str]:
+    """As `read_properties`; SqlSyntaxError for those that Spark reserves for clauses."""
+    found = read_properties(words)
+    for key, instead in _OF_CLAUSES.items():
+        if key in found:
+            raise SqlSyntaxError(
+                "[UNSUPPORTED_FEATURE.SET_TABLE_PROPERTY] The feature is not supported: "
+                f"{key} is a reserved table property, {instead}"
+            )
+    return found
 
 
 def _column(words: Words) -> Column:
@@ -443,7 +482,7 @@ def _clauses(words: Words, *refused: str) -> TableClauses:
         elif words.eat("PARTITIONED", "BY"):
             found.partitioned_by = words.items(lambda: _partition(words))
         elif words.eat_any("TBLPROPERTIES", "OPTIONS"):
-            found.properties.update(read_properties(words))
+            found.properties.update(read_table_properties(words))
         elif words.eat("COMMENT"):
             found.comment = words.string()
         elif words.eat("LOCATION"):

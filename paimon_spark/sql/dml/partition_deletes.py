@@ -17,7 +17,7 @@ from sqlglot.errors import SqlglotError
 from paimon_core.features import check_rows_changeable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import parse_bool
-from paimon_core.predicate import evaluate, fields_of
+from paimon_core.predicate import Predicate, evaluate, fields_of
 from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.types.arrow import column_from_internal
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
@@ -49,26 +49,27 @@ def delete_partitions(
     if forced or not table.schema.partition_keys or has_data_evolution(table):
         return False
     check_rows_changeable(table)
-    there = live_partitions(table)
-    chosen = _by_values(table, there, condition)
-    if chosen is None and _asks_partitions(table, condition):
+    predicate = _of_partitions(table, condition)
+    chosen: Partitions | None = None
+    if predicate is not None:
+        there = live_partitions(table)
+        mask = evaluate(predicate, _rows(table.schema.partition_type, there))
+        chosen = [p for p, meets in zip(there, mask.to_pylist(), strict=True) if meets]
+    elif _asks_partitions(table, condition):
         check_grammar(session, words)
-        chosen = _by_spark(session, name, table, there, alias, condition)
+        chosen = _by_spark(session, name, table, live_partitions(table), alias, condition)
     if chosen:
         remove_partitions(session, table, chosen)
     return chosen is not None
 
 
-def _by_values(table: FileStoreTable, there: Partitions, condition: str) -> Partitions | None:
-    """The partitions that meet a plain condition; None if it is not one of partition columns."""
+def _of_partitions(table: FileStoreTable, condition: str) -> Predicate | None:
+    """A plain condition on partition columns; None for others."""
     predicate = plain_condition(table, condition)
     if predicate is None:
         return None
     fields = fields_of(predicate)
-    if not fields or not fields <= set(table.schema.partition_keys):
-        return None
-    mask = evaluate(predicate, _rows(table.schema.partition_type, there))
-    return [p for p, meets in zip(there, mask.to_pylist(), strict=True) if meets]
+    return predicate if fields and fields <= set(table.schema.partition_keys) else None
 
 
 def _asks_partitions(table: FileStoreTable, condition: str) -> bool:

@@ -101,9 +101,9 @@ def _rows(catalog: Catalog, table: FileStoreTable, kind: str) -> list[tuple[Any,
         found: list[tuple[Any, ...]] = []
         for partition in catalog.list_partitions(table.name):
             s = partition.statistics
-            path = "/".join(f"{k}={v}" for k, v in s.spec.items())
+            partition_name = "/".join(f"{k}={v}" for k, v in s.spec.items())
             counts = (s.record_count, s.file_size, s.file_count, s.last_file_creation_millis)
-            found.append((database, name, path, *counts, partition.done))
+            found.append((database, name, partition_name, *counts, partition.done))
         return sorted(found, key=lambda row: row[2])
     sizes: tuple[int | None, ...] = (None,) * 4
     if catalog.metastore == "rest":  # Java asks only a catalog that manages snapshots

@@ -387,3 +387,26 @@ def test_set_catalog(sql: Sql, tmp_path: Path) -> None:
     sql("SET CATALOG paimon; SET catalog=x")
     assert sql("SET catalog") == [["catalog", "x"]]
     assert refused(sql, "SET CATALOG nowhere")[0] == "AnalysisException"
+
+
+def test_tables_that_are_not_made(sql: Sql) -> None:
+    for columns, properties, kind, text in (
+        ("x STRUCT<a: INT, A: INT>", "", "AnalysisException", "column `x`.`a` already exists"),
+        (
+            "x ARRAY<STRUCT<u: MAP<INT, STRUCT<v: INT, V: INT>>>>",
+            "",
+            "AnalysisException",
+            "column `x`.`element`.`u`.`value`.`v` already exists",
+        ),
+        ("x INT", "'bucket' = '2', 'bucket-key' = 'x,x'", "IllegalArgumentException", "twice"),
+        ("x INT", "'owner' = 'me'", "ParseException", "owner is a reserved table property"),
+        ("x INT", "'provider' = 'orc'", "ParseException", "USING clause"),
+    ):
+        clause = f" TBLPROPERTIES ({properties})" * bool(properties)
+        found, message = refused(sql, f"CREATE TABLE t ({columns}){clause}")
+        assert (found, text in message) == (kind, True), message
+    assert sql("SHOW TABLES") == []
+    sql("SET spark.sql.caseSensitive=true; CREATE TABLE t (x STRUCT<a: INT, A: INT>)")
+    assert (
+        "LOCATION clause" in refused(sql, "ALTER TABLE t SET TBLPROPERTIES ('location' = '/x')")[1]
+    )
