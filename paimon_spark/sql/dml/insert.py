@@ -219,6 +219,7 @@ def _opens_query(words: Words) -> bool:
 
 def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | None) -> Result:
     table = session.open(parsed.name, to_write=True)
+    _check_partition_columns(table, parsed.spec)
     static = spec_values(session, table, parsed.spec) if parsed.spec else {}
     fields = _targets(table, static, parsed.columns)
     rows: pa.Table | None = None
@@ -265,6 +266,19 @@ def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | No
         tasks=tasks,
     )
     return NOTHING
+
+
+def _check_partition_columns(table: FileStoreTable, spec: Mapping[str, str | None]) -> None:
+    """AnalysisError for a column in PARTITION (..) that is none of the table's partition columns."""
+    keys = {k.lower() for k in table.schema.partition_keys}
+    others = [column for column in spec if column.lower() not in keys]
+    if others:
+        raise AnalysisError(
+            "[NON_PARTITION_COLUMN] PARTITION clause cannot contain the non-partition column: "
+            f"`{others[0]}`",
+            table=table.name,
+            next_step=f"its partition columns are: {', '.join(table.schema.partition_keys) or 'none'}",
+        )
 
 
 def _check_listed(table: FileStoreTable, listed: Sequence[str], found: Sequence[str]) -> None:

@@ -410,3 +410,16 @@ def test_tables_that_are_not_made(sql: Sql) -> None:
     assert (
         "LOCATION clause" in refused(sql, "ALTER TABLE t SET TBLPROPERTIES ('location' = '/x')")[1]
     )
+
+
+def test_only_partition_columns_stand_in_a_partition_clause(sql: Sql) -> None:
+    sql("CREATE TABLE t (id INT, p INT) PARTITIONED BY (p); CREATE TABLE u (id INT, p INT)")
+    for statement in (
+        "INSERT INTO t PARTITION (nope = 1) VALUES (1)",
+        "INSERT OVERWRITE t PARTITION (p = 1, id = 2) VALUES (1)",
+        "INSERT INTO u PARTITION (p = 1) VALUES (1)",
+    ):
+        kind, text = refused(sql, statement)
+        assert (kind, "NON_PARTITION_COLUMN" in text) == ("AnalysisException", True), text
+    sql("INSERT INTO t PARTITION (P = 1) VALUES (1)")
+    assert rows_of(sql, "t") == [[1, 1]]
