@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 Run = Callable[[SqlSession, Words], Result]
 _DATABASE: Final = ("DATABASE", "SCHEMA", "NAMESPACE")
 _WAREHOUSE: Final = f"spark.sql.catalog.{CATALOG}.warehouse"
+_LEGACY_TIMESTAMPS: Final = "spark.paimon.legacy-timestamp-mapping.enabled"
 
 _SHOW: Final[tuple[tuple[tuple[str, ...], Run], ...]] = (
     (("CATALOGS",), show.show_catalogs),
@@ -85,6 +86,12 @@ def _own(session: SqlSession, words: Words) -> Result | None:
             return settings.set_statement(session, _after(words, 1).rest())
         case "RESET":
             return settings.reset_statement(session, _after(words, 1).rest())
+        case _ if session.conf.get(_LEGACY_TIMESTAMPS, "").lower() == "true":
+            raise UnsupportedFeature(
+                _LEGACY_TIMESTAMPS,
+                f"{_LEGACY_TIMESTAMPS}=true, which maps TIMESTAMP to columns without time zone, is not supported",
+                next_step=f"RESET `{_LEGACY_TIMESTAMPS}`, and use TIMESTAMP_NTZ",
+            )
         case "SHOW":
             return _show(session, _after(words, 1))
         case "DESCRIBE" | "DESC":

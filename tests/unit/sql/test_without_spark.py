@@ -423,3 +423,11 @@ def test_only_partition_columns_stand_in_a_partition_clause(sql: Sql) -> None:
         assert (kind, "NON_PARTITION_COLUMN" in text) == ("AnalysisException", True), text
     sql("INSERT INTO t PARTITION (P = 1) VALUES (1)")
     assert rows_of(sql, "t") == [[1, 1]]
+
+
+def test_the_legacy_mapping_of_timestamps_is_refused(sql: Sql) -> None:
+    key = "spark.paimon.legacy-timestamp-mapping.enabled"
+    sql(f"SET {key}=true")
+    for statement in ("CREATE TABLE t (a TIMESTAMP)", "SELECT 1"):
+        assert "use TIMESTAMP_NTZ" in refused(sql, statement)[1]
+    sql(f"RESET `{key}`; CREATE TABLE t (a TIMESTAMP)")
