@@ -34,7 +34,7 @@ _SAMPLES: dict[Kind, tuple[object, object]] = {
     Kind.DURATION: ("3 d", "5 h"),
     Kind.SIZE: ("5 mb", "7 gb"),
     Kind.PARTITIONS: (["dt=1"], ["dt=2"]),
-    Kind.OPTIONS: ({"a.b": "1"}, {"c.d": "2"}),
+    Kind.OPTIONS: ({"write-buffer-size": "8 mb"}, {"target-file-size": "16 mb"}),
     Kind.TEXTS: (["one"], ["two"]),
 }
 

@@ -346,7 +346,7 @@ def test_a_taken_name_that_cannot_be_read_leaves_the_outcome_unknown(store: Slow
 
 
 def test_a_commit_that_never_gets_a_reply_is_unknown_and_not_lost(store: SlowStore) -> None:
-    table = new_table(store, deadline="300 ms", **{"commit.max-retries": "1"})
+    table = new_table(store, deadline="1 s", **{"commit.max-retries": "1"})
     store.add(Fault("hang", {CONDITIONAL_PUT}, "snapshot-1$"))
     with pytest.raises(CommitStateUnknown):
         append(table)
