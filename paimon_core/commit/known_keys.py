@@ -95,22 +95,31 @@ def _check_indexes(
         if entry.index_file.index_type == HASH_INDEX:
             found[entry.partition][entry.bucket] = entry.index_file
     with_new_keys = {m.partition for m in messages if m.new_index_files}
+    # The messages of a partition share its indexes: of thousands of buckets, each is looked at once.
+    relied_on: dict[tuple[bytes, int], dict[int, IndexFileMeta]] = {}
     for m in messages:
-        relied, now = dict(m.hash_indexes or ()), found.get(m.partition, {})
-        if m.partition in with_new_keys:
-            holds = _names(relied) == _names(now)
-        else:
-            holds = _still_holds(table, m, relied.get(m.bucket), now.get(m.bucket))
-        if not holds:
-            path = table.paths.partition_path(m.partition)
-            raise CommitConflict(
-                f"cannot commit to table {table.name}: another commit, or a rollback, changed which "
-                f"keys are in the buckets of {f'partition {path}' if path else 'the table'}",
-                table=table.name,
-                snapshot=None if latest is None else latest.id,
-                next_step="write the rows again with a new writer; only one writer at a time can "
-                "add keys to a partition with dynamic buckets",
-            )
+        key, now = (m.partition, id(m.hash_indexes)), found.get(m.partition, {})
+        relied = relied_on.get(key)
+        if relied is None:
+            relied = relied_on[key] = dict(m.hash_indexes or ())
+            if m.partition in with_new_keys and _names(relied) != _names(now):
+                raise _moved(table, latest, m.partition)
+        if m.partition not in with_new_keys:
+            where = (m.partition, m.bucket)
+            if not _still_holds(table, where, relied.get(m.bucket), now.get(m.bucket)):
+                raise _moved(table, latest, m.partition)
+
+
+def _moved(table: FileStoreTable, latest: Snapshot | None, partition: bytes) -> CommitConflict:
+    path = table.paths.partition_path(partition)
+    return CommitConflict(
+        f"cannot commit to table {table.name}: another commit, or a rollback, changed which "
+        f"keys are in the buckets of {f'partition {path}' if path else 'the table'}",
+        table=table.name,
+        snapshot=None if latest is None else latest.id,
+        next_step="write the rows again with a new writer; only one writer at a time can "
+        "add keys to a partition with dynamic buckets",
+    )
 
 
 def _names(indexes: Mapping[int, IndexFileMeta]) -> dict[int, str]:
@@ -119,16 +128,15 @@ def _names(indexes: Mapping[int, IndexFileMeta]) -> dict[int, str]:
 
 def _still_holds(
     table: FileStoreTable,
-    message: CommitMessage,
+    where: tuple[bytes, int],
     relied: IndexFileMeta | None,
     now: IndexFileMeta | None,
 ) -> bool:
-    """Return whether the bucket's index has all keys that the writer found there."""
+    """Return whether the index of a partition's bucket has all keys that the writer found there."""
     if relied is None or now is None:
         return relied is now
     if relied.file_name == now.file_name:
         return True
-    where = (message.partition, message.bucket)
     hashes = read_hash_index(table.io, table.paths.index_file(*where, now), now)
     try:
         before = read_hash_index(table.io, table.paths.index_file(*where, relied), relied)
