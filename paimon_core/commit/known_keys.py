@@ -18,6 +18,7 @@ from paimon_core.errors import CommitConflict, CorruptTable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.hash_index import HASH_INDEX, read_hash_index
 from paimon_core.manifest.data_file import IndexFileMeta
+from paimon_core.snapshot.line import newest_first
 from paimon_core.snapshot.snapshot import CommitKind, Identity, Snapshot
 
 
@@ -45,8 +46,8 @@ def _check_table(
     rollback removes snapshots, and later commits reuse their ids.
     """
     known = keys_at[0]
-    for number in range(0 if latest is None else latest.id, known, -1):
-        snapshot = latest if latest and number == latest.id else table.snapshots.get_or_none(number)
+    later = () if latest is None else newest_first(table.snapshots, latest, down_to=known + 1)
+    for number, snapshot in later:
         if snapshot is None:
             raise _keys_unknown(table, known, f"snapshot {number} no longer exists", number)
         if snapshot.commit_user == user:

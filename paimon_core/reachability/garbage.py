@@ -221,8 +221,8 @@ def _anchors(going: Sequence[Reference], staying: Sequence[Reference]) -> Iterat
             case RefKind.SNAPSHOT:
                 before = lines[branch].get(snapshot.id - 1)
                 first = before is None
-                whole = first or snapshot.commit_kind is CommitKind.OVERWRITE
-                whole = whole or not _may_follow(before, snapshot)
+                overwrites = snapshot.commit_kind is CommitKind.OVERWRITE
+                whole = before is None or overwrites or not _may_follow(before, snapshot)
                 all_older = believed and branches == {branch} and newest_going < min(lines[branch])
                 if whole or not all_older:
                     yield Anchor(reference, whole, first)
@@ -233,12 +233,12 @@ def _anchors(going: Sequence[Reference], staying: Sequence[Reference]) -> Iterat
                 yield Anchor(reference, whole=True)
 
 
-def _may_follow(before: Snapshot | None, snapshot: Snapshot) -> bool:
+def _may_follow(before: Snapshot, snapshot: Snapshot) -> bool:
     """Return whether the snapshot is younger and its records add up, as if it was made from that one.
 
     A fast-forward puts another one there if its branch has lost the snapshots before it.
     """
-    if before is None or snapshot.time_millis < before.time_millis:
+    if snapshot.time_millis < before.time_millis:
         return False
     old, added = before.total_record_count, snapshot.delta_record_count
     total = snapshot.total_record_count

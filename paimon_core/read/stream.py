@@ -152,7 +152,7 @@ class StreamScan:
         """Raise NotFound if the table has lost snapshots before this one, at its newer end."""
         latest = self.table.snapshots.latest_id() or 0
         if snapshot_id > latest + 1:
-            raise rolled_back(
+            raise _rolled_back(
                 self.table,
                 snapshot_id,
                 f"the stream waits for snapshot {snapshot_id} of table {self.table.name}, whose "
@@ -164,13 +164,17 @@ class StreamScan:
         read = self._last_read
         if read is None:
             return
-        now = self._stored(read.id)
+        now = self.stored(read.id)
         if now is not None and now.identity != read.identity:
-            raise rolled_back(
-                self.table,
-                read.id,
-                f"snapshot {read.id} of table {self.table.name} is not the one that the stream has read",
-            )
+            raise self.replaced(read.id)
+
+    def replaced(self, snapshot_id: int) -> NotFound:
+        """Return the error for another snapshot with the number of one that the stream has read."""
+        return _rolled_back(
+            self.table,
+            snapshot_id,
+            f"snapshot {snapshot_id} of table {self.table.name} is not the one that the stream has read",
+        )
 
     def _is_beyond(self, snapshot: Snapshot) -> bool:
         bound, watermark = self.bounded_watermark, snapshot.watermark
@@ -239,14 +243,14 @@ class StreamScan:
         table = self.table
         return table.snapshots.exists(snapshot_id) or table.changelogs.exists(snapshot_id)
 
-    def _stored(self, snapshot_id: int) -> Snapshot | None:
+    def stored(self, snapshot_id: int) -> Snapshot | None:
         """Return the snapshot, or its long-lived changelog; None if there is neither."""
         found = self.table.snapshots.get_or_none(snapshot_id)
         return self.table.changelogs.get_or_none(snapshot_id) if found is None else found
 
     def _find(self, snapshot_id: int) -> Snapshot | None:
         table = self.table
-        found = self._stored(snapshot_id)
+        found = self.stored(snapshot_id)
         if found is None and snapshot_id < (table.snapshots.earliest_id() or 0):
             raise NotFound(
                 f"snapshot {snapshot_id} of table {table.name} expired before the stream read it",
@@ -259,7 +263,7 @@ class StreamScan:
         return found
 
 
-def rolled_back(table: FileStoreTable, snapshot_id: int, what: str) -> NotFound:
+def _rolled_back(table: FileStoreTable, snapshot_id: int, what: str) -> NotFound:
     """Return the error of a stream whose table no longer has what the stream has read."""
     return NotFound(
         f"{what}: the table was rolled back or created again",

@@ -320,12 +320,15 @@ def _remove(table: FileStoreTable, work: Expiry, newest: Snapshot, deleting: Del
 def _prove_unneeded(table: FileStoreTable, work: Expiry, removal: Removal) -> None:
     """Restore the snapshots and raise StalePlan if a consumer came to need one since the re-check."""
     consumer = table.consumers.furthest_behind() if work.consumers_hold else None
-    if consumer is None or first_needed(table, consumer) > work.going[-1].snapshot.id:
+    if consumer is None:
+        return
+    needed = first_needed(table, consumer)
+    if needed > work.going[-1].snapshot.id:
         return
     reason = StalePlan(
-        f"consumer {consumer.id} of table {table.name} came to need snapshot "
-        f"{first_needed(table, consumer)} while it expired",
+        f"consumer {consumer.id} of table {table.name} came to need snapshot {needed} while it "
+        "expired",
         table=table.name,
-        snapshot=first_needed(table, consumer),
+        snapshot=needed,
     )
     raise undone(removal, reason)

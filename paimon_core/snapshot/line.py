@@ -10,7 +10,7 @@ refuses a table with a gap, and `repair` closes it.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -34,6 +34,17 @@ class Gap:
 def gaps_in(ids: Sequence[int]) -> list[Gap]:
     """Return the gaps in these sorted ids."""
     return [Gap(a, b) for a, b in pairwise(ids) if b != a + 1]
+
+
+def newest_first(
+    snapshots: SnapshotStore, latest: Snapshot, *, down_to: int
+) -> Iterator[tuple[int, Snapshot | None]]:
+    """Yield the ids from that of `latest` to `down_to`, each with its snapshot, None if it is missing.
+
+    Snapshots are read one at a time, as the caller asks for them.
+    """
+    for number in range(latest.id, down_to - 1, -1):
+        yield number, latest if number == latest.id else snapshots.get_or_none(number)
 
 
 def unbroken_ids(snapshots: SnapshotStore) -> list[int]:

@@ -11,6 +11,7 @@ from paimon_core.index.hash_index import HASH_INDEX
 from paimon_core.manifest.data_file import IndexFileMeta, IndexManifestEntry
 from paimon_core.options import BUCKET
 from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.line import newest_first
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
 
@@ -102,8 +103,7 @@ def wrote_since(
     A rollback counts, as it gives the numbers of removed snapshots to new ones.
     """
     first = 1 if seen is None else seen.id
-    for number in range(latest.id, first - 1, -1):
-        snapshot = latest if number == latest.id else table.snapshots.get_or_none(number)
+    for number, snapshot in newest_first(table.snapshots, latest, down_to=first):
         if snapshot is None:
             return True  # it expired, or was rolled back
         if seen is not None and number == seen.id:

@@ -41,7 +41,6 @@ from paimon_core.read.stream import (
     created_since,
     postponed_files,
     read_plan,
-    rolled_back,
     stream_least_level,
 )
 from paimon_core.read.table_read import chosen_rows
@@ -156,20 +155,15 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if end == begin else replace(end, read=self._identity(end)).to_json()
 
     def _check(self, offset: Offset) -> None:
-        self._stream.scan.check_position(offset.snapshot)
+        scan = self._stream.scan
+        scan.check_position(offset.snapshot)
         now = self._identity(offset) if offset.read is not None else None
         if now not in (None, offset.read):
-            raise rolled_back(
-                self._table,
-                offset.last_read,
-                f"snapshot {offset.last_read} of table {self._table.name} is not the one that the "
-                "stream has read",
-            )
+            raise scan.replaced(offset.last_read)
 
     def _identity(self, offset: Offset) -> str | None:
         """What identifies the last snapshot that was read; None if it has expired."""
-        table, number = self._table, offset.last_read
-        found = table.snapshots.get_or_none(number) or table.changelogs.get_or_none(number)
+        found = self._stream.scan.stored(offset.last_read)
         if found is None:
             return None
         return f"{found.commit_user}/{found.commit_identifier}/{found.time_millis}"

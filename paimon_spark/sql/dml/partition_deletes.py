@@ -16,7 +16,6 @@ from sqlglot.errors import SqlglotError
 
 from paimon_core.features import check_rows_changeable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.options import parse_bool
 from paimon_core.predicate import Predicate, evaluate, fields_of
 from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.types.arrow import column_from_internal
@@ -45,8 +44,11 @@ def delete_partitions(
     False, and nothing is done, for other conditions, and where deletes have to be in the changelog.
     """
     table = session.open(name, to_write=True)
-    forced = parse_bool(table.options.get(_FORCE_CHANGELOG, "false"))
-    if forced or not table.schema.partition_keys or has_data_evolution(table):
+    if (
+        table.options.flag(_FORCE_CHANGELOG)
+        or not table.schema.partition_keys
+        or has_data_evolution(table)
+    ):
         return False
     check_rows_changeable(table)
     predicate = _of_partitions(table, condition)
