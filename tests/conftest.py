@@ -23,7 +23,7 @@ from long_run import LONG
 from metastore_process import HiveMetastore
 from postgres import postgres_server
 
-from oracle import VERSIONS, FlinkSql, Oracle, OracleProcess, RestServer, why_absent
+from oracle import VERSIONS, FlinkSql, Oracle, OracleProcess, RestServer, skip_without
 from paimon_maintenance.jobs.versions import inflight_commits
 from paimon_maintenance.storage import clock
 
@@ -241,9 +241,7 @@ class _Oracles:
         self._hive = hive
 
     def of(self, version: str) -> Oracle:
-        reason = why_absent()
-        if reason is not None:
-            pytest.skip(reason)
+        skip_without()
         process = self._open.get(version)
         if process is None or not process.alive:
             process = self._open[version] = OracleProcess(version, hive=self._hive)
@@ -280,18 +278,14 @@ def oracle_2_0_0(oracles: _Oracles) -> Oracle:
 @pytest.fixture
 def flink_sql(tmp_path: Path) -> FlinkSql:
     """Runs SQL in a local Flink with the official connector."""
-    reason = why_absent()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_without()
     return FlinkSql(tmp_path)
 
 
 @pytest.fixture(scope="session")
 def hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
     """A Hive metastore that all tests share: each works in databases of its own."""
-    reason = why_absent()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_without()
     metastore = HiveMetastore(tmp_path_factory.mktemp("hive"))
     yield metastore
     metastore.end()
@@ -310,9 +304,7 @@ def start_rest_server(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[..., RestServer]]:
     """Starts REST catalog servers, which end with the tests; a start costs about two seconds."""
-    reason = why_absent()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_without()
     started: list[RestServer] = []
 
     def start(*arguments: str) -> RestServer:

@@ -18,6 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+import pytest
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 VERSIONS = ("1.4.2", "2.0.0")
 OPTIONS = "-Xmx2g -Xmn32m"
@@ -45,7 +47,14 @@ def folder() -> Path:
     return Path(os.environ.get("CARETAKER_ORACLE") or CHECKOUT.parent / "shared" / "oracle")
 
 
-def why_absent() -> str | None:
+def skip_without() -> None:
+    """Skip the test, with the reason, where there is no oracle."""
+    reason = _why_absent()
+    if reason is not None:
+        pytest.skip(reason)
+
+
+def _why_absent() -> str | None:
     """Why there is no oracle here; None if there is one.
 
     Where the oracle is laid out but its tools are missing, tests fail rather than skip on CI, so

@@ -14,7 +14,7 @@ from command_line import caretaker
 from iceberg_reader import local, records, unreferenced
 from iceberg_rest_server import IcebergRestServer
 
-from oracle import why_absent
+from oracle import skip_without
 from paimon_core import Catalog, Schema, Table, open_catalog
 from paimon_core.commit import committer
 from paimon_core.commit.iceberg import publish as iceberg_publish
@@ -29,9 +29,7 @@ TOKEN = secrets.token_hex(16)
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IcebergRestServer]:
-    reason = why_absent()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_without()
     started = IcebergRestServer(tmp_path_factory.mktemp("iceberg-rest"))
     yield started
     started.end()
