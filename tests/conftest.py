@@ -128,6 +128,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not LONG:
         left_out = {item for item in items if item.get_closest_marker("long")}
         left_out |= set(_with_the_other_java(items))
+        left_out |= set(_not_sampled([item for item in items if item not in left_out]))
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
     # Of two workers, one starts with what is heavy, the other with what asks the oracle, so that only
@@ -137,15 +138,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _with_the_other_java(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """Of cases that differ only in the version of live Java, all but one: versions take turns."""
+    """Of cases that differ only in the version of Java, all but one: versions take turns.
+
+    With live Java, and in tests marked `one_java`, whose tables were written by both.
+    """
     alike: dict[str, list[pytest.Item]] = {}
     for item in items:
         version = next((v for v in VERSIONS if v in item.nodeid.rpartition("[")[2]), None)
-        if version is not None and item.get_closest_marker("oracle"):
+        asked = item.get_closest_marker("oracle") or item.get_closest_marker("one_java")
+        if version is not None and asked:
             alike.setdefault(item.nodeid.replace(version, "*"), []).append(item)
     for case, several in alike.items():
         kept = zlib.crc32(case.encode()) % len(several)
         yield from (item for i, item in enumerate(several) if i != kept)
+
+
+def _not_sampled(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """Of each test marked `sampled`, every other case; one that is named alone runs."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for several in cases.values():
+        marker = several[0].get_closest_marker("sampled")
+        first = marker.kwargs.get("first", 0) if marker is not None and len(several) > 1 else 0
+        yield from (item for i, item in enumerate(several) if i % 2 != first)
 
 
 def _is_heavy(nodeid: str) -> bool:

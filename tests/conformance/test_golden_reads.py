@@ -53,6 +53,7 @@ def compare(folder: Path, name: str, ours: dict[str, Any], java: dict[str, Any])
         assert ours[part] == java[part], f"{name}: {part}"
 
 
+@pytest.mark.one_java
 @pytest.mark.parametrize("folder", tables())
 def test_every_read_is_java_s(folder: Path) -> None:
     expected = json.loads((folder / "expected.json").read_text())
@@ -63,6 +64,7 @@ def test_every_read_is_java_s(folder: Path) -> None:
         compare(folder, name, ours, java)
 
 
+@pytest.mark.one_java
 @pytest.mark.parametrize("folder", tables())
 def test_every_change_is_java_s(folder: Path) -> None:
     expected = json.loads((folder / "expected.json").read_text())

@@ -141,6 +141,7 @@ def snapshot_ids(at: dict[str, str]) -> list[int]:
     return [s["id"] for s in run_step({"op": "snapshots", **at})["snapshots"]]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", NAMES)
 def test_java_reads_it_and_goes_on(
     name: str, oracle: Oracle, replayed: Callable[[str], Replayed], tmp_path: Path

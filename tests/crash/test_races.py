@@ -1,8 +1,8 @@
 """Races of two operations at every change of the first (races.py says what has to hold).
 
 In CI: every job that moves or shortens history, stopped at its changes, on a primary-key table.  At
-every third change one of two of Java's operations runs, which between them commit, expire, roll back
-and write, and at every fourth one of five others; both take turns.  Jobs of few changes meet all seven
+every fifth change one of two of Java's operations runs, which between them commit, expire, roll back
+and write, and at every seventh one of five others; both take turns.  Jobs of few changes meet all seven
 at each.  And a sample of all other pairs and tables.
 `CARETAKER_RACES=N` tries N rounds of the sample; `all` tries the whole matrix, and all of Java's
 operations at each change.  `CARETAKER_RACES_SEED=S` takes another sample and other turns.
@@ -45,7 +45,7 @@ OTHERS = (
     "java compact",
     "java delete_tag",
 )
-EACH_MOST, EACH_OTHER = 3, 4
+EACH_MOST, EACH_OTHER = 5, 7
 """At every so many changes, one of them runs."""
 FEW = 7
 """Changes of a job that meets all of them at each."""

@@ -50,6 +50,7 @@ def sql(tmp_path: Path, session: Any, monkeypatch: pytest.MonkeyPatch) -> Sql:
     return Sql(tmp_path, session)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", KINDS)
 def test_java_reads_what_executors_changed(
     kind: str, oracle_1_4_2: Oracle, sql: Sql, tmp_path: Path
@@ -85,6 +86,7 @@ def test_java_reads_what_executors_changed(
     assert len(sql("SELECT * FROM `t$snapshots`")) == 3
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["append", "keys"])
 def test_variants_and_vectors_stay_on_executors(
     kind: str, oracle_2_0_0: Oracle, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
