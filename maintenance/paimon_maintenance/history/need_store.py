@@ -35,8 +35,6 @@ _ROUNDS: Final = columns_of(
 )
 _ENTRIES: Final = columns_of("caretaker_history", "at_millis event status warehouse table_name")
 _CLAIMS: Final = columns_of("caretaker_claims", "warehouse table_name branch holder until_millis")
-_LEAST_SECONDS: Final = 0.01
-"""Shorter runs count as this long in `prediction_error`, which divides by the seconds."""
 _LONGEST_CLAIM_MILLIS: Final = 600_000
 """A claim that ends later than this was made by a clock that was wrong, and holds nothing."""
 
@@ -106,11 +104,6 @@ class StoredDecision:
     def is_estimated(self) -> bool:
         """Whether no past run of the job told the scheduler how long this one takes."""
         return self.past_runs == 0
-
-
-def prediction_error(predicted: float, measured: float) -> float:
-    """The difference of predicted and measured seconds, divided by the measured seconds."""
-    return abs(predicted - measured) / max(_LEAST_SECONDS, measured)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from statistics import median, quantiles
 from typing import Final
 
 import sqlalchemy as sa
@@ -14,6 +13,7 @@ from paimon_core.errors import NotFound
 from paimon_maintenance.history.alert_store import AlertStore, StoredAlert
 from paimon_maintenance.history.entry import Entry
 from paimon_maintenance.history.need_store import NeedStore, StoredDecision
+from paimon_maintenance.history.predictions import Predictions, prediction_error, spread
 from paimon_maintenance.history.scoped_store import columns_of
 from paimon_maintenance.history.status import StatusStore
 from paimon_maintenance.history.store import SqlHistory
@@ -50,18 +50,6 @@ class Sums:
             self.files += (entry.files_before or 0) - (entry.files_after or 0)
             self.bytes += (entry.bytes_before or 0) - (entry.bytes_after or 0)
         self.deleted_bytes += entry.bytes_freed or 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Predictions:
-    """Relative errors of predicted seconds: the number of runs, the median and the 90th percentile.
-
-    Runs that no past run of their job helped to predict do not count.
-    """
-
-    runs: int
-    median: float
-    p90: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,11 +132,11 @@ def entries_since(store: NeedStore, since: int) -> list[Entry]:
 
 def predictions_of(decisions: Sequence[StoredDecision]) -> Predictions | None:
     """The errors of the decisions that ran with success; None without one that had past runs."""
-    return _spread(
+    return spread(
         [
-            abs(d.predicted_seconds - d.seconds) / d.seconds
+            prediction_error(d.predicted_seconds, d.seconds)
             for d in decisions
-            if d.status == "success" and d.seconds and not d.is_estimated
+            if d.status == "success" and d.seconds is not None and not d.is_estimated
         ]
     )
 
@@ -163,7 +151,7 @@ def newest_predictions(
     c = _DECISIONS.c
     query = (
         sa.select(c.warehouse, c.branch, c.predicted_seconds, c.seconds)
-        .where(c.status == "success", c.seconds > 0, sa.func.coalesce(c.past_runs, 1) > 0)
+        .where(c.status == "success", c.seconds.is_not(None), sa.func.coalesce(c.past_runs, 1) > 0)
         .order_by(c.id.desc())
         .limit(_NEWEST_RUNS)
     )
@@ -172,16 +160,9 @@ def newest_predictions(
     errors: dict[tuple[str, str], list[float]] = {}
     with history.reading() as connection:
         for place, branch, predicted, seconds in connection.execute(query):
-            errors.setdefault((place, branch), []).append(abs(predicted - seconds) / seconds)
-    spreads = ((place, _spread(found)) for place, found in errors.items())
-    return {place: spread for place, spread in spreads if spread is not None}
-
-
-def _spread(errors: Sequence[float]) -> Predictions | None:
-    if not errors:
-        return None
-    p90 = quantiles(errors, n=10)[-1] if len(errors) > 1 else errors[0]
-    return Predictions(runs=len(errors), median=median(errors), p90=p90)
+            errors.setdefault((place, branch), []).append(prediction_error(predicted, seconds))
+    spreads = ((place, spread(found)) for place, found in errors.items())
+    return {place: found for place, found in spreads if found is not None}
 
 
 def markdown(report: Report) -> Iterator[str]:

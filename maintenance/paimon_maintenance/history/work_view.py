@@ -6,7 +6,6 @@ A run of `maintain` counts as one run; its steps are not counted again.
 from __future__ import annotations
 
 import heapq
-import statistics
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import astuple, dataclass
 from functools import partial
@@ -15,7 +14,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from paimon_maintenance.history.complete_days import KeptSums, Period, Sums, merged, sums_by
-from paimon_maintenance.history.need_store import prediction_error
+from paimon_maintenance.history.predictions import prediction_error, spread
 from paimon_maintenance.history.store import SqlHistory
 from paimon_maintenance.history.table_view import DECISIONS, ENTRIES, RunLine, run_line
 
@@ -175,7 +174,7 @@ def work_view(
     by_job = _added((job, v) for (job, _), v in by_job_and_day.items())
     by_day = _added((at, v) for (_, at), v in by_job_and_day.items())
     total = _added(("all", astuple(work)[1:]) for work in by_job)
-    errors = sorted(p.error for p in predictions if p.past_runs != 0)
+    errors = spread([p.error for p in predictions if p.past_runs != 0])
     return WorkView(
         since_millis=since_millis,
         total=total[0] if total else NOTHING,
@@ -185,8 +184,8 @@ def work_view(
         by_day=tuple(_days(by_day)),
         failures=tuple(failures),
         predictions=tuple(predictions),
-        median_error=statistics.median(errors) if errors else None,
-        p90_error=errors[min(len(errors) - 1, int(len(errors) * 0.9))] if errors else None,
+        median_error=None if errors is None else errors.median,
+        p90_error=None if errors is None else errors.p90,
     )
 
 
@@ -333,7 +332,7 @@ def _predictions(
             d.seconds,
         )
         .where(d.status == "success", d.at_millis >= since, d.at_millis < until)
-        .where(d.seconds > 0, *(() if warehouse is None else (d.warehouse == warehouse,)))
+        .where(d.seconds.is_not(None), *(() if warehouse is None else (d.warehouse == warehouse,)))
         .order_by(d.at_millis.desc())
         .limit(_MOST_PREDICTIONS)
     )

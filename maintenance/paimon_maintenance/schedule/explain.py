@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from paimon_maintenance.history.need_store import StoredDecision, prediction_error
+from paimon_maintenance.history.need_store import StoredDecision
+from paimon_maintenance.history.predictions import prediction_error
 from paimon_maintenance.job.text import age_text, human_bytes
 
 _EFFECTS: Final[Mapping[str, tuple[str, Callable[[float], str]]]] = {

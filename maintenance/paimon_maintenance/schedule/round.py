@@ -24,8 +24,8 @@ from paimon_maintenance.history.need_store import (
     StoredDecision,
     StoredScore,
     StoredTable,
-    prediction_error,
 )
+from paimon_maintenance.history.predictions import prediction_error
 from paimon_maintenance.history.retention import prune, retention_millis
 from paimon_maintenance.history.status import StatusStore, TableStatus, status_of
 from paimon_maintenance.job.engine_choice import EngineRule

@@ -338,4 +338,4 @@ def test_predictions_are_held_against_what_happened(history):
     ]
     # The run without past runs is shown, and its error does not count.
     assert found.median_error == pytest.approx(0.5)
-    assert found.p90_error == pytest.approx(3.0)
+    assert found.p90_error == pytest.approx(2.5)
