@@ -107,9 +107,7 @@ def test_a_tag_that_is_made_anew_stays(lake: Lake) -> None:
     def expire(trigger: Trigger) -> Report:
         three_days_ago = time.time() - 3 * 86_400
         os.utime(lake.table().paths.tag("old"), (three_days_ago, three_days_ago))
-        return known_holes.run(
-            lake.warehouse, "expire_tags", meanwhile=trigger, older_than="2 d"
-        )
+        return known_holes.run(lake.warehouse, "expire_tags", meanwhile=trigger, older_than="2 d")
 
     def other() -> None:
         done.append(known_holes.run(lake.warehouse, "replace_tag", tag="old", snapshot=number))
