@@ -200,6 +200,13 @@ class _Bounded:
         async with asyncio.timeout_at(end) as limit:
             # A copy: botocore replaces the body by a stream, which one attempt uses up.
             response = await self.call(operation, dict(parameters))
+            if _stops_early(operation, response):
+                raise StorageError(
+                    f"{operation} {_location(parameters)}: the store says that more objects follow, but not "
+                    "how to list them",
+                    file=_location(parameters),
+                    next_step="use a store or gateway that implements ListObjectsV2",
+                )
             body = response.get("Body")
             if body is not None:
                 limit.reschedule(end + _seconds_of(response.get("ContentLength") or 0))
@@ -208,6 +215,15 @@ class _Bounded:
                 finally:
                     body.close()
             return response
+
+
+def _stops_early(operation: str, response: Mapping[str, Any]) -> bool:
+    """Whether it is a part of a listing without the next one, as of a store that knows only version 1.
+
+    Botocore and s3fs would take it for all of the listing.
+    """
+    more = operation == "ListObjectsV2" and response.get("IsTruncated")
+    return bool(more) and not response.get("NextContinuationToken")
 
 
 class _Content:

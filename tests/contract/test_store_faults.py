@@ -312,6 +312,24 @@ def test_streams_are_tried_again_and_bounded(store: SlowStore) -> None:
         assert time.perf_counter() - started < 20
 
 
+def test_a_listing_without_its_next_page_is_no_complete_one(store: SlowStore) -> None:
+    io, root = opened(store)
+    for name in "abc":
+        io.write_bytes(f"{root}/d/{name}", b"f")
+    store.add(Fault("no next page", {LIST}))
+    for call in (
+        lambda: io.list_dir(f"{root}/d"),
+        lambda: io.list_below(f"{root}/d"),
+        lambda: io.delete_dir(f"{root}/d"),
+        lambda: io.rename(f"{root}/d", f"{root}/e"),
+    ):
+        with pytest.raises(StorageError, match="more objects follow") as caught:
+            call()
+        assert "ListObjectsV2" in caught.value.next_step
+    store.clear()
+    assert sorted(f.name for f in io.list_dir(f"{root}/d")) == ["a", "b", "c"]
+
+
 # --- outcomes ------------------------------------------------------------------------------------
 
 
