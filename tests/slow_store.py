@@ -64,6 +64,7 @@ class Fault:
     - "lose reply": the store does it, then the connection is reset.
     - "delay": the store does it after `delay_millis` more.
     - "no next page": a listing says that it goes on, but not where.
+    - "keep": a deletion of many succeeds, but its reply says that each object failed: none is deleted.
 
     It applies to requests of these kinds whose key matches, after the first `skip`, at most `times`,
     and of those to a `share` by chance.
@@ -226,6 +227,8 @@ class _Handler(BaseHTTPRequestHandler):
         what = None if fault is None else fault.what
         if fault is not None and what == "answer":
             return self._refuse(fault, key)
+        if what == "keep":
+            return self._keep(body)
         if what == "hang":
             self.store.hang()
         if what in ("hang", "reset"):
@@ -303,6 +306,14 @@ class _Handler(BaseHTTPRequestHandler):
             f"<Resource>/{key}</Resource></Error>"
         ).encode()
         self._reply(fault.status, [("Content-Type", "application/xml")], content)
+
+    def _keep(self, body: bytes) -> None:
+        errors = b"".join(
+            b"<Error><Key>%s</Key><Code>InternalError</Code><Message>Again</Message></Error>" % key
+            for key in re.findall(rb"<Key>(.*?)</Key>", body)
+        )
+        content = b"<DeleteResult>%s</DeleteResult>" % errors
+        self._reply(200, [("Content-Type", "application/xml")], content)
 
     def _reset(self) -> None:
         self.close_connection = True

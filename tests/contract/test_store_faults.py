@@ -15,6 +15,7 @@ from s3_store import S3Server, s3_server
 from slow_store import (
     CONDITIONAL_PUT,
     DELETE,
+    DELETE_MANY,
     GET,
     HEAD,
     LIST,
@@ -328,6 +329,21 @@ def test_a_listing_without_its_next_page_is_no_complete_one(store: SlowStore) ->
         assert "ListObjectsV2" in caught.value.next_step
     store.clear()
     assert sorted(f.name for f in io.list_dir(f"{root}/d")) == ["a", "b", "c"]
+
+
+def test_no_object_of_a_folder_that_is_deleted_stays_unnoticed(store: SlowStore) -> None:
+    io, root = opened(store)
+    for name in "abc":
+        io.write_bytes(f"{root}/d/{name}", b"f")
+    store.add(Fault("keep", {DELETE_MANY}))
+    denied = store.add(Fault("answer", {DELETE}, "/b$", status=403, code="AccessDenied"))
+    with pytest.raises(StorageAccessDenied, match=f"{root}/d/b"):
+        io.delete_dir(f"{root}/d")
+    assert [f.name for f in io.list_dir(f"{root}/d")] == ["b"]
+    store.faults.remove(denied)
+    assert io.delete_dir(f"{root}/d")
+    assert io.list_dir(f"{root}/d") == []
+    assert not io.delete_dir(f"{root}/d")
 
 
 # --- outcomes ------------------------------------------------------------------------------------
