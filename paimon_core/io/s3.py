@@ -150,6 +150,12 @@ class BoundedS3FileSystem(S3FileSystem):  # type: ignore[misc]  # s3fs has no ty
         super().__init__(*args, config_kwargs=config, **kwargs)
         self.deadline_seconds = deadline_seconds
 
+    def split_path(self, path: str) -> tuple[str, str, None]:
+        """Return bucket, key and no version: for s3fs it would be what follows this mark in a name."""
+        before, mark, after = path.partition("?versionId=")
+        bucket, key, _ = super().split_path(before)
+        return bucket, f"{key}{mark}{after}", None
+
     async def get_s3(self, bucket: str | None = None) -> Any:
         """Return the client for the bucket, with bounded calls."""
         client = await super().get_s3(bucket)

@@ -204,8 +204,8 @@ class FileIOContract:
         assert io.read_bytes(f"{root}/t/tag-b") == b"b"
         assert not io.exists(f"{root}/t/tag-a")
 
-    @pytest.mark.parametrize("name", ["t*", "t?", "t[0-9]"])
-    def test_names_are_no_patterns(self, name: str, store: Store) -> None:
+    @pytest.mark.parametrize("name", ["t*", "t?", "t[0-9]", "t1?versionId=7"])
+    def test_names_are_no_patterns_and_hold_no_version(self, name: str, store: Store) -> None:
         io, root = store
         names = [name, "t1", "t2"]
         for other in names:
