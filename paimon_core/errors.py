@@ -6,6 +6,7 @@
     |-- InvalidArgument            the argument is invalid (usage)
     |-- CatalogError
     |   |-- NotFound               database, table, snapshot, tag, branch, consumer
+    |   |   `-- TableGone          the table was dropped, renamed or replaced during the work
     |   |-- AlreadyExists
     |   `-- CatalogLocked          another client holds the catalog's lock; nothing was changed
     |-- SchemaError                a schema or schema change that Java Paimon refuses too
@@ -135,6 +136,12 @@ class NoSuchVersion(NotFound):
     """The snapshot, tag or time that a read names is not there."""
 
     default_next_step = "choose an existing snapshot or tag; `caretaker inspect` lists them"
+
+
+class TableGone(NotFound):
+    """The table was dropped or renamed during the work, or dropped and created again."""
+
+    default_next_step = "if that was intended, nothing is left to do; `caretaker tables` lists the tables by their new names"
 
 
 class AlreadyExists(CatalogError):

@@ -39,7 +39,7 @@ DELETE_MANY: Final = "delete many"
 MULTIPART: Final = "multipart"
 OTHER: Final = "other"
 
-What = Literal["answer", "ignore condition", "reset", "hang", "lose reply", "delay"]
+What = Literal["answer", "ignore condition", "reset", "hang", "lose reply", "delay", "no next page"]
 _HOP_BY_HOP: Final = frozenset({"connection", "keep-alive", "transfer-encoding", "expect"})
 _REASONS: Final = {403: "Forbidden", 501: "Not Implemented", 503: "Slow Down"}
 
@@ -63,6 +63,8 @@ class Fault:
     - "hang": no reply for as long as the proxy lives; the store sees nothing.
     - "lose reply": the store does it, then the connection is reset.
     - "delay": the store does it after `delay_millis` more.
+    - "no next page": a listing says that it goes on, but not where.
+    - "keep": a deletion of many succeeds, but its reply says that each object failed: none is deleted.
 
     It applies to requests of these kinds whose key matches, after the first `skip`, at most `times`,
     and of those to a `share` by chance.
@@ -225,6 +227,8 @@ class _Handler(BaseHTTPRequestHandler):
         what = None if fault is None else fault.what
         if fault is not None and what == "answer":
             return self._refuse(fault, key)
+        if what == "keep":
+            return self._keep(body)
         if what == "hang":
             self.store.hang()
         if what in ("hang", "reset"):
@@ -238,6 +242,8 @@ class _Handler(BaseHTTPRequestHandler):
         time.sleep(half)
         if what == "lose reply":
             return self._reset()
+        if what == "no next page":
+            content = content.replace(b"<IsTruncated>false", b"<IsTruncated>true")
         return self._reply(status, headers, content)
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _handle  # noqa: N815 - http.server's names
@@ -300,6 +306,14 @@ class _Handler(BaseHTTPRequestHandler):
             f"<Resource>/{key}</Resource></Error>"
         ).encode()
         self._reply(fault.status, [("Content-Type", "application/xml")], content)
+
+    def _keep(self, body: bytes) -> None:
+        errors = b"".join(
+            b"<Error><Key>%s</Key><Code>InternalError</Code><Message>Again</Message></Error>" % key
+            for key in re.findall(rb"<Key>(.*?)</Key>", body)
+        )
+        content = b"<DeleteResult>%s</DeleteResult>" % errors
+        self._reply(200, [("Content-Type", "application/xml")], content)
 
     def _reset(self) -> None:
         self.close_connection = True

@@ -16,6 +16,7 @@ from paimon_core.errors import (
     CorruptTable,
     NotFound,
     StalePlan,
+    TableGone,
 )
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.snapshot.removal import Removal, Side, remove_newest
@@ -102,9 +103,10 @@ def _check_branch(table: FileStoreTable, made: Snapshot) -> None:
     """Raise NotFound if the branch was deleted, or its table dropped and created again.
 
     A lone snapshot would look like a broken branch, and in a new table it would be the newest one,
-    with the files of the old table.
+    with the files of the old table.  Java cannot read a new table with the hint of the old one.
     """
     if not table.schemas.ids():
+        table.snapshots.delete_latest_hint()
         _withdraw(table, made)
         raise NotFound(
             f"branch {table.branch} of table {table.name} was deleted during a commit to it",
@@ -126,7 +128,7 @@ def _withdraw(table: FileStoreTable, made: Snapshot) -> None:
 
 
 def check_same_table(table: FileStoreTable) -> None:
-    """Raise NotFound if the table was dropped and created again since its handle was opened.
+    """Raise TableGone if the table was dropped and created again since its handle was opened.
 
     The files of the commit were written to the old table and are deleted with it: a snapshot in the new
     table would refer to missing files.  The snapshots alone do not show that the table is a new one.
@@ -135,8 +137,8 @@ def check_same_table(table: FileStoreTable) -> None:
         raise _recreated(table)
 
 
-def _recreated(table: FileStoreTable) -> NotFound:
-    return NotFound(
+def _recreated(table: FileStoreTable) -> TableGone:
+    return TableGone(
         f"table {table.name} was dropped and created again during a commit to it",
         table=table.name,
         next_step="run again on the new table",

@@ -19,7 +19,7 @@ from paimon_core.commit.request import CommitRequest
 from paimon_core.commit.row_tracking import with_row_ids
 from paimon_core.commit.unknown_metadata import next_extra
 from paimon_core.environment import Environment
-from paimon_core.errors import CorruptTable, NotFound
+from paimon_core.errors import CorruptTable, TableGone
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.io.file_io import delete_abandoned, map_parallel
 from paimon_core.io.read_retry import read_whole
@@ -139,7 +139,7 @@ def _prepare(
 ) -> Snapshot:
     schema = table.schemas.latest()
     if schema is None:
-        raise NotFound(
+        raise TableGone(
             f"table {table.name} has no schema any more: it was dropped or renamed during the commit",
             table=table.name,
         )

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -40,7 +41,7 @@ from paimon_core.errors import (
     UnsupportedFeature,
 )
 from paimon_core.io.conditional_put import COMMIT_BY_RENAME, is_proven, prove_once, refused
-from paimon_core.io.file_io import FileStat, join, parent
+from paimon_core.io.file_io import FileStat, delete_files, join, parent
 from paimon_core.io.move_objects import move_objects
 from paimon_core.io.s3_many import MOST_DELETED, delete_objects, list_folder, list_objects
 from paimon_core.io.store_retries import counting_in, current_count
@@ -66,6 +67,8 @@ _NO_MULTI_DELETE_CODES: Final = _NOT_IMPLEMENTED_CODES | {
     "MalformedXML",
     "MissingContentMD5",
 }
+_PATTERN: Final = re.compile(r"[*?[]")
+"""What makes fsspec take a path for a pattern, in `rm`, `mv` and `copy`: names may hold it."""
 _memory_lock = threading.Lock()
 
 
@@ -258,9 +261,26 @@ class FsspecFileIO:
             with _os_errors(path):
                 if not recursive:
                     return self._delete_empty(path)
+                if self._protocol in _S3:
+                    return self._delete_below(path)
+                if _PATTERN.search(path):  # `rm` would delete the folders that it matches
+                    files = self._fs.find(path)
+                    for file in files:
+                        self._fs.rm_file(file)
+                    return bool(files)
                 self._fs.rm(path, recursive=True)
         except FileNotFoundError:
             return False
+        return True
+
+    def _delete_below(self, path: str) -> bool:
+        """Delete all objects below a folder of S3; `rm` of s3fs keeps quiet about those that it cannot."""
+        found = list_objects(self._fs.call_s3, *self._folder(path))
+        if not found:
+            return self._delete_marker(path)
+        delete_files(self, [file.path for file in found if not file.is_dir])
+        for folder in (*(file.path for file in found if file.is_dir), path):
+            self._fs.call_s3("delete_object", **self._marker(folder))
         return True
 
     def rename(self, src: str, dst: str) -> bool:
@@ -271,7 +291,11 @@ class FsspecFileIO:
             if self.exists(dst):
                 return False
             self._make_parent(dst)
-            if not is_folder:
+            if not is_folder and (self._is_object_store or self._protocol == "memory"):
+                # Not `mv`, which takes the name for a pattern.
+                self._fs.cp_file(src, dst)
+                self._fs.rm_file(src)
+            elif not is_folder:
                 self._fs.mv(src, dst)
             else:
                 self._fs.mv(src, dst, recursive=True)

@@ -150,6 +150,12 @@ class BoundedS3FileSystem(S3FileSystem):  # type: ignore[misc]  # s3fs has no ty
         super().__init__(*args, config_kwargs=config, **kwargs)
         self.deadline_seconds = deadline_seconds
 
+    def split_path(self, path: str) -> tuple[str, str, None]:
+        """Return bucket, key and no version: for s3fs it would be what follows this mark in a name."""
+        before, mark, after = path.partition("?versionId=")
+        bucket, key, _ = super().split_path(before)
+        return bucket, f"{key}{mark}{after}", None
+
     async def get_s3(self, bucket: str | None = None) -> Any:
         """Return the client for the bucket, with bounded calls."""
         client = await super().get_s3(bucket)
@@ -200,6 +206,13 @@ class _Bounded:
         async with asyncio.timeout_at(end) as limit:
             # A copy: botocore replaces the body by a stream, which one attempt uses up.
             response = await self.call(operation, dict(parameters))
+            if _stops_early(operation, response):
+                raise StorageError(
+                    f"{operation} {_location(parameters)}: the store says that more objects follow, but not "
+                    "how to list them",
+                    file=_location(parameters),
+                    next_step="use a store or gateway that implements ListObjectsV2",
+                )
             body = response.get("Body")
             if body is not None:
                 limit.reschedule(end + _seconds_of(response.get("ContentLength") or 0))
@@ -208,6 +221,15 @@ class _Bounded:
                 finally:
                     body.close()
             return response
+
+
+def _stops_early(operation: str, response: Mapping[str, Any]) -> bool:
+    """Whether it is a part of a listing without the next one, as of a store that knows only version 1.
+
+    Botocore and s3fs would take it for all of the listing.
+    """
+    more = operation == "ListObjectsV2" and response.get("IsTruncated")
+    return bool(more) and not response.get("NextContinuationToken")
 
 
 class _Content:

@@ -123,10 +123,9 @@ def _pages(call: Call, **parameters: str) -> Iterator[dict[str, Any]]:
     while True:
         page = call("list_objects_v2", **parameters)
         yield page
-        token = page.get("NextContinuationToken")
-        if not page.get("IsTruncated") or not token:
+        if not page.get("IsTruncated"):
             return
-        parameters["ContinuationToken"] = token
+        parameters["ContinuationToken"] = page["NextContinuationToken"]
 
 
 def _stat(o: dict[str, Any], path: str, prefix: str) -> FileStat:

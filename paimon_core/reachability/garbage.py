@@ -88,13 +88,15 @@ def find_garbage(
 ) -> Garbage:
     """Return the files that only the references in `going` need; `staying` are all other references.
 
-    Raises CorruptTable if a staying reference is unreadable, or if main has lost its snapshots.
+    Raises CorruptTable if a staying reference is unreadable, or if a branch has lost its snapshots that
+    is not deleted as a whole.
     """
     alive = {r.snapshot.identity for r in staying if r.kind is not RefKind.CHANGELOG}
     going = [r for r in going if r.kind is not RefKind.TAG or r.snapshot.identity not in alive]
     if not going:
         return Garbage()
-    check_history(table, chain(staying, going))
+    deleted = {r.table.branch for r in going} - {r.table.branch for r in staying} - {table.branch}
+    check_history(table, chain(staying, going), deleted=deleted)
     candidates = find_candidates(going, staying, metadata)
     kept = _kept_names(staying)
     anchors = list(_anchors(going, staying))

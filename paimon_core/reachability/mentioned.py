@@ -70,6 +70,13 @@ class Mentioned:
     """The path of an index manifest that may have lost entries, so that any index file may be needed."""
     newest: Snapshot | None = None
     """The newest snapshot of the table's own branch that was read."""
+    _held: set[str] = field(default_factory=set)
+    """The branches with tags or changelogs."""
+
+    @property
+    def tags_alone(self) -> bool:
+        """Whether a branch has tags or changelogs, but no snapshot."""
+        return not self._held <= self._newest.keys()
 
     def look(self) -> int:
         """Read all references that were not read before; return their number.
@@ -140,6 +147,8 @@ class Mentioned:
             self._newest[reference.table.branch] = {m.file_name for m in manifests}
             if reference.table.branch == self.table.branch:
                 self.newest = snapshot
+        else:
+            self._held.add(reference.table.branch)
         if snapshot.changelog_manifest_list is not None:
             # A tag outlives the changelog of its snapshot, and so does a snapshot that Java
             # restored from a tag, which is then the first one.

@@ -103,16 +103,12 @@ class TagStore:
     def exists(self, name: str) -> bool:
         return self.io.exists(self.paths.tag(_checked(name)))
 
-    def modified_millis(self, name: str) -> int:
-        """Return the write time of the tag's file in epoch milliseconds; NotFound if it is missing."""
+    def modified_millis(self, name: str) -> int | None:
+        """Return the write time of the tag's file in epoch milliseconds; None if it is missing."""
         try:
             return self.io.stat(self.paths.tag(_checked(name))).modified_millis
-        except FileNotFoundError as e:
-            raise NotFound(
-                f"tag {name!r} of table {self.table} does not exist",
-                table=self.table,
-                next_step=SEE_INSPECT,
-            ) from e
+        except FileNotFoundError:
+            return None
 
     def create(self, tag: Tag) -> None:
         """Create the tag; AlreadyExists if the name is taken."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
@@ -222,10 +222,13 @@ def _point_back(table: FileStoreTable, old: Tag) -> None:
 class TagDeletion:
     """The tags to delete, as they were planned, the files that only they need, and journals of
     interrupted runs.
+
+    `written`: by name, when the files of tags were written that go by that time (milliseconds).
     """
 
     tags: tuple[Tag, ...] = ()
     going: tuple[Reference, ...] = ()
+    written: Mapping[str, int] = field(default_factory=dict)
     planned: PlannedFiles = field(default=NOTHING_PLANNED, repr=False)
     interrupted: tuple[str, ...] = ()
 
@@ -257,17 +260,24 @@ def plan_tag_deletion(
 
 def recheck_tags(table: FileStoreTable, work: TagDeletion) -> TagDeletion:
     """Return the work without tags that were replaced or extended since."""
-    tags = tuple(tag for tag in work.tags if not _has_changed(table, tag))
+    tags = tuple(tag for tag in work.tags if not _has_changed(table, work, tag))
     return replace(work, tags=tags, going=tuple(tag_reference(table, tag) for tag in tags))
 
 
-def _has_changed(table: FileStoreTable, tag: Tag) -> bool:
-    """Return whether a tag of this name now has another snapshot or another time to live."""
+def _has_changed(table: FileStoreTable, work: TagDeletion, tag: Tag) -> bool:
+    """Return whether a tag of this name now has another snapshot, another time to live, or another age."""
     now = table.tags.get_or_none(tag.name)
     return now is not None and (
         now.snapshot.identity != tag.snapshot.identity
         or now.expires_at_millis != tag.expires_at_millis
+        or _is_written_anew(table, work, tag)
     )
+
+
+def _is_written_anew(table: FileStoreTable, work: TagDeletion, tag: Tag) -> bool:
+    """Return whether a tag that goes by the time of its file has another file, with the same content."""
+    planned = work.written.get(tag.name)
+    return planned is not None and table.tags.modified_millis(tag.name) not in (None, planned)
 
 
 def apply_tags(table: FileStoreTable, work: TagDeletion, deleting: Deleting) -> dict[str, object]:
@@ -281,7 +291,7 @@ def apply_tags(table: FileStoreTable, work: TagDeletion, deleting: Deleting) -> 
         # What announces the tag goes first.
         for tag in work.tags:
             deleting.fence()
-            if _has_changed(table, tag):
+            if _has_changed(table, work, tag):
                 continue
             withdraw_tag(table, tag.name)
             table.tags.delete(tag.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from paimon_core.errors import CorruptTable
+from paimon_core.errors import CorruptTable, TableGone
 from paimon_core.io.file_io import FileIO, map_parallel
 from paimon_core.io.named_files import numbers_named
 from paimon_core.io.read_retry import read_with_retries
@@ -69,13 +69,20 @@ class SchemaStore:
     def commit_new(self, schema: TableSchema) -> bool:
         """Create the schema; return False if its id is taken.
 
-        OSError means that the outcome is unknown.
+        OSError means that the outcome is unknown, TableGone that the table was dropped meanwhile.
         """
         path = self.paths.schema(schema.id)
         content = schema_to_json(schema).encode()
         if not self.io.create_if_absent(path, content):
             return False
-        if self.io.read_bytes(path) != content:
+        try:
+            found = self.io.read_bytes(path)
+        except FileNotFoundError as e:
+            raise TableGone(
+                f"table {self.table} was dropped or renamed while its schema was changed",
+                table=self.table,
+            ) from e
+        if found != content:
             # See SnapshotStore.try_commit: Java may replace a file that did not exist when it
             # checked.
             log.warning("table=%s schema=%d was replaced by another process", self.table, schema.id)

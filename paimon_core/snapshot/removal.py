@@ -179,7 +179,7 @@ class Removal:
             if ids and (neighbour not in ids or not self._is_as_it_was(neighbour)):
                 continue
             leased = leased and self._is_leased()
-            sure = leased and at_end
+            sure = leased and at_end and bool(ids)
             if not sure and not self._is_whole(self._removed_snapshot(number)):
                 continue
             content = self._removed[number]

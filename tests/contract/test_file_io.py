@@ -204,6 +204,21 @@ class FileIOContract:
         assert io.read_bytes(f"{root}/t/tag-b") == b"b"
         assert not io.exists(f"{root}/t/tag-a")
 
+    @pytest.mark.parametrize("name", ["t*", "t?", "t[0-9]", "t1?versionId=7"])
+    def test_names_are_no_patterns_and_hold_no_version(self, name: str, store: Store) -> None:
+        io, root = store
+        names = [name, "t1", "t2"]
+        for other in names:
+            io.write_bytes(f"{root}/tag/tag-{other}", other.encode())
+            io.write_bytes(f"{root}/branch/branch-{other}/snapshot/snapshot-1", b"1")
+        assert io.rename(f"{root}/tag/tag-{name}", f"{root}/tag/tag-new")
+        assert sorted(f.name for f in io.list_dir(f"{root}/tag")) == ["tag-new", "tag-t1", "tag-t2"]
+        assert io.read_bytes(f"{root}/tag/tag-new") == name.encode()
+        assert io.delete_dir(f"{root}/branch/branch-{name}")
+        assert not io.exists(f"{root}/branch/branch-{name}/snapshot/snapshot-1")
+        assert io.exists(f"{root}/branch/branch-t1/snapshot/snapshot-1")
+        assert io.exists(f"{root}/branch/branch-t2/snapshot/snapshot-1")
+
     def test_folders_are_renamed(self, store: Store) -> None:
         io, root = store
         io.write_bytes(f"{root}/branch/branch-a/tag/tag-x", b"x")

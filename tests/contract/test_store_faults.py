@@ -15,6 +15,7 @@ from s3_store import S3Server, s3_server
 from slow_store import (
     CONDITIONAL_PUT,
     DELETE,
+    DELETE_MANY,
     GET,
     HEAD,
     LIST,
@@ -310,6 +311,39 @@ def test_streams_are_tried_again_and_bounded(store: SlowStore) -> None:
         with pytest.raises(StorageError, match=f"{root}/big"):
             source.read()
         assert time.perf_counter() - started < 20
+
+
+def test_a_listing_without_its_next_page_is_no_complete_one(store: SlowStore) -> None:
+    io, root = opened(store)
+    for name in "abc":
+        io.write_bytes(f"{root}/d/{name}", b"f")
+    store.add(Fault("no next page", {LIST}))
+    for call in (
+        lambda: io.list_dir(f"{root}/d"),
+        lambda: io.list_below(f"{root}/d"),
+        lambda: io.delete_dir(f"{root}/d"),
+        lambda: io.rename(f"{root}/d", f"{root}/e"),
+    ):
+        with pytest.raises(StorageError, match="more objects follow") as caught:
+            call()
+        assert "ListObjectsV2" in caught.value.next_step
+    store.clear()
+    assert sorted(f.name for f in io.list_dir(f"{root}/d")) == ["a", "b", "c"]
+
+
+def test_no_object_of_a_folder_that_is_deleted_stays_unnoticed(store: SlowStore) -> None:
+    io, root = opened(store)
+    for name in "abc":
+        io.write_bytes(f"{root}/d/{name}", b"f")
+    store.add(Fault("keep", {DELETE_MANY}))
+    denied = store.add(Fault("answer", {DELETE}, "/b$", status=403, code="AccessDenied"))
+    with pytest.raises(StorageAccessDenied, match=f"{root}/d/b"):
+        io.delete_dir(f"{root}/d")
+    assert [f.name for f in io.list_dir(f"{root}/d")] == ["b"]
+    store.faults.remove(denied)
+    assert io.delete_dir(f"{root}/d")
+    assert io.list_dir(f"{root}/d") == []
+    assert not io.delete_dir(f"{root}/d")
 
 
 # --- outcomes ------------------------------------------------------------------------------------

@@ -17,8 +17,23 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from paimon_core.errors import CommitConflict, CommitRemoved, CorruptTable, StalePlan
+from paimon_core.errors import (
+    CommitConflict,
+    CommitRemoved,
+    CommitStateUnknown,
+    CorruptTable,
+    GuardTripped,
+    InvalidArgument,
+    LeaseHeld,
+    NotFound,
+    PaimonError,
+    StalePlan,
+    StorageError,
+    TableGone,
+    UnsupportedFeature,
+)
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.paths import MAIN_BRANCH
 from paimon_core.reachability.references import reference_names
 from paimon_core.retry import backoff_millis
 from paimon_core.snapshot.line import unbroken_ids
@@ -36,6 +51,16 @@ logger = logging.getLogger(__name__)
 
 MAX_ROUNDS: Final = 5
 """How many plans one run executes at most, if more work is due after each (`Plan.goes_on`)."""
+_KEPT: Final = (
+    InvalidArgument,
+    UnsupportedFeature,
+    TableGone,
+    StorageError,
+    CommitStateUnknown,
+    GuardTripped,
+    LeaseHeld,
+)
+"""Errors that do not come from a table that is gone, or that say what matters more."""
 _MIN_WAIT_MILLIS: Final = 200
 _MAX_WAIT_MILLIS: Final = 10_000
 
@@ -114,7 +139,10 @@ def run_job(
         )
         if status is Status.DRY_RUN and loop.plan is not None:
             error = loop.plan.failure
-    except BaseException as e:  # noqa: BLE001 - what was done so far must be reported
+    except Exception as e:  # noqa: BLE001 - what was done so far must be reported
+        error = loop.explained(e)
+        status = Status.of(error)
+    except BaseException as e:  # noqa: BLE001 - it is in the outcome, too
         status, error = Status.of(e), e
     return Outcome(
         status=status,
@@ -156,6 +184,8 @@ class _Loop:
         """The machine's clock before the first plan: if it is set later, ages in plans are wrong."""
         self.first_plan: Plan | None = None
         self.plan: Plan | None = None
+        self.opened: FileStoreTable | None = None
+        """The table as the run first saw it."""
         self.attempts = 1
         self.committed: list[Committed] = []
         self.findings: list[Mapping[str, object]] = []
@@ -226,10 +256,12 @@ class _Loop:
         plan, self.given = self.given, None
         if plan is not None:
             table = self.open_table()
+            self.opened = self.opened or table
         else:
             context = self.fresh_context()
             with self.phase("inspect"):
                 table = self.open_table()
+                self.opened = self.opened or table
                 if self.job.exclusive and self.job.retry_safe and not self.is_dry_run:
                     self.references = reference_names(table)
                 if self.job.needs_line:
@@ -240,6 +272,31 @@ class _Loop:
         self.first_plan = self.first_plan or plan
         self.plan = plan
         return table, plan
+
+    def explained(self, error: Exception) -> Exception:
+        """The error, or TableGone if the table is no longer there.
+
+        Then any file may be missing, and what the run met first does not tell why.
+        """
+        if self.opened is None or isinstance(error, _KEPT):
+            return error
+        try:
+            if self.open_table().root == self.opened.root:
+                return error
+        except NotFound:
+            pass
+        except Exception:  # noqa: BLE001 - whether it is there is unknown
+            return error
+        branch = self.opened.branch
+        of = "" if branch == MAIN_BRANCH else f"branch {branch} of "
+        met = error.message if isinstance(error, PaimonError) else str(error)
+        gone = TableGone(
+            f"{of}table {self.opened.name} was dropped or renamed while {self.job.name} ran, which ended "
+            f"with: {met or type(error).__name__}",
+            table=self.opened.name,
+        )
+        gone.__cause__ = error
+        return gone
 
     def has_lost_references(self, table: FileStoreTable) -> bool:
         """Whether history was removed since the plan was made, and a new plan does no harm.

@@ -42,6 +42,7 @@ _PERMANENT = frozenset(
         "ForbiddenChange",
         "ImmutableOption",
         "StorageAccessDenied",
+        "TableGone",
         "TypeError",
         "UnknownKeyColumn",
         "UnsupportedFeature",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from contextlib import suppress
 from pathlib import Path
 
 import known_holes
@@ -80,6 +82,25 @@ def test_a_table_that_is_renewed_at_any_moment_of_a_commit(commits: int, lake: L
             return
         assert_theirs(lake, commits)
         k += 1
+
+
+def test_a_table_that_is_dropped_at_any_moment_of_a_commit_keeps_no_hint(lake: Lake) -> None:
+    """Java cannot read a new table with the hint of the old one."""
+    catalog = FileSystemCatalog(str(lake.warehouse))
+    hints = []
+    for k in itertools.count():
+        trigger = Trigger(at=k, action=lambda: catalog.drop_table("db.t"))
+        table = lake.table()
+        messages = written(table)
+        failing = open_table_at(FailingFileIO(trigger), table.root, "db.t")
+        with suppress(NotFound, CommitError):
+            commit(failing, messages, user="u", env=ENV)
+        if not trigger.fired:
+            break
+        hints.append([p.name for p in Path(table.root).rglob("LATEST")])
+        renew(lake, 2)
+    assert len(hints) > 3
+    assert not any(hints)
 
 
 def test_statistics_of_the_old_table_do_not_come_into_the_new_one(lake: Lake) -> None:

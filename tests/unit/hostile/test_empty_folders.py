@@ -76,6 +76,32 @@ def test_tags_tell_that_main_had_commits(
     assert files(warehouse) == before
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["remove_orphan_files"], ["expire_snapshots", "--retain-max", "1", "--retain-min", "1"]],
+    ids=lambda words: words[0],
+)
+@pytest.mark.parametrize("is_there", [True, False])
+def test_tags_tell_that_a_branch_had_commits(
+    warehouse: Path, tmp_path: Path, words: list[str], *, is_there: bool
+) -> None:
+    folder = warehouse / "db.db" / "t" / "branch" / "branch-b" / "snapshot"
+    folder.rename(tmp_path / "kept")
+    if is_there:
+        folder.mkdir()
+    before = files(warehouse)
+    job, *more = words
+    where = ("db.t", "-w", warehouse)
+    ran = caretaker("run", job, *where, "--force", *more)
+    assert ran.code == 7, ran.out
+    assert f"{folder} is not mounted, or has lost its files" in ran.err
+    assert files(warehouse) == before
+    # Who wants the branch no longer can delete it, and then all is as with any other table.
+    assert caretaker("run", "delete_branch", *where, "--branch", "b").code == 0
+    assert caretaker("run", job, *where, *more).code == 0
+    assert_whole(warehouse)
+
+
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_repair_deletes_no_tags_because_of_manifests_that_are_not_mounted(
     warehouse: Path, tmp_path: Path, *, is_there: bool

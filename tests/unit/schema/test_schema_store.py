@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paimon_core.errors import CorruptTable
+from paimon_core.errors import CorruptTable, TableGone
 from paimon_core.io import read_retry
 from paimon_core.io.local import LocalFileIO
 from paimon_core.paths import TablePaths
@@ -53,6 +53,16 @@ def test_a_schema_is_made_once(tmp_path: Path) -> None:
     assert (tmp_path / "schema" / "schema-0").read_text() == schema_to_json(SCHEMA)
     assert store.exists(1)
     assert not store.exists(2)
+
+
+def test_a_table_that_is_dropped_right_then_is_named(tmp_path: Path) -> None:
+    class Dropping(LocalFileIO):
+        def read_bytes(self, path: str) -> bytes:
+            raise FileNotFoundError(path)
+
+    store = replace(_store(tmp_path), io=Dropping())
+    with pytest.raises(TableGone, match=r"table db\.t was dropped or renamed"):
+        store.commit_new(SCHEMA)
 
 
 def test_a_branch_has_schemas_of_its_own(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     referenced = len(found.files)
     mentioned = Mentioned(table, NameSet(found.files.names))
     references = mentioned.look()
-    if mentioned.newest is None and len(found.files):
+    if (mentioned.newest is None or mentioned.tags_alone) and len(found.files):
         check_history(table, all_references(table))
     found = found.unmentioned(mentioned)
     referenced -= len(found.files)

@@ -9,6 +9,7 @@ from typing import Final, cast
 from paimon_core.environment import local_clock
 from paimon_core.errors import SEE_INSPECT, InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.file_io import map_parallel
 from paimon_core.reachability.release import finish_interrupted, journals
 from paimon_core.refs.tags import Tag
 from paimon_core.retention.tags import (
@@ -30,6 +31,7 @@ Arguments = Mapping[str, object]
 
 
 Plan = MetadataPlan[TagDeletion]
+NONE_WRITTEN: Final[Mapping[str, int]] = {}
 
 
 def make_delete(table: FileStoreTable, arguments: Arguments, _: RunContext) -> Plan:
@@ -59,22 +61,37 @@ def make_expire(table: FileStoreTable, arguments: Arguments, context: RunContext
         if older_than is None
         else local_clock(parse_older_than(older_than, context.env), context.env)
     )
-    going, kept = expired_tags(table, context, before=before)
-    return plan_deletion("expire_tags", table, going, kept, arguments)
+    written = {} if before is None else _written(table)
+    going, kept = expired_tags(table, context, before=before, written=written)
+    return plan_deletion("expire_tags", table, going, kept, arguments, written)
+
+
+def _written(table: FileStoreTable) -> dict[str, int]:
+    """When the files of the tags were written that hold no creation time."""
+    names = [tag.name for tag in table.tags.all() if tag.create_time is None]
+    times = map_parallel(table.io, table.tags.modified_millis, names)
+    return {name: at for name, at in zip(names, times, strict=True) if at is not None}
 
 
 def expired_tags(
-    table: FileStoreTable, context: RunContext, *, before: int | None = None
+    table: FileStoreTable,
+    context: RunContext,
+    *,
+    before: int | None = None,
+    written: Mapping[str, int] = NONE_WRITTEN,
 ) -> tuple[list[tuple[Tag, str]], list[Retained]]:
-    """The tags beyond their time to live or created before a time, with reasons, and the others."""
+    """The tags beyond their time to live or created before a time, with reasons, and the others.
+
+    `written`: when the files of tags were written that hold no creation time.
+    """
     now = context.env.local_millis()
     going: list[tuple[Tag, str]] = []
     kept: list[Retained] = []
     for tag in table.tags.all():
         ends = tag.expires_at_millis
         made = None if tag.create_time is None else tag.create_time // 1_000_000
-        if made is None and before is not None:
-            made = local_clock(table.tags.modified_millis(tag.name), context.env)
+        if made is None and tag.name in written:
+            made = local_clock(written[tag.name], context.env)
         if ends is not None and ends < now:
             going.append((tag, f"its time to live ended at {wall_clock_text(ends)}"))
         elif before is not None and made is not None and made < before:
@@ -91,8 +108,9 @@ def plan_deletion(
     tags: Sequence[tuple[Tag, str]],
     kept: Sequence[Retained],
     arguments: Arguments,
+    written: Mapping[str, int] = NONE_WRITTEN,
 ) -> Plan:
-    """The plan that deletes these tags and the files that only they need."""
+    """The plan that deletes these tags and the files that only they need; `written` as above."""
     interrupted = tuple(journals(table))
     work, garbage, references = plan_tag_deletion(table, [tag for tag, _ in tags])
     going = work.going
@@ -112,7 +130,7 @@ def plan_deletion(
         job=job,
         table=table.name,
         pin=latest_pin(table),
-        work=replace(work, interrupted=interrupted),
+        work=replace(work, interrupted=interrupted, written=written),
         actions=tuple(actions),
         kept=(*kept, *held),
         effect=expiry_effect(table, going, references, garbage.files),

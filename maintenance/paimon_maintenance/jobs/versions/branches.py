@@ -234,11 +234,12 @@ def apply_delete(
                 context.fence()
                 table.versions.drop_branch(name)
                 continue
+            # Snapshots last: tags alone would look like a branch that has lost its snapshots.
             for folder in (
-                paths.snapshot_dir,
-                paths.changelog_dir,
                 paths.tag_dir,
+                paths.changelog_dir,
                 paths.consumer_dir,
+                paths.snapshot_dir,
             ):
                 context.fence()
                 table.io.delete_dir(folder)

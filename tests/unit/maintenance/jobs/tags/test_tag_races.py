@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import time
 from typing import Any
 
 import known_holes
 import pytest
 from command_line import caretaker
 from disk import assert_whole
+from failing_io import Trigger
 from known_holes import each_call
 from lakes import Lake
 
@@ -92,6 +95,29 @@ def test_a_tag_that_is_to_live_longer_stays(job: str, lake: Lake) -> None:
             kept += 1
             assert rows(lake, "t") == before
         assert_whole(lake.warehouse)
+    assert kept
+
+
+def test_a_tag_that_is_made_anew_stays(lake: Lake) -> None:
+    """Before every single read of a job that goes by the time of the tag's file: nothing else differs."""
+    number = lake.table().latest_or_not_found().id
+    run(lake, "create_tag", tag="old", snapshot=number)
+    done: list[Report] = []
+
+    def expire(trigger: Trigger) -> Report:
+        three_days_ago = time.time() - 3 * 86_400
+        os.utime(lake.table().paths.tag("old"), (three_days_ago, three_days_ago))
+        return known_holes.run(lake.warehouse, "expire_tags", meanwhile=trigger, older_than="2 d")
+
+    def other() -> None:
+        done.append(known_holes.run(lake.warehouse, "replace_tag", tag="old", snapshot=number))
+
+    kept = 0
+    for report in each_call(lake.warehouse, other, expire, reads=True):
+        assert report.error is None, report.error
+        if done.pop().status is Status.SUCCESS:
+            kept += 1
+            assert lake.table().tags.exists("old")
     assert kept
 
 

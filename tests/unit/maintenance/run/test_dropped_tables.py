@@ -1,0 +1,79 @@
+"""A table that is dropped, renamed or replaced while a job runs on it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import known_holes
+import pytest
+from failing_io import Trigger
+from known_holes import each_call
+from lakes import Lake
+
+from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.errors import NotFound, TableGone
+from paimon_maintenance.job.report import Report
+from paimon_maintenance.jobs.versions import inflight_commits
+
+JOBS = {
+    "compact": {"strategy": "full"},
+    "expire_snapshots": {"retain_max": 1, "retain_min": 1},
+    "rollback": {"snapshot": 1, "safety_tag": "0 s"},
+}
+
+
+@pytest.fixture
+def lake(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    monkeypatch.setattr(inflight_commits, "LOCAL_MILLIS", 0)
+    lake.primary_key()
+    lake.fill(3)
+    return lake
+
+
+def catalog(lake: Lake) -> FileSystemCatalog:
+    return FileSystemCatalog(str(lake.warehouse))
+
+
+def run_beside(
+    lake: Lake, job: str, change: Callable[[], object], *, reads: bool
+) -> Iterator[Report]:
+    """The reports of the job, with the change before its first, second, ... call."""
+
+    def work(trigger: Trigger) -> Report:
+        return known_holes.run(lake.warehouse, job, meanwhile=trigger, **JOBS[job])
+
+    return each_call(lake.warehouse, change, work, reads=reads)
+
+
+@pytest.mark.parametrize("change", ["drop", "rename"])
+@pytest.mark.parametrize("job", JOBS)
+def test_the_error_names_the_table_and_says_what_happened(
+    job: str, change: str, lake: Lake
+) -> None:
+    def dropped() -> None:
+        catalog(lake).drop_table("db.t")
+
+    def renamed() -> None:
+        shutil.rmtree(lake.warehouse / "db.db" / "t2", ignore_errors=True)
+        catalog(lake).rename_table("db.t", "db.t2")
+
+    reports = run_beside(lake, job, dropped if change == "drop" else renamed, reads=True)
+    failed = [r.error for r in reports if r.error is not None]
+    assert all(isinstance(e, NotFound) and e.table == "db.t" for e in failed), failed
+    gone = [e for e in failed if isinstance(e, TableGone)]
+    assert len(gone) > 5
+    assert all("table db.t" in e.message and "dropped or renamed" in e.message for e in gone)
+    assert all("caretaker tables" in e.next_step for e in gone)
+
+
+def test_a_rollback_puts_no_snapshot_back_into_a_table_that_was_dropped(lake: Lake) -> None:
+    root = Path(lake.table().root)
+    left = [
+        [p.name for p in root.glob("snapshot/snapshot-*")]
+        for reads in (True, False)
+        for _ in run_beside(lake, "rollback", lambda: catalog(lake).drop_table("db.t"), reads=reads)
+    ]
+    assert len(left) > 10
+    assert not any(left), left
