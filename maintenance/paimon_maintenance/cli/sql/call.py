@@ -158,7 +158,8 @@ class JobProcedures:
     ) -> Result:
         """Compact each table that is meant.
 
-        As in Java's `CompactDatabaseProcedure`, one that fails does not keep others from it.
+        As in Java's `CompactDatabaseProcedure`, one that fails does not keep others from it, and the
+        patterns of tables are for "database.table".
         """
         database = str(values.pop("including_databases", None) or ".*")
         included = str(values.pop("including_tables", None) or ".*")
@@ -166,8 +167,8 @@ class JobProcedures:
         tables = select_tables(
             _opener(site),
             "*.*",
-            including=[rf"({database})\.({included})"],
-            excluding=[] if excluded is None else [rf"(.*\.)?({excluded})"],
+            including=[rf"(?=({database})\.)({included})"],
+            excluding=[] if excluded is None else [str(excluded)],
             may_be_none=True,
             where=site.warehouse,
         )
@@ -237,6 +238,10 @@ class JobProcedures:
             if not there:
                 return [[True]]
             raw["tag"] = ",".join(there)
+        if job.name == "reset_consumer" and raw.get("next_snapshot_id") is None:
+            # Nor does it ask whether the consumer that it deletes exists.
+            if str(raw["consumer_id"]) not in opened.consumers.ids():
+                return [[True]]
         if job.name == "sort_compact":
             check_order(opened, str(raw.get("order_by") or ""))
         if job.name == "rescale" and opened.snapshots.latest() is None:
