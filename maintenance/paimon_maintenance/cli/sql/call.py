@@ -238,10 +238,9 @@ class JobProcedures:
             if not there:
                 return [[True]]
             raw["tag"] = ",".join(there)
-        if job.name == "reset_consumer" and raw.get("next_snapshot_id") is None:
-            # Nor does it ask whether the consumer that it deletes exists.
-            if str(raw["consumer_id"]) not in opened.consumers.ids():
-                return [[True]]
+        deletes_consumer = job.name == "reset_consumer" and raw.get("next_snapshot_id") is None
+        if deletes_consumer and str(raw["consumer_id"]) not in opened.consumers.ids():
+            return [[True]]  # nor does it ask whether the consumer exists
         if job.name == "sort_compact":
             check_order(opened, str(raw.get("order_by") or ""))
         if job.name == "rescale" and opened.snapshots.latest() is None:
