@@ -340,6 +340,24 @@ def place(offset: Any) -> Any:
     return {k: v for k, v in offset.items() if k != "read"}
 
 
+@pytest.mark.parametrize("begun", [0, 1])
+def test_a_stream_waits_for_the_first_snapshot_that_it_is_told(lake: Lake, begun: int) -> None:
+    for _ in range(begun):
+        lake.append({"k": [1], "v": ["too early"]})
+    stream = reader(lake, **{"scan.snapshot-id": "3"})
+    start = stream.initialOffset()
+    assert place(start) == {"snapshotId": 3, "index": -1, "scanSnapshot": False}
+    for at in range(begun, 4):
+        assert stream.latestOffset(start, ReadAllAvailable()) == start or at > 2
+        lake.append({"k": [at + 1], "v": ["v"]})
+    end = stream.latestOffset(start, ReadAllAvailable())
+    assert keys(stream, start, end) == [3, 4]
+    FileSystemCatalog(str(lake.warehouse)).drop_table("db.t")
+    lake.log("db.t")
+    with pytest.raises(NotFound, match="rolled back or created again"):
+        reader(lake, **{"scan.snapshot-id": "3"}).latestOffset(end, ReadAllAvailable())
+
+
 def test_offsets_with_a_rate_limit_cover_all_rows_once(lake: Lake) -> None:
     for start in range(0, 50, 10):
         lake.append({"k": list(range(start, start + 10)), "v": ["v"] * 10})
