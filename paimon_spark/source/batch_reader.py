@@ -25,7 +25,7 @@ from paimon_core.table.batch_scan import BatchScan, batch_scan_of
 from paimon_core.table.batch_tasks import BatchTask, pack_tasks, plan_batch, read_task
 from paimon_core.table.nullability import never_null
 from paimon_core.table.system.audit_log import AUDIT_LOG, audit_log_type, binlog_type
-from paimon_core.table.system.read import VIEWS, read_system_table, read_view
+from paimon_core.table.system.read import VIEWS, read_system_table, read_view, system_scan
 from paimon_core.types.data_types import RowType
 from paimon_spark.source.options import SourceOptions
 from paimon_spark.source.rows import arrow_schema_of, to_spark
@@ -68,10 +68,17 @@ def table_to_follow(options: SourceOptions) -> FileStoreTable:
 def _scan_of(options: SourceOptions) -> BatchScan:
     table = options.open_table()
     try:
-        return batch_scan_of(table, zone=options.zone)
+        return _chosen_scan(table, options)
     except (InvalidArgument, NotFound):
         # A stream accepts more start options than a batch; the reader of a batch rejects them.
         return BatchScan(table=table)
+
+
+def _chosen_scan(table: FileStoreTable, options: SourceOptions) -> BatchScan:
+    system = options.system_table
+    if system is None:
+        return batch_scan_of(table, zone=options.zone)
+    return system_scan(table, system, zone=options.zone)
 
 
 def _system_type(scan: BatchScan, name: str | None, zone: tzinfo) -> RowType:
@@ -121,7 +128,7 @@ class PaimonBatchReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._zone = options.zone
-        self._scan = batch_scan_of(options.open_table(), zone=self._zone)
+        self._scan = _chosen_scan(options.open_table(), options)
         self._system = options.system_table
         self._row_type = _system_type(self._scan, self._system, self._zone)
         self._columns = checked_columns(schema, self._row_type, self._scan.table.name)

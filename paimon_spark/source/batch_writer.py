@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import DYNAMIC_PARTITION_OVERWRITE
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_core.table.after_commit import AfterCommit
+from paimon_core.table.real_buckets import RealBuckets
 from paimon_core.table.write_session import commit_overwrite, commit_write
 from paimon_spark.source.commit_marker import CommitMarker
 from paimon_spark.source.options import SourceOptions
@@ -65,7 +67,8 @@ def write_and_commit(rows: DataFrame, options: SourceOptions, *, overwrite: bool
 
     For classic Spark, whose driver is this process.
     """
-    writer = PaimonBatchWriter(options, rows.schema, overwrite=overwrite)
+    tasks = rows.rdd.getNumPartitions()
+    writer = PaimonBatchWriter(options, rows.schema, overwrite=overwrite, tasks=tasks)
     messages = written_by_tasks(rows, writer.write, writer.table)
     try:
         writer.commit(messages)
@@ -77,7 +80,14 @@ def write_and_commit(rows: DataFrame, options: SourceOptions, *, overwrite: bool
 class PaimonBatchWriter(DataSourceArrowWriter):
     """Appends the rows of a DataFrame, or replaces the table or partitions by them, in one commit."""
 
-    def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
+    def __init__(
+        self,
+        options: SourceOptions,
+        schema: StructType,
+        *,
+        overwrite: bool,
+        tasks: int | None = None,
+    ) -> None:
         table = table_to_write(options, schema)
         self._table = table
         self._env = options.environment
@@ -90,6 +100,7 @@ class PaimonBatchWriter(DataSourceArrowWriter):
             user=self._user,
             overwrite=overwrite,
             shuffled=self._shuffled,
+            buckets=RealBuckets.of(table, tasks=tasks or os.cpu_count() or 1),
         )
         self._partition = options.overwritten_partition(table)
         if self._partition and (not overwrite or options.overwrites_dynamically):

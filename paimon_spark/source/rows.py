@@ -7,6 +7,7 @@ timestamps of microseconds, TIME as an integer, no dictionaries.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +15,13 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import is_variant, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from paimon_core.errors import InvalidArgument
+from paimon_core.errors import InvalidArgument, SchemaError
 from paimon_core.lsm.key_column import kind_values
 from paimon_core.lsm.merge_engine import is_retract
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.types.arrow import UNIT_NANOS
+from paimon_core.types.casts.cast import cast_column
+from paimon_core.types.data_types import AtomicType, TypeRoot
 from paimon_spark.source.own_names import own_name
 
 
@@ -54,6 +57,8 @@ def converted(column: pa.Array, target: pa.DataType) -> pa.Array:
         return converted(column.dictionary_decode(), target)
     if pa.types.is_timestamp(target) and pa.types.is_timestamp(column.type):
         return _timestamps(column, target)
+    if pa.types.is_decimal(target) and _is_number(column.type):
+        return _decimals(column, target)
     if pa.types.is_map(target) and pa.types.is_map(column.type):
         return _map(column, target)
     if pa.types.is_struct(target) and pa.types.is_struct(column.type):
@@ -71,6 +76,27 @@ def converted(column: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _is_list(t: pa.DataType) -> bool:
     return bool(pa.types.is_list(t) or pa.types.is_large_list(t))
+
+
+def _is_number(t: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t))
+
+
+def _decimals(column: pa.Array, target: pa.DataType) -> pa.Array:
+    """Round half up, as Spark does when it stores a number in another type."""
+    wanted = AtomicType(kind=TypeRoot.DECIMAL, precision=target.precision, scale=target.scale)
+    t = column.type
+    if pa.types.is_decimal(t):
+        given = replace(wanted, precision=t.precision, scale=t.scale)
+    else:
+        given = AtomicType(kind=TypeRoot.DOUBLE if pa.types.is_floating(t) else TypeRoot.BIGINT)
+    try:
+        decimals = cast_column(column, given, wanted)
+    except SchemaError:  # for NaN and infinity
+        decimals = None
+    if decimals is None or decimals.null_count > column.null_count:
+        raise InvalidArgument(f"a value of Arrow type {t} does not fit into {target}")
+    return decimals
 
 
 def _timestamps(column: pa.Array, target: pa.DataType) -> pa.Array:

@@ -138,6 +138,8 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         everything = isinstance(limit, ReadAllAvailable)
         room = Room({} if everything else dict(self._limits))
         begin = Offset.of(start)
+        if self._waits_for_first(begin):
+            return start
         self._check(begin)
         # Spark asks once everything up to `start` is processed.
         self._progress(begin)
@@ -153,6 +155,14 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._last_trigger = now
         # Spark takes offsets that differ in anything for new rows.
         return start if end == begin else replace(end, read=self._identity(end)).to_json()
+
+    def _waits_for_first(self, offset: Offset) -> bool:
+        """Whether the options name a first snapshot that is still to come."""
+        scan = self._stream.scan
+        named = scan.start is Start.FROM_SNAPSHOT and scan.at == offset.snapshot
+        if not named or offset.read is not None:
+            return False
+        return (self._table.snapshots.latest_id() or 0) < offset.snapshot
 
     def _check(self, offset: Offset) -> None:
         scan = self._stream.scan

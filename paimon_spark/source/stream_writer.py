@@ -11,6 +11,7 @@ in the checkpoint, and only commits of this query count, also those from before 
 from __future__ import annotations
 
 import logging
+import os
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,6 +26,7 @@ from paimon_core.errors import CommitStateUnknown, InvalidArgument
 from paimon_core.options import DYNAMIC_PARTITION_OVERWRITE
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from paimon_core.table.after_commit import AfterCommit
+from paimon_core.table.real_buckets import RealBuckets
 from paimon_core.table.write_session import commit_overwrite, commit_write
 from paimon_spark.source.batch_writer import Messages, table_to_write
 from paimon_spark.source.commit_marker import CommitMarker
@@ -77,6 +79,7 @@ class PaimonStreamWriter(DataSourceStreamArrowWriter):
             user=self._user,
             overwrite=overwrite,
             shuffled=self._shuffled,
+            buckets=RealBuckets.of(self._table, tasks=os.cpu_count() or 1),
         )
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:

@@ -8,14 +8,16 @@ Tasks run in parallel and do not know each other.  Java brings all rows of a buc
   same version of a key that two tasks wrote;
 - dynamic buckets: a partition that two tasks wrote is refused, because each chose buckets for its
   keys without knowing of the other's; so are two tasks for a table with keys across partitions;
-- postpone: each task has files of its own name, which are put in order when they are compacted.
+- postpone: rows go to real buckets, which are as fixed ones; with
+  `postpone.batch-write-fixed-bucket` = false each task has files of its own name, which are put in
+  order when they are compacted.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,6 +32,7 @@ from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
+from paimon_core.table.real_buckets import RealBuckets, with_real_buckets
 from paimon_core.table.write_session import new_writer
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.casts.rules import can_cast
@@ -82,7 +85,8 @@ class TaskWriter:
 
     `shuffled`: the rows of each bucket are all in one task.  `first_task` is the number of the first
     task, for a second job of one commit.  `deletes_stored`: rows of the kinds -U and -D are as the
-    table holds them, and get no default values that came later.
+    table holds them, and get no default values that came later.  `buckets` are those of a table that
+    postpones the choice.
     """
 
     table: FileStoreTable
@@ -92,6 +96,7 @@ class TaskWriter:
     shuffled: bool
     first_task: int = 0
     deletes_stored: bool = False
+    buckets: RealBuckets | None = None
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Write the rows to files; after a failure no file is left."""
@@ -102,27 +107,42 @@ class TaskWriter:
         first = next(batches, None)
         if first is None:
             return TaskMessage(task, (), query)
-        writer = new_writer(
-            without_defaults(self.table) if self.deletes_stored else self.table,
-            env=self.env,
-            overwrite=self.overwrite,
-            user=self.user,
-            writer_id=task,
-            sequence_offset=task * ROWS_OF_A_TASK if self._numbers_apart else 0,
-        )
+        writers: dict[int | None, RowWriter] = {}
+
+        def writer_of(number: int | None) -> RowWriter:
+            """The writer for partitions with this number of buckets, None for that of the table."""
+            if number not in writers:
+                table = self.table if number is None else with_real_buckets(self.table, number)
+                writers[number] = new_writer(
+                    without_defaults(table) if self.deletes_stored else table,
+                    env=self.env,
+                    overwrite=self.overwrite,
+                    user=self.user,
+                    writer_id=task,
+                    sequence_offset=task * ROWS_OF_A_TASK if self._numbers_apart else 0,
+                )
+            return writers[number]
+
         try:
-            self._write_all(writer, first, batches)
-            return TaskMessage(task, tuple(writer.prepare_commit()), query)
+            self._write_all(writer_of, first, batches)
+            messages = [m for writer in writers.values() for m in writer.prepare_commit()]
+            return TaskMessage(task, tuple(messages), query)
         except BaseException:
-            writer.abort()
+            for writer in writers.values():
+                writer.abort()
             raise
 
     @property
     def _numbers_apart(self) -> bool:
-        return self.table.bucket_mode is BucketMode.FIXED and not self.shuffled
+        # `shuffled` leaves the rows of postponed buckets where they are.
+        fixed = self.table.bucket_mode is BucketMode.FIXED and not self.shuffled
+        return fixed or self.buckets is not None
 
     def _write_all(
-        self, writer: RowWriter, first: pa.RecordBatch, batches: Iterator[pa.RecordBatch]
+        self,
+        writer_of: Callable[[int | None], RowWriter],
+        first: pa.RecordBatch,
+        batches: Iterator[pa.RecordBatch],
     ) -> None:
         written = 0
         batch: pa.RecordBatch | None = first
@@ -135,7 +155,13 @@ class TaskWriter:
                     table=self.table.name,
                     next_step=_SHUFFLE,
                 )
-            writer.write(self._filled(rows, kinds) if self.deletes_stored else rows, kinds)
+            filled = self._filled(rows, kinds) if self.deletes_stored else rows
+            if self.buckets is None:
+                writer_of(None).write(filled, kinds)
+            else:
+                for number, places in self.buckets.split(self.table, filled):
+                    taken = filled.take(pa.array(places))
+                    writer_of(number).write(taken, None if kinds is None else kinds[places])
             batch = next(batches, None)
 
     def _filled(self, rows: pa.RecordBatch, kinds: Kinds | None) -> pa.Table:

@@ -6,6 +6,7 @@ import os
 import pickle
 import shutil
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,13 @@ from paimon_core import open_catalog
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.errors import CommitConflict, CommitStateUnknown, InvalidArgument, NotFound
 from paimon_core.read.table_read import read_table
+from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
 from paimon_spark.source import batch_writer, stream_writer
 from paimon_spark.source.batch_reader import row_type_of
 from paimon_spark.source.batch_writer import PaimonBatchWriter
 from paimon_spark.source.options import SourceOptions
+from paimon_spark.source.rows import converted
 from paimon_spark.source.spark_types import spark_schema
 from paimon_spark.source.stream_reader import PaimonStreamReader
 from paimon_spark.source.stream_writer import PaimonStreamWriter
@@ -95,6 +98,49 @@ def test_a_task_that_fails_deletes_its_files(lake: Lake) -> None:
     with pytest.raises(OSError, match="gone"):
         batch(lake).write(failing())
     assert lake.on_disk() == set()
+
+
+def test_numbers_become_decimals_as_spark_stores_them() -> None:
+    two = pa.decimal128(5, 2)
+    numbers = pa.array([1, None, -999], pa.int64())
+    assert converted(numbers, two).to_pylist() == [1, None, -999]
+    for given in (pa.array([1.005, -2.345]), pa.array([Decimal("1.005"), Decimal("-2.345")])):
+        assert converted(given, two).to_pylist() == [Decimal("1.01"), Decimal("-2.35")]
+    for given in (pa.array([1000]), pa.array([999.995]), pa.array([float("nan")])):
+        with pytest.raises(InvalidArgument, match="does not fit into"):
+            converted(given, two)
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_postponed_rows_are_seen_at_once(tmp_path: Path, *, streams: bool) -> None:
+    """As in Java, they go to real buckets; a partition keeps the number that it has."""
+    lake = Lake(tmp_path)
+    lake.primary_key("db.t", buckets=-2, partitioned=True)
+
+    def write(keys: list[int], days: list[str], *, of_task: str, **options: str) -> None:
+        given = options_of(lake, checkpointLocation="/there", **options)
+        kind = PaimonStreamWriter if streams else PaimonBatchWriter
+        writer = kind(given, schema_of(lake), overwrite=False)
+        columns = {"k": pa.array(keys, pa.int32()), "v": [of_task] * len(keys), "dt": days}
+        message = writer.write(iter([pa.RecordBatch.from_pydict(columns)]))
+        writer.commit([message], *([len(lake.table().snapshots.all())] if streams else []))
+
+    write([1, 2], ["x", "x"], of_task="first")
+    table = lake.table()
+    kept = {e.total_buckets for e in scan_files(table, table.latest_or_not_found())}
+    assert kept == {os.cpu_count()}
+    most = {"postpone.batch-write-fixed-bucket.max-parallelism": "1"}
+    write([1, 3], ["x", "y"], of_task="second", **most)
+    write([2], ["x"], of_task="third", **{"postpone.batch-write-fixed-bucket": "false"})
+    table = lake.table()
+    found = {
+        (row["k"], row["v"], row["dt"])
+        for b in read_table(table, table.latest_or_not_found())
+        for row in b.to_pylist()
+    }
+    assert found == {(1, "second", "x"), (2, "first", "x"), (3, "second", "y")}
+    files = scan_files(table, table.latest_or_not_found())
+    assert {e.total_buckets for e in files} == {os.cpu_count(), 1, -2}
 
 
 @pytest.mark.parametrize("streams", [False, True])
@@ -292,6 +338,24 @@ def keys(stream: PaimonStreamReader, start: Any, end: Any) -> list[int]:
 
 def place(offset: Any) -> Any:
     return {k: v for k, v in offset.items() if k != "read"}
+
+
+@pytest.mark.parametrize("begun", [0, 1])
+def test_a_stream_waits_for_the_first_snapshot_that_it_is_told(lake: Lake, begun: int) -> None:
+    for _ in range(begun):
+        lake.append({"k": [1], "v": ["too early"]})
+    stream = reader(lake, **{"scan.snapshot-id": "3"})
+    start = stream.initialOffset()
+    assert place(start) == {"snapshotId": 3, "index": -1, "scanSnapshot": False}
+    for at in range(begun, 4):
+        assert stream.latestOffset(start, ReadAllAvailable()) == start or at > 2
+        lake.append({"k": [at + 1], "v": ["v"]})
+    end = stream.latestOffset(start, ReadAllAvailable())
+    assert keys(stream, start, end) == [3, 4]
+    FileSystemCatalog(str(lake.warehouse)).drop_table("db.t")
+    lake.log("db.t")
+    with pytest.raises(NotFound, match="rolled back or created again"):
+        reader(lake, **{"scan.snapshot-id": "3"}).latestOffset(end, ReadAllAvailable())
 
 
 def test_offsets_with_a_rate_limit_cover_all_rows_once(lake: Lake) -> None:

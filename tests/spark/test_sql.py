@@ -211,6 +211,7 @@ def test_hidden_columns(sql: Sql) -> None:
         sql("SELECT __paimon_file_path FROM k")
     sql("CREATE TABLE r (a INT) TBLPROPERTIES ('row-tracking.enabled' = 'true')")
     sql("INSERT INTO r VALUES (1), (2); INSERT INTO r VALUES (3)")
+    assert sql("SELECT * EXCEPT (a), r.* EXCEPT (a), _ROW_ID AS id FROM r") == [[0], [1], [2]]
     assert sql("SELECT a, _ROW_ID, _SEQUENCE_NUMBER FROM r ORDER BY a") == [
         [1, 0, 1],
         [2, 1, 1],

@@ -196,6 +196,8 @@ def test_versions_that_are_not(sql: Sql) -> None:
             sql(query)
         assert error_type(caught.value) == "IllegalArgumentException", query
         assert text in str(caught.value), query
+    assert sql("SELECT count(*) FROM `empty$snapshots` VERSION AS OF 1") == [[0]]
+    assert sql("SELECT schema_id FROM `t$schemas` TIMESTAMP AS OF 1") == [[0]]
 
 
 def test_columns_that_differ_only_in_case(sql: Sql) -> None:

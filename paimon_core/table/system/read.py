@@ -13,7 +13,7 @@ from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.batch_scan import BatchScan, read_batch
+from paimon_core.table.batch_scan import BatchScan, batch_scan_of, read_batch
 from paimon_core.table.system.audit_log import (
     AUDIT_LOG,
     BINLOG,
@@ -76,6 +76,11 @@ SYSTEM_TABLES: Final[Mapping[str, SystemTable]] = {
 VIEWS: Final = (AUDIT_LOG, BINLOG, READ_OPTIMIZED, ROW_TRACKING)
 """The rows of the table in another form."""
 
+_OF_NO_SNAPSHOT: Final = frozenset(
+    {"snapshots", "schemas", "options", "tags", "branches", "consumers", "aggregation_fields"}
+)
+"""Those that list the same, whatever snapshot the options choose."""
+
 
 def split_system_name(identifier: str) -> tuple[str, str | None, str | None]:
     """Return table, branch and system table of "db.t$branch_b$snapshots".
@@ -92,6 +97,13 @@ def split_system_name(identifier: str) -> tuple[str, str | None, str | None]:
             "(expected DATABASE.TABLE, optionally with $branch_NAME and $SYSTEM_TABLE)"
         )
     return table, branch, parts[0].lower() if parts else None
+
+
+def system_scan(table: FileStoreTable, name: str, *, zone: tzinfo = UTC) -> BatchScan:
+    """Return the scan for a system table; errors as `batch_scan_of`."""
+    if name in _OF_NO_SNAPSHOT:
+        return BatchScan(table=table, whole=table.snapshots.latest())
+    return batch_scan_of(table, zone=zone)
 
 
 def read_system_table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Final
+from typing import Final, cast
 
 import pyarrow as pa
 
@@ -18,9 +18,7 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.table.chain_overwrite import replace_partitions
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.casts.text import java_to_string, parse_text
-from paimon_core.types.data_types import (
-    TIMESTAMP_TYPES,
-)
+from paimon_core.types.data_types import TIMESTAMP_TYPES, TypeRoot
 from paimon_core.types.datetimes import iso_date, parse_sql_date
 from paimon_core.types.java_numbers import double_text
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
@@ -143,7 +141,7 @@ def live_partitions(table: FileStoreTable) -> list[dict[str, object]]:
 def partition_names(
     session: SqlSession, table: FileStoreTable, values: Mapping[str, object]
 ) -> str:
-    """`dt=2024-01-01/hh=8`: values as Spark's cast to STRING gives them, escaped as in paths."""
+    """`dt=2024-01-01/hh=8`: values as Spark's cast to STRING gives them, escaped as in its paths."""
     parts = []
     for field in table.schema.partition_type:
         value = values[field.name]
@@ -152,8 +150,15 @@ def partition_names(
             shown = java_to_string(value, field.type, session.zone)
             if field.type.root in TIMESTAMP_TYPES and "." in shown:
                 shown = shown.rstrip("0").rstrip(".")
-        parts.append(f"{escape_path_name(field.name)}={escape_path_name(shown)}")
+            if field.type.root is TypeRoot.DATE:
+                shown = iso_date(cast("int", value))  # java_to_string cuts years beyond 9999
+        parts.append(f"{_escaped(field.name)}={_escaped(shown)}")
     return "/".join(parts)
+
+
+def _escaped(text: str) -> str:
+    """Spark escapes `{`, but not `}`."""
+    return escape_path_name(text).replace("%7D", "}")
 
 
 def matching(

@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 
 from paimon_core.ddl.create import Column
 from paimon_core.errors import UnsupportedFeature
-from paimon_core.file_store_table import FileStoreTable
+from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.table.after_commit import AfterCommit
+from paimon_core.table.real_buckets import RealBuckets
 from paimon_core.table.write_session import write_rows
 from paimon_core.types.arrow import arrow_schema, column_from_internal
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
@@ -21,7 +22,7 @@ from paimon_core.write.incoming_rows import Kinds
 from paimon_spark.sql.ddl.partitions import read_spec, spec_values
 from paimon_spark.sql.ddl.tables import TableClauses, make_table, read_properties, replace_with
 from paimon_spark.sql.dml.by_name import by_name, check_distinct, merged_schema, merges_schema
-from paimon_spark.sql.dml.postpone import write_to_buckets, writes_to_buckets
+from paimon_spark.sql.dml.postpone import write_to_buckets
 from paimon_spark.sql.dml.upsert import upsert, upsert_keys
 from paimon_spark.sql.errors import (
     AnalysisError,
@@ -249,7 +250,7 @@ def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | No
                     session, parsed.name, frame, fields, given, overwrite=parsed.overwrite
                 )
                 return NOTHING
-        if writes_to_buckets(table):
+        if table.bucket_mode is BucketMode.POSTPONE:
             tasks = frame.rdd.getNumPartitions()
         rows = fetched(table, frame, fields, as_strings=as_strings)
     rows = _with_static(table, rows, static)
@@ -464,8 +465,9 @@ def write(
     if overwrite is not None:
         dynamic = session.conf.get(OVERWRITE_MODE, "static").lower() == "dynamic"
         table = replace(table, schema=table.schema.with_options({_DYNAMIC: str(dynamic).lower()}))
-    if writes_to_buckets(table):
-        write_to_buckets(table, rows, kinds, tasks=tasks, env=session.env, partition=overwrite)
+    buckets = RealBuckets.of(table, tasks=tasks)
+    if buckets is not None:
+        write_to_buckets(table, rows, kinds, buckets, env=session.env, partition=overwrite)
         return
     after = AfterCommit(table, env=session.env, of_engine=True)
     if overwrite is None:

@@ -36,6 +36,7 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.batch_scan import BatchScan
 from paimon_core.table.level_rewrite import without_rows
+from paimon_core.table.real_buckets import RealBuckets
 from paimon_core.table.row_deletions import file_deletion, vector_deletion
 from paimon_core.table.write_session import (
     commit_files,
@@ -46,6 +47,7 @@ from paimon_core.table.write_session import (
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_core.write.incoming_rows import Kinds, without_defaults
 from paimon_core.write.incoming_rows import table_rows as rows_to_write
+from paimon_spark.sql.dml.postpone import write_to_buckets
 from paimon_spark.sql.frames.dataframes import arrow_dataframe, table_rows
 from paimon_spark.sql.frames.evolution import EvolvedRows, commit_columns, evolved_rows
 from paimon_spark.sql.frames.metadata_columns import (
@@ -145,7 +147,6 @@ class Target:
         self, removed: Numbers, added: pa.Table | None, kinds: Kinds | None
     ) -> None:
         env = self.session.env
-        after = AfterCommit(self.table, env=env, of_engine=True)
         rows = self.rows.take(pa.array(removed))
         all_kinds: Kinds = np.full(len(removed), 3, np.int8)
         if added is not None:
@@ -154,7 +155,13 @@ class Target:
             new_kinds = np.zeros(len(new), np.int8) if kinds is None else kinds
             all_kinds = np.concatenate([all_kinds, new_kinds])
         # Deleted rows are as they were read: a changelog takes back what it told before.
-        write_rows(without_defaults(self.table), rows, all_kinds, env=env, after=after)
+        table = without_defaults(self.table)
+        buckets = RealBuckets.of(table, tasks=1)
+        if buckets is not None:
+            write_to_buckets(table, rows, all_kinds, buckets, env=env)
+        else:
+            after = AfterCommit(self.table, env=env, of_engine=True)
+            write_rows(table, rows, all_kinds, env=env, after=after)
 
     def _commit_columns(
         self, added: pa.Table | None, origins: Numbers | None, columns: Collection[str]

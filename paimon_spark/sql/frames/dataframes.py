@@ -20,7 +20,7 @@ from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.table.batch_scan import BatchScan, batch_scan_of, read_batch
 from paimon_core.table.nullability import never_null
-from paimon_core.table.system.read import VIEWS, read_system_table, read_view
+from paimon_core.table.system.read import VIEWS, read_system_table, read_view, system_scan
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import (
     ArrayType,
@@ -148,7 +148,7 @@ def _scanned(
 def _system_rows(
     session: SqlSession, table: FileStoreTable, system: str
 ) -> tuple[pa.Table, RowType]:
-    batch = batch_scan_of(table, zone=session.zone)
+    batch = system_scan(table, system, zone=session.zone)
     if system in VIEWS:
         row_type, batches = read_view(batch, system, zone=session.zone)
         return _collected(batches, row_type, keep_deletes=True), row_type

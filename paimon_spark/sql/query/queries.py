@@ -420,7 +420,7 @@ def _strip_database(column: exp.Column, known: set[tuple[str, str]], edits: _Edi
 def _hide_metadata(text: str, metadata: Collection[str], edits: _Edits) -> None:
     """`*` means the table's own columns, not the hidden ones; input_file_name() is a hidden one."""
     words = Words(text)
-    hidden = f" EXCEPT ({', '.join(sorted(metadata))})"
+    hidden = ", ".join(sorted(metadata))
     for i, token in enumerate(words.tokens):
         before = words.tokens[i - 1].text.upper()
         if (
@@ -428,7 +428,10 @@ def _hide_metadata(text: str, metadata: Collection[str], edits: _Edits) -> None:
             and before in ("SELECT", ",", "DISTINCT", ".")
             and _from_name(words, i)
         ):
-            edits.put(token.end + 1 - len(START), token.end + 1 - len(START), hidden)
+            words.at = i + 1
+            own = words.eat("EXCEPT", "(")
+            end = words.tokens[words.at - 1].end + 1 - len(START)
+            edits.put(end, end, f"{hidden}, " if own else f" EXCEPT ({hidden})")
     for start, end in _input_files(text):
         edits.put(start, end, FILE_PATH)
 

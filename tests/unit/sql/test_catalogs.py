@@ -147,6 +147,7 @@ def test_what_is_refused_as_in_java(sql: Sql) -> None:
     }.items():
         assert text in refused(sql, statement)[1], statement
     sql("ALTER TABLE t DROP PARTITION (d = 'x'); CALL sys.delete_tag('t', 'nothing')")
+    assert sql("CALL sys.reset_consumer('t', 'nobody')") == [[True]]
     assert "NOT_FOUND" in refused(sql, "ALTER TABLE t DROP PARTITION (d = 'x')")[1]
 
 

@@ -118,6 +118,7 @@ WRONG = {
     "expire_snapshots('t', 5000000000)": "Cannot cast LongType to IntegerType of retain_max",
     "create_tag('t', 'x', 'one')": "Cannot cast StringType to LongType of snapshot",
     "remove_orphan_files(table => 't', dry_run => 1)": "Cannot cast IntegerType to BooleanType of dry_run",
+    "remove_orphan_files(table => 't', mode => 'far')": "Unknown mode: far",
 }
 
 
@@ -198,9 +199,17 @@ def test_procedures_over_many_tables_leave_alone_those_that_opted_out(sql: Sql, 
         sql(f"INSERT INTO {name} VALUES (1)")
         sql(f"INSERT INTO {name} VALUES (2)")
     why = "its option caretaker.maintenance is 'off' (a run that names the table ignores it)"
-    assert sql("CALL sys.compact_database(including_tables => 'a|off')") == [
+    tables = "including_tables => 'default.a|default.off'"
+    assert sql(f"CALL sys.compact_database({tables})") == [
         [f"Compact database finished. Success: 1, Failed: 0, skipped: default.off ({why})"]
     ]
+    for none in (
+        "including_tables => 'a'",
+        f"including_databases => 'x', {tables}",
+        f"{tables}, excluding_tables => '.*a|.*off'",
+    ):
+        answer = sql(f"CALL sys.compact_database({none})")
+        assert answer == [["Compact database finished. Success: 0, Failed: 0"]]
     sql("CALL sys.remove_orphan_files(table => 'default.*')")
     assert f"default.off: skipped, {why}" in caplog.text
     assert "default.a: skipped" not in caplog.text

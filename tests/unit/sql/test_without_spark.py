@@ -6,12 +6,15 @@ import json
 from pathlib import Path
 from typing import cast
 
+import pyarrow as pa
 import pytest
 from command_line import caretaker
 from sql_sessions import Sql
 
+from paimon_core.environment import system_environment
 from paimon_core.errors import PaimonError
 from paimon_core.table.batch_scan import batch_scan_of, read_batch
+from paimon_core.table.write_session import write_rows
 from paimon_spark.sql.errors import error_type
 from paimon_spark.sql.query.sys_functions import replace_sys_functions
 from paimon_spark.sql.session import SqlSession
@@ -104,6 +107,25 @@ def test_rows_of_literals(sql: Sql) -> None:
     assert [row[:2] for row in rows_of(sql, "t")] == [[-2, "d"], [1, "new"]]
     sql("DELETE FROM t")
     assert rows_of(sql, "t") == []
+
+
+def test_changes_of_postponed_rows_are_seen_at_once(sql: Sql) -> None:
+    sql("""
+        CREATE TABLE t (id INT, v STRING) PARTITIONED BY (p INT)
+        TBLPROPERTIES ('primary-key' = 'id,p', 'bucket' = '-2')
+    """)
+    sql("INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 1), (3, 'c', 2)")
+    sql("DELETE FROM t WHERE id = 1; UPDATE t SET v = 'x' WHERE id = 3")
+    assert rows_of(sql, "t") == [[2, "b", 1], [3, "x", 2]]
+
+
+def test_partitions_are_shown_as_spark_shows_them(sql: Sql) -> None:
+    sql("CREATE TABLE t (id INT) PARTITIONED BY (d DATE, s STRING)")
+    days = pa.array([3789391, -735525], pa.int32()).cast(pa.date32())
+    values = {"id": pa.array([1, 2], pa.int32()), "d": days, "s": ["{a}", "[%7D}"]}
+    table = sql.session.catalog.get_table("default.t")
+    write_rows(table, pa.table(values), env=system_environment())
+    assert sql("SHOW PARTITIONS t") == [["d=+12345-01-01/s=%7Ba}"], ["d=-0044-03-15/s=%5B%257D}"]]
 
 
 def test_overwriting_partitions(sql: Sql) -> None:

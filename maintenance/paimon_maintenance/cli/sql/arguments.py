@@ -50,6 +50,10 @@ def bound_values(name: str, procedure: Procedure, given: Given) -> dict[str, obj
         if value is not None:
             filled.add(parameter.name)
         _check_type(parameter.name, value)
+        if parameter.name == "mode" and str(value or "local").lower() not in _MODES:
+            raise WrongArguments(
+                f"Unknown mode: {value}. Only 'DISTRIBUTED' and 'LOCAL' are supported."
+            )
         key = parameter.as_ or parameter.name
         applies = parameter.as_ is not None or procedure.job == "compact"
         if value is not None and (applies or parameter.name == "table"):
@@ -63,6 +67,7 @@ def bound_values(name: str, procedure: Procedure, given: Given) -> dict[str, obj
     return bound
 
 
+_MODES: Final = ("local", "distributed")
 _INTEGERS: Final = frozenset(
     {"bucket_num", "max_deletes", "max_expires", "parallelism", "retain_max", "retain_min"}
 )

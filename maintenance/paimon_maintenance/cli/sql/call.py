@@ -158,7 +158,8 @@ class JobProcedures:
     ) -> Result:
         """Compact each table that is meant.
 
-        As in Java's `CompactDatabaseProcedure`, one that fails does not keep others from it.
+        As in Java's `CompactDatabaseProcedure`, one that fails does not keep others from it, and the
+        patterns of tables are for "database.table".
         """
         database = str(values.pop("including_databases", None) or ".*")
         included = str(values.pop("including_tables", None) or ".*")
@@ -166,8 +167,8 @@ class JobProcedures:
         tables = select_tables(
             _opener(site),
             "*.*",
-            including=[rf"({database})\.({included})"],
-            excluding=[] if excluded is None else [rf"(.*\.)?({excluded})"],
+            including=[rf"(?=({database})\.)({included})"],
+            excluding=[] if excluded is None else [str(excluded)],
             may_be_none=True,
             where=site.warehouse,
         )
@@ -237,6 +238,9 @@ class JobProcedures:
             if not there:
                 return [[True]]
             raw["tag"] = ",".join(there)
+        deletes_consumer = job.name == "reset_consumer" and raw.get("next_snapshot_id") is None
+        if deletes_consumer and str(raw["consumer_id"]) not in opened.consumers.ids():
+            return [[True]]  # nor does it ask whether the consumer exists
         if job.name == "sort_compact":
             check_order(opened, str(raw.get("order_by") or ""))
         if job.name == "rescale" and opened.snapshots.latest() is None:
