@@ -395,10 +395,23 @@ def check_snapshot_readable(table: FileStoreTable, snapshot: Snapshot) -> None:
 def check_snapshot_rewritable(table: FileStoreTable, snapshot: Snapshot) -> None:
     """Raise UnsupportedFeature for index files that would not fit rewritten data files."""
     found = {e.index_file.index_type for e in table.index_entries(snapshot)}
-    refused = [f"index type {t}" for t in found - _READABLE_INDEXES]
-    if table.options.value(DATA_EVOLUTION_ENABLED) and DELETION_VECTORS_INDEX in found:
-        refused.append(_VECTORS_OF_GROUPS)
-    _refuse(table, iter(refused), "rewritten")
+    _refuse(table, iter(f"index type {t}" for t in found - _READABLE_INDEXES), "rewritten")
+
+
+def check_snapshot_compactable(table: FileStoreTable, snapshot: Snapshot) -> None:
+    """Raise UnsupportedFeature for index files that would not fit compacted data files.
+
+    With data evolution, rows keep their ids, by which global indexes name them.
+    """
+    if not table.options.value(DATA_EVOLUTION_ENABLED):
+        check_snapshot_rewritable(table, snapshot)
+        return
+    found = [e.index_file for e in table.index_entries(snapshot)]
+    own = {f.index_type for f in found if f.global_index is None}
+    refused = {f"index type {t}" for t in own - {DELETION_VECTORS_INDEX}}
+    if DELETION_VECTORS_INDEX in own:
+        refused.add(_VECTORS_OF_GROUPS)
+    _refuse(table, iter(refused), "compacted")
 
 
 def check_writable(table: FileStoreTable) -> None:

@@ -170,7 +170,9 @@ def test_plans_are_those_of_java(
     for first, count in chance.choices(firsts, k=8):
         columns = chance.sample(["k", "v", "n"], chance.randint(1, 3))
         columns = [c for c in ("k", "v", "n") if c in columns]
-        java.commit(java.updated(path, first, columns, [[i for _ in columns] for i in range(count)]))
+        java.commit(
+            java.updated(path, first, columns, [[i for _ in columns] for i in range(count)])
+        )
     ours = _planned(tmp_path)
     assert sorted(f for files in ours.values() for f in files) == java.planned(path)
     before = oracle.rows()
