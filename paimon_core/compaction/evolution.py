@@ -24,7 +24,7 @@ from typing import Final
 import pyarrow as pa
 
 from paimon_core.compaction.unit import CompactUnit
-from paimon_core.errors import CorruptTable, UnsupportedFeature
+from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
 from paimon_core.options import COMPACTION_MIN_FILE_NUM, DATA_EVOLUTION_ENABLED, OPEN_FILE_COST
@@ -123,23 +123,8 @@ def unit_groups(table: FileStoreTable, unit: CompactUnit) -> Sequence[Group]:
 
 
 def group_rows(table: FileStoreTable, group: Group) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a group with the columns of `merged_schema`.
-
-    CorruptTable unless there are as many as its files say: the rows after them would get other ids.
-    """
-    file = group[0].file
-    found = 0
-    for batch in read_group(table, group, merged_schema(table).names, {}):
-        found += batch.num_rows
-        yield batch
-    if found != file.row_count:
-        raise CorruptTable(
-            f"file {file.file_name} of table {table.name} has {found} rows, and its metadata says "
-            f"{file.row_count}",
-            table=table.name,
-            file=file.file_name,
-            next_step="run `caretaker verify --deep` on the table",
-        )
+    """Yield the rows of a group with the columns of `merged_schema`."""
+    return read_group(table, group, merged_schema(table).names, {})
 
 
 def merged_file(

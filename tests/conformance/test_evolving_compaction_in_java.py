@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from blob_files import PLACEHOLDER, commit_blob_file
 from command_line import Ran, caretaker, in_order
 from evolving_java import EvolvingJava
 from sql_sessions import Sql
 
-from oracle import Oracle
+from oracle import Oracle, OracleError
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
 from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.jobs.compact import execute
 
+GOLDEN = Path(__file__).parents[1] / "golden" / "newer" / "kinds"
 COLUMNS = [
     {"name": "k", "type": "INT"},
     {"name": "v", "type": "STRING"},
@@ -104,6 +106,51 @@ def test_files_are_those_of_java(oracle: Oracle, java: EvolvingJava, tmp_path: P
     assert [ours_last[c] for c in counts] == [theirs_last[c] for c in counts]
     assert java.planned(path) == []
     assert caretaker("verify", "db.t", "-w", tmp_path / "ours", "--deep").code == ExitCode.SUCCESS
+
+
+def test_files_beside_blobs_are_those_of_java(
+    oracle: Oracle, java: EvolvingJava, tmp_path: Path
+) -> None:
+    lake = tmp_path / "ours"
+    oracle.defaults(warehouse=lake, database="db", table="t")
+    Sql(lake)("""
+        CREATE DATABASE db; USE db;
+        CREATE TABLE t (k INT, b BINARY COMMENT '__BLOB_FIELD', s STRING)
+        TBLPROPERTIES ('row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true',
+                       'compaction.min.file-num' = '2');
+        INSERT INTO t VALUES (1, X'01FF', 'a'), (2, NULL, 'b');
+        INSERT INTO t VALUES (3, X'', 'c');
+        UPDATE t SET s = 'new' WHERE k = 2;
+    """)
+    commit_blob_file(open_table(str(lake), "db.t"), "b", 0, [b"new", PLACEHOLDER])
+    rows = in_order(caretaker("read", "db.t", "-w", lake).rows)
+    theirs, other = _twin(oracle, lake)
+    _compact(lake)
+    java.commit(java.compacted(other))
+    assert in_order(caretaker("read", "db.t", "-w", lake).rows) == rows
+    assert in_order(caretaker("read", "db.t", "-w", tmp_path / "theirs").rows) == rows
+    assert _files(oracle) == _files(theirs)
+    oracle.one("write", rows=[[4, None, "d"]])
+    assert [row[1:] for row in oracle.rows(projection=["k", "s"])] == [
+        [1, "a"],
+        [2, "new"],
+        [3, "c"],
+        [4, "d"],
+    ]
+
+
+def test_global_indexes_find_the_rows(oracle: Oracle, tmp_path: Path) -> None:
+    """The index names rows by their ids, which stay."""
+    lake = tmp_path / "lake"
+    shutil.copytree(GOLDEN / "global_index" / "warehouse", lake)
+    oracle.defaults(warehouse=lake, database="db", table="t")
+    _compact(lake, "--options", "compaction.min.file-num=2")
+    assert oracle.rows(filter={"field": "k", "op": "=", "value": 2}) == [["+I", 2, "b"]]
+    assert oracle.rows(filter={"field": "k", "op": "=", "value": 99}) == []
+    (index,) = (lake / "db.db" / "t").rglob("btree-global-index-*")
+    index.unlink()
+    with pytest.raises(OracleError):  # so it was the index that found them
+        oracle.rows(filter={"field": "k", "op": "=", "value": 2})
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
