@@ -22,7 +22,6 @@ from paimon_core.format.blob.descriptor import BlobDescriptor
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.compact_table import buckets_of, compact_table
-from paimon_maintenance.health.measure import measure_table
 from paimon_maintenance.job.exit_codes import ExitCode
 from tests.lsm_files import a_file
 
@@ -183,29 +182,11 @@ def test_blobs_and_descriptors(tmp_path: Path) -> None:
     assert ran.code == ExitCode.NOTHING_TO_DO
 
 
-def test_health_counts_what_compaction_can_merge(evolving: Lake) -> None:
-    for i in range(8):
-        evolving.append({"k": [i, i], "v": ["a", "b"]})
-    (first, *_) = groups_of(evolving.table())
-    update_columns(evolving.table(), first, v=["new", None])
-    measured = measure_table(evolving.table(), ENV)
-    (partition,) = measured.partitions
-    assert measured.refused == ()
-    assert (partition.files, partition.rows, partition.ideal_files) == (9, 16, 1)
-    assert partition.full == partition.minor is not None
-    assert (partition.full.files, partition.full.files_after) == (9, 1)
-    compact_table(evolving.table(), full=True, env=ENV)
-    (partition,) = measure_table(evolving.table(), ENV).partitions
-    assert (partition.files, partition.full) == (1, None)
-
-
 def test_row_ids_of_other_partitions_are_gaps(lake: Lake) -> None:
     lake.create(primary_key=False, partitioned=True, options=EVOLVING)
     for i in range(6):
         lake.append({"k": [i], "v": ["x"], "dt": ["a" if i < 2 or i % 2 else "b"]})
     before = rows_by_id(lake.table())
-    measured = measure_table(lake.table(), ENV)
-    assert [(p.files, p.ideal_files) for p in measured.partitions] == [(4, 3), (2, 2)]
     compact_table(lake.table(), full=True, env=ENV)
     assert rows_by_id(lake.table()) == before
     files = [e.file for e in scan_files(lake.table(), lake.table().latest_or_not_found())]
