@@ -128,8 +128,8 @@ def _check_groups(
     if found is not None:
         left, right = found
         raise conflict(
-            f"files {left.file_name} and {right.file_name} would share only some rows, because "
-            "'MERGE INTO' and 'COMPACT' operations have encountered conflicts",
+            f"files {left.file_name} and {right.file_name} would share only some rows: columns were "
+            "updated during a compaction",
             file=right.file_name,
         )
 
