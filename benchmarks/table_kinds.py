@@ -139,7 +139,8 @@ KINDS: dict[str, Kind] = {
     "global index": Kind(
         sql=(
             "CREATE TABLE t (k INT, v STRING) WITH ('bucket' = '-1', "
-            "'row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true');\n"
+            "'row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true', "
+            "'compaction.min.file-num' = '2');\n"
             "INSERT INTO t VALUES (1, 'a');\nINSERT INTO t VALUES (2, 'b');\n"
             "CALL sys.create_global_index(`table` => 'db.t', index_column => 'k', "
             "index_type => 'btree');\n"

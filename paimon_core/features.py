@@ -76,6 +76,7 @@ _WHOLE_ONLY = frozenset({DATA_EVOLUTION_ENABLED.key, _BLOB})
 _BLOB_VIEWS = "blob-view-field"
 """The option that names BLOB columns whose values are in other tables."""
 _AS_DESCRIPTOR = "blob-as-descriptor"
+_VECTORS_OF_GROUPS = f"{DELETION_VECTORS_ENABLED.key} with {DATA_EVOLUTION_ENABLED.key}"
 
 _READABLE_INDEXES = frozenset({HASH_INDEX, DELETION_VECTORS_INDEX})
 
@@ -214,13 +215,28 @@ def unwritable_features(table: FileStoreTable) -> Iterator[str]:
 
 def uncompactable_features(table: FileStoreTable) -> Iterator[str]:
     """Yield the names of the features in use that prevent correct compaction."""
-    yield from unreadable_features(table)
-    yield from _uncommittable(table)
     options = table.options
+    evolves = options.value(DATA_EVOLUTION_ENABLED)
+    # Columns of BLOBs stay in their files.
+    supported = _WHOLE_ONLY if evolves else frozenset()
+    yield from (f for f in unreadable_features(table) if f not in supported)
+    yield from _uncommittable(table)
+    if evolves:
+        yield from _unmergeable_columns(table)
     if options.value(CLUSTERING_INCREMENTAL) and table.bucket_mode is BucketMode.UNAWARE:
         yield f"{CLUSTERING_INCREMENTAL.key} (the job for it is sort_compact)"
     if options.value(ROW_TRACKING_ENABLED) and table.has_primary_key:
         yield "row-tracking.enabled with a primary key"
+
+
+def _unmergeable_columns(table: FileStoreTable) -> Iterator[str]:
+    """Yield why the files of a table with data evolution cannot be merged."""
+    options = table.options
+    if options.value(DELETION_VECTORS_ENABLED):
+        yield _VECTORS_OF_GROUPS
+    for key in ("blob-external-storage-field", _BLOB_VIEWS, "vector.file.format"):
+        if options.get(key, "").strip():
+            yield f"{key}={options[key]}"
 
 
 def unrescalable_features(table: FileStoreTable) -> Iterator[str]:
@@ -380,6 +396,22 @@ def check_snapshot_rewritable(table: FileStoreTable, snapshot: Snapshot) -> None
     """Raise UnsupportedFeature for index files that would not fit rewritten data files."""
     found = {e.index_file.index_type for e in table.index_entries(snapshot)}
     _refuse(table, iter(f"index type {t}" for t in found - _READABLE_INDEXES), "rewritten")
+
+
+def check_snapshot_compactable(table: FileStoreTable, snapshot: Snapshot) -> None:
+    """Raise UnsupportedFeature for index files that would not fit compacted data files.
+
+    With data evolution, rows keep their ids, by which global indexes name them.
+    """
+    if not table.options.value(DATA_EVOLUTION_ENABLED):
+        check_snapshot_rewritable(table, snapshot)
+        return
+    found = [e.index_file for e in table.index_entries(snapshot)]
+    own = {f.index_type for f in found if f.global_index is None}
+    refused = {f"index type {t}" for t in own - {DELETION_VECTORS_INDEX}}
+    if DELETION_VECTORS_INDEX in own:
+        refused.add(_VECTORS_OF_GROUPS)
+    _refuse(table, iter(refused), "compacted")
 
 
 def check_writable(table: FileStoreTable) -> None:

@@ -52,6 +52,7 @@ from paimon_core.options import (
     COMMIT_MIN_RETRY_WAIT,
     COMMIT_TIMEOUT,
 )
+from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.retry import backoff_millis
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import (
@@ -356,6 +357,7 @@ def _checked(
         kind=request.kind,
         sort_key=sort_key,
         exact=request.exact,
+        whole_groups=request.kind is CommitKind.COMPACT and has_data_evolution(table),
     )
     if request.row_groups:
         check_row_groups(table=table.name, latest=latest, base=base, groups=request.row_groups)

@@ -1,16 +1,19 @@
-"""Checks updates of columns against the newest snapshot.
+"""Checks updates and compactions of tables with data evolution against the newest snapshot.
 
 Java: `operation/commit/ConflictDetection`, the checks of row ids.  An update of columns holds values
 for all rows of a group of files, so it must not hide columns that another commit wrote meanwhile, and
-the rows must still be there.
+the rows must still be there.  A compaction may make one group of several, of which an update that
+came first holds only some rows: nobody could read both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from paimon_core.errors import RowsChanged
-from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
+from paimon_core.read.data_evolution import is_dedicated
 from paimon_core.snapshot.snapshot import Snapshot
 
 RowGroup = Sequence[ManifestEntry]
@@ -42,6 +45,22 @@ def check_row_groups(
                 table=table,
                 snapshot=latest.id,
             )
+
+
+def partly_shared_rows(files: Iterable[DataFileMeta]) -> tuple[DataFileMeta, DataFileMeta] | None:
+    """Return two of the data files that share some rows, but not all; None if there are none."""
+    ranges = sorted(
+        (
+            (f.first_row_id, f.row_count, f)
+            for f in files
+            if f.first_row_id is not None and not is_dedicated(f)
+        ),
+        key=lambda r: r[:2],
+    )
+    for (first, rows, file), (then, others, other) in pairwise(ranges):
+        if then < first + rows and (then, others) != (first, rows):
+            return file, other
+    return None
 
 
 def _range(entry: ManifestEntry) -> tuple[int, int]:

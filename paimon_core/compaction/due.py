@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from paimon_core.compaction.append_coordinator import FileVector, pick_bucketed, pick_unaware
+from paimon_core.compaction.evolution import pick_evolving
 from paimon_core.compaction.pick import pick_primary_key
 from paimon_core.compaction.record_expiry import RecordExpiry
 from paimon_core.compaction.rewrite import rewrite
@@ -20,6 +21,7 @@ from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.io.file_io import delete_abandoned
 from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta
 from paimon_core.options import DELETION_VECTORS_ENABLED
+from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.write.row_writer import new_paths
 
 
@@ -63,6 +65,14 @@ def units_due(
             with_deletion_vectors=frozenset(vectors or ()),
         )
         found = [] if unit is None else [unit]
+    elif has_data_evolution(table):
+        found = pick_evolving(
+            table,
+            files.files,
+            partition=files.partition,
+            bucket=files.bucket,
+            total_buckets=files.total_buckets,
+        )
     elif table.bucket_mode is BucketMode.UNAWARE:
         found = pick_unaware(
             files.files,

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from paimon_core.compaction.evolution import least_files
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.lsm.tree.universal_compaction import PickRules, number_of_levels
 from paimon_core.manifest.entries.columns import Column, EntryColumns, distinct, sums
@@ -21,6 +22,7 @@ from paimon_core.options import (
     RECORD_LEVEL_EXPIRE_TIME,
 )
 from paimon_core.paths import POSTPONE_BUCKET
+from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.write.file_layout import small_file_size, target_file_size
 
 COLUMNS: Final = ("file_size",)
@@ -42,6 +44,8 @@ def idle_buckets(
         return np.zeros(len(numbers), bool)
     if table.has_primary_key:
         idle = _idle_trees(table, live, bucket_of, len(numbers), full=full)
+    elif has_data_evolution(table):
+        idle = np.bincount(bucket_of, minlength=len(numbers)) < least_files(table)
     elif table.bucket_mode is BucketMode.UNAWARE:
         idle = _idle_heaps(table, live, bucket_of, len(numbers))
     else:

@@ -16,6 +16,7 @@ from functools import partial
 import pyarrow as pa
 
 from paimon_core.compaction.alone import PageKeys
+from paimon_core.compaction.evolution import group_rows, merged_file, merged_schema, unit_groups
 from paimon_core.compaction.merge import UnitMerge
 from paimon_core.compaction.page_copy import PageCopy
 from paimon_core.compaction.spliced_merge import SplicedMerge
@@ -30,10 +31,12 @@ from paimon_core.lsm.merge_engine import without_deletes
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.options import ROW_TRACKING_ENABLED
 from paimon_core.read.ahead import one_after_the_other, source_of
+from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.read.data_file import read_data_file
 from paimon_core.read.row_tracking import read_tracked_rows
 from paimon_core.read.section import plain_rows
 from paimon_core.schema.tracked import tracked_schema
+from paimon_core.write.column_file import NEVER_FULL
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
 from paimon_core.write.file_layout import key_value_layout
 from paimon_core.write.page_splice import StoredRange
@@ -67,7 +70,9 @@ def rewrite(
             table, unit, new_uuid, creation_time, progress or (lambda _: None), spill_dir, started
         )
         try:
-            if unit.append_files:
+            if unit.append_files and has_data_evolution(table):
+                work.merge_columns()
+            elif unit.append_files:
                 work.concatenate()
             for group in unit.rewrites:
                 work.merge(group)
@@ -240,6 +245,26 @@ class _Work:
             return
         sources = [source_of(f.file_size, self._append_rows, f) for f in unit.append_files]
         self._write(writer, one_after_the_other(table.io, sources))
+
+    def merge_columns(self) -> None:
+        """Write the rows of groups of files as one file, however large it becomes."""
+        table, unit = self._table, self._unit
+        writer = RollingAppendWriter(
+            table.io,
+            table.paths,
+            unit.partition,
+            unit.bucket,
+            merged_schema(table),
+            file_source=FileSource.APPEND,
+            new_uuid=self._new_uuid,
+            creation_time=self._creation_time,
+            target_file_size=NEVER_FULL,
+        )
+        read = partial(group_rows, table)
+        groups = unit_groups(table, unit)
+        sources = [source_of(sum(e.file.file_size for e in g), read, g) for g in groups]
+        self._write(writer, one_after_the_other(table.io, sources))
+        self.written = [merged_file(table, unit, self.written)]
 
     def undo(self) -> None:
         """Delete the written files."""

@@ -15,7 +15,7 @@ from paimon_core.compaction.record_expiry import record_expiry
 from paimon_core.compaction.unit import CompactResult
 from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict, UnsupportedFeature
-from paimon_core.features import uncompactable_features
+from paimon_core.features import check_snapshot_compactable, uncompactable_features
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.scan.scan import scan_files
@@ -38,6 +38,9 @@ def compact_table(table: FileStoreTable, *, full: bool, env: Environment) -> tup
             table=table.name,
             next_step="run the job compact",
         )
+    latest = table.snapshots.latest()
+    if latest is not None:
+        check_snapshot_compactable(table, latest)
     after = AfterCommit(table, env=env)
     results = compact_buckets(table, buckets_of(table), full=full, env=env)
     if not results:

@@ -70,8 +70,7 @@ class RollingBlobWriter(RollingAppendWriter):
         creation_time: Callable[[], int],
         first_sequence_number: int = 0,
     ) -> None:
-        described = descriptor_columns(schema.options)
-        dedicated = {f.name for f in schema.fields if _is_blob(f.type)} - set(described)
+        dedicated = dedicated_columns(schema)
         plain = tuple(f for f in schema.fields if f.name not in dedicated)
         super().__init__(
             io,
@@ -177,6 +176,12 @@ class _BlobColumnWriter(RollingAppendWriter):
 
     def _describe(self, file_name: str, file_size: int) -> DataFileMeta:
         return replace(super()._describe(file_name, file_size), write_cols=self._schema.names)
+
+
+def dedicated_columns(schema: TableSchema) -> set[str]:
+    """Return the columns of BLOBs that are in files of their own."""
+    blobs = {f.name for f in schema.fields if _is_blob(f.type)}
+    return blobs - set(descriptor_columns(schema.options))
 
 
 def _is_blob(data_type: DataType) -> bool:

@@ -20,7 +20,7 @@ from paimon_core.manifest.data_file import FileSource, ManifestEntry
 from paimon_core.options import Options
 from paimon_core.write.data_file_writer import RollingAppendWriter
 
-_NEVER_FULL: Final = 1 << 62
+NEVER_FULL: Final = 1 << 62
 """A group has one file for its rows, however large it becomes."""
 
 
@@ -48,7 +48,7 @@ def write_columns(
         file_source=FileSource.APPEND,
         new_uuid=env.new_uuid,
         creation_time=env.local_millis,
-        target_file_size=_NEVER_FULL,
+        target_file_size=NEVER_FULL,
     )
     try:
         for batch in rows.select(list(some.names)).to_batches():

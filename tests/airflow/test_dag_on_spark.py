@@ -27,8 +27,8 @@ def warehouse(golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }.items():
         shutil.copytree(golden(name).root, lake / "db.db" / table)
     schema = lake / "db.db" / "tracked" / "schema" / "schema-0"
-    evolving = '"options" : { "data-evolution.enabled" : "true",'
-    schema.write_text(schema.read_text().replace('"options" : {', evolving, 1))
+    calling = '"options" : { "commit.callbacks" : "org.example.Callback",'
+    schema.write_text(schema.read_text().replace('"options" : {', calling, 1))
     return lake
 
 

@@ -67,6 +67,10 @@ def test_blobs_of_either_are_read_by_the_other(flink_sql: FlinkSql, tmp_path: Pa
     table = open_table(str(lake), "db.t")
     commit_blob_file(table, "b", 0, [PLACEHOLDER, b"new", PLACEHOLDER, None])
     commit_blob_file(table, "b", 1, [PLACEHOLDER, b"newer", PLACEHOLDER])
+    merge_small = ("--engine", "local", "--options", "compaction.min.file-num=2")
+    for name in ("db.t", "db.o"):
+        ran = caretaker("run", "compact", name, "-w", lake, *merge_small)
+        assert ran.code == ExitCode.SUCCESS, ran.err
     lines = flink_sql(
         f"CREATE CATALOG c WITH ('type' = 'paimon', 'warehouse' = '{lake}');\n"
         "USE CATALOG c;\nUSE db;\nSET 'table.dml-sync' = 'true';\n"

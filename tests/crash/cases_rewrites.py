@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from evolving_tables import EVOLVING, groups_of, rows_by_id, update_columns
 from harness import Case, State, attempt, run_job, state
 from lakes import Lake
 from row_deletes import delete_rows
@@ -67,6 +68,21 @@ def append_vectors(warehouse: Path) -> None:
     for i in range(2):
         lake.append({"k": [1000 + i, 2000 + i], "v": ["a", "b"]})
     delete_rows(lake.table(), {7, 1000, 2001})
+
+
+def evolving(warehouse: Path) -> None:
+    """Two partitions, whose row ids alternate twice, with updates of columns."""
+    lake = Lake(warehouse)
+    lake.create(primary_key=False, partitioned=True, options={**EVOLVING, "write-only": "true"})
+    for i, day in enumerate("aaabba"):
+        lake.append({"k": [i, 10 + i], "v": [f"v{i}", None], "dt": [day] * 2})
+    for number in (1, 4):
+        update_columns(lake.table(), groups_of(lake.table())[number], v=["new", "newer"])
+
+
+def tracked(warehouse: Path) -> State:
+    """With the row ids of all rows."""
+    return {**state(warehouse), "ids": rows_by_id(open_table(str(warehouse), "db.t"))}
 
 
 def streamed(warehouse: Path) -> State:
@@ -157,6 +173,15 @@ CASES = {
     },
     "compact append_vectors": Case(
         job="compact", arguments=FULL, build=append_vectors, leaves=True, parts=True, least=4
+    ),
+    "compact data evolution": Case(
+        job="compact",
+        arguments=FULL,
+        build=evolving,
+        leaves=True,
+        parts=True,
+        state=tracked,
+        least=4,
     ),
     "compact key_vectors": Case(
         job="compact",

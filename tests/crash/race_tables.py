@@ -8,7 +8,10 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from evolving_tables import EVOLVING, groups_of, update_columns
 from harness import do
+
+from paimon_core.table.open import open_table
 
 COLUMNS = [
     {"name": "k", "type": "INT NOT NULL"},
@@ -61,6 +64,10 @@ def _write(warehouse: Path, number: int, **where: str) -> None:
 def _litter(warehouse: Path) -> None:
     """Files that a failed writer left behind two days ago; all others are as old, too."""
     do(warehouse, "write", rows=[[77, "lost", DAYS[0]]], commit=False)
+    _age(warehouse)
+
+
+def _age(warehouse: Path) -> None:
     old = time.time() - 2 * 86_400
     for folder in (warehouse, outside_of(warehouse)):
         for path in folder.rglob("*"):
@@ -107,6 +114,18 @@ def appended(**options: str) -> Callable[[Path], None]:
     return lambda warehouse: build(warehouse, {"bucket": "-1", **options}, keyed=False)
 
 
+def evolving(warehouse: Path) -> None:
+    """Rows of the first day that have neighbouring ids, and updates of columns."""
+    build(warehouse, {**EVOLVING, "write-only": "true"}, keyed=False)
+    for i in (5, 6, 7):
+        do(warehouse, "write", rows=[[i, f"v{i}", DAYS[0]]])
+    for number in (0, -1):
+        table = open_table(str(warehouse), "db.t")
+        group = groups_of(table)[number]
+        update_columns(table, group, v=["updated"] * group[0].file.row_count)
+    _age(warehouse)
+
+
 LONG_CHANGELOGS = {"changelog.num-retained.min": "9", "changelog.num-retained.max": "99"}
 POSTPONED = ("vectors", "postponed")
 """Tables whose rows show once they are compacted."""
@@ -122,4 +141,5 @@ ALL_TABLES: Mapping[str, Callable[[Path], None]] = {
     "postponed": keyed(bucket="-2"),
     "external": externally(keyed=True),
     "external append": externally(keyed=False),
+    "data evolution": evolving,
 }

@@ -17,14 +17,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from evolving_tables import groups_of, rows_by_id, update_columns
+from failing_io import Trigger
 from race_tables import TABLES
 from races import (
     HISTORY,
     JAVA,
     OURS,
     Pristine,
+    count_changes,
     pristine,
     rounds_of,
+    run_ours,
     run_round,
     run_rounds,
     sampled,
@@ -32,6 +36,9 @@ from races import (
 )
 
 from oracle import Oracle
+from paimon_core.table.open import open_table
+from paimon_maintenance.verify.check import check_table
+from paimon_maintenance.verify.findings import Severity
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 WANTED = os.environ.get("CARETAKER_RACES", "60")
@@ -119,6 +126,51 @@ def test_versions_hold_beside_the_expiry_of_java(
     It starts at EARLIEST, also where a fast-forward has put a snapshot below it.
     """
     run_rounds(tables(name), [(a, b)], oracle_1_4_2, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "b",
+    [
+        "expire_snapshots",
+        "compact",
+        *(pytest.param(b, marks=pytest.mark.long) for b in MOST),
+    ],
+)
+def test_compactions_under_data_evolution_hold(
+    b: str, tables: Callable[[str], Pristine], oracle_1_4_2: Oracle, tmp_path: Path
+) -> None:
+    run_rounds(tables("data evolution"), [("compact", b)], oracle_1_4_2, tmp_path)
+
+
+def test_updates_of_columns_survive_compactions(
+    tables: Callable[[str], Pristine], tmp_path: Path
+) -> None:
+    """The update comes before each change of the compaction."""
+    of = tables("data evolution")
+    changes = count_changes(of, "compact", tmp_path / "count")
+    assert changes > FEW
+    for number in (0, -1):
+        for k in range(changes):
+            lake = of.copy(tmp_path / f"{number}.{k}")
+
+            def update(lake: Path = lake, number: int = number) -> None:
+                table = open_table(str(lake), "db.t")
+                group = groups_of(table)[number]
+                update_columns(table, group, v=["kept"] * group[0].file.row_count)
+
+            before = rows_by_id(open_table(str(lake), "db.t"))
+            trigger = Trigger(at=k, action=update)
+            report = run_ours(lake, "compact", trigger)
+            assert trigger.fired
+            assert report.error is None, (k, report.error)
+            after = rows_by_id(open_table(str(lake), "db.t"))
+            changed = [i for i, row in after.items() if row[1] == "kept"]
+            assert changed, (k, after)
+            assert {i: r for i, r in after.items() if i not in changed} == {
+                i: r for i, r in before.items() if i not in changed
+            }
+            found = check_table(open_table(str(lake), "db.t")).findings
+            assert [f for f in found if f.severity is Severity.ERROR] == []
 
 
 @pytest.mark.parametrize("name", TABLES)

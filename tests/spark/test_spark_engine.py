@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import spark_work
 from command_line import caretaker, read_rows
+from evolving_tables import EVOLVING, groups_of, rows_by_id, update_columns
 from lakes import Lake
 from pyspark.cloudpickle import register_pickle_by_value, unregister_pickle_by_value
 from spark_cluster import connect_server
@@ -195,6 +196,23 @@ def test_a_changelog_made_in_slices_on_spark(spark, tmp_path):
     files = {e.file.file_name for s in telling for e in scan_changelog(table, s)}
     assert lake.on_disk() == lake.referenced() | files
     assert len(files) > 2, "the bucket was not cut"
+
+
+def test_columns_are_merged_on_spark(spark, tmp_path):
+    lake = Lake(tmp_path)
+    lake.create(primary_key=False, partitioned=True, options=EVOLVING)
+    for i, day in enumerate("aabba"):
+        lake.append({"k": [i, 10 + i], "v": [f"v{i}", None], "dt": [day] * 2})
+    update_columns(lake.table(), groups_of(lake.table())[1], v=["new", "newer"])
+    rows = rows_by_id(lake.table())
+    request = RunRequest(
+        job=COMPACT, warehouse=str(tmp_path), table="db.t", arguments=COMPACT.read_arguments({})
+    )
+    report = run_table(request, RunServices(engine=spark))
+    assert (report.status, report.engine) == (Status.SUCCESS, "spark"), report.error
+    assert (report.before.files, report.after.files) == (6, 3)
+    assert rows_by_id(lake.table()) == rows
+    assert lake.on_disk() == lake.referenced()
 
 
 def test_deletion_vectors_on_spark(spark, tmp_path):

@@ -25,6 +25,7 @@ from paimon_core.options import (
 from paimon_core.scan.columns import scan_columns
 from paimon_core.scan.manifests import data_manifests
 from paimon_core.snapshot.line import gaps_in
+from paimon_core.write.blob_writer import dedicated_columns
 from paimon_core.write.file_layout import target_file_size
 from paimon_maintenance.health.groups import (
     COLUMNS,
@@ -269,10 +270,11 @@ def _advice_on_small_files(
     crowded = small_files[small_files >= least]
     if len(crowded):
         small = int(crowded.sum())
+        apart = ", files of BLOBs included, which stay" if dedicated_columns(table.schema) else ""
         yield Advice(
             urgency="urgent" if small >= 100 * least else "soon",
             text=f"{counted(small, 'files')} below {human_bytes(small_bytes(table))} in "
-            f"{len(crowded)} of {counted(len(layout.order), 'partitions')}",
+            f"{len(crowded)} of {counted(len(layout.order), 'partitions')}{apart}",
             command=None if refused else f"caretaker run compact {table.name}",
         )
 

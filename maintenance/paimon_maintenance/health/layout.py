@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from paimon_core.compaction.due import BucketFiles, units_due
+from paimon_core.compaction.evolution import distinct_rows, row_ranges
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.environment import Environment
+from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.tree.interval_partition import interval_partition
 from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta, ManifestEntry
 from paimon_core.paths import POSTPONE_BUCKET
+from paimon_core.read.data_evolution import has_data_evolution, is_dedicated
 from paimon_core.read.table_read import skips_level_0
 from paimon_core.write.file_layout import small_file_size, target_file_size
 from paimon_maintenance.health.measurement import PartitionMeasurement, Rewrite
@@ -87,7 +90,6 @@ def _partition(
     files = [f for b in buckets for f in b.files.files]
     size = sum(f.file_size for f in files)
     small = small_file_size(table.options, primary_key=table.has_primary_key)
-    target = target_file_size(table.options, primary_key=table.has_primary_key)
     waiting = [f for f in files if f.level == 0] if table.has_primary_key else []
     # Creation times are wall clock times; the offset of now makes them instants.
     offset = env.local_millis() - env.now_millis()
@@ -98,12 +100,9 @@ def _partition(
         values=table.paths.partition_values(row),
         files=len(files),
         bytes=size,
-        rows=sum(f.row_count for f in files),
+        rows=sum(_rows(table, b.files.files) for b in buckets),
         small_files=sum(1 for f in files if f.file_size < small),
-        # A bucket of a primary-key table needs a file of its own; the others share.
-        ideal_files=sum(max(1, -(-b.bytes // target)) for b in buckets)
-        if table.has_primary_key
-        else max(1, -(-size // target)),
+        ideal_files=_ideal_files(table, buckets),
         buckets=len(buckets),
         total_buckets=max(b.files.total_buckets for b in buckets),
         smallest_bucket=min(b.bytes for b in buckets),
@@ -121,6 +120,40 @@ def _partition(
     )
 
 
+def _rows(table: FileStoreTable, files: Sequence[DataFileMeta]) -> int:
+    return distinct_rows(files) if has_data_evolution(table) else sum(f.row_count for f in files)
+
+
+def _ideal_files(table: FileStoreTable, buckets: Sequence[_Bucket]) -> int:
+    """The smallest number of files of the target size."""
+    target = target_file_size(table.options, primary_key=table.has_primary_key)
+    if table.has_primary_key:  # each bucket needs a file of its own
+        return sum(max(1, -(-b.bytes // target)) for b in buckets)
+    if has_data_evolution(table):
+        return sum(_files_of_ranges(table, b.files, target) for b in buckets)
+    return max(1, -(-sum(b.bytes for b in buckets) // target))
+
+
+def _files_of_ranges(table: FileStoreTable, bucket: BucketFiles, target: int) -> int:
+    """As `_ideal_files`, under data evolution: BLOBs stay where they are, and gaps remain."""
+    try:
+        ranges = row_ranges(table, bucket.files, partition=bucket.partition, bucket=bucket.bucket)
+    except UnsupportedFeature:
+        return len(bucket.files)  # the job for it says why
+    sizes = [sum(f.file_size for group in groups for f in group) for groups in ranges]
+    apart = sum(1 for f in bucket.files if is_dedicated(f))
+    return apart + sum(max(1, -(-size // target)) for size in sizes)
+
+
+def _due(
+    table: FileStoreTable, bucket: BucketFiles, env: Environment, *, full: bool
+) -> list[CompactUnit]:
+    try:
+        return units_due(table, bucket, full=full, local_millis=env.local_millis())
+    except UnsupportedFeature:
+        return []  # the job says why
+
+
 def _bucket(
     table: FileStoreTable, files: BucketFiles, env: Environment, *, compactable: bool
 ) -> _Bucket:
@@ -129,11 +162,12 @@ def _bucket(
     minor = full = None
     if compactable and files.bucket == POSTPONE_BUCKET:
         # The postponed rows become one run in the buckets of their keys.
-        minor = full = _rewrite(files, files.files, runs_after=1.0, files_after=1, dead_after=0)
+        minor = full = _rewrite(
+            table, files, files.files, runs_after=1.0, files_after=1, dead_after=0
+        )
     elif compactable:
-        local = env.local_millis()
         minor, full = (
-            _planned(table, files, units_due(table, files, full=way, local_millis=local), hidden)
+            _planned(table, files, _due(table, files, env, full=way), hidden)
             for way in (False, True)
         )
     return _Bucket(
@@ -190,16 +224,20 @@ def _planned(
         levels = {f.level for f in rest if f.level} | {u.output_level for u in units}
         runs = float(len(levels) + sum(1 for f in rest if f.level == 0))
     moved = sum(len(u.moved_files) for u in units)
-    after = len(rest) + moved + max(1 if read else 0, -(-new_bytes // target))
+    new_files = max(1 if read else 0, -(-new_bytes // target))
+    if has_data_evolution(table):
+        new_files = len(units)
+    after = len(rest) + moved + new_files
     drops = {f.file_name for u in units if u.drop_deletes for f in u.rewritten_files}
     dead = sum(rows for name, rows in hidden.items() if name not in read)
     dead += sum(f.delete_row_count or 0 for f in files.files if f.file_name not in drops)
     return _rewrite(
-        files, tuple(read.values()), runs_after=runs, files_after=after, dead_after=dead
+        table, files, tuple(read.values()), runs_after=runs, files_after=after, dead_after=dead
     )
 
 
 def _rewrite(
+    table: FileStoreTable,
     files: BucketFiles,
     read: Sequence[DataFileMeta],
     *,
@@ -211,7 +249,7 @@ def _rewrite(
         files=len(read),
         bytes=sum(f.file_size for f in read),
         level_0_bytes=sum(f.file_size for f in read if f.level == 0),
-        rows=sum(f.row_count for f in read),
+        rows=_rows(table, read),
         files_after=min(files_after, len(files.files)),
         runs_after=runs_after,
         dead_rows_after=dead_after,

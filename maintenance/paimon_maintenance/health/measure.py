@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from paimon_core.environment import Environment
 from paimon_core.errors import NotFound, UnsupportedFeature
-from paimon_core.features import uncompactable_features, unreadable_features
+from paimon_core.features import uncompactable_features
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.known_options import unknown_options, unreadable_options
 from paimon_core.options import (
@@ -55,7 +55,7 @@ def measure_table(
     now = env.now_millis()
     ids = sorted(table.snapshots.ids())
     latest = table.snapshots.latest()
-    refused = tuple(sorted({*unreadable_features(table), *uncompactable_features(table)}))
+    refused = tuple(sorted(set(uncompactable_features(table))))
     options = table.options
     entries = [] if latest is None else scan_files(table, latest)
     partitions = partitions_measured(

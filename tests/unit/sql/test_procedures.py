@@ -261,12 +261,11 @@ def test_arguments_are_all_named_or_none(sql: Sql) -> None:
 
 
 def test_a_table_that_fails_keeps_no_other_from_its_compaction(sql: Sql) -> None:
-    for name, more in (("evolves", ", 'data-evolution.enabled' = 'true'"), ("fine", "")):
-        sql(
-            f"CREATE TABLE {name} (id INT) TBLPROPERTIES ('row-tracking.enabled' = 'true'{more}); "
-            f"INSERT INTO {name} VALUES (1); INSERT INTO {name} VALUES (2)"
-        )
+    for name in ("calls", "fine"):
+        sql(f"CREATE TABLE {name} (id INT)")
+        sql(f"INSERT INTO {name} VALUES (1); INSERT INTO {name} VALUES (2)")
+    sql("ALTER TABLE calls SET TBLPROPERTIES ('commit.callbacks' = 'org.example.Callback')")
     (answer,) = sql("CALL sys.compact_database()")[0]
     assert answer.startswith(
-        "Compact database finished. Success: 2, Failed: 1, failed: default.evolves ("
+        "Compact database finished. Success: 2, Failed: 1, failed: default.calls ("
     )

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from paimon_core.commit.committer import commit as commit_messages
+from paimon_core.commit.row_group_conflict import partly_shared_rows
 from paimon_core.compaction.due import delete_results
+from paimon_core.compaction.evolution import distinct_rows
 from paimon_core.compaction.postpone import replay
 from paimon_core.compaction.rewrite import rewrite
 from paimon_core.compaction.slices import is_cut, slice_unit
@@ -25,6 +27,7 @@ from paimon_core.errors import CorruptTable, PaimonError
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.io.file_io import map_parallel
 from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta
+from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_maintenance.job.engine import UnitResult, WorkUnit, task_cpus
@@ -226,6 +229,8 @@ def _wrong_result(
         for f in result.before
         if f.file_name in ranges and f.file_name not in stays
     )
+    if has_data_evolution(table):
+        read = distinct_rows(result.before)
     return wrong_rows(
         *(table, _label(plan, key)),
         doing="compacting",
@@ -295,7 +300,7 @@ def stale_buckets(
     vectors: Mapping[BucketKey, Sequence[IndexFileMeta]],
     results: Mapping[BucketKey, CompactResult],
 ) -> list[BucketKey]:
-    """The buckets with a file that is no longer live, or whose deletion vector has changed.
+    """The buckets with a file that is no longer live, or whose rows were deleted or updated.
 
     `read` has the files of each bucket when it was planned, `vectors` the index files at that time, and
     `results` the results of the buckets that have one.
@@ -303,9 +308,10 @@ def stale_buckets(
     latest = table.snapshots.latest()
     if latest is None:
         return list(read)
-    live: dict[BucketKey, set[tuple[str, int]]] = defaultdict(set)
+    files_now: dict[BucketKey, list[DataFileMeta]] = defaultdict(list)
     for entry in scan_files(table, latest, partitions={partition for partition, _ in read}):
-        live[entry.partition, entry.bucket].add((entry.file.file_name, entry.file.level))
+        files_now[entry.partition, entry.bucket].append(entry.file)
+    live = {key: {(f.file_name, f.level) for f in files_now[key]} for key in read}
     live_vectors = vector_files(table, latest)
     unaware = table.bucket_mode is BucketMode.UNAWARE
     return [
@@ -320,6 +326,7 @@ def stale_buckets(
             unaware=unaware,
         )
         or (key in results and _superseded_gone(results[key], {name for name, _ in live[key]}))
+        or (key in results and has_data_evolution(table) and _tears(results[key], files_now[key]))
     ]
 
 
@@ -350,6 +357,13 @@ def _other_vectors(
 
 def _superseded_gone(result: CompactResult, live: Collection[str]) -> bool:
     return any(s.data_file not in live for s in result.superseded)
+
+
+def _tears(result: CompactResult, live: Sequence[DataFileMeta]) -> bool:
+    """Whether new columns of some rows of the result were committed meanwhile."""
+    gone = {f.file_name for f in result.before}
+    left = (f for f in live if f.file_name not in gone)
+    return partly_shared_rows([*left, *result.after]) is not None
 
 
 def _change(

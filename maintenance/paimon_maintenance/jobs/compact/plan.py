@@ -17,7 +17,7 @@ from paimon_core.compaction.due import BucketFiles, units_due
 from paimon_core.compaction.postpone import replay_units
 from paimon_core.compaction.record_expiry import record_expiry
 from paimon_core.compaction.unit import CompactUnit
-from paimon_core.features import check_compactable, check_snapshot_rewritable
+from paimon_core.features import check_compactable, check_snapshot_compactable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, IndexFileMeta, ManifestEntry
 from paimon_core.paths import POSTPONE_BUCKET
@@ -189,7 +189,7 @@ def inspect(
             total_files=0,
             total_bytes=0,
         )
-    check_snapshot_rewritable(table, snapshot)
+    check_snapshot_compactable(table, snapshot)
     vectors = vector_files(table, snapshot)
     found = candidates(
         table,

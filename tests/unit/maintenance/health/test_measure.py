@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from command_line import caretaker
+from evolving_tables import EVOLVING, groups_of, update_columns
 from lakes import ENV
 from row_deletes import delete_rows
 
@@ -116,6 +118,43 @@ def test_rows_that_vectors_hide_in_one_file_are_worth_a_compaction(lake, primary
     after = measure_table(lake.table(), ENV)
     assert after.amplification == 1
     assert (after.partitions[0].dead_rows, after.partitions[0].full) == (0, None)
+
+
+def test_columns_of_several_files_are_worth_a_compaction(lake):
+    lake.create(primary_key=False, options={**EVOLVING, "compaction.min.file-num": "5"})
+    for i in range(8):
+        lake.append({"k": [i, i], "v": ["a", "b"]})
+    (first, *_) = groups_of(lake.table())
+    update_columns(lake.table(), first, v=["new", None])
+    measured = measure_table(lake.table(), ENV)
+    (partition,) = measured.partitions
+    assert measured.refused == ()
+    assert (partition.files, partition.rows, partition.ideal_files) == (9, 16, 1)
+    assert partition.full == partition.minor is not None
+    assert (partition.full.files, partition.full.files_after) == (9, 1)
+    assert "small_files" in {
+        r.criterion for r in health_of(measured, Thresholds(), ENV.now_millis()).reasons
+    }
+    found = candidates_of(measured, TableState(), TableNeeds(), ENV.now_millis())
+    assert "compact" in {c.job for c in found}
+    run(lake, "compact", "db.t")
+    after = measure_table(lake.table(), ENV)
+    assert (after.partitions[0].files, after.partitions[0].full) == (1, None)
+    assert "compact" not in {
+        c.job for c in candidates_of(after, TableState(), TableNeeds(), ENV.now_millis())
+    }
+
+
+def test_files_that_stay_under_data_evolution_are_ideal(lake):
+    """Row ids of another partition are a gap, and BLOBs stay in their files."""
+    lake.create(primary_key=False, partitioned=True, options=EVOLVING)
+    for i in range(6):
+        lake.append({"k": [i], "v": ["x"], "dt": ["a" if i < 2 or i % 2 else "b"]})
+    measured = measure_table(lake.table(), ENV)
+    assert [(p.files, p.ideal_files) for p in measured.partitions] == [(4, 3), (2, 2)]
+    golden = Path(__file__).parents[3] / "golden" / "newer" / "kinds" / "blob_values"
+    (partition,) = measure_table(open_table(str(golden / "warehouse"), "db.t"), ENV).partitions
+    assert partition.ideal_files > 1
 
 
 def test_deletes_that_nothing_follows_are_worth_a_compaction(lake):

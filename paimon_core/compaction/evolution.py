@@ -1,0 +1,168 @@
+"""Compaction of tables with data evolution: picks the files, and puts their columns together.
+
+Java: `append/dataevolution/DataEvolutionCompactCoordinator`, `DataEvolutionNormalCompactTask`;
+java-rules E11.
+
+Files with the same row ids form a group.  Neighbouring groups become one file with all columns of
+their rows, which keep their ids: it has the row ids from the first group's on.  So no group of
+another partition, and no gap, may lie between them::
+
+    row ids     0..9    10..19   20..29    (gap)    40..49   50..59
+    rows        a b c   a b c    a b c              a b c    a b c
+    updates       b     a                             b
+                |---- one file a b c ----|          |-- another --|
+
+BLOBs stay in the files that they are in: these name the rows by their ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+
+from paimon_core.compaction.unit import CompactUnit
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
+from paimon_core.options import COMPACTION_MIN_FILE_NUM, DATA_EVOLUTION_ENABLED, OPEN_FILE_COST
+from paimon_core.read.data_evolution import (
+    Group,
+    is_blob_file,
+    is_dedicated,
+    read_group,
+    row_groups,
+)
+from paimon_core.schema.table_schema import TableSchema
+from paimon_core.write.blob_writer import dedicated_columns
+from paimon_core.write.file_layout import target_file_size
+
+_LEAST_FILES: Final = 2
+
+
+def least_files(table: FileStoreTable) -> int:
+    """Return how many files a file is made of at least.
+
+    Java takes one if `compaction.min.file-num` is 1, and would write it again in every run.
+    """
+    return max(_LEAST_FILES, table.options.value(COMPACTION_MIN_FILE_NUM))
+
+
+def pick_evolving(
+    table: FileStoreTable,
+    files: Sequence[DataFileMeta],
+    *,
+    partition: bytes,
+    bucket: int,
+    total_buckets: int,
+) -> list[CompactUnit]:
+    """Return the files of one partition to merge, one unit for each new file.
+
+    UnsupportedFeature for groups that cannot be read, and for vectors in files of their own.
+    """
+    target = target_file_size(table.options, primary_key=False)
+    cost = table.options.value(OPEN_FILE_COST)
+    bins: list[list[DataFileMeta]] = []
+    for neighbours in row_ranges(table, files, partition=partition, bucket=bucket):
+        waiting: list[DataFileMeta] = []
+        held = 0
+        for group in neighbours:
+            weight = sum(max(f.file_size, cost) for f in group)
+            if weight > target:
+                bins += [waiting, [*group]]
+                waiting, held = [], 0
+                continue
+            waiting += group
+            held += weight
+            if held > target:
+                bins.append(waiting)
+                waiting, held = [], 0
+        bins.append(waiting)
+    least = least_files(table)
+    return [
+        CompactUnit(
+            partition=partition,
+            bucket=bucket,
+            total_buckets=total_buckets,
+            append_files=tuple(bin_),
+            reason="neighbouring row ids",
+        )
+        for bin_ in bins
+        if len(bin_) >= least
+    ]
+
+
+def row_ranges(
+    table: FileStoreTable, files: Sequence[DataFileMeta], *, partition: bytes, bucket: int
+) -> list[list[list[DataFileMeta]]]:
+    """Return the groups of data files between gaps in the row ids, all in the order of the ids."""
+    ranges: list[list[list[DataFileMeta]]] = []
+    end = None
+    for group in _groups(table, files, partition, bucket):
+        own = [e.file for e in group if not is_dedicated(e.file)]
+        first = own[0].first_row_id or 0
+        if first != end:
+            ranges.append([])
+        ranges[-1].append(own)
+        end = first + own[0].row_count
+    return ranges
+
+
+def merged_schema(table: FileStoreTable) -> TableSchema:
+    """Return the schema of merged files: without the columns that have files of their own."""
+    schema = table.schema
+    apart = dedicated_columns(schema)
+    return replace(schema, fields=tuple(f for f in schema.fields if f.name not in apart))
+
+
+def unit_groups(table: FileStoreTable, unit: CompactUnit) -> Sequence[Group]:
+    """Return the groups of the unit's files."""
+    return _groups(table, unit.append_files, unit.partition, unit.bucket)
+
+
+def group_rows(table: FileStoreTable, group: Group) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a group with the columns of `merged_schema`."""
+    return read_group(table, group, merged_schema(table).names, {})
+
+
+def merged_file(
+    table: FileStoreTable, unit: CompactUnit, written: Sequence[DataFileMeta]
+) -> DataFileMeta:
+    """Return the metadata of the one file that was written for the unit.
+
+    Its sequence number decides which later updates hide its columns, so it is the greatest of those
+    that were read.  As in Java, a writer is the source of the file.
+    """
+    (file,) = written
+    names = merged_schema(table).names
+    return replace(
+        file,
+        first_row_id=unit.append_files[0].first_row_id,
+        min_sequence_number=min(f.min_sequence_number for f in unit.append_files),
+        max_sequence_number=max(f.max_sequence_number for f in unit.append_files),
+        write_cols=None if names == table.schema.names else names,
+    )
+
+
+def distinct_rows(files: Sequence[DataFileMeta]) -> int:
+    """Return the number of rows in the files, each counted once however many files hold it."""
+    return sum({f.first_row_id: f.row_count for f in files if not is_dedicated(f)}.values())
+
+
+def _groups(
+    table: FileStoreTable, files: Sequence[DataFileMeta], partition: bytes, bucket: int
+) -> Sequence[Group]:
+    for file in files:
+        if is_dedicated(file) and not is_blob_file(file):
+            feature = f"{DATA_EVOLUTION_ENABLED.key} with vectors in files of their own"
+            raise UnsupportedFeature(
+                feature,
+                f"table {table.name} cannot be compacted: it uses {feature}, which is not supported",
+                table=table.name,
+                file=file.file_name,
+            )
+    return row_groups(
+        (ManifestEntry(FileKind.ADD, partition, bucket, 1, file) for file in files), table
+    )
