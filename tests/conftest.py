@@ -154,12 +154,16 @@ def _with_the_other_java(items: list[pytest.Item]) -> Iterator[pytest.Item]:
 
 
 def _not_sampled(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """Of each test marked `sampled`, every other case; one that is named alone runs."""
+    """Of each test marked `sampled`, every other case; one that is named alone runs.
+
+    In the order of a hash: that of several parameters would leave out all cases with a value of the last.
+    """
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("sampled"):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for several in cases.values():
+        several.sort(key=lambda item: zlib.crc32(item.nodeid.partition("[")[2].encode()))
         marker = several[0].get_closest_marker("sampled")
         first = marker.kwargs.get("first", 0) if marker is not None and len(several) > 1 else 0
         yield from (item for i, item in enumerate(several) if i % 2 != first)

@@ -36,6 +36,7 @@ def row(k: int) -> list[Any]:
     return [k, s, [inner, None, inner], [["m", inner], ["n", None]]]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("version", ["1.4.2", "2.0.0"])
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("keyed", [True, False])

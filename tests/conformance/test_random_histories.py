@@ -324,6 +324,7 @@ def test_kept(case: str, oracle: Oracle) -> None:
     live(kind, ops, oracle)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", TABLES)
 def test_seeded_histories(kind: str, oracle: Oracle) -> None:
     rng = random.Random(f"{kind} {oracle.version}")

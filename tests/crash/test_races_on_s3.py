@@ -136,6 +136,7 @@ class Meeting:
             time.sleep(self._waits[i])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", PAIRS)
 def test_nothing_is_lost(
     name: str, s3: SlowS3, pristine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -152,6 +152,7 @@ def expected_changes(
             yield (key, "+U", new[1])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("producer", ["full-compaction", "lookup"])
 @settings(max_examples=25)

@@ -230,6 +230,7 @@ def test_integers_that_overflow_are_an_error_in_2_0(name: str, data: st.DataObje
     assert list(map(repr, merged())) == [repr(normal(r, fields)) for r in expected]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("mode", ["plain", "remove", "ignore"])
 @given(data=st.data())
@@ -333,6 +334,7 @@ AGGREGATED = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", AGGREGATED)
 @pytest.mark.parametrize("mode", ["plain", "ignore retract", "remove"])
 @given(data=st.data())

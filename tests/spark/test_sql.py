@@ -103,6 +103,7 @@ def test_values_as_json(sql: Sql) -> None:
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "properties",
     [

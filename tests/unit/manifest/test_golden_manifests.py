@@ -36,6 +36,7 @@ def _snapshots(root: str) -> dict[str, Snapshot]:
     return result
 
 
+@pytest.mark.one_java
 @pytest.mark.parametrize("table", TABLES, ids=_table_id)
 def test_manifests_and_files_are_what_java_says(table: Path) -> None:
     expected = json.loads((table / "expected.json").read_text())
@@ -62,6 +63,7 @@ def _by_name(files: list[dict[str, Any]]) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.one_java
 @pytest.mark.parametrize("table", TABLES, ids=_table_id)
 def test_what_was_read_is_written_the_same(table: Path, tmp_path: Path) -> None:
     """Including the partition statistics, computed again from the entries."""
