@@ -131,6 +131,7 @@ def test_files_beside_blobs_are_those_of_java(
     assert in_order(caretaker("read", "db.t", "-w", tmp_path / "theirs").rows) == rows
     assert _files(oracle) == _files(theirs)
     oracle.one("write", rows=[[4, None, "d"]])
+    _compact(lake)
     assert [row[1:] for row in oracle.rows(projection=["k", "s"])] == [
         [1, "a"],
         [2, "new"],
