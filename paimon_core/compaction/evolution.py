@@ -29,6 +29,7 @@ from paimon_core.commit.row_group_conflict import partly_held_column
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.format.blob.descriptor import dedicated_columns
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
 from paimon_core.options import COMPACTION_MIN_FILE_NUM, DATA_EVOLUTION_ENABLED, OPEN_FILE_COST
 from paimon_core.read.data_evolution import (
@@ -40,7 +41,6 @@ from paimon_core.read.data_evolution import (
     row_groups,
 )
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.write.blob_writer import dedicated_columns
 from paimon_core.write.file_layout import target_file_size
 
 _LEAST_FILES: Final = 2
@@ -127,7 +127,7 @@ def _columns_apart(table: FileStoreTable, rows: DataFileMeta, group: Group) -> f
     lacking = partly_held_column(table, [rows], (e.file for e in group))
     if lacking is not None:
         raise _uncompactable(table, "BLOB files that lack some rows", lacking[1])
-    names = dedicated_columns(table.schema)
+    names = dedicated_columns(table.schema.row_type, table.schema.options)
     dedicated = {f.id for f in table.schema.fields if f.name in names}
     inside = {f.id for f in table.schema.fields} - dedicated
     found: set[int] = set()
@@ -144,7 +144,7 @@ def _columns_apart(table: FileStoreTable, rows: DataFileMeta, group: Group) -> f
 def merged_schema(table: FileStoreTable) -> TableSchema:
     """Return the schema of merged files: without the columns that have files of their own."""
     schema = table.schema
-    apart = dedicated_columns(schema)
+    apart = dedicated_columns(schema.row_type, schema.options)
     return replace(schema, fields=tuple(f for f in schema.fields if f.name not in apart))
 
 
