@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from lakes import ENV
@@ -14,7 +13,7 @@ from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.request import CommitRequest
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.manifest.data_file import FileKind, ManifestEntry
+from paimon_core.manifest.data_file import DataFileMeta, FileKind, FileSource, ManifestEntry
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import CommitKind
 
@@ -56,25 +55,27 @@ def commit_blob_file(
     table: FileStoreTable, column: str, first_row_id: int, values: Sequence[object]
 ) -> str:
     """Commit a file with new values of a BLOB column from this row on; its path."""
-    old = next(
+    rows = next(
         e
         for e in scan_files(table, table.latest_or_not_found())
-        if e.file.file_name.endswith(".blob") and e.file.write_cols == (column,)
+        if 0 <= first_row_id - (e.file.first_row_id or 0) < e.file.row_count
     )
     content = blob_file(values)
-    file = replace(
-        old.file,
+    file = DataFileMeta(
         file_name=f"data-{ENV.new_uuid()}-0.blob",
         file_size=len(content),
         row_count=len(values),
+        schema_id=table.schema.id,
+        creation_time=ENV.local_millis(),
+        delete_row_count=0,
+        file_source=FileSource.APPEND,
+        value_stats_cols=(),
         first_row_id=first_row_id,
-        min_sequence_number=0,
-        max_sequence_number=0,
         write_cols=(column,),
     )
-    path = table.paths.data_file(old.partition, old.bucket, file)
+    path = table.paths.data_file(rows.partition, rows.bucket, file)
     table.io.write_bytes(path, content)
-    entry = ManifestEntry(FileKind.ADD, old.partition, old.bucket, old.total_buckets, file)
+    entry = ManifestEntry(FileKind.ADD, rows.partition, rows.bucket, rows.total_buckets, file)
     request = CommitRequest(user=ENV.new_uuid(), kind=CommitKind.APPEND, check=False)
     commit_changes(table, lambda _: ManifestChanges((entry,)), request, env=ENV)
     return path

@@ -28,7 +28,7 @@ from paimon_core.commit.partition_statistics import partition_statistics
 from paimon_core.commit.prepare import PreparedManifests, prepare_snapshot
 from paimon_core.commit.registered_partitions import add_partitions
 from paimon_core.commit.request import CommitRequest, Origin
-from paimon_core.commit.row_group_conflict import RowGroup, check_row_groups
+from paimon_core.commit.row_group_conflict import RowGroup, check_merged_groups, check_row_groups
 from paimon_core.commit.unknown_metadata import with_unknown_fields
 from paimon_core.commit.vector_conflict import check_vectors
 from paimon_core.environment import Environment, local_clock
@@ -357,10 +357,11 @@ def _checked(
         kind=request.kind,
         sort_key=sort_key,
         exact=request.exact,
-        whole_groups=request.kind is CommitKind.COMPACT and has_data_evolution(table),
     )
     if request.row_groups:
         check_row_groups(table=table.name, latest=latest, base=base, groups=request.row_groups)
+    if request.kind is CommitKind.COMPACT and has_data_evolution(table):
+        check_merged_groups(table, latest=latest, base=base, delta=changes.files)
     if changes.index_files or latest.index_manifest is not None:
         check_vectors(
             table=table.name,

@@ -6,8 +6,7 @@ Checked, in this order (java-rules A2):
 2. the changes themselves neither add nor delete a file twice;
 3. every deleted file still exists;
 4. files of one bucket and level >= 1 do not overlap in keys (equal bounds count as overlap);
-5. for a compaction of a table with data evolution: no data files share only some of their rows;
-6. for an exact replacement: nothing else was added to the partitions meanwhile (java-rules A8).
+5. for an exact replacement: nothing else was added to the partitions meanwhile (java-rules A8).
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from paimon_core.commit.row_group_conflict import partly_shared_rows
 from paimon_core.errors import CommitConflict, CorruptTable
 from paimon_core.manifest.data_file import FileIdentity, FileKind, ManifestEntry
 from paimon_core.manifest.merge_entries import merge_entries
@@ -38,13 +36,12 @@ def check_conflicts(
     kind: CommitKind,
     sort_key: SortKey | None,
     exact: bool = False,
-    whole_groups: bool = False,
 ) -> None:
     """Raise CommitConflict if `delta` must not be committed on top of `base`.
 
     `base` holds the live entries of all partitions that `delta` touches, `sort_key` is None for
     tables without primary key.  With `exact`, the remaining content of these partitions must come
-    from `delta` alone; with `whole_groups`, data files that share rows must have the same ones.
+    from `delta` alone.
     """
     conflict = partial(conflict_with, table, latest)
     if kind is not CommitKind.OVERWRITE:
@@ -62,8 +59,6 @@ def check_conflicts(
             )
     if sort_key is not None:
         _check_key_ranges(merged.values(), sort_key, conflict)
-    if whole_groups:
-        _check_groups(merged.values(), conflict)
     if exact:
         _check_nothing_else(merged, delta, conflict)
 
@@ -119,19 +114,6 @@ def _check_key_ranges(
                     f"files {left} and {right} of bucket {bucket} would overlap at level {level}",
                     file=right,
                 )
-
-
-def _check_groups(
-    entries: Iterable[ManifestEntry], conflict: Callable[..., CommitConflict]
-) -> None:
-    found = partly_shared_rows(e.file for e in entries)
-    if found is not None:
-        left, right = found
-        raise conflict(
-            f"files {left.file_name} and {right.file_name} would share only some rows: columns were "
-            "updated during a compaction",
-            file=right.file_name,
-        )
 
 
 def _check_nothing_else(

@@ -2,18 +2,21 @@
 
 Java: `operation/commit/ConflictDetection`, the checks of row ids.  An update of columns holds values
 for all rows of a group of files, so it must not hide columns that another commit wrote meanwhile, and
-the rows must still be there.  A compaction may make one group of several, of which an update that
-came first holds only some rows: nobody could read both.
+the rows must still be there.  A compaction makes one group of several, and an update that came first
+may hold only some rows of it: nobody could read both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 
+from paimon_core.commit.conflict import conflict_with
 from paimon_core.errors import RowsChanged
-from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
-from paimon_core.read.data_evolution import is_dedicated
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
+from paimon_core.read.data_evolution import held_columns, is_dedicated
 from paimon_core.snapshot.snapshot import Snapshot
 
 RowGroup = Sequence[ManifestEntry]
@@ -47,23 +50,84 @@ def check_row_groups(
             )
 
 
-def partly_shared_rows(files: Iterable[DataFileMeta]) -> tuple[DataFileMeta, DataFileMeta] | None:
-    """Return two of the data files that share some rows, but not all; None if there are none."""
-    ranges = sorted(
-        (
-            (f.first_row_id, f.row_count, f)
-            for f in files
-            if f.first_row_id is not None and not is_dedicated(f)
-        ),
-        key=lambda r: r[:2],
+def check_merged_groups(
+    table: FileStoreTable,
+    *,
+    latest: Snapshot,
+    base: Iterable[ManifestEntry],
+    delta: Iterable[ManifestEntry],
+) -> None:
+    """Raise CommitConflict if what a compaction made of groups cannot be read beside the other files.
+
+    `base` holds the live entries of all partitions that `delta` touches.
+    """
+    changes = list(delta)
+    gone = {e.identity for e in changes if e.kind is FileKind.DELETE}
+    added = [e.file for e in changes if e.kind is FileKind.ADD]
+    found = torn_rows(table, added, (e.file for e in base if e.identity not in gone))
+    if found is not None:
+        left, right = (f.file_name for f in found)
+        raise conflict_with(
+            table.name,
+            latest,
+            f"files {left} and {right} would share only some rows: columns were updated during a "
+            "compaction",
+            file=right,
+        )
+
+
+def torn_rows(
+    table: FileStoreTable, added: Collection[DataFileMeta], others: Iterable[DataFileMeta]
+) -> tuple[DataFileMeta, DataFileMeta] | None:
+    """Return two files that cannot be read together once files are added; None if all can.
+
+    Data files that share rows must have the same ones.
+    """
+    live = [f for f in (*added, *others) if f.first_row_id is not None]
+    ordered = sorted(
+        (f for f in live if not is_dedicated(f)), key=lambda f: (_first(f), f.row_count)
     )
-    for (first, rows, file), (then, others, other) in pairwise(ranges):
-        if then < first + rows and (then, others) != (first, rows):
+    for file, other in pairwise(ordered):
+        if _first(other) < _end(file) and (_first(other), _end(other)) != (
+            _first(file),
+            _end(file),
+        ):
             return file, other
+    return partly_held_column(table, added, live)
+
+
+def partly_held_column(
+    table: FileStoreTable, files: Iterable[DataFileMeta], live: Iterable[DataFileMeta]
+) -> tuple[DataFileMeta, DataFileMeta] | None:
+    """Return one of the data files, and a live one with BLOBs of only some of its rows.
+
+    None if there are none.  Java may commit such files, and cannot read them.
+    """
+    apart = sorted((f for f in live if is_dedicated(f)), key=_first)
+    starts = [_first(f) for f in apart]
+    for file in files:
+        reached: dict[int, int] = {}
+        last: dict[int, DataFileMeta] = {}
+        for other in apart[bisect_left(starts, _first(file)) : bisect_left(starts, _end(file))]:
+            for column in held_columns(table, other):
+                if _first(other) > reached.setdefault(column, _first(file)):
+                    return file, other
+                reached[column] = max(reached[column], _end(other))
+                last[column] = other
+        for column, end in reached.items():
+            if end < _end(file):
+                return file, last[column]
     return None
 
 
+def _first(file: DataFileMeta) -> int:
+    assert file.first_row_id is not None
+    return file.first_row_id
+
+
+def _end(file: DataFileMeta) -> int:
+    return _first(file) + file.row_count
+
+
 def _range(entry: ManifestEntry) -> tuple[int, int]:
-    first = entry.file.first_row_id
-    assert first is not None
-    return first, first + entry.file.row_count - 1
+    return _first(entry.file), _end(entry.file) - 1

@@ -2,7 +2,7 @@
 
 ::
 
-    files of a bucket --pick, append_coordinator--> CompactUnit --slices--> CompactUnits
+    files of a bucket --pick, append_coordinator, evolution--> CompactUnit --slices--> CompactUnits
     CompactUnit --rewrite--> CompactResult --to_message--> commit
 
 A unit holds all decisions of the rules and is sent as bytes to the task that executes it.

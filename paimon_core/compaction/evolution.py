@@ -12,7 +12,9 @@ another partition, and no gap, may lie between them::
     updates       b     a                             b
                 |---- one file a b c ----|          |-- another --|
 
-BLOBs stay in the files that they are in: these name the rows by their ids.
+BLOBs stay in the files that they are in: these name the rows by their ids.  A group has them for all of
+its rows or for none, so groups from before and after a column of BLOBs was added stay apart, even
+once it is dropped.  Java merges them, and then it cannot read the rows.
 """
 
 from __future__ import annotations
@@ -23,20 +25,22 @@ from typing import Final
 
 import pyarrow as pa
 
+from paimon_core.commit.row_group_conflict import partly_held_column
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.format.blob.descriptor import dedicated_columns
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
 from paimon_core.options import COMPACTION_MIN_FILE_NUM, DATA_EVOLUTION_ENABLED, OPEN_FILE_COST
 from paimon_core.read.data_evolution import (
     Group,
+    held_columns,
     is_blob_file,
     is_dedicated,
     read_group,
     row_groups,
 )
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.write.blob_writer import dedicated_columns
 from paimon_core.write.file_layout import target_file_size
 
 _LEAST_FILES: Final = 2
@@ -60,7 +64,7 @@ def pick_evolving(
 ) -> list[CompactUnit]:
     """Return the files of one partition to merge, one unit for each new file.
 
-    UnsupportedFeature for groups that cannot be read, and for vectors in files of their own.
+    UnsupportedFeature as in `row_ranges`.
     """
     target = target_file_size(table.options, primary_key=False)
     cost = table.options.value(OPEN_FILE_COST)
@@ -97,23 +101,50 @@ def pick_evolving(
 def row_ranges(
     table: FileStoreTable, files: Sequence[DataFileMeta], *, partition: bytes, bucket: int
 ) -> list[list[list[DataFileMeta]]]:
-    """Return the groups of data files between gaps in the row ids, all in the order of the ids."""
+    """Return the data files by group, and the groups by what may be merged, in the order of row ids.
+
+    UnsupportedFeature for groups that cannot be read, and for vectors in files of their own.
+    """
     ranges: list[list[list[DataFileMeta]]] = []
-    end = None
+    before: tuple[int, frozenset[int]] | None = None
     for group in _groups(table, files, partition, bucket):
         own = [e.file for e in group if not is_dedicated(e.file)]
+        apart = _columns_apart(table, own[0], group)
         first = own[0].first_row_id or 0
-        if first != end:
+        if (first, apart) != before:
             ranges.append([])
         ranges[-1].append(own)
-        end = first + own[0].row_count
+        before = first + own[0].row_count, apart
     return ranges
+
+
+def _columns_apart(table: FileStoreTable, rows: DataFileMeta, group: Group) -> frozenset[int]:
+    """Return the ids of the columns that have files of their own in the group, for all of its rows.
+
+    UnsupportedFeature if some rows lack them, or if a column is not where new files have it: then
+    it would be lost.
+    """
+    lacking = partly_held_column(table, [rows], (e.file for e in group))
+    if lacking is not None:
+        raise _uncompactable(table, "BLOB files that lack some rows", lacking[1])
+    names = dedicated_columns(table.schema.row_type, table.schema.options)
+    dedicated = {f.id for f in table.schema.fields if f.name in names}
+    inside = {f.id for f in table.schema.fields} - dedicated
+    found: set[int] = set()
+    for entry in group:
+        own = is_dedicated(entry.file)
+        held = held_columns(table, entry.file) if names or own else frozenset()
+        if held & (inside if own else dedicated):
+            raise _uncompactable(table, "BLOBs beside and inside of data files", entry.file)
+        if own:
+            found |= held
+    return frozenset(found)
 
 
 def merged_schema(table: FileStoreTable) -> TableSchema:
     """Return the schema of merged files: without the columns that have files of their own."""
     schema = table.schema
-    apart = dedicated_columns(schema)
+    apart = dedicated_columns(schema.row_type, schema.options)
     return replace(schema, fields=tuple(f for f in schema.fields if f.name not in apart))
 
 
@@ -156,13 +187,17 @@ def _groups(
 ) -> Sequence[Group]:
     for file in files:
         if is_dedicated(file) and not is_blob_file(file):
-            feature = f"{DATA_EVOLUTION_ENABLED.key} with vectors in files of their own"
-            raise UnsupportedFeature(
-                feature,
-                f"table {table.name} cannot be compacted: it uses {feature}, which is not supported",
-                table=table.name,
-                file=file.file_name,
-            )
+            raise _uncompactable(table, "vectors in files of their own", file)
     return row_groups(
         (ManifestEntry(FileKind.ADD, partition, bucket, 1, file) for file in files), table
+    )
+
+
+def _uncompactable(table: FileStoreTable, what: str, file: DataFileMeta) -> UnsupportedFeature:
+    feature = f"{DATA_EVOLUTION_ENABLED.key} with {what}"
+    return UnsupportedFeature(
+        feature,
+        f"table {table.name} cannot be compacted: it uses {feature}, which is not supported",
+        table=table.name,
+        file=file.file_name,
     )

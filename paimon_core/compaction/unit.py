@@ -6,7 +6,8 @@ that executing it needs no rules::
     primary key   rewrites   groups of sections; each group becomes files of its own, in key order
                   upgrades   files that only change their level; some are read nevertheless, to
                              write their rows to the changelog or to look their keys up
-    append        files      concatenated, in this order
+    append        files      concatenated, in this order; with data evolution, files of the same
+                             rows are put together column by column
     postponed     files      replayed, in this order, into the real buckets of the partition
 
 A bucket too large for one task is split into several units with a `key_range` each.  All of them

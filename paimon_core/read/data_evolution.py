@@ -78,6 +78,13 @@ def is_blob_file(file: DataFileMeta) -> bool:
     return file.file_name.endswith(".blob")
 
 
+def held_columns(table: FileStoreTable, file: DataFileMeta) -> frozenset[int]:
+    """Return the ids of the columns that the file holds, dropped ones included."""
+    stored = table.schema_of(file.schema_id).fields
+    names = file.write_cols
+    return frozenset(f.id for f in stored if names is None or f.name in names)
+
+
 def read_group(
     table: FileStoreTable,
     group: Group,

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from paimon_core.errors import InvalidArgument
 from paimon_core.format.blob.descriptor import (
-    descriptor_columns,
+    dedicated_columns,
     is_descriptor,
     parse_descriptor,
     read_descriptor,
@@ -70,7 +70,7 @@ class RollingBlobWriter(RollingAppendWriter):
         creation_time: Callable[[], int],
         first_sequence_number: int = 0,
     ) -> None:
-        dedicated = dedicated_columns(schema)
+        dedicated = dedicated_columns(schema.row_type, schema.options)
         plain = tuple(f for f in schema.fields if f.name not in dedicated)
         super().__init__(
             io,
@@ -176,12 +176,6 @@ class _BlobColumnWriter(RollingAppendWriter):
 
     def _describe(self, file_name: str, file_size: int) -> DataFileMeta:
         return replace(super()._describe(file_name, file_size), write_cols=self._schema.names)
-
-
-def dedicated_columns(schema: TableSchema) -> set[str]:
-    """Return the columns of BLOBs that are in files of their own."""
-    blobs = {f.name for f in schema.fields if _is_blob(f.type)}
-    return blobs - set(descriptor_columns(schema.options))
 
 
 def _is_blob(data_type: DataType) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 from paimon_core.environment import Environment
 from paimon_core.features import uncompactable_features, unreadable_features
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.format.blob.descriptor import dedicated_columns
 from paimon_core.known_options import similar_name, unknown_options, unreadable_options
 from paimon_core.manifest.entries.columns import EntryColumns, distinct, no_columns
 from paimon_core.options import (
@@ -25,7 +26,6 @@ from paimon_core.options import (
 from paimon_core.scan.columns import scan_columns
 from paimon_core.scan.manifests import data_manifests
 from paimon_core.snapshot.line import gaps_in
-from paimon_core.write.blob_writer import dedicated_columns
 from paimon_core.write.file_layout import target_file_size
 from paimon_maintenance.health.groups import (
     COLUMNS,
@@ -270,7 +270,8 @@ def _advice_on_small_files(
     crowded = small_files[small_files >= least]
     if len(crowded):
         small = int(crowded.sum())
-        apart = ", files of BLOBs included, which stay" if dedicated_columns(table.schema) else ""
+        blobs = dedicated_columns(table.schema.row_type, table.schema.options)
+        apart = ", files of BLOBs included, which stay" if blobs else ""
         yield Advice(
             urgency="urgent" if small >= 100 * least else "soon",
             text=f"{counted(small, 'files')} below {human_bytes(small_bytes(table))} in "

@@ -16,6 +16,7 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.local import local_path
 from paimon_core.options import Options
+from paimon_core.types.data_types import RowType, TypeRoot, type_roots
 
 _VERSION: Final = 2
 _MAGIC: Final = struct.pack("<q", 0x424C4F4244455343)
@@ -51,6 +52,12 @@ class BlobDescriptor:
 def descriptor_columns(options: Options) -> tuple[str, ...]:
     """Return the BLOB columns whose descriptors are in the data files, instead of their bytes."""
     return tuple(n for key in _COLUMNS for n in options.names(key))
+
+
+def dedicated_columns(columns: RowType, options: Options) -> set[str]:
+    """Return the columns of BLOBs that are in files of their own."""
+    blobs = {f.name for f in columns if TypeRoot.BLOB in type_roots(f.type)}
+    return blobs - set(descriptor_columns(options))
 
 
 def is_descriptor(data: bytes) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from blob_files import PLACEHOLDER, commit_blob_file
@@ -14,7 +15,7 @@ from lakes import ENV, Lake
 from sql_sessions import Sql
 
 from paimon_core.commit.committer import commit
-from paimon_core.commit.row_group_conflict import partly_shared_rows
+from paimon_core.commit.row_group_conflict import torn_rows
 from paimon_core.compaction.due import compact_bucket, units_due
 from paimon_core.compaction.evolution import pick_evolving
 from paimon_core.errors import CommitConflict, CorruptTable, RowsChanged, UnsupportedFeature
@@ -23,6 +24,7 @@ from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.compact_table import buckets_of, compact_table
 from paimon_maintenance.job.exit_codes import ExitCode
+from paimon_maintenance.jobs.compact import execute
 from tests.lsm_files import a_file
 
 COST = 100
@@ -70,9 +72,35 @@ def test_files_are_counted_not_groups(evolving: Lake) -> None:
     assert _picked(evolving, files[:1], **{"compaction_min.file__num": "1"}) == []
 
 
-def test_blobs_stay_and_vectors_of_their_own_are_refused(evolving: Lake) -> None:
-    blobs = [_file(i, 1, 9, name=f"data-{i}.blob") for i in range(4)]
-    assert _picked(evolving, [_file(0, 2), _file(2, 2), *blobs]) == [[0, 2]]
+def _photos(warehouse: Path) -> Lake:
+    Sql(warehouse)("""
+        CREATE DATABASE db;
+        CREATE TABLE db.t (k INT, b BINARY COMMENT '__BLOB_FIELD') TBLPROPERTIES (
+            'row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true',
+            'compaction.min.file-num' = '2');
+    """)
+    return Lake(warehouse)
+
+
+def _blob(first: int, rows: int) -> DataFileMeta:
+    return replace(_file(first, rows, name=f"data-{first}-{rows}.blob"), write_cols=("b",))
+
+
+def test_blobs_stay(tmp_path: Path) -> None:
+    photos = _photos(tmp_path)
+    data = [replace(_file(i, 2), write_cols=("k",)) for i in (0, 2, 4, 6)]
+    blobs = [_blob(0, 1), _blob(1, 1), _blob(2, 2)]
+    # The last two are from before the column was added.
+    assert _picked(photos, [*data, *blobs]) == [[0, 2], [4, 6]]
+    with pytest.raises(UnsupportedFeature, match="BLOB files that lack some rows"):
+        _picked(photos, [*data, _blob(1, 1)])
+    with pytest.raises(UnsupportedFeature, match="BLOB files that lack some rows"):
+        _picked(photos, [*data, _blob(0, 1)])
+    with pytest.raises(UnsupportedFeature, match="BLOBs beside and inside of data files"):
+        _picked(photos, [replace(data[0], write_cols=("k", "b")), *data[1:]])
+
+
+def test_groups_that_cannot_be_read_are_refused(evolving: Lake) -> None:
     vectors = _file(0, 2, name="data-1.vector.parquet")
     with pytest.raises(UnsupportedFeature, match="vectors in files of their own"):
         _picked(evolving, [_file(0, 2), vectors])
@@ -80,11 +108,19 @@ def test_blobs_stay_and_vectors_of_their_own_are_refused(evolving: Lake) -> None
         _picked(evolving, [_file(0, 2), _file(1, 2)])
 
 
-def test_rows_that_are_partly_shared() -> None:
-    whole = [_file(0, 5), _file(0, 5, 2), _file(5, 5), _file(3, 4, name="data-1.blob")]
-    assert partly_shared_rows(whole) is None
+def test_rows_that_are_torn(tmp_path: Path) -> None:
+    table = _photos(tmp_path).table()
+    whole = [_file(0, 5), _file(0, 5, 2), _file(5, 5), _blob(0, 3), _blob(3, 2), _blob(5, 5)]
+    assert torn_rows(table, (), whole) is None
     for torn in (_file(0, 10), _file(4, 1), _file(2, 8), _file(9, 5)):
-        assert partly_shared_rows([*whole, torn]) is not None
+        assert torn_rows(table, (), [*whole, torn]) is not None
+    merged = _file(0, 10)
+    blobs = whole[3:]
+    assert torn_rows(table, [merged], blobs) is None
+    assert torn_rows(table, [merged], ()) is None
+    assert torn_rows(table, [merged], blobs[1:]) == (merged, blobs[1])
+    assert torn_rows(table, [merged], blobs[:2]) == (merged, blobs[1])
+    assert torn_rows(table, [merged], [blobs[0], blobs[2]]) == (merged, blobs[2])
 
 
 @pytest.mark.parametrize(
@@ -180,6 +216,63 @@ def test_blobs_and_descriptors(tmp_path: Path) -> None:
     assert caretaker("verify", "db.t", "-w", tmp_path, "--deep").code == ExitCode.SUCCESS
     ran = caretaker("run", "compact", "db.t", "-w", tmp_path, "--engine", "local")
     assert ran.code == ExitCode.NOTHING_TO_DO
+
+
+def test_rows_from_before_a_column_of_blobs_stay_apart(tmp_path: Path) -> None:
+    """Java merges them, and cannot read the result."""
+    sql = Sql(tmp_path)
+    sql("""
+        CREATE DATABASE db; USE db;
+        CREATE TABLE t (k INT, s STRING) TBLPROPERTIES ('row-tracking.enabled' = 'true',
+            'data-evolution.enabled' = 'true', 'compaction.min.file-num' = '2');
+        INSERT INTO t VALUES (1, 'a'); INSERT INTO t VALUES (2, 'b');
+        ALTER TABLE t ADD COLUMN b BINARY COMMENT '__BLOB_FIELD';
+        INSERT INTO t VALUES (3, 'c', X'03'); INSERT INTO t VALUES (4, 'd', NULL);
+        INSERT INTO t VALUES (5, 'e', X'05');
+    """)
+    table = sql.session.catalog.get_table("db.t")
+    rows = rows_by_id(table)
+    sql("CALL sys.compact('t')")
+    assert rows_by_id(table) == rows
+    assert [(g[0].file.first_row_id, g[0].file.row_count) for g in groups_of(table)] == [
+        (0, 2),
+        (2, 3),
+    ]
+    # 1.4.2 looks at the files of a dropped column, too.
+    sql("ALTER TABLE t DROP COLUMN b; INSERT INTO t VALUES (6, 'f'); CALL sys.compact('t')")
+    groups = groups_of(sql.session.catalog.get_table("db.t"))
+    assert [(g[0].file.first_row_id, g[0].file.row_count) for g in groups] == [
+        (0, 2),
+        (2, 3),
+        (5, 1),
+    ]
+
+
+def test_blobs_of_older_rows_that_came_first_conflict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(tmp_path)
+    lake.create(primary_key=False, options=EVOLVING)
+    for i in range(2):
+        lake.append({"k": [i, 10 + i], "v": ["a", "b"]})
+    Sql(tmp_path)("ALTER TABLE db.t ADD COLUMN b BINARY COMMENT '__BLOB_FIELD'")
+    real, todo = execute.commit_messages, [[b"new", None]]
+
+    def commit_late(*args: Any, **more: Any) -> Any:
+        if todo:
+            commit_blob_file(lake.table(), "b", 0, todo.pop())
+        return real(*args, **more)
+
+    monkeypatch.setattr(execute, "commit_messages", commit_late)
+    ran = caretaker("run", "compact", "db.t", "-w", tmp_path, "--engine", "local", "--json")
+    assert (ran.code, ran.json["attempts"]) == (ExitCode.NOTHING_TO_DO, 2), ran.out
+    found = [row[1:] for row in read_rows(tmp_path)]
+    assert found == [[0, "a", b"new".hex()], [1, "a", None], [10, "b", None], [11, "b", None]]
+    # Once all rows have BLOBs, they are merged.
+    commit_blob_file(lake.table(), "b", 2, [b"2", b"3"])
+    ran = caretaker("run", "compact", "db.t", "-w", tmp_path, "--engine", "local")
+    assert ran.code == ExitCode.SUCCESS, ran.err
+    assert [row[3] for row in read_rows(tmp_path)] == [b"new".hex(), b"2".hex(), None, b"3".hex()]
 
 
 def test_row_ids_of_other_partitions_are_gaps(lake: Lake) -> None:

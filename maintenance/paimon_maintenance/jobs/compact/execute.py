@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from paimon_core.commit.committer import commit as commit_messages
-from paimon_core.commit.row_group_conflict import partly_shared_rows
+from paimon_core.commit.row_group_conflict import torn_rows
 from paimon_core.compaction.due import delete_results
 from paimon_core.compaction.evolution import distinct_rows
 from paimon_core.compaction.postpone import replay
@@ -326,7 +326,7 @@ def stale_buckets(
             unaware=unaware,
         )
         or (key in results and _superseded_gone(results[key], {name for name, _ in live[key]}))
-        or (key in results and has_data_evolution(table) and _tears(results[key], files_now[key]))
+        or (key in results and _tears(table, results[key], files_now[key]))
     ]
 
 
@@ -359,11 +359,12 @@ def _superseded_gone(result: CompactResult, live: Collection[str]) -> bool:
     return any(s.data_file not in live for s in result.superseded)
 
 
-def _tears(result: CompactResult, live: Sequence[DataFileMeta]) -> bool:
+def _tears(table: FileStoreTable, result: CompactResult, live: Sequence[DataFileMeta]) -> bool:
     """Whether new columns of some rows of the result were committed meanwhile."""
+    if not has_data_evolution(table):
+        return False
     gone = {f.file_name for f in result.before}
-    left = (f for f in live if f.file_name not in gone)
-    return partly_shared_rows([*left, *result.after]) is not None
+    return torn_rows(table, result.after, (f for f in live if f.file_name not in gone)) is not None
 
 
 def _change(
