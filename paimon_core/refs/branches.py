@@ -98,7 +98,7 @@ class BranchStore:
             return
         begun = self.begun(name)
         if begun is None:
-            raise self._taken(name)
+            raise self._in_use(name)
         if begun != (tag or ""):
             raise AlreadyExists(
                 f"branch {name!r} of table {self.table} was started "
@@ -308,7 +308,7 @@ class BranchStore:
         except FileNotFoundError as e:  # another client has renamed or deleted it meanwhile
             raise self._not_found(name) from e
         if not done:
-            raise self._taken(new_name)
+            raise self._in_use(new_name)
         self._move_stragglers(self.paths.of_branch(name), self.paths.of_branch(new_name))
 
     def check_free(self, name: str, new_name: str) -> None:
@@ -323,9 +323,9 @@ class BranchStore:
         of_both = [self.paths.of_branch(n).schema_dir for n in (name, new_name)]
         atomic = renames_atomically(self.paths.branch_dir(name))
         if atomic or all(self.io.list_dir(folder) for folder in of_both):
-            raise self._taken(new_name)
+            raise self._in_use(new_name)
 
-    def _taken(self, name: str) -> AlreadyExists:
+    def _in_use(self, name: str) -> AlreadyExists:
         return AlreadyExists(
             f"branch {name!r} of table {self.table} already exists", table=self.table
         )
