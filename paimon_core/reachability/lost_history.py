@@ -58,21 +58,20 @@ def check_history(
 
 def _lost(table: FileStoreTable, branch: str, lists: Collection[str]) -> CorruptTable:
     folder = table.paths.of_branch(branch).snapshot_dir
-    what, else_ = (
-        f"table {table.name}",
-        (
-            "If the table never had a snapshot, its first commits failed or are going on: run again after one "
-            "has succeeded"
-        ),
-    )
-    if branch != MAIN_BRANCH:
-        what, else_ = f"branch {branch} of {what}", "If the branch is not needed, delete it"
+    what = f"branch {branch} of table {table.name}"
+    otherwise = "If the branch is not needed, delete it"
+    if branch == MAIN_BRANCH:
+        what = f"table {table.name}"
+        otherwise = (
+            "If the table never had a snapshot, its first commits failed or are going on: run again after "
+            "one has succeeded"
+        )
     return CorruptTable(
         f"{what} has no snapshot, but there are {len(lists)} manifest lists of unknown commits, such as "
         f"{min(lists)}: {folder} is not mounted, or has lost its files",
         table=table.name,
         file=folder,
-        next_step=f"mount or restore the folder. {else_}",
+        next_step=f"mount or restore the folder. {otherwise}",
     )
 
 

@@ -192,7 +192,7 @@ def _acquire(
             io.overwrite(path, content)
             other = _other_holder(table, io.stat(path))
         except FileNotFoundError as e:
-            _held.discard(path)
+            _withdraw(io, path)
             raise LeaseLost(
                 f"the lease on table {table.name} was deleted as soon as it was written",
                 table=table.name,
