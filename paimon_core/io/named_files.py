@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
 from paimon_core.errors import BrokenLink, CorruptTable
-from paimon_core.io.file_io import FileIO, FileStat
+from paimon_core.io.file_io import FileIO, FileStat, map_parallel
 from paimon_core.names import name_number
+
+N = TypeVar("N")
+T = TypeVar("T")
+_WAITS_MILLIS: Final = (20, 100, 300)
 
 
 def files_named(io: FileIO, folder: str, prefix: str) -> list[FileStat]:
@@ -24,6 +32,32 @@ def numbers_named(io: FileIO, folder: str, prefix: str, table: str | None = None
             check_is_file(found, table)
             numbers.append(number)
     return sorted(numbers)
+
+
+def read_listed(
+    io: FileIO, table: str, listed: Callable[[], Mapping[str, N]], read: Callable[[N], T | None]
+) -> list[T]:
+    """Read all that a listing names, by name; `read` returns None for a missing file.
+
+    A store may say for a moment that a file is missing, and all that it keeps would count as garbage.  So
+    another listing decides whether it was deleted.  CorruptTable for one that is listed, but missing.
+    """
+    left, found = listed(), []
+    for wait in (*_WAITS_MILLIS, 0):
+        now = map_parallel(io, read, left.values())
+        found += [value for value in now if value is not None]
+        missing = {name for name, value in zip(left, now, strict=True) if value is None}
+        if not missing:
+            return found
+        left = {name: value for name, value in listed().items() if name in missing}
+        if not left:
+            return found
+        time.sleep(wait / 1000)
+    raise CorruptTable(
+        f"the listing of table {table} names {min(left)}, but the store says that it is missing",
+        table=table,
+        next_step="run again; if this persists, ask the operator of the store",
+    )
 
 
 def check_is_file(found: FileStat, table: str | None = None) -> None:

@@ -27,9 +27,9 @@ def check_history(
 ) -> None:
     """Raise CorruptTable if a branch has no snapshot, but the table has manifest lists of unknown commits.
 
-    That is main, or another branch with tags or changelogs alone, unless it is `deleted`.  One without
-    a schema may be what Java 1.4 leaves of a branch (`on_branch`).  `references` are all of the table.
-    The manifest lists are listed only if there is such a branch.
+    That is main, or another branch with tags or changelogs alone, unless it is `deleted` or its creation
+    has not finished.  One without a schema may be what Java 1.4 leaves of a branch (`on_branch`).
+    `references` are all of the table.  The manifest lists are listed only if there is such a branch.
     """
     mentioned: set[str | None] = set()
     with_commits: set[str] = set()
@@ -39,7 +39,9 @@ def check_history(
         (with_commits if is_snapshot else held).add(reference.table.branch)
         mentioned.update(_lists_of(reference.snapshot))
     empty = sorted(held - with_commits - {MAIN_BRANCH, *deleted})
-    empty = [branch for branch in empty if table.schemas.of_branch(branch).ids()]
+    empty = [
+        b for b in empty if table.schemas.of_branch(b).ids() and table.branches.begun(b) is None
+    ]
     if MAIN_BRANCH not in with_commits:
         # Where only branches have commits, as of a chain table, the lists are left of their failed ones.
         # A tag or a changelog of main outlives its snapshot, but not all of them.
@@ -56,21 +58,20 @@ def check_history(
 
 def _lost(table: FileStoreTable, branch: str, lists: Collection[str]) -> CorruptTable:
     folder = table.paths.of_branch(branch).snapshot_dir
-    what, else_ = (
-        f"table {table.name}",
-        (
-            "If the table never had a snapshot, its first commits failed or are going on: run again after one "
-            "has succeeded"
-        ),
-    )
-    if branch != MAIN_BRANCH:
-        what, else_ = f"branch {branch} of {what}", "If the branch is not needed, delete it"
+    what = f"branch {branch} of table {table.name}"
+    otherwise = "If the branch is not needed, delete it"
+    if branch == MAIN_BRANCH:
+        what = f"table {table.name}"
+        otherwise = (
+            "If the table never had a snapshot, its first commits failed or are going on: run again after "
+            "one has succeeded"
+        )
     return CorruptTable(
         f"{what} has no snapshot, but there are {len(lists)} manifest lists of unknown commits, such as "
         f"{min(lists)}: {folder} is not mounted, or has lost its files",
         table=table.name,
         file=folder,
-        next_step=f"mount or restore the folder. {else_}",
+        next_step=f"mount or restore the folder. {otherwise}",
     )
 
 

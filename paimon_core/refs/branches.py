@@ -21,7 +21,7 @@ from paimon_core.errors import (
     NotFound,
     StalePlan,
 )
-from paimon_core.io.file_io import FileIO, map_parallel
+from paimon_core.io.file_io import FileIO, map_parallel, renames_atomically
 from paimon_core.io.named_files import check_is_folder, files_named
 from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.manifest_list import read_manifest_list
@@ -98,9 +98,7 @@ class BranchStore:
             return
         begun = self.begun(name)
         if begun is None:
-            raise AlreadyExists(
-                f"branch {name!r} of table {self.table} already exists", table=self.table
-            )
+            raise self._in_use(name)
         if begun != (tag or ""):
             raise AlreadyExists(
                 f"branch {name!r} of table {self.table} was started "
@@ -296,26 +294,41 @@ class BranchStore:
     def rename(self, name: str, new_name: str) -> None:
         """Rename the branch; NotFound, AlreadyExists, InvalidArgument.
 
-        On object stores, files move one by one.  A commit that lands under the old name meanwhile
-        is moved too; one that lands later finds no base and reverts itself.
+        On object stores, files move one by one, and the same call finishes a rename that was interrupted.
+        A commit that lands under the old name meanwhile is moved too; one that lands later finds no
+        base and reverts itself.
         """
         if name == MAIN_BRANCH:
             raise InvalidArgument("the main branch cannot be renamed")
-        check_branch_name(new_name)
         if not self.exists(name):
             raise self._not_found(name)
+        self.check_free(name, new_name)
         try:
-            done = not self.exists(new_name) and self.io.rename(
-                self.paths.branch_dir(name), self.paths.branch_dir(new_name)
-            )
+            done = self.io.rename(self.paths.branch_dir(name), self.paths.branch_dir(new_name))
         except FileNotFoundError as e:  # another client has renamed or deleted it meanwhile
             raise self._not_found(name) from e
         if not done:
-            raise AlreadyExists(
-                f"branch {new_name!r} of table {self.table} already exists", table=self.table
-            )
-
+            raise self._in_use(new_name)
         self._move_stragglers(self.paths.of_branch(name), self.paths.of_branch(new_name))
+
+    def check_free(self, name: str, new_name: str) -> None:
+        """Raise InvalidArgument for a new name that Java refuses, AlreadyExists for one in use.
+
+        One is not in use that an interrupted rename has left on an object store: the copies of the schemas
+        come last, and the originals go first, so one of the two branches has none.
+        """
+        check_branch_name(new_name)
+        if not self.exists(new_name):
+            return
+        of_both = [self.paths.of_branch(n).schema_dir for n in (name, new_name)]
+        atomic = renames_atomically(self.paths.branch_dir(name))
+        if atomic or all(self.io.list_dir(folder) for folder in of_both):
+            raise self._in_use(new_name)
+
+    def _in_use(self, name: str) -> AlreadyExists:
+        return AlreadyExists(
+            f"branch {name!r} of table {self.table} already exists", table=self.table
+        )
 
     def _move_stragglers(self, source: TablePaths, target: TablePaths) -> None:
         for _ in range(_LOOKS):

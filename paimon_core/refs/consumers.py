@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from paimon_core.errors import SEE_INSPECT, CorruptTable, InvalidArgument, NotFound
-from paimon_core.io.file_io import FileIO, FileStat, map_parallel
+from paimon_core.io.file_io import FileIO, FileStat
 from paimon_core.io.json_text import parse_json_object, to_pretty_json
-from paimon_core.io.named_files import check_is_file, files_named
+from paimon_core.io.named_files import check_is_file, files_named, read_listed
 from paimon_core.io.read_retry import read_with_retries
 from paimon_core.names import checked_long
 from paimon_core.paths import CONSUMER_PREFIX, TablePaths
@@ -60,13 +60,18 @@ class ConsumerStore:
 
         Raises CorruptTable if one cannot be read: the snapshots that it needs are unknown.
         """
-        found = map_parallel(self.io, self._read, self._files())
-        return [c for c in found if c is not None]
+        found = read_listed(self.io, self.table, self._files_by_name, self._read)
+        return sorted(found, key=lambda c: c.id)
 
     def each(self) -> list[Consumer | UnreadableConsumer]:
         """Return all consumers as `all`, those that cannot be read too."""
-        found = map_parallel(self.io, self._read_if_possible, self._files())
-        return [c for c in found if c is not None]
+        found: list[Consumer | UnreadableConsumer] = read_listed(
+            self.io, self.table, self._files_by_name, self._read_if_possible
+        )
+        return sorted(found, key=lambda c: c.id)
+
+    def _files_by_name(self) -> dict[str, FileStat]:
+        return {file.name: file for file in self._files()}
 
     def _read_if_possible(self, file: FileStat) -> Consumer | UnreadableConsumer | None:
         try:

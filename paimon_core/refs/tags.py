@@ -14,9 +14,9 @@ from decimal import Decimal
 from typing import Final, cast
 
 from paimon_core.errors import SEE_INSPECT, AlreadyExists, InvalidArgument, NotFound
-from paimon_core.io.file_io import FileIO, map_parallel
+from paimon_core.io.file_io import FileIO
 from paimon_core.io.json_text import to_pretty_json
-from paimon_core.io.named_files import check_is_file, files_named
+from paimon_core.io.named_files import check_is_file, files_named, read_listed
 from paimon_core.io.read_retry import read_with_retries
 from paimon_core.paths import TAG_PREFIX, TablePaths
 from paimon_core.snapshot.snapshot import Snapshot
@@ -74,10 +74,10 @@ class TagStore:
 
     def all(self) -> list[Tag]:
         """Return all tags by snapshot id, then name; one deleted during the call is left out."""
-        found = map_parallel(self.io, self.get_or_none, self.names())
-        return sorted(
-            (t for t in found if t is not None), key=lambda tag: (tag.snapshot.id, tag.name)
+        found = read_listed(
+            self.io, self.table, lambda: {name: name for name in self.names()}, self.get_or_none
         )
+        return sorted(found, key=lambda tag: (tag.snapshot.id, tag.name))
 
     def get(self, name: str) -> Tag:
         """Return the tag; NotFound if it does not exist, CorruptTable if it is unreadable."""

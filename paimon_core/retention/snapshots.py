@@ -303,6 +303,8 @@ def _remove(table: FileStoreTable, work: Expiry, newest: Snapshot, deleting: Del
     removal = Removal(table.snapshots, Side.BEGINNING, fence=deleting.fence)
     try:
         remove_oldest(removal, [r.snapshot for r in work.going], watch)
+        earliest = table.snapshots.earliest_id()
+        _prove_gone(table, work, removal, earliest)
         _prove_unneeded(table, work, removal)
     except StalePlan:
         if work.keep_changelogs:
@@ -312,9 +314,25 @@ def _remove(table: FileStoreTable, work: Expiry, newest: Snapshot, deleting: Del
                 if reference.is_alive() or not removal.took(reference.snapshot.id):
                     table.changelogs.delete(reference.snapshot.id)
         raise
-    earliest = table.snapshots.earliest_id()
     if earliest is not None:
         table.snapshots.write_earliest_hint(earliest)
+
+
+def _prove_gone(
+    table: FileStoreTable, work: Expiry, removal: Removal, earliest: int | None
+) -> None:
+    """Restore the snapshots and raise StalePlan if one of them is there still.
+
+    A store that said for a moment that it was missing would leave it without its files, and a gap.
+    """
+    if earliest is None or earliest > work.going[-1].snapshot.id:
+        return
+    reason = StalePlan(
+        f"snapshot {earliest} of table {table.name} seemed to be missing while it expired, but is there",
+        table=table.name,
+        snapshot=earliest,
+    )
+    raise undone(removal, reason)
 
 
 def _prove_unneeded(table: FileStoreTable, work: Expiry, removal: Removal) -> None:

@@ -1,18 +1,22 @@
-"""A table that is renamed on an object store by a process that is killed: the same call finishes it."""
+"""A table or branch that is renamed on an object store by a process that is killed: the same call finishes it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
 from lakes import ENV
 from s3_store import S3Server, s3_server
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.commit.committer import commit
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.errors import AlreadyExists, NotFound
 from paimon_core.io.fsspec_io import FsspecFileIO
+from paimon_core.refs.tags import Tag
+from paimon_core.write.row_writer import RowWriter
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +44,10 @@ def tables(catalog: FileSystemCatalog) -> list[str]:
     return [n for n in ("a", "b") if catalog.table_files(f"db.{n}").schemas().latest()]
 
 
-def killed(catalog: FileSystemCatalog, change: str, number: int) -> None:
-    """A rename of a to b that ends before its change of this number."""
+def killed(
+    catalog: FileSystemCatalog, change: str, number: int, rename: Callable[[], object] | None = None
+) -> None:
+    """A rename, of table a to b if not told otherwise, that ends before its change of this number."""
     io = catalog.table_files("db.a").io
     assert isinstance(io, FsspecFileIO)
     plain, done = getattr(io._fs, change), []
@@ -53,7 +59,7 @@ def killed(catalog: FileSystemCatalog, change: str, number: int) -> None:
         return plain(*words, **more)
 
     with patch.object(io._fs, change, change_one), pytest.raises(KeyboardInterrupt):
-        catalog.rename_table("db.a", "db.b")
+        (rename or (lambda: catalog.rename_table("db.a", "db.b")))()
 
 
 @pytest.mark.parametrize(
@@ -72,6 +78,27 @@ def test_the_same_rename_finishes_it(
     assert not io.exists(catalog.table_path("db.a"))
     with pytest.raises(NotFound):
         catalog.rename_table("db.a", "db.b")
+
+
+@pytest.mark.parametrize(("change", "number"), [("cp_file", 1), ("rm_file", 1), ("rm_file", 2)])
+def test_the_same_rename_of_a_branch_finishes_it(
+    change: str, number: int, catalog: FileSystemCatalog
+) -> None:
+    table = catalog.get_table("db.a")
+    writer = RowWriter(table, env=ENV)
+    writer.write(pa.table({"k": pa.array([1], pa.int32())}))
+    commit(table, writer.prepare_commit(), user="u", env=ENV)
+    table.tags.create(Tag("t", table.snapshots.get(1)))
+    branches = table.branches
+    branches.create("b", tag="t")
+    killed(catalog, change, number, lambda: branches.rename("b", "c"))
+    branches.rename("b", "c")
+    assert branches.names() == ["c"]
+    assert catalog.get_table("db.a", branch="c").snapshots.ids() == [1]
+    assert not table.io.exists(branches.paths.branch_dir("b"))
+    branches.create("b", tag="t")
+    with pytest.raises(AlreadyExists):
+        branches.rename("b", "c")
 
 
 def test_a_rename_back_undoes_it(catalog: FileSystemCatalog) -> None:

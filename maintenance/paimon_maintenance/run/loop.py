@@ -139,11 +139,9 @@ def run_job(
         )
         if status is Status.DRY_RUN and loop.plan is not None:
             error = loop.plan.failure
-    except Exception as e:  # noqa: BLE001 - what was done so far must be reported
+    except BaseException as e:  # noqa: BLE001 - what was done so far must be reported
         error = loop.explained(e)
         status = Status.of(error)
-    except BaseException as e:  # noqa: BLE001 - it is in the outcome, too
-        status, error = Status.of(e), e
     return Outcome(
         status=status,
         first_plan=loop.first_plan,
@@ -273,12 +271,12 @@ class _Loop:
         self.plan = plan
         return table, plan
 
-    def explained(self, error: Exception) -> Exception:
+    def explained(self, error: BaseException) -> BaseException:
         """The error, or TableGone if the table is no longer there.
 
         Then any file may be missing, and what the run met first does not tell why.
         """
-        if self.opened is None or isinstance(error, _KEPT):
+        if self.opened is None or isinstance(error, _KEPT) or not isinstance(error, Exception):
             return error
         try:
             if self.open_table().root == self.opened.root:

@@ -191,6 +191,13 @@ def _acquire(
         try:
             io.overwrite(path, content)
             other = _other_holder(table, io.stat(path))
+        except FileNotFoundError as e:
+            _withdraw(io, path)
+            raise LeaseLost(
+                f"the lease on table {table.name} was deleted as soon as it was written",
+                table=table.name,
+                file=path,
+            ) from e
         except BaseException:
             _withdraw(io, path)
             raise

@@ -44,6 +44,16 @@ def test_a_branch_of_tags_alone_blocks_nothing(lake: Lake) -> None:
     assert len(lake.table().snapshots.ids()) == 1
 
 
+def test_a_branch_whose_creation_was_interrupted_blocks_nothing(lake: Lake) -> None:
+    """Its tag is there, and its snapshot is not."""
+    half_made(lake, "tag/tag-t1", "schema/schema-0").joinpath(".creating").write_text("t1")
+    manifests = Path(lake.table().root) / "manifest"
+    manifests.joinpath("manifest-list-of-a-failed-commit-0").write_bytes(b"x")
+    for job, *words in (("expire_snapshots", *EXPIRE), ("remove_orphan_files",)):
+        ran = caretaker("run", job, "db.t", "-w", lake.warehouse, *words)
+        assert ran.code in {0, 3}, ran.err
+
+
 def test_its_tags_keep_what_they_name(lake: Lake) -> None:
     """Nobody knows whether it will be repaired, so it is a reference like any other."""
     needed = {Path(p).name for p in lake.on_disk()}

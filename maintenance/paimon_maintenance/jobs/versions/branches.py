@@ -16,7 +16,6 @@ from paimon_core.reachability.garbage import find_garbage
 from paimon_core.reachability.references import Reference, on_branch, references_of, without
 from paimon_core.reachability.release import finish_interrupted, journals, release
 from paimon_core.reachability.stored_files import NOTHING_PLANNED, PlannedFiles
-from paimon_core.refs.branches import check_branch_name
 from paimon_core.refs.tags import Tag
 from paimon_core.retention.registered_partitions import synchronise_partitions
 from paimon_core.table.fallback import FALLBACK_BRANCH, PRIMARY_BRANCH
@@ -111,11 +110,7 @@ def make_rename(
     name, target = _name(arguments, FROM_BRANCH), _name(arguments, NEW_NAME)
     _check_exists(table, name)
     _check_not_read(table, name)
-    check_branch_name(target)
-    if table.branches.exists(target):
-        raise AlreadyExists(
-            f"branch {target!r} of table {table.name} already exists", table=table.name
-        )
+    table.branches.check_free(name, target)
     return MetadataPlan(
         job="rename_branch",
         table=table.name,

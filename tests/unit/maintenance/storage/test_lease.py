@@ -18,6 +18,8 @@ from lakes import ENV, Lake
 
 from paimon_core.errors import LeaseHeld, LeaseLost
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.file_io import FileStat
+from paimon_core.io.local import LocalFileIO
 from paimon_core.refs.tags import Tag
 from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.registry import JOBS
@@ -154,6 +156,16 @@ def test_a_lease_of_a_killed_process_is_taken_over_at_once(lake: Lake) -> None:
     with hold(lake.table()) as (lease, _):
         lease.check()
     assert files(lake) == []
+
+
+def test_a_lease_whose_table_is_dropped_at_once_is_lost(lake: Lake) -> None:
+    class Dropping(LocalFileIO):
+        def stat(self, path: str) -> FileStat:
+            raise FileNotFoundError(path)
+
+    table = replace(lake.table(), io=Dropping())
+    with pytest.raises(LeaseLost, match="was deleted as soon as it was written"), hold(table):
+        pass
 
 
 def test_a_lease_that_cannot_be_read_holds_until_it_is_old(lake: Lake) -> None:
