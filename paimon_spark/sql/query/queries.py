@@ -17,7 +17,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
-from paimon_core.catalog.rest.views import View
+from paimon_core.catalog.views import View
 from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp
 from paimon_core.types.zones import zone_of
 from paimon_spark.sql.errors import AnalysisError
