@@ -83,7 +83,7 @@ class Views(Protocol):
         """The view, None if there is none of this name."""
 
     def create(self, view: View) -> None:
-        """Create the view; AlreadyExists if there is one of this name, NotFound without database."""
+        """Create the view in a database that exists; AlreadyExists if there is one of this name."""
 
     def set_dialects(self, identifier: str, changes: Sequence[Mapping[str, str]]) -> None:
         """Add, update or drop dialects: `{"action": "addDialect", "dialect": .., "query": ..}`."""

@@ -55,7 +55,10 @@ class JdbcViews:
         return View.from_schema(identifier, json.loads(rows[0][0])) if rows else None
 
     def create(self, view: View) -> None:
-        """Create the view; AlreadyExists if there is a view or a table of this name."""
+        """Create the view in a database that exists.
+
+        AlreadyExists if there is a view or a table of this name.
+        """
         from sqlalchemy.exc import IntegrityError  # noqa: PLC0415 - an extra
 
         check_lengths(split_identifier(view.name), {})
