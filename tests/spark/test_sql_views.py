@@ -72,6 +72,11 @@ def test_views_of_a_jdbc_catalog(tmp_path: Path, session: Any) -> None:
     assert sql("SELECT max(n) FROM kept.d.v") == [[2]]
     assert sql("SHOW VIEWS") == [["d", "v", False]]
     assert sql("DESC v") == [["n", "INT", "its number"]]
+    sql("CREATE VIEW every AS SELECT * FROM t; ALTER TABLE t ADD COLUMN first INT FIRST")
+    assert sql("SELECT * FROM every ORDER BY 2") == [[None, "1"], [None, "2"]]
+    sql("ALTER TABLE t DROP COLUMN first; ALTER TABLE t ADD COLUMN late INT")
+    assert sql("SELECT * FROM every ORDER BY id") == [[1, "a"], [2, "b"]]
+    sql("DROP VIEW every")
     sql("CALL kept.sys.alter_view_dialect('d.v', 'update', 'spark', 'SELECT 7 AS n')")
     assert sql("SELECT n FROM v") == [[7]]
     with pytest.raises(PaimonError, match="already exists"):

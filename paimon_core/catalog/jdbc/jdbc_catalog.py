@@ -316,6 +316,8 @@ class JdbcCatalog:
             if if_not_exists:
                 return
             raise taken
+        if if_not_exists and self.views.find(identifier) is not None:
+            return
         self._check_no_view(identifier)
         with held(self._lock(identifier)):
             first = self._files.create_first_schema(identifier, schema)

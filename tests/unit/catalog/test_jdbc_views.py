@@ -104,6 +104,8 @@ def test_a_name_is_of_a_table_or_a_view(catalog: JdbcCatalog) -> None:
         catalog.views.create(view("d.t"))
     with pytest.raises(AlreadyExists, match=r"a view d\.v already exists"):
         table(catalog, "d.v")
+    schema = create_schema([Column("k", "INT")], now_millis=0)
+    catalog.create_table("d.v", schema, if_not_exists=True)
     with pytest.raises(AlreadyExists, match=r"a view d\.v already exists"):
         catalog.rename_table("d.t", "d.v")
     assert catalog.list_tables("d") == ["t"]
