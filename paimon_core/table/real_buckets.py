@@ -1,8 +1,8 @@
-"""Batch writes to tables with bucket = -2, whose rows go to real buckets at once.
+"""Real buckets for the rows that Spark writes to tables with bucket = -2.
 
 Java: `PaimonSparkWriter` under `postpone.batch-write-fixed-bucket` (default true), `PostponeUtils`.
 Rows of a partition that has real buckets keep their number; a new partition gets as many as the
-query has tasks.
+query has `tasks`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class RealBuckets:
 
     @staticmethod
     def of(table: FileStoreTable, *, tasks: int) -> RealBuckets | None:
-        """None if batch writes to the table do not put rows into real buckets."""
+        """None if writes to the table do not put rows into real buckets."""
         wanted = parse_bool(table.options.get(_FIXED, "true"))
         if table.bucket_mode is not BucketMode.POSTPONE or not wanted:
             return None

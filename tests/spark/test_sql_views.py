@@ -1,4 +1,4 @@
-"""Views of a REST catalog in SQL, kept by the server of Java Paimon's own tests."""
+"""Views of catalogs in SQL; those of a REST catalog keeps the server of Java Paimon's own tests."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from catalog_kinds import options_of_kind
 from sql_sessions import Sql
 
 from oracle import RestServer
-from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_core.errors import InvalidArgument, PaimonError, UnsupportedFeature
 from paimon_spark.sql.errors import AnalysisError
 
 pytestmark = [pytest.mark.spark, pytest.mark.oracle]
@@ -59,6 +60,31 @@ def test_views_of_a_rest_catalog(sql: Sql, rest_server: RestServer) -> None:
     with pytest.raises(AnalysisError, match="cannot be found"):
         sql("DROP VIEW views.v")
     assert sql("SHOW VIEWS IN views") == []
+
+
+def test_views_of_a_jdbc_catalog(tmp_path: Path, session: Any) -> None:
+    sql = Sql(tmp_path, session)
+    for key, value in options_of_kind("jdbc-sqlite", tmp_path).items():
+        sql(f"SET spark.sql.catalog.kept.{key}={value}")
+    sql("CREATE DATABASE kept.d; USE kept.d; CREATE TABLE t (id INT, name STRING)")
+    sql("INSERT INTO t VALUES (1, 'a'), (2, 'b'); CREATE VIEW v AS SELECT * FROM t WHERE id > 1")
+    sql("CREATE OR REPLACE VIEW v (n COMMENT 'its number') AS SELECT id FROM t")
+    assert sql("SELECT max(n) FROM kept.d.v") == [[2]]
+    assert sql("SHOW VIEWS") == [["d", "v", False]]
+    assert sql("DESC v") == [["n", "INT", "its number"]]
+    sql("CREATE VIEW every AS SELECT * FROM t; ALTER TABLE t ADD COLUMN first INT FIRST")
+    assert sql("SELECT * FROM every ORDER BY 2") == [[None, "1"], [None, "2"]]
+    sql("ALTER TABLE t DROP COLUMN first; ALTER TABLE t ADD COLUMN late INT")
+    assert sql("SELECT * FROM every ORDER BY id") == [[1, "a"], [2, "b"]]
+    sql("DROP VIEW every")
+    sql("CALL kept.sys.alter_view_dialect('d.v', 'update', 'spark', 'SELECT 7 AS n')")
+    assert sql("SELECT n FROM v") == [[7]]
+    with pytest.raises(PaimonError, match="already exists"):
+        sql("CREATE TABLE v (a INT)")
+    with pytest.raises(PaimonError, match="already exists"):
+        sql("CREATE VIEW t AS SELECT 1")
+    sql("DROP VIEW v")
+    assert sql("SHOW VIEWS") == []
 
 
 def test_other_catalogs_refuse_views(tmp_path: Path, session: Any) -> None:

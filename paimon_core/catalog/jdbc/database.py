@@ -4,6 +4,7 @@
 `paimon_tables`                   a row for each table
 `paimon_database_properties`      a row for each property; `exists` marks a database without others
 `paimon_table_properties`         the options of each table, for other programs to read
+`paimon_views`                    a row for each view, see `views`
 `paimon_distributed_locks`        a row for each lock that is held
 ================================  ==================================================================
 
@@ -129,13 +130,24 @@ class JdbcDatabase:
 
     def create_tables(self, *, locks: bool, lock_key_length: int) -> None:
         """Create the missing tables of the catalog."""
+        wanted = dict(_TABLES)
+        if locks:
+            wanted[LOCKS] = _CREATE_LOCKS.format(length=lock_key_length)
+        self.create_missing(wanted)
+
+    def has_table(self, name: str) -> bool:
+        """Whether the database has a table of this name."""
+        from sqlalchemy import inspect  # noqa: PLC0415 - an extra
+
+        with self.transaction() as connection:
+            return inspect(connection).has_table(name)
+
+    def create_missing(self, wanted: Mapping[str, str]) -> None:
+        """Create the tables that are missing; `wanted` holds the statement for each name."""
         self._engine()  # says which package is missing
         from sqlalchemy import inspect, text  # noqa: PLC0415 - an extra
         from sqlalchemy.exc import IntegrityError  # noqa: PLC0415 - an extra
 
-        wanted = dict(_TABLES)
-        if locks:
-            wanted[LOCKS] = _CREATE_LOCKS.format(length=lock_key_length)
         with self.transaction() as connection:
             there = set(inspect(connection).get_table_names())
         for name in wanted.keys() - there:

@@ -16,6 +16,7 @@ from paimon_core.catalog.filesystem import FileSystemCatalog, database_path
 from paimon_core.catalog.jdbc.database import JdbcDatabase
 from paimon_core.catalog.jdbc.lock import JdbcLock
 from paimon_core.catalog.jdbc.table_rows import OF_TABLE, TableRows, check_lengths, execute
+from paimon_core.catalog.jdbc.views import JdbcViews
 from paimon_core.catalog.lock import file_options, held, lock_enabled, under_lock
 from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files
@@ -94,6 +95,11 @@ class JdbcCatalog:
     @property
     def _syncs_properties(self) -> bool:
         return parse_bool(self.options.get("sync-all-properties", "true"))
+
+    @property
+    def views(self) -> JdbcViews:
+        """The views of the catalog."""
+        return JdbcViews(self._database, self._key, self._lock)
 
     def _lock(self, identifier: str) -> JdbcLock | None:
         return JdbcLock(self._database, self._key, identifier) if self.lock_enabled else None
@@ -177,18 +183,19 @@ class JdbcCatalog:
     def drop_database(
         self, database: str, *, if_exists: bool = False, cascade: bool = False
     ) -> None:
-        """Delete the database; InvalidArgument if it has tables, unless `cascade`."""
+        """Delete the database; InvalidArgument if it has tables or views, unless `cascade`."""
         try:
             self.get_database(database)
         except NotFound:
             if if_exists:
                 return
             raise
-        tables = self.list_tables(database)
-        if tables and not cascade:
+        tables, views = self.list_tables(database), self.views.names(database)
+        if not cascade and (tables or views):
+            what = f"{len(views)} views" if not tables else f"{len(tables)} tables"
             raise InvalidArgument(
-                f"database {database} is not empty: it has {len(tables)} tables",
-                next_step="drop its tables first",
+                f"database {database} is not empty: it has {what}",
+                next_step="drop its tables and views first",
             )
         for table in tables:
             self._files.table_files(f"{database}.{table}").check_droppable()
@@ -206,6 +213,8 @@ class JdbcCatalog:
                     f"database {database} is not empty: another client has created a table in it",
                     next_step="run again",
                 )
+            if views:
+                self.views.drop_all(connection, database)
             for table in ("paimon_database_properties", "paimon_table_properties"):
                 execute(
                     connection,
@@ -241,9 +250,9 @@ class JdbcCatalog:
             self.get_database(database)
         return sorted(names)
 
-    def list_others(self, database: str) -> list[OtherObject]:  # noqa: ARG002 - as every catalog
-        """Nothing: a JDBC catalog has tables only."""
-        return []
+    def list_others(self, database: str) -> list[OtherObject]:
+        """The views, sorted by name."""
+        return [OtherObject(name, "view") for name in self.views.names(database)]
 
     def _table_names(self, database: str) -> list[str]:
         rows = self._database.rows(
@@ -307,6 +316,9 @@ class JdbcCatalog:
             if if_not_exists:
                 return
             raise taken
+        if if_not_exists and self.views.find(identifier) is not None:
+            return
+        self._check_no_view(identifier)
         with held(self._lock(identifier)):
             first = self._files.create_first_schema(identifier, schema)
         if first is None:
@@ -327,6 +339,10 @@ class JdbcCatalog:
         except IntegrityError as e:
             if not if_not_exists:
                 raise taken from e
+
+    def _check_no_view(self, identifier: str) -> None:
+        if self.views.find(identifier) is not None:
+            raise AlreadyExists(f"a view {identifier} already exists", table=identifier)
 
     def _rows(self, connection: Connection, identifier: str) -> TableRows:
         return TableRows(connection, self._key, identifier)
@@ -421,6 +437,7 @@ class JdbcCatalog:
         check_lengths([new_database, new_table], {})
         self.get_database(new_database)
         taken = AlreadyExists(f"table {new_identifier} already exists", table=new_identifier)
+        self._check_no_view(new_identifier)
         io, _ = open_file_io(self.options["warehouse"], self.options)
         source, target = map(self._files.table_path, (identifier, new_identifier))
         if self._exists(new_identifier) or (renames_atomically(target) and io.exists(target)):

@@ -24,6 +24,7 @@ from paimon_core.catalog.rest.payloads import (
 )
 from paimon_core.catalog.rest.token_io import DATA_TOKEN_ENABLED, TokenFileIO
 from paimon_core.catalog.rest.version_management import RestVersions
+from paimon_core.catalog.rest.views import RestViews
 from paimon_core.catalog.table_files import TABLE_DEFAULT, TableFiles
 from paimon_core.ddl.create import normalized
 from paimon_core.ddl.schema_change import SchemaChange, SetOption, change_from_object
@@ -70,6 +71,11 @@ class RestCatalog:
     @property
     def metastore(self) -> str:
         return "rest"
+
+    @property
+    def views(self) -> RestViews:
+        """The views of the catalog."""
+        return RestViews(self.client)
 
     @property
     def maintained_jobs(self) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Views of a catalog: CREATE, DROP, SHOW and DESCRIBE; a REST catalog has them.
+"""Views of a catalog: CREATE, DROP, SHOW and DESCRIBE; REST and JDBC catalogs have them.
 
 Java: `spark/execution/PaimonViewExec`.  A filesystem catalog refuses them, as in Java.
 """
@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from paimon_core.catalog.jdbc.jdbc_catalog import JdbcCatalog
 from paimon_core.catalog.rest.rest_catalog import RestCatalog
-from paimon_core.catalog.rest.views import SPARK, RestViews, View
+from paimon_core.catalog.views import SPARK, View, Views
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.types.data_types import DataField
 from paimon_core.types.sql import type_to_sql
@@ -21,10 +22,10 @@ from paimon_spark.sql.session import SqlSession, TableName, not_found
 from paimon_spark.sql.text.tokens import Words
 
 
-def views_of(session: SqlSession, catalog: str) -> RestViews | None:
+def views_of(session: SqlSession, catalog: str) -> Views | None:
     """The views of a catalog; None if the catalog does not support views."""
     found = session.catalog_named(catalog)
-    return RestViews(found.client) if isinstance(found, RestCatalog) else None
+    return found.views if isinstance(found, RestCatalog | JdbcCatalog) else None
 
 
 def find_view(session: SqlSession, name: TableName) -> View | None:

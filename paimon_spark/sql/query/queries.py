@@ -17,7 +17,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
-from paimon_core.catalog.rest.views import View
+from paimon_core.catalog.views import View
 from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp
 from paimon_core.types.zones import zone_of
 from paimon_spark.sql.errors import AnalysisError
@@ -42,6 +42,7 @@ from paimon_spark.sql.text.literals import on_calendar
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.parsed import parsed
 from paimon_spark.sql.text.tokens import START, Words, with_quoted_names
+from paimon_spark.sql.text.types import read_schema_text
 from paimon_spark.sql.values import json_rows
 
 if TYPE_CHECKING:
@@ -225,7 +226,7 @@ def rewritten(
             view_name = session.table_name(parts)
             known.add((view_name.database.lower(), parts[-1].lower()))
             with place_of(session, view_name):
-                inner = _under_names(session, name, rewritten(session, name.text(), options))
+                inner = _of_columns(session, name, rewritten(session, name.text(), options))
             edits.put(start, end, f"({inner})" + one.alias())
             continue
         known.add((name.database.lower(), parts[-1].lower()))
@@ -249,14 +250,22 @@ def rewritten_view(session: SqlSession, key: str, options: Mapping[str, str] | N
         return rewritten(session, view.query, options)
 
 
-def _under_names(session: SqlSession, view: View, query: str) -> str:
-    """The query with the names that the view gives its columns, which it may have of its own."""
-    names = [f.name for f in view.fields]
-    found = session.spark.sql(query).columns
-    if found[: len(names)] == names or len(found) < len(names):
+def _of_columns(session: SqlSession, view: View, query: str) -> str:
+    """The query with the columns that the view was created with: by position, with their types.
+
+    Java: `PaimonViewResolver`.  Tables may have got other columns since then.
+    """
+    found = session.spark.sql(query).schema.fields
+    if len(found) < len(view.fields):
         return query
-    columns = ", ".join(quoted(n) for n in (*names, *found[len(names) :]))
-    return f"SELECT * FROM ({query}) AS __view({columns})"
+    wanted = [(f.name, read_schema_text(f.type)) for f in view.fields]
+    if [(f.name, f.dataType.simpleString()) for f in found] == [
+        (name, text.lower().replace(": ", ":").replace(", ", ",")) for name, text in wanted
+    ]:
+        return query
+    columns = (f"CAST(c{i} AS {text}) AS {quoted(name)}" for i, (name, text) in enumerate(wanted))
+    given = ", ".join(f"c{i}" for i in range(len(found)))
+    return f"SELECT {', '.join(columns)} FROM ({query}) AS __view({given})"
 
 
 @dataclass(frozen=True, slots=True)

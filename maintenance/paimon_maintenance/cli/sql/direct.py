@@ -11,7 +11,7 @@ from paimon_core.catalog.hive.hive_catalog import HiveCatalog
 from paimon_core.catalog.jdbc.jdbc_catalog import JdbcCatalog
 from paimon_core.catalog.rest.functions import Function, RestFunctions
 from paimon_core.catalog.rest.rest_catalog import RestCatalog
-from paimon_core.catalog.rest.views import SPARK, RestViews
+from paimon_core.catalog.views import SPARK
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument, NotFound, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
@@ -173,7 +173,7 @@ def alter_view_dialect(catalog: Catalog, values: Mapping[str, object], database:
 
     UnsupportedFeature for catalogs without views, NotFound for an unknown view.
     """
-    if not isinstance(catalog, RestCatalog):
+    if not isinstance(catalog, RestCatalog | JdbcCatalog):
         raise UnsupportedFeature("views", f"a {catalog.metastore} catalog does not support views")
     name = _named(values["view"], database)
     action, query = str(values["action"]), values.get("query")
@@ -184,7 +184,7 @@ def alter_view_dialect(catalog: Catalog, values: Mapping[str, object], database:
         change["query"] = str(query)
     elif action != "drop":
         raise InvalidArgument(f"Unsupported action: {action}")
-    views = RestViews(catalog.client)
+    views = catalog.views
     if views.find(name) is None:
         raise NotFound(f"there is no view {name}")
     views.set_dialects(name, [change])
