@@ -137,9 +137,11 @@ def _dispatch(words: Sequence[str], output: Output) -> int:
         typed += [args.job] if args.command in _OF_JOBS else []
         others = jobs_with(unknown[0].partition("=")[0])
         hint = f" (an argument of {', '.join(others)})" if typed[1:] and others else ""
+        statement = args.command == "sql" and not unknown[0].startswith("-")
         raise InvalidArgument(
             f"unrecognized arguments: {' '.join(unknown)}{hint}",
-            next_step=f"see {' '.join(['caretaker', *typed])} --help",
+            next_step=f"{'give statements with -e; ' if statement else ''}"
+            f"see {' '.join(['caretaker', *typed])} --help",
         )
     if args.version:
         output.result({"version": _version()}, [_version()])

@@ -236,6 +236,7 @@ def test_a_reader_may_stop_early(lake):
         (("read", "db.t", "--option", "scan.modee=latest"), "did you mean scan.mode?"),
         (("read", "db.t", "--option", "scan.mode=last"), "-> correct the scan options"),
         (("read", "db.t", "--timestamp", "x"), "argument --timestamp: invalid time 'x'"),
+        (("sql", "SELECT 1"), "-> give statements with -e; see caretaker sql --help"),
         (("plan", "zzz", "db.t"), "unknown job 'zzz' (known jobs: analyze, "),
         (("plan", "compact", "db.t", "--order-by", "v"), "(an argument of sort_compact)"),
         (("plan", "compact", "db.t", "--parallelism", "0"), "--parallelism: 0 is less than 1"),
