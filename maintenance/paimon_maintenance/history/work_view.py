@@ -239,7 +239,10 @@ def _added(parts: Iterable[tuple[Any, Sequence[Any]]]) -> list[Work]:
 def _work(name: str, values: Sequence[Any]) -> Work:
     # PostgreSQL adds whole numbers to decimals.
     runs, failed, seconds, *rest = values
-    return Work(name, int(runs), int(failed), float(seconds), *map(int, rest))
+    files, fewer, rewritten, fewer_bytes, freed = map(int, rest)
+    return Work(
+        name, int(runs), int(failed), float(seconds), files, fewer, rewritten, fewer_bytes, freed
+    )
 
 
 def _ordered(works: Iterable[Work]) -> list[Work]:
