@@ -15,6 +15,7 @@ from paimon_airflow.sensors import ConsumerCaughtUp, TableHealthy, TagExists, Wa
 from paimon_airflow.sensors.conditions import ask
 from paimon_airflow.sensors.trigger import ConditionTrigger
 from paimon_core.commit.committer import commit
+from paimon_core.errors import InvalidArgument
 from paimon_core.refs.tags import Tag
 
 pytestmark = pytest.mark.airflow
@@ -175,6 +176,12 @@ def test_a_store_that_does_not_answer_at_first_is_asked_again(lake, monkeypatch)
         TagExists(**place(lake), tag="x").execute({})
     with pytest.raises(ConnectionError):
         TagExists(**place(lake), tag="x", deferrable=False).execute({})
+
+
+def test_secrets_come_from_a_connection_only(lake):
+    with pytest.raises(InvalidArgument, match=r"s3\.secret-key"):
+        TagExists(**place(lake), tag="x", storage={"s3.secret-key": "hidden"})
+    TagExists(**place(lake), tag="x", storage={"s3.endpoint": "http://store"})
 
 
 def test_the_link_leads_to_the_page_of_the_table(lake, monkeypatch):

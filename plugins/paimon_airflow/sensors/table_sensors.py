@@ -20,6 +20,7 @@ from paimon_airflow.sensors.trigger import ConditionTrigger
 from paimon_airflow.tasks.credentials import storage_of_connection
 from paimon_airflow.tasks.job_task import without_retry
 from paimon_airflow.tasks.links import CaretakerPageLink
+from paimon_maintenance.storage.options import refuse_secrets
 from paimon_maintenance.storage.variables import POLICY_VARIABLE, WAREHOUSE_VARIABLE
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ class TableSensor(BaseSensorOperator):
     - `table`: "database.table".
     - `warehouse`: a path, a URL or `catalog:NAME`; None: CARETAKER_WAREHOUSE of the worker.
     - `branch`: the branch of the table; None: main.
-    - `storage`: options of the store, without secrets.
+    - `storage`: options of the store; InvalidArgument for secrets, which Airflow would store with the
+      trigger.
     - `storage_connection`: the Airflow connection with the credentials of the store.
     - `deferrable`: wait in the triggerer instead of a worker.
     - `poke_interval`: seconds between two checks (default: 30).
@@ -65,6 +67,7 @@ class TableSensor(BaseSensorOperator):
         self.table = table
         self.warehouse = warehouse
         self.branch = branch
+        refuse_secrets(storage or {}, "parameter storage")
         self.storage = dict(storage or {})
         self.storage_connection = storage_connection
         self.deferrable = deferrable
