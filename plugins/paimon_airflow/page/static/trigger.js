@@ -69,7 +69,7 @@ function blame(fields, error) {
   const place = h("div", { class: "wrong" });
   append(wrong.element, place);
   // A pattern tells nobody more than the help of the field.
-  showError(place, { message: message.replace(/ does not match '.*/, " is not what this field takes, see above") });
+  showError(place, { message: message.replace(/ does not match ['"].*/, " is not what this field takes, see above") });
   const section = wrong.element.closest("details");
   if (section) section.open = true;
   wrong.element.querySelector("input, select, textarea").focus();
