@@ -15,6 +15,7 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.bases.notifier import BaseNotifier
 
+from paimon_airflow.alerts import notifiers
 from paimon_airflow.alerts.notifiers import WebhookNotifier, notifier_of
 from paimon_airflow.alerts.operator import SendAlerts
 from paimon_dags.alert_dag import alert_dags
@@ -213,6 +214,63 @@ def test_a_target_that_does_not_answer_is_asked_once(airflow_database, servers, 
     (tmp_path / "policy.yaml").write_text(text)
     assert task.execute({"dag": task.dag, "task": task})["sent"] == 3
     assert {alert["table"] for alert, _ in Posts.got} == set(tables)
+
+
+def test_a_notifier_that_hangs_keeps_neither_the_task_nor_the_other_targets(
+    airflow_database, servers, task, tmp_path, monkeypatch
+):
+    hanging = threading.Event()
+    asked: list[None] = []
+
+    def hang(*_: Any) -> None:
+        asked.append(None)
+        hanging.wait(20)
+
+    monkeypatch.setattr(notifiers, "_MOST_SECONDS", 0.2)
+    monkeypatch.setattr(WebhookNotifier, "notify", hang)
+    failed = replace(FAILED, at_millis=int(time.time() * 1000))
+    tables = ("db.a", "db.b", "db.c")
+    SqlHistory(f"sqlite:///{tmp_path}/history.db").add(
+        [replace(failed, table=table) for table in tables for _ in range(2)]
+    )
+    begin = time.monotonic()
+    with pytest.raises(Exception, match="hook: TimeoutError: the notifier has not ended after"):
+        task.execute({"dag": task.dag, "task": task})
+    assert time.monotonic() - begin < 15
+    hanging.set()
+    assert (len(asked), len(Smtp.got), len(Own.got)) == (1, 3, 3)
+
+
+def test_a_webhook_that_redirects_gets_no_alert_and_its_token_goes_nowhere(servers, monkeypatch):
+    asked: list[str | None] = []
+
+    class Elsewhere(Posts):
+        def do_GET(self) -> None:
+            asked.append(self.headers["Authorization"])
+            self.send_response(200)
+            self.end_headers()
+
+    class Redirects(Posts):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(302)
+            self.send_header("Location", f"http://127.0.0.1:{elsewhere.server_port}/login")
+            self.end_headers()
+
+    with (
+        HTTPServer(("127.0.0.1", 0), Elsewhere) as elsewhere,
+        HTTPServer(("127.0.0.1", 0), Redirects) as moved,
+    ):
+        for server in (elsewhere, moved):
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{moved.server_port}"
+        hook = {"conn_type": "http", "host": url, "password": "secret"}
+        monkeypatch.setenv("AIRFLOW_CONN_HOOK", json.dumps(hook))
+        with pytest.raises(OSError, match="the webhook answered 302"):
+            WebhookNotifier(connection="hook").notify({"alert": {"word": "open"}})
+        for server in (elsewhere, moved):
+            server.shutdown()
+    assert asked == []
 
 
 def test_wrong_targets_are_named():

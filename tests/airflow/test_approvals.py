@@ -241,6 +241,10 @@ def test_each_proposal_is_made_once():
     assert next_day["trigger_run_id"] == first["trigger_run_id"]
     more = proposals_of(Round(id="c", decisions=(proposal("db.t", bucket_num=8),)), "/lake")
     assert more[0]["trigger_run_id"] != first["trigger_run_id"]
+    # A round over a branch does not propose to rescale main.
+    (branch,) = proposals_of(Round(id="e", decisions=(parted,)), "/lake", "dev")
+    assert branch["conf"] == {**first["conf"], "branch": "dev"}
+    assert branch["trigger_run_id"] != first["trigger_run_id"]
 
 
 @pytest.mark.parametrize("table", ODD_NAMES)

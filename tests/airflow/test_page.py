@@ -249,6 +249,26 @@ def test_only_few_requests_read_the_lake_at_once(ask, monkeypatch):
     assert ask("/caretaker/api/table/files", user="viewer", **table).status_code == 200
 
 
+def test_only_some_requests_wait_for_a_lake_that_does_not_answer(ask, monkeypatch):
+    """Whoever waits holds a thread of the server, and all of Airflow's API shares them."""
+    from paimon_airflow.page import reading
+
+    monkeypatch.setattr(reading, "_reading", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(reading, "_waiting", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(reading, "_WAIT_SECONDS", 30.0)
+    with reading._one_of_few():
+        first = threading.Thread(target=reading._wait)
+        first.start()
+        while reading._waiting._value:
+            time.sleep(0.01)
+        begin = time.monotonic()
+        answer = ask("/caretaker/api/table/files", user="viewer", table="db.t", in_lake=True)
+        assert (answer.status_code, answer.json()["type"]) == (503, "TooBusy")
+        assert time.monotonic() - begin < 10
+    first.join()
+    reading._reading.release()
+
+
 def test_wrong_parameters_are_refused(ask):
     for path in (
         "lake?sort=bytes;drop",

@@ -242,6 +242,40 @@ def test_the_form_of_the_dag_is_filled_in_and_sent_from_airflows_shell(visit, ad
     page.until(f"location.pathname === {json.dumps(link)}")
 
 
+def test_a_wrong_value_is_said_at_its_field_and_leaves_the_dag_paused(visit, address, lake):
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+
+    def pause(*, change: bool | None = None) -> bool:
+        with create_session() as session:
+            dag = session.get(DagModel, "caretaker_compact")
+            if change is not None:
+                dag.is_paused = change
+            return dag.is_paused
+
+    pause(change=True)
+    query = {"warehouse": str(lake.warehouse), "table": "db.t"}
+    page = visit(path="table", query=query, until=".actions button")
+    page.key("c")
+    page.until("document.querySelector('form.job')")
+    page.js("document.querySelector('#field-max_rewrite').value = 'lots'")
+    page.js("document.querySelector('form.job').requestSubmit()")
+    (text,) = page.until(
+        "document.querySelector('.wrong') && [...document.querySelectorAll('.wrong')].map(e => e.textContent)"
+    )
+    assert text == "'lots' is not what this field takes, see above"
+    assert page.js("document.activeElement.id") == "field-max_rewrite"
+    assert page.js("document.querySelector('#field-max_rewrite').closest('details').open")
+    assert pause(), "a run that was refused must not start the schedule"
+    page.js("document.querySelector('#field-max_rewrite').value = ''")
+    page.js("document.querySelector('form.job').requestSubmit()")
+    page.until("document.querySelector('.says a') && !document.querySelector('.wrong')")
+    deadline = time.monotonic() + 20
+    while pause() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not pause()
+
+
 def test_a_viewer_sees_the_form_and_cannot_send_it(visit, lake):
     query = {"warehouse": str(lake.warehouse), "table": "db.t"}
     page = visit(path="table", query=query, until=".actions button", user="viewer")

@@ -199,3 +199,12 @@ def test_a_long_report_keeps_what_matters_most():
     assert text.splitlines()[0] == "1 FAILED, 400 done"
     assert text.splitlines()[3].startswith("db.zzz   FAILED")
     assert text.splitlines()[-1].startswith("... and ")
+
+
+def test_a_very_long_reason_is_cut_and_not_left_out():
+    one = TableResult(table="db.t", outcome="failed", error="OSError", summary="why " * 3000)
+    text = report_text([one, lost("db.u", "gone")])
+    assert "OSError: why why" in text
+    assert "see the log" in text.splitlines()[-2]
+    assert text.splitlines()[-1] == "... and 1 more: see the log"
+    assert len(text) < 4096

@@ -15,6 +15,7 @@ from paimon_airflow.sensors import ConsumerCaughtUp, TableHealthy, TagExists, Wa
 from paimon_airflow.sensors.conditions import ask
 from paimon_airflow.sensors.trigger import ConditionTrigger
 from paimon_core.commit.committer import commit
+from paimon_core.errors import InvalidArgument
 from paimon_core.refs.tags import Tag
 
 pytestmark = pytest.mark.airflow
@@ -148,8 +149,12 @@ def test_a_deferred_sensor_waits_without_blocking_the_loop(lake, monkeypatch):
 
 
 def test_what_cannot_be_asked_fails_at_once(lake):
-    with pytest.raises(Exception, match=r"db\.none"):
-        TagExists(**place(lake, "db.none"), tag="x").execute({})
+    # AirflowFailException: Airflow repeats a task after any other.
+    for how in ({}, {"deferrable": False, "timeout": 1}):
+        with pytest.raises(AirflowFailException, match=r"db\.none"):
+            TagExists(**place(lake, "db.none"), tag="x", **how).execute({})
+    with pytest.raises(AirflowFailException, match="soon"):
+        WatermarkReached(**place(lake), watermark="soon").execute({})
     trigger = ConditionTrigger(
         condition="tag_exists",
         warehouse=str(lake.warehouse),
@@ -160,6 +165,23 @@ def test_what_cannot_be_asked_fails_at_once(lake):
     event, _ = wait(trigger)
     with pytest.raises(AirflowFailException, match="NotFound"):
         TagExists(**place(lake), tag="x").execute_complete({}, event)
+
+
+def test_a_store_that_does_not_answer_at_first_is_asked_again(lake, monkeypatch):
+    def silent(*_: Any, **__: Any) -> Any:
+        raise ConnectionError("no route to the store")
+
+    monkeypatch.setattr("paimon_airflow.sensors.table_sensors.ask", silent)
+    with pytest.raises(TaskDeferred):
+        TagExists(**place(lake), tag="x").execute({})
+    with pytest.raises(ConnectionError):
+        TagExists(**place(lake), tag="x", deferrable=False).execute({})
+
+
+def test_secrets_come_from_a_connection_only(lake):
+    with pytest.raises(InvalidArgument, match=r"s3\.secret-key"):
+        TagExists(**place(lake), tag="x", storage={"s3.secret-key": "hidden"})
+    TagExists(**place(lake), tag="x", storage={"s3.endpoint": "http://store"})
 
 
 def test_the_link_leads_to_the_page_of_the_table(lake, monkeypatch):

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from paimon_core.errors import NotFound
 from paimon_maintenance.cli.output import Output
 from paimon_maintenance.cli.policy import policy_of
 from paimon_maintenance.cli.target import look_at_tables, warehouse_of
@@ -52,16 +53,18 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
 
     found: list[tuple[Measurement, Health]] = []
     failed: list[dict[str, object]] = []
+    errors: dict[str, Exception] = {}
     codes: list[ExitCode] = []
     for name, health in look_at_tables(args, output, look):
         if isinstance(health, Exception):
             failed.append({"table": name, "error": error_json(health)})
+            errors[name] = health
             codes.append(exit_code_of(health))
         else:
             found.append(health)
             codes.append(ExitCode.SUCCESS)
     if saving is not None:
-        _save(args, saving, found, owners, env.now_millis())
+        _save(args, saving, found, owners, errors, env.now_millis())
     found.sort(key=lambda pair: (pair[1].score, pair[1].name))
     code = combined(codes)
     tables = [
@@ -79,15 +82,29 @@ def _save(
     history: SqlHistory,
     found: Sequence[tuple[Measurement, Health]],
     owners: Mapping[str, str | None],
+    errors: Mapping[str, Exception],
     now: int,
 ) -> None:
-    """Store status, scores and totals in the history, for the page."""
+    """Store status, scores and totals in the history, for the page; also why tables have no score."""
     from paimon_maintenance.history.need_store import NeedStore, StoredScore  # noqa: PLC0415
-    from paimon_maintenance.history.status import StatusStore, status_of  # noqa: PLC0415 - SQLAlchemy
+    from paimon_maintenance.history.status import (  # noqa: PLC0415 - SQLAlchemy
+        StatusStore,
+        TableStatus,
+        status_of,
+    )
 
     place = (history, warehouse_of(args), args.branch or "main")
     status = StatusStore(*place)
     status.put([status_of(m, health, owner=owners.get(m.table)) for m, health in found])
+    status.put(
+        [
+            TableStatus(
+                table=name, at_millis=now, owner=owners.get(name), error=str(error), health={}
+            )
+            for name, error in errors.items()
+            if not isinstance(error, NotFound)  # dropped since the listing
+        ]
+    )
     NeedStore(*place).put({}, {m.table: StoredScore.of(m, health) for m, health in found})
     status.add_totals(now)
 

@@ -43,6 +43,7 @@ class RunLine:
     part_of: str | None
     table: str
     warehouse: str
+    branch: str
     status: str
     run_id: str
     origin: str
@@ -150,9 +151,15 @@ def table_view(
 
 def run_line(row: Mapping[Any, Any]) -> RunLine:
     """The line of a row of ENTRIES."""
-    values = {name: row[name] for name in RunLine.__slots__ if name not in ("table", "snapshots")}
+    other = ("table", "branch", "snapshots")
+    values = {name: row[name] for name in RunLine.__slots__ if name not in other}
     found: Sequence[int] = json.loads(row["snapshots"] or "[]")
-    return RunLine(**values, table=row["table_name"], snapshots=tuple(found))
+    return RunLine(
+        **values,
+        table=row["table_name"],
+        branch=row["branch"] or "main",
+        snapshots=tuple(found),
+    )
 
 
 def _decision(row: Mapping[Any, Any]) -> DecisionLine:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ _MOST_GROUPS: Final = 100
 _MOST_PREDICTIONS: Final = 400
 _SECONDS: Final = 2
 """The position of the seconds in `_columns`."""
+_BRANCH: Final = sa.func.coalesce(ENTRIES.c.branch, sa.literal_column("'main'")).label("branch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Work:
     """Sums over runs; `files_fewer` and `bytes_fewer` are negative if there are more afterwards.
 
     `bytes_rewritten`: what the runs read and wrote.  `bytes_freed`: what they deleted from the store.
+    `warehouse`: that of a table; None for other sums.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Work:
     bytes_rewritten: int
     bytes_fewer: int
     bytes_freed: int
+    warehouse: str | None = None
 
 
 NOTHING: Final = Work("all", 0, 0, 0.0, 0, 0, 0, 0, 0)
@@ -62,9 +65,9 @@ class Day:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Failures of one job on one table with the same error; `newest` is the last of them.
+    """Failures of one job on one branch of a table with the same error; `newest` is the last of them.
 
-    `solved_at`: when the job succeeded on the table afterwards, None if it did not.
+    `solved_at`: when the job succeeded on this branch afterwards, None if it did not.
     """
 
     newest: RunLine
@@ -81,7 +84,9 @@ class Prediction:
     """
 
     at_millis: int
+    warehouse: str
     table: str
+    branch: str
     job: str
     predicted_seconds: float
     past_runs: int | None
@@ -148,7 +153,7 @@ def work_view(
                 return {}, {}
             where = runs_of(period)
             return (
-                sums_by(connection, (e.table_name,), _columns(), where),
+                sums_by(connection, (e.warehouse, e.table_name), _columns(), where),
                 sums_by(connection, (e.job, day), _columns(), where),
             )
 
@@ -173,7 +178,7 @@ def work_view(
     by_job_and_day = merged(days for _, days in parts)
     by_job = _added((job, v) for (job, _), v in by_job_and_day.items())
     by_day = _added((at, v) for (_, at), v in by_job_and_day.items())
-    total = _added(("all", astuple(work)[1:]) for work in by_job)
+    total = _added(("all", v) for v in by_job_and_day.values())
     errors = spread([p.error for p in predictions if p.past_runs != 0])
     return WorkView(
         since_millis=since_millis,
@@ -234,7 +239,10 @@ def _added(parts: Iterable[tuple[Any, Sequence[Any]]]) -> list[Work]:
 def _work(name: str, values: Sequence[Any]) -> Work:
     # PostgreSQL adds whole numbers to decimals.
     runs, failed, seconds, *rest = values
-    return Work(name, int(runs), int(failed), float(seconds), *map(int, rest))
+    files, fewer, rewritten, fewer_bytes, freed = map(int, rest)
+    return Work(
+        name, int(runs), int(failed), float(seconds), files, fewer, rewritten, fewer_bytes, freed
+    )
 
 
 def _ordered(works: Iterable[Work]) -> list[Work]:
@@ -243,16 +251,21 @@ def _ordered(works: Iterable[Work]) -> list[Work]:
 
 def _longest(by_table: Sums) -> list[Work]:
     """The tables that took the most seconds."""
-    first = heapq.nsmallest(
-        _MOST_TABLES, by_table.items(), key=lambda one: (-one[1][_SECONDS], one[0])
-    )
-    return [_work(name, values) for (name,), values in first]
+
+    def order(one: tuple[tuple[Any, ...], Sequence[Any]]) -> tuple[Any, ...]:
+        (warehouse, name), values = one
+        return -values[_SECONDS], name, warehouse or ""
+
+    first = heapq.nsmallest(_MOST_TABLES, by_table.items(), key=order)
+    return [
+        replace(_work(name, values), warehouse=warehouse) for (warehouse, name), values in first
+    ]
 
 
 def _failures(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[Failure]:
-    """The failures by table, job and error; those without a later success first, then the newest."""
+    """The failures by table, branch, job and error; first those without a later success, then the newest."""
     e = ENTRIES.c
-    place = (e.warehouse, e.table_name, e.job)
+    place = (e.warehouse, e.table_name, _BRANCH, e.job)
     newest = (
         sa.select(e.id, e.at_millis, *place, e.error_type)
         .where(where, e.status.in_(FAILED))
@@ -267,7 +280,7 @@ def _failures(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[
             sa.func.count().label("times"),
             sa.func.min(n.at_millis).label("first_millis"),
         )
-        .group_by(n.warehouse, n.table_name, n.job, n.error_type)
+        .group_by(n.warehouse, n.table_name, n.branch, n.job, n.error_type)
         .order_by(sa.func.max(n.id).desc())
         .limit(_MOST_GROUPS)
         .subquery()
@@ -283,13 +296,10 @@ def _failures(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[
     ]
     if not grouped:
         return []
-    lines = [line for line, _, _ in grouped]
-    solved = _newest_successes(
-        connection, {line.table for line in lines}, min(line.at_millis for line in lines)
-    )
+    solved = _newest_successes(connection, [line for line, _, _ in grouped])
     found = []
     for line, times, first in grouped:
-        success = solved.get((line.warehouse, line.table, line.job), 0)
+        success = solved.get((line.warehouse, line.table, line.branch, line.job), 0)
         found.append(
             Failure(
                 newest=line,
@@ -302,20 +312,22 @@ def _failures(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[
 
 
 def _newest_successes(
-    connection: sa.Connection, tables: Collection[str], since: int
-) -> dict[tuple[str, str, str], int]:
-    """When each job last succeeded on these tables since that time, by warehouse, table and job."""
+    connection: sa.Connection, failed: Collection[RunLine]
+) -> dict[tuple[str, str, str, str], int]:
+    """When the jobs of these runs last succeeded since, by warehouse, table, branch and job."""
     e = ENTRIES.c
-    place = (e.warehouse, e.table_name, e.job)
+    place = (e.warehouse, e.table_name, _BRANCH, e.job)
+    since = min(line.at_millis for line in failed)
     query = (
         sa.select(*place, sa.func.max(e.at_millis))
-        # The index by time has all of these columns; the one by outcome would need the wide rows.
+        # The index by time has all columns of these conditions: only the branch needs the wide rows.
         .where(e.event == "run", e.at_millis >= since, e.status == "success")
-        .where(e.table_name.in_(tables))
+        .where(e.table_name.in_({line.table for line in failed}))
+        .where(e.job.in_({line.job for line in failed}))
         .group_by(*place)
     )
     rows = connection.execute(query).all()
-    return {(warehouse, table, job): int(at) for warehouse, table, job, at in rows}
+    return {(warehouse, table, branch, job): int(at) for warehouse, table, branch, job, at in rows}
 
 
 def _predictions(
@@ -325,7 +337,9 @@ def _predictions(
     query = (
         sa.select(
             d.at_millis,
+            d.warehouse,
             d.table_name.label("table"),
+            d.branch,
             d.job,
             d.predicted_seconds,
             d.past_runs,

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import html
 import json
 import logging
+import threading
 import urllib.error
 import urllib.request
 from collections import Counter
@@ -34,8 +36,20 @@ _PATHS: Final = {
 }
 _EMAIL: Final = {"subject": "{{ alert.subject }}", "html_content": "{{ alert.html }}"}
 _TIMEOUT_SECONDS: Final = 15.0
+_MOST_SECONDS: Final = 60.0
+"""How long a notifier may take for one message: some have no timeout of their own."""
 _NO_ANSWER: Final = (urllib.error.URLError, ConnectionError, TimeoutError)
 """Errors of the way to a target, whatever the message."""
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """urllib would send a GET without the alert to the new address, and the token to any host."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Follow nothing: the answer becomes an HTTPError."""
+
+
+_OPENER: Final = urllib.request.build_opener(_NoRedirect)
 
 
 class WebhookNotifier(BaseNotifier):
@@ -43,7 +57,7 @@ class WebhookNotifier(BaseNotifier):
 
     The object has `word` ("open", "still open", "all clear"), `subject`, `text`, `next_step`, `table`,
     `kind`, `owner`, `opened_millis` and `resolved_millis`.  `connection` names an Airflow connection of
-    type HTTP instead of `url`; its password becomes a bearer token.
+    type HTTP instead of `url`; its password becomes a bearer token.  A redirect is an error.
     """
 
     template_fields = ("url",)
@@ -76,7 +90,7 @@ class WebhookNotifier(BaseNotifier):
             headers={"Content-Type": "application/json", **self.headers, **headers},
         )
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS):  # noqa: S310
+            with _OPENER.open(request, timeout=_TIMEOUT_SECONDS):
                 pass
         except urllib.error.HTTPError as e:
             # The URL may hold a secret: it stays out of the message.
@@ -146,7 +160,7 @@ def send_alerts(
                 if name not in targets:
                     message = f"the policy has no alert target {name!r}"
                     raise ValueError(message)
-                notifier_of(targets[name])(_context(context, alert, word))
+                _notify(notifier_of(targets[name]), _context(context, alert, word))
             except Exception as e:  # noqa: BLE001 - another target may be reachable
                 problems.append(f"{alert.subject} to {name}: {type(e).__name__}: {e}")
                 if isinstance(e, _NO_ANSWER):
@@ -157,6 +171,27 @@ def send_alerts(
         store.record_sent(alert, reached, now)
     problems += [f"{n} more to {name}, which does not answer" for name, n in waiting.items() if n]
     return sent, problems
+
+
+def _notify(notifier: BaseNotifier, context: Any) -> None:
+    """Call the notifier; TimeoutError if it hangs, because the task and all other alerts wait for it."""
+    errors: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            notifier(context)
+        except BaseException as e:  # noqa: BLE001 - raised by the caller
+            errors.append(e)
+
+    # A daemon: nothing can stop the thread, and the process need not wait for it.
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(call,), daemon=True)
+    thread.start()
+    thread.join(_MOST_SECONDS)
+    if errors:
+        raise errors[0]
+    if thread.is_alive():
+        message = f"the notifier has not ended after {_MOST_SECONDS:g} s"
+        raise TimeoutError(message)
 
 
 def _context(context: Context, alert: StoredAlert, word: Word) -> Any:

@@ -86,7 +86,7 @@ class MaintainCommits(WithLineage, JobTask):
             if spark is not None:
                 spark.close()
         request.keep_retention()
-        return self._end(context, found, request.warehouse)
+        return self._end(context, found, request)
 
     def _maintain(
         self, request: JobRequest, runs: OnCommitRun, context: Context
@@ -120,7 +120,8 @@ class MaintainCommits(WithLineage, JobTask):
         for line in lines_of([one]):
             self.log.info("%s", line)
 
-    def _end(self, context: Context, found: Mapping[str, Maintained], warehouse: str) -> str:
+    def _end(self, context: Context, found: Mapping[str, Maintained], request: JobRequest) -> str:
+        warehouse = request.warehouse
         results: list[TableResult] = ordered(on_commit.result_of(one) for one in found.values())
         self.report = report_text(results) if results else "no commit to maintain"
         assets.emit(
@@ -131,7 +132,7 @@ class MaintainCommits(WithLineage, JobTask):
             partitions={t: one.partitions or () for t, one in found.items()},
         )
         self.spark_ui = spark_ui_of(results)
-        self.page = page_of(warehouse, None, [r.table for r in results])
+        self.page = page_of(warehouse, request.branch, [r.table for r in results])
         self.changed = changed_tables(results, job=self.job, warehouse=warehouse)
         failures = [r for r in results if r.outcome == "failed"]
         if failures:

@@ -32,8 +32,11 @@ from paimon_maintenance.storage.variables import POLICY_VARIABLE
 
 _MOST_LINES: Final = 200
 _AT_ONCE: Final = 4
+_MOST_WAITING: Final = 16
+"""Each takes one of the server's 40 threads, which all of Airflow's API needs."""
 _WAIT_SECONDS: Final = 10.0
 _reading = threading.BoundedSemaphore(_AT_ONCE)
+_waiting = threading.BoundedSemaphore(_MOST_WAITING)
 
 
 class TooBusy(MaintenanceError):
@@ -116,7 +119,7 @@ def _policy_of(named: Named) -> TablePolicy:
 @contextmanager
 def _one_of_few() -> Iterator[None]:
     """Bounds how many requests read the lake at once: they share the API server's threads."""
-    if not _reading.acquire(timeout=_WAIT_SECONDS):
+    if not (_reading.acquire(blocking=False) or _wait()):
         raise TooBusy(
             f"{_AT_ONCE} other requests read the lake", next_step="try again in a few seconds"
         )
@@ -124,3 +127,13 @@ def _one_of_few() -> Iterator[None]:
         yield
     finally:
         _reading.release()
+
+
+def _wait() -> bool:
+    """Wait for another request to end; False if that takes too long, or if too many wait."""
+    if not _waiting.acquire(blocking=False):
+        return False
+    try:
+        return _reading.acquire(timeout=_WAIT_SECONDS)
+    finally:
+        _waiting.release()

@@ -144,7 +144,7 @@ class RunScheduler(WithLineage, JobTask):
         if tables_failed := {n: e for n, e in found.failed.items() if not _is_refusal(e)}:
             text = "\n".join(f"  {name}: {error}" for name, error in tables_failed.items())
             raise AirflowException(f"tables cannot be measured:\n{text}")
-        return proposals_of(found, request.warehouse)
+        return proposals_of(found, request.warehouse, request.branch)
 
 
 def _is_refusal(error: Exception) -> bool:
@@ -153,23 +153,28 @@ def _is_refusal(error: Exception) -> bool:
     return is_refusal(error)
 
 
-def proposals_of(found: Round, warehouse: str) -> list[dict[str, object]]:
+def proposals_of(
+    found: Round, warehouse: str, branch: str | None = None
+) -> list[dict[str, object]]:
     """The proposals of a round as runs of `caretaker_rescale`, which wait for an approval.
 
-    The id of a run is made of warehouse, table and number of buckets.  So rounds that repeat the
+    The id of a run is made of warehouse, branch, table and number of buckets.  So rounds that repeat the
     proposal make no second run.  The partitions are not part of the id, because new ones become due
     every day.
     """
     from paimon_airflow.runs.approval import PROPOSED  # noqa: PLC0415 - the provider
 
     runs: list[dict[str, object]] = []
+    place = (
+        {"warehouse": warehouse} if branch is None else {"warehouse": warehouse, "branch": branch}
+    )
     for decision in found.decisions:
         one = decision.candidate
         if decision.action != "propose" or one is None:
             continue
         arguments = dict(one.arguments)
-        text = f"{warehouse} {decision.table} {arguments.get('bucket_num')}"
-        conf = {"warehouse": warehouse, "tables": [decision.table], **_typed(arguments)}
+        text = f"{' '.join(place.values())} {decision.table} {arguments.get('bucket_num')}"
+        conf = {**place, "tables": [decision.table], **_typed(arguments)}
         shown = _NOT_IN_RUN_IDS.sub("_", decision.table)[:_LONGEST_NAME]
         run_id = f"{PROPOSED}{shown}__{crc32(text.encode()):08x}"
         runs.append({"trigger_run_id": run_id, "conf": conf, "note": decision.reason})

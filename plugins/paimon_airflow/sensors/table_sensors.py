@@ -13,12 +13,14 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseSensorOperator
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from paimon_airflow.sensors.conditions import ask
 from paimon_airflow.sensors.trigger import ConditionTrigger
 from paimon_airflow.tasks.credentials import storage_of_connection
+from paimon_airflow.tasks.job_task import without_retry
 from paimon_airflow.tasks.links import CaretakerPageLink
+from paimon_maintenance.storage.options import refuse_secrets
 from paimon_maintenance.storage.variables import POLICY_VARIABLE, WAREHOUSE_VARIABLE
 
 if TYPE_CHECKING:
@@ -31,13 +33,14 @@ class TableSensor(BaseSensorOperator):
     - `table`: "database.table".
     - `warehouse`: a path, a URL or `catalog:NAME`; None: CARETAKER_WAREHOUSE of the worker.
     - `branch`: the branch of the table; None: main.
-    - `storage`: options of the store, without secrets.
+    - `storage`: options of the store; InvalidArgument for secrets, which Airflow would store with the
+      trigger.
     - `storage_connection`: the Airflow connection with the credentials of the store.
     - `deferrable`: wait in the triggerer instead of a worker.
     - `poke_interval`: seconds between two checks (default: 30).
 
-    Raises AirflowFailException, which is not retried, without a warehouse.  A table that does not
-    exist fails the task at once: a misspelled name could not be told from a table to come.
+    Raises AirflowFailException, which is not retried, without a warehouse, for a wrong argument, and
+    for a table that does not exist: a misspelled name could not be told from a table to come.
     """
 
     condition: ClassVar[str]
@@ -64,6 +67,7 @@ class TableSensor(BaseSensorOperator):
         self.table = table
         self.warehouse = warehouse
         self.branch = branch
+        refuse_secrets(storage or {}, "parameter storage")
         self.storage = dict(storage or {})
         self.storage_connection = storage_connection
         self.deferrable = deferrable
@@ -81,15 +85,16 @@ class TableSensor(BaseSensorOperator):
         return found
 
     def poke(self, context: Context) -> bool:  # noqa: ARG002 - Airflow's signature
-        """Whether the condition holds now."""
-        answer = ask(
-            self.condition,
-            warehouse=self.place(),
-            table=self.table,
-            branch=self.branch,
-            storage={**self.storage, **storage_of_connection(self.storage_connection)},
-            arguments=self.arguments(),
-        )
+        """Whether the condition holds now; AirflowFailException for an error that stays."""
+        with without_retry():
+            answer = ask(
+                self.condition,
+                warehouse=self.place(),
+                table=self.table,
+                branch=self.branch,
+                storage={**self.storage, **storage_of_connection(self.storage_connection)},
+                arguments=self.arguments(),
+            )
         self.log.info("%s", answer.why)
         return answer.holds
 
@@ -98,8 +103,13 @@ class TableSensor(BaseSensorOperator):
         if not self.deferrable:
             super().execute(context)
             return
-        if self.poke(context):
-            return
+        try:
+            if self.poke(context):
+                return
+        except AirflowException:
+            raise
+        except Exception as e:  # noqa: BLE001 - the store may be back soon: the trigger asks again
+            self.log.warning("cannot ask for %s of %s: %s", self.condition, self.table, e)
         self.defer(
             trigger=ConditionTrigger(
                 condition=self.condition,

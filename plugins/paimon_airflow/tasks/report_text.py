@@ -91,10 +91,11 @@ def report_text(results: Sequence[TableResult]) -> str:
     for number, (result, line) in enumerate(zip(results, lines, strict=True)):
         block = "\n".join([line, *(f"    {detail}" for detail in detail_lines(result))])
         left -= len(block) + 1
-        if left < 0:
+        if left < 0 and number:
             shown.append(f"... and {len(lines) - number} more: see the log")
             break
-        shown.append(block)
+        # The first one is shown in any case: it says why the run failed.
+        shown.append(block if left >= 0 else f"{block[:left]}\n    ... see the log")
     return "\n".join(shown)
 
 

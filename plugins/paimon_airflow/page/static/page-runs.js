@@ -52,15 +52,10 @@ function draw(found) {
     card("What failed, and what to do", "wide", open.length ? `${count(open.length)} open, ${count(found.failures.length - open.length)} solved since` : "", failures(found)),
     card("Time by day", "wide below", "", found.by_day.length ? dayBars(found.by_day, found.since, found.now, Math.max(340, (cards.clientWidth * (innerWidth > 1180 ? 2 : 3)) / 3 - 40)) : h("p", { class: "quiet" }, "No run in this period.")),
     card("Predicted and measured", "narrow tall", counted(found.predictions.length, "run"), found.predictions.length
-      ? [predictionChart(found.predictions, (p) => go(address(p.table, found))), legend(["near", "within 35 % of the measured time"], ["far", "further off"], ["first", "without past runs of the job"])]
+      ? [predictionChart(found.predictions, (p) => go(tablePage(p, p.warehouse))), legend(["near", "within 35 % of the measured time"], ["far", "further off"], ["first", "without past runs of the job"])]
       : h("p", { class: "quiet" }, "The scheduler predicts the time of its runs; there were none in this period.")),
     card("By job", "half", "", works(found.by_job, (w) => words(w.name))),
-    card("By table", "half", found.tables_changed > found.by_table.length ? `the ${found.by_table.length} that took the most time` : "", works(found.by_table, (w) => h("a", { href: address(w.name, found) }, w.name))));
-}
-
-function address(table, found) {
-  const at = found.warehouse || (found.places[0] || {}).warehouse || "";
-  return tablePage({ table, branch: "main" }, at);
+    card("By table", "half", found.tables_changed > found.by_table.length ? `the ${found.by_table.length} that took the most time` : "", works(found.by_table, (w) => h("a", { href: tablePage({ table: w.name, branch: "main" }, w.warehouse), title: w.warehouse }, w.name))));
 }
 
 function card(title, kind, note, ...content) {
@@ -74,8 +69,8 @@ function failures(found) {
     const [dag, ...rest] = r.actor.split(" ");
     return h("li", { class: f.solved_at ? "solved" : "open" },
       h("i", { class: "dot" }),
-      h("div", {}, h("b", {}, words(r.job)), " on ", h("a", { href: tablePage({ table: r.table, branch: "main" }, r.warehouse) }, r.table),
-        h("small", {}, ` ${words(r.status)}${f.times > 1 ? `, ${count(f.times)} times` : ""}${r.error_type ? `, ${r.error_type}` : ""}`)),
+      h("div", {}, h("b", {}, words(r.job)), " on ", h("a", { href: tablePage(r, r.warehouse), title: r.warehouse }, r.table),
+        h("small", {}, r.branch === "main" ? "" : ` branch ${r.branch},`, ` ${words(r.status)}${f.times > 1 ? `, ${count(f.times)} times` : ""}${r.error_type ? `, ${r.error_type}` : ""}`)),
       h("span", { class: "when", title: moment(r.at_millis) }, relative(r.at_millis, found.now)),
       h("p", {}, r.error || ""),
       f.solved_at ? h("p", {}, `Succeeded ${relative(f.solved_at, found.now)}.`) : r.next_step ? h("p", { class: "todo" }, "→ ", r.next_step) : null,

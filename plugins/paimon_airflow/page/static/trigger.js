@@ -34,16 +34,18 @@ function form(dag, access, values, dialog) {
     event.preventDefault();
     send.disabled = true;
     fill(answer);
+    for (const said of made.querySelectorAll(".wrong")) said.remove();
     try {
       const conf = {};
       for (const f of fields) f.into(conf);
-      if (unpause && unpause.checked) await airflow("PATCH", `dags/${encodeURIComponent(dag.dag_id)}?update_mask=is_paused`, { is_paused: false });
       const run = await airflow("POST", `dags/${encodeURIComponent(dag.dag_id)}/dagRuns`, { logical_date: null, conf });
       const path = `dags/${encodeURIComponent(dag.dag_id)}/runs/${encodeURIComponent(run.dag_run_id)}`;
       fill(answer, h("p", { class: "says" }, h("span", { class: "status success" }, "The run is queued. "), " ", airflowLink(path, "Open it in Airflow")));
       fill(buttons, h("span", { class: "spring" }), h("button", { type: "button", on: { click: () => dialog.close() } }, "Close"));
+      // Not before the run: a form that Airflow refuses must not start the DAG's schedule.
+      if (unpause && unpause.checked) await startSchedule(dag, answer);
     } catch (error) {
-      showError(answer, error);
+      if (!blame(fields, error)) showError(answer, error);
       send.disabled = !access.may_trigger;
     }
   };
@@ -56,6 +58,33 @@ function form(dag, access, values, dialog) {
       h("small", {}, "A paused DAG queues the run and does not start it.")));
   }
   return append(made, [answer, buttons]);
+}
+
+/** Shows the error below the field that it is about; whether there is one. */
+function blame(fields, error) {
+  // Airflow's text goes on with the whole schema of the param.
+  const [, name, message] = /^Invalid input for param ([^:]+): (.*)/.exec(error.message) || [];
+  const wrong = fields.find((f) => f.name === name);
+  if (!wrong) return false;
+  const place = h("div", { class: "wrong" });
+  append(wrong.element, place);
+  // A pattern tells nobody more than the help of the field.
+  showError(place, { message: message.replace(/ does not match ['"].*/, " is not what this field takes, see above") });
+  const section = wrong.element.closest("details");
+  if (section) section.open = true;
+  wrong.element.querySelector("input, select, textarea").focus();
+  return true;
+}
+
+/** Unpauses the DAG; if that fails, the run is queued all the same, so a second try would make another. */
+async function startSchedule(dag, answer) {
+  try {
+    await airflow("PATCH", `dags/${encodeURIComponent(dag.dag_id)}?update_mask=is_paused`, { is_paused: false });
+  } catch (error) {
+    const place = h("div", {});
+    append(answer, place);
+    showError(place, error, "The DAG is still paused, and the run waits");
+  }
 }
 
 /** One field: its element, and `into(conf)`, which adds its value unless it is the DAG's default. */
@@ -72,6 +101,7 @@ function field(name, param, given) {
     if (differs(found)) conf[name] = found;
   };
   const made = (input, read) => ({
+    name,
     section: schema.section,
     element: append(wrap([]), [h("label", { for: id }, title), input, help]),
     into: (conf) => put(conf, read()),
@@ -81,6 +111,7 @@ function field(name, param, given) {
     let touched = given !== undefined;
     input.addEventListener("change", () => { touched = true; });
     return {
+      name,
       section: schema.section,
       element: append(wrap([], "check"), [input, h("label", { for: id }, title), help]),
       into: (conf) => { if (touched) put(conf, input.checked); },
@@ -102,7 +133,7 @@ function field(name, param, given) {
   }
   if (kinds.includes("object")) {
     const input = h("textarea", { id, rows: 2, spellcheck: "false", value: value ? JSON.stringify(value) : "" });
-    return made(input, () => (input.value.trim() ? JSON.parse(input.value) : null));
+    return made(input, () => (input.value.trim() ? parsed(name, input.value) : null));
   }
   const number = kinds.includes("integer") || kinds.includes("number");
   const input = h("input", { id, type: number ? "number" : "text", autocomplete: "off", spellcheck: "false", value: value === null || value === undefined ? "" : value });
@@ -110,4 +141,13 @@ function field(name, param, given) {
     if (input.value === "") return kinds.includes("null") || param.value === null ? null : "";
     return number ? Number(input.value) : input.value;
   });
+}
+
+/** The object that was written into a field; the error names the field, as Airflow's errors do. */
+function parsed(name, text) {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Error(`Invalid input for param ${name}: no JSON: ${error.message}`);
+  }
 }

@@ -246,6 +246,13 @@ def test_work_is_added_up_by_job_table_and_day(history):
     assert [(d.at_millis, d.runs) for d in found.by_day] == [(DAY, 2), (2 * DAY, 1)]
     everywhere = work_view(history, warehouse=None, since_millis=0, until_millis=10 * DAY)
     assert everywhere.total.runs == 5
+    # The same name in two warehouses is two tables, and each line leads to its own.
+    assert [(w.warehouse, w.name, w.runs) for w in everywhere.by_table] == [
+        ("/lake", "db.a", 3),
+        ("/other", "db.a", 1),
+        ("/lake", "db.b", 1),
+    ]
+    assert everywhere.tables_changed == 3
     nothing = work_view(history, warehouse="/none", since_millis=0, until_millis=1)
     assert (nothing.total.runs, nothing.by_job, nothing.median_error) == (0, (), None)
 
@@ -302,6 +309,25 @@ def test_failures_are_grouped_and_open_ones_come_first(history):
     assert found[1].newest.next_step == "read the plan"
 
 
+def test_a_success_on_main_solves_no_failure_of_a_branch(history):
+    failed = {"status": "failed", "error_type": "GuardTripped"}
+    history.add(
+        [
+            run("db.a", 10, **failed, branch="dev"),
+            run("db.a", 20, **failed),
+            run("db.a", 30),
+            run("db.b", 40, **failed, branch="dev"),
+            run("db.b", 50, branch="dev"),
+        ]
+    )
+    found = work_view(history, warehouse=None, since_millis=0, until_millis=100).failures
+    assert [(f.newest.table, f.newest.branch, f.times, f.solved_at) for f in found] == [
+        ("db.a", "dev", 1, None),
+        ("db.b", "dev", 1, 50),
+        ("db.a", "main", 1, 30),
+    ]
+
+
 def test_predictions_are_held_against_what_happened(history):
     needs = NeedStore(history, "/lake")
     runs = ((1.0, 1.0, None), (1.0, 2.0, 1), (4.0, 1.0, 2), (9.0, 1.0, 0))
@@ -336,6 +362,9 @@ def test_predictions_are_held_against_what_happened(history):
         (1, 1),
         (0, None),
     ]
+    assert {(p.warehouse, p.table, p.branch) for p in found.predictions} == {
+        ("/lake", "db.a", "main")
+    }
     # The run without past runs is shown, and its error does not count.
     assert found.median_error == pytest.approx(0.5)
     assert found.p90_error == pytest.approx(2.5)

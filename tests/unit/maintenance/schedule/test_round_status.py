@@ -130,3 +130,10 @@ def test_health_saves_the_same_line(small, history):
         len(totals_since(history, warehouse=str(small.warehouse), branch="main", since_millis=0))
         == 1
     )
+
+
+def test_health_saves_why_a_table_has_no_score(small, history):
+    caretaker("health", "*.*", "-w", str(small.warehouse), "--save")
+    found = rows(small, history)
+    assert (found["db.t"].error, found["db.broken"].score) == (None, None)
+    assert found["db.broken"].error
