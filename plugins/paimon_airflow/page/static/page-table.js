@@ -60,7 +60,7 @@ function drawHead() {
     h("span", { class: "spring" }), actions,
     h("p", { class: "facts" },
       fact(bytes(row.bytes), `in ${counted(row.files, "file")}`),
-      fact(count(row.row_count), "rows before merging"),
+      fact(count(row.row_count), `${row.row_count === 1 ? "row" : "rows"} before merging`),
       fact(decimal(row.amplification, 2), "read amplification"),
       fact(bytes(row.held_bytes), "held back"),
       fact(row.owner || "no owner", ""),
