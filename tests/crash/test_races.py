@@ -2,8 +2,8 @@
 
 In CI: every job that moves or shortens history, stopped at its changes, on a primary-key table.  At
 every fifth change one of two of Java's operations runs, which between them commit, expire, roll back
-and write, and at every seventh one of five others; both take turns.  Jobs of few changes meet all seven
-at each.  And a sample of all other pairs and tables.
+and write, and at every seventh one of five others; both take turns.  Jobs of few changes meet one of
+both at each.  And a sample of all other pairs and tables.
 `CARETAKER_RACES=N` tries N rounds of the sample; `all` tries the whole matrix, and all of Java's
 operations at each change.  `CARETAKER_RACES_SEED=S` takes another sample and other turns.
 """
@@ -55,7 +55,7 @@ OTHERS = (
 EACH_MOST, EACH_OTHER = 5, 7
 """At every so many changes, one of them runs."""
 FEW = 7
-"""Changes of a job that meets all of them at each."""
+"""Changes of a job that meets one of both at each."""
 NOT_IN_RACES = {
     "mark_partition_done",
     "trigger_tag_automatic_creation",
@@ -92,9 +92,10 @@ def test_history_holds_beside_java(
     of = tables("changelog" if a == "expire_changelogs" else "primary key")
     for those, each in ((MOST, EACH_MOST), (OTHERS, EACH_OTHER)):
         rounds = list(rounds_of(of, [(a, b) for b in those], tmp_path / "count"))
-        if WANTED != "all" and of.changes[a] > FEW:
-            turns = [r for r in rounds if (r.k + SEED) % each == 0]
-            rounds = [r for r in turns if those.index(r.b) == (r.k + SEED) // each % len(those)]
+        if WANTED != "all":
+            step = each if of.changes[a] > FEW else 1
+            turns = [r for r in rounds if (r.k + SEED) % step == 0]
+            rounds = [r for r in turns if those.index(r.b) == (r.k + SEED) // step % len(those)]
         assert rounds
         for what in rounds:
             run_round(of, what, oracle_1_4_2, tmp_path / "round")
