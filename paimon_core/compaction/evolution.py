@@ -107,9 +107,13 @@ def row_ranges(
     """
     ranges: list[list[list[DataFileMeta]]] = []
     before: tuple[int, frozenset[int]] | None = None
+    schema = table.schema
+    names = dedicated_columns(schema.row_type, schema.options)
+    dedicated = frozenset(f.id for f in schema.fields if f.name in names)
+    inside = frozenset(f.id for f in schema.fields) - dedicated
     for group in _groups(table, files, partition, bucket):
         own = [e.file for e in group if not is_dedicated(e.file)]
-        apart = _columns_apart(table, own[0], group)
+        apart = _columns_apart(table, own[0], group, dedicated=dedicated, inside=inside)
         first = own[0].first_row_id or 0
         if (first, apart) != before:
             ranges.append([])
@@ -118,22 +122,27 @@ def row_ranges(
     return ranges
 
 
-def _columns_apart(table: FileStoreTable, rows: DataFileMeta, group: Group) -> frozenset[int]:
+def _columns_apart(
+    table: FileStoreTable,
+    rows: DataFileMeta,
+    group: Group,
+    *,
+    dedicated: frozenset[int],
+    inside: frozenset[int],
+) -> frozenset[int]:
     """Return the ids of the columns that have files of their own in the group, for all of its rows.
 
-    UnsupportedFeature if some rows lack them, or if a column is not where new files have it: then
-    it would be lost.
+    `dedicated` and `inside` are the columns that new files have in files of their own, and the
+    others.  UnsupportedFeature if some rows lack them, or if a column is elsewhere: then it would be
+    lost.
     """
     lacking = partly_held_column(table, [rows], (e.file for e in group))
     if lacking is not None:
         raise _uncompactable(table, "BLOB files that lack some rows", lacking[1])
-    names = dedicated_columns(table.schema.row_type, table.schema.options)
-    dedicated = {f.id for f in table.schema.fields if f.name in names}
-    inside = {f.id for f in table.schema.fields} - dedicated
     found: set[int] = set()
     for entry in group:
         own = is_dedicated(entry.file)
-        held = held_columns(table, entry.file) if names or own else frozenset()
+        held = held_columns(table, entry.file) if dedicated or own else frozenset()
         if held & (inside if own else dedicated):
             raise _uncompactable(table, "BLOBs beside and inside of data files", entry.file)
         if own:

@@ -21,7 +21,7 @@ from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.predicate import parse_where
 from paimon_core.read.table_read import chosen_rows
-from paimon_core.table.batch_scan import BatchScan, batch_scan_of
+from paimon_core.table.batch_scan import BatchScan
 from paimon_core.table.batch_tasks import BatchTask, pack_tasks, plan_batch, read_task
 from paimon_core.table.nullability import never_null
 from paimon_core.table.system.audit_log import AUDIT_LOG, audit_log_type, binlog_type
@@ -68,17 +68,10 @@ def table_to_follow(options: SourceOptions) -> FileStoreTable:
 def _scan_of(options: SourceOptions) -> BatchScan:
     table = options.open_table()
     try:
-        return _chosen_scan(table, options)
+        return system_scan(table, options.system_table, zone=options.zone)
     except (InvalidArgument, NotFound):
         # A stream accepts more start options than a batch; the reader of a batch rejects them.
         return BatchScan(table=table)
-
-
-def _chosen_scan(table: FileStoreTable, options: SourceOptions) -> BatchScan:
-    system = options.system_table
-    if system is None:
-        return batch_scan_of(table, zone=options.zone)
-    return system_scan(table, system, zone=options.zone)
 
 
 def _system_type(scan: BatchScan, name: str | None, zone: tzinfo) -> RowType:
@@ -128,8 +121,8 @@ class PaimonBatchReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._zone = options.zone
-        self._scan = _chosen_scan(options.open_table(), options)
         self._system = options.system_table
+        self._scan = system_scan(options.open_table(), self._system, zone=self._zone)
         self._row_type = _system_type(self._scan, self._system, self._zone)
         self._columns = checked_columns(schema, self._row_type, self._scan.table.name)
         self._arrow_schema = arrow_schema_of(schema)

@@ -168,7 +168,7 @@ class _Loop:
         choose_engine: Callable[[Plan], Engine | None],
     ) -> None:
         self.table = table
-        self.open_table = open_table
+        self._open = open_table
         self.job = job
         self.arguments = arguments
         self.context = context
@@ -254,12 +254,10 @@ class _Loop:
         plan, self.given = self.given, None
         if plan is not None:
             table = self.open_table()
-            self.opened = self.opened or table
         else:
             context = self.fresh_context()
             with self.phase("inspect"):
                 table = self.open_table()
-                self.opened = self.opened or table
                 if self.job.exclusive and self.job.retry_safe and not self.is_dry_run:
                     self.references = reference_names(table)
                 if self.job.needs_line:
@@ -270,6 +268,12 @@ class _Loop:
         self.first_plan = self.first_plan or plan
         self.plan = plan
         return table, plan
+
+    def open_table(self) -> FileStoreTable:
+        """The table under its newest schema."""
+        table = self._open()
+        self.opened = self.opened or table
+        return table
 
     def explained(self, error: BaseException) -> BaseException:
         """The error, or TableGone if the table is no longer there.

@@ -316,9 +316,10 @@ class JdbcCatalog:
             if if_not_exists:
                 return
             raise taken
-        if if_not_exists and self.views.find(identifier) is not None:
-            return
-        self._check_no_view(identifier)
+        if self.views.find(identifier) is not None:
+            if if_not_exists:
+                return
+            raise _view_exists(identifier)
         with held(self._lock(identifier)):
             first = self._files.create_first_schema(identifier, schema)
         if first is None:
@@ -339,10 +340,6 @@ class JdbcCatalog:
         except IntegrityError as e:
             if not if_not_exists:
                 raise taken from e
-
-    def _check_no_view(self, identifier: str) -> None:
-        if self.views.find(identifier) is not None:
-            raise AlreadyExists(f"a view {identifier} already exists", table=identifier)
 
     def _rows(self, connection: Connection, identifier: str) -> TableRows:
         return TableRows(connection, self._key, identifier)
@@ -437,7 +434,8 @@ class JdbcCatalog:
         check_lengths([new_database, new_table], {})
         self.get_database(new_database)
         taken = AlreadyExists(f"table {new_identifier} already exists", table=new_identifier)
-        self._check_no_view(new_identifier)
+        if self.views.find(new_identifier) is not None:
+            raise _view_exists(new_identifier)
         io, _ = open_file_io(self.options["warehouse"], self.options)
         source, target = map(self._files.table_path, (identifier, new_identifier))
         if self._exists(new_identifier) or (renames_atomically(target) and io.exists(target)):
@@ -505,3 +503,7 @@ class JdbcCatalog:
         """Replace the table's properties by the options and keys of the schema, if they are kept."""
         if self._syncs_properties:
             self._rows(connection, identifier).write_properties(shown_properties(schema))
+
+
+def _view_exists(identifier: str) -> AlreadyExists:
+    return AlreadyExists(f"a view {identifier} already exists", table=identifier)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from paimon_core.catalog.jdbc.database import JdbcDatabase
 from paimon_core.catalog.jdbc.lock import JdbcLock
-from paimon_core.catalog.jdbc.table_rows import OF_TABLE, check_lengths, execute
+from paimon_core.catalog.jdbc.table_rows import TableRows, check_lengths, execute
 from paimon_core.catalog.lock import held
 from paimon_core.catalog.views import View
 from paimon_core.errors import AlreadyExists, NotFound
@@ -66,7 +66,7 @@ class JdbcViews:
         taken = AlreadyExists(f"{view.name} already exists", table=view.name)
         try:
             with held(self.lock_of(view.name)), self.database.transaction() as connection:
-                if self._is_table(connection, view.name):
+                if TableRows(connection, self.key, view.name).hold():
                     raise taken
                 execute(
                     connection,
@@ -105,14 +105,6 @@ class JdbcViews:
         """Delete the views of a database that has some."""
         sql = f"DELETE FROM {VIEWS} WHERE {_DATABASE}"
         execute(connection, sql, key=self.key, database=database)
-
-    def _is_table(self, connection: Connection, identifier: str) -> bool:
-        from sqlalchemy import text  # noqa: PLC0415 - an extra
-
-        database, table = split_identifier(identifier)
-        sql = text(f"SELECT table_name FROM paimon_tables WHERE {OF_TABLE}")
-        values = {"key": self.key, "database": database, "table": table}
-        return connection.execute(sql, values).first() is not None
 
     def _values(self, identifier: str) -> dict[str, str]:
         database, view = split_identifier(identifier)

@@ -99,8 +99,8 @@ def split_system_name(identifier: str) -> tuple[str, str | None, str | None]:
     return table, branch, parts[0].lower() if parts else None
 
 
-def system_scan(table: FileStoreTable, name: str, *, zone: tzinfo = UTC) -> BatchScan:
-    """Return the scan for a system table; errors as `batch_scan_of`."""
+def system_scan(table: FileStoreTable, name: str | None, *, zone: tzinfo = UTC) -> BatchScan:
+    """Return the scan for a system table, None for the table itself; errors as `batch_scan_of`."""
     if name in _OF_NO_SNAPSHOT:
         return BatchScan(table=table, whole=table.snapshots.latest())
     return batch_scan_of(table, zone=zone)
