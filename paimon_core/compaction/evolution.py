@@ -162,9 +162,11 @@ def unit_groups(table: FileStoreTable, unit: CompactUnit) -> Sequence[Group]:
     return _groups(table, unit.append_files, unit.partition, unit.bucket)
 
 
-def group_rows(table: FileStoreTable, group: Group) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a group with the columns of `merged_schema`."""
-    return read_group(table, group, merged_schema(table).names, {})
+def group_rows(
+    table: FileStoreTable, names: Sequence[str], group: Group
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a group with these columns, which are those of `merged_schema`."""
+    return read_group(table, group, names, {})
 
 
 def merged_file(

@@ -249,18 +249,19 @@ class _Work:
     def merge_columns(self) -> None:
         """Write the rows of groups of files as one file, however large it becomes."""
         table, unit = self._table, self._unit
+        schema = merged_schema(table)
         writer = RollingAppendWriter(
             table.io,
             table.paths,
             unit.partition,
             unit.bucket,
-            merged_schema(table),
+            schema,
             file_source=FileSource.APPEND,
             new_uuid=self._new_uuid,
             creation_time=self._creation_time,
             target_file_size=NEVER_FULL,
         )
-        read = partial(group_rows, table)
+        read = partial(group_rows, table, schema.names)
         groups = unit_groups(table, unit)
         sources = [source_of(sum(e.file.file_size for e in g), read, g) for g in groups]
         self._write(writer, one_after_the_other(table.io, sources))
