@@ -38,6 +38,7 @@ settings.register_profile(
     derandomize=True,
     database=None,
     print_blob=True,
+    max_examples=100 if LONG else 50,
 )
 settings.register_profile(
     "thorough", parent=settings.get_profile("default"), derandomize=False, max_examples=2000
@@ -154,9 +155,10 @@ def _with_the_other_java(items: list[pytest.Item]) -> Iterator[pytest.Item]:
 
 
 def _not_sampled(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """Of each test marked `sampled`, every other case; one that is named alone runs.
+    """Of each test marked `sampled`, all but one of two cases, or of as many as the marker's `one_of` says.
 
-    In the order of a hash: that of several parameters would leave out all cases with a value of the last.
+    In the order of a hash, from the case with the number `first` on: the order of the parameters would
+    leave out all cases with some value of the last one.  A case that is named alone runs.
     """
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
@@ -165,8 +167,10 @@ def _not_sampled(items: list[pytest.Item]) -> Iterator[pytest.Item]:
     for several in cases.values():
         several.sort(key=lambda item: zlib.crc32(item.nodeid.partition("[")[2].encode()))
         marker = several[0].get_closest_marker("sampled")
-        first = marker.kwargs.get("first", 0) if marker is not None and len(several) > 1 else 0
-        yield from (item for i, item in enumerate(several) if i % 2 != first)
+        asked = {} if marker is None else marker.kwargs
+        one_of = min(asked.get("one_of", 2), len(several))
+        first = asked.get("first", 0) % one_of
+        yield from (item for i, item in enumerate(several) if i % one_of != first)
 
 
 def _is_heavy(nodeid: str) -> bool:

@@ -162,6 +162,7 @@ def test_the_command_line_and_airflow_maintain_a_lake_on_s3_on_a_cluster(
     assert on_s3.cluster.launched_executors() == before + 4
 
 
+@pytest.mark.long
 def test_a_job_whose_executor_dies_ends_well(on_s3: OnS3, warehouse: str, tmp_path: Path):
     fill(warehouse, "db.t", buckets=12, keys=60_000)
     before = table_rows(warehouse)

@@ -122,6 +122,7 @@ def left(table: Table) -> dict[str, Any]:
     }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", CASES)
 def test_the_same_is_left(name: str, oracle: Oracle, tmp_path: Path) -> None:
     case = CASES[name]

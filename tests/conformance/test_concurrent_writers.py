@@ -70,6 +70,7 @@ def writer(warehouse: str, number: int, compacted: Event, rounds: Any) -> None:
         commit(table, w.prepare_commit(), user=env.new_uuid(), env=env)
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", TABLES)
 def test_two_writers_and_a_compaction(kind: str, tmp_path: Path) -> None:

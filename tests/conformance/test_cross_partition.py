@@ -54,6 +54,7 @@ def values(result: dict[str, Any]) -> list[Row]:
     return sorted((row[1:] for row in result["rows"]), key=lambda row: int(row[0]))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "first-row"])
 def test_keys_move_between_partitions(engine: str, oracle: Oracle, tmp_path: Path) -> None:
     at = {"warehouse": str(tmp_path), "database": "db", "table": "t"}

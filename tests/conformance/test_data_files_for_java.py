@@ -113,6 +113,7 @@ def filters(columns, rows):
     yield {"field": "c_string", "op": "isNull"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("key", [False, True], ids=["append", "key"])
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 def test_all_types_and_filters(oracle, tmp_path, file_format, key):
@@ -159,6 +160,7 @@ def test_all_compressions(oracle, tmp_path, file_format, compression):
     assert [r[1] for r in oracle.rows(table="ours")] == [1, 2, 3, 4]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 def test_many_rows_kinds_and_files(oracle, tmp_path, file_format):
     """Several files and row groups; Java merges our deletes and then compacts what we wrote."""

@@ -48,6 +48,7 @@ def changes(table: Table) -> list[list[tuple[Any, ...]]]:
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("every", [None, 1, 3])
 def test_streams(every: int | None, oracle_2_0_0: Oracle, tmp_path: Path) -> None:
     options = {} if every is None else {"full-compaction.delta-commits": str(every)}

@@ -230,6 +230,7 @@ LAYOUTS: dict[str, dict[str, str]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_plans_are_those_of_java(
     oracle: Oracle, java: EvolvingJava, tmp_path: Path, name: str

@@ -42,6 +42,7 @@ INSERT INTO db.t SELECT MOD(id, {keys}), id FROM source;
 READ = "SELECT COUNT(*), SUM(v), MIN(v), MAX(v) FROM db.t;"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_streaming_writer_never_notices(flink_sql: FlinkSql, tmp_path: Path) -> None:
     last = RATE * SECONDS

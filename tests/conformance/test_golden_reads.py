@@ -53,6 +53,7 @@ def compare(folder: Path, name: str, ours: dict[str, Any], java: dict[str, Any])
         assert ours[part] == java[part], f"{name}: {part}"
 
 
+@pytest.mark.sampled
 @pytest.mark.one_java
 @pytest.mark.parametrize("folder", tables())
 def test_every_read_is_java_s(folder: Path) -> None:
@@ -64,6 +65,7 @@ def test_every_read_is_java_s(folder: Path) -> None:
         compare(folder, name, ours, java)
 
 
+@pytest.mark.sampled
 @pytest.mark.one_java
 @pytest.mark.parametrize("folder", tables())
 def test_every_change_is_java_s(folder: Path) -> None:
@@ -84,6 +86,7 @@ def test_every_change_is_java_s(folder: Path) -> None:
         compare(folder, name, run_step({**at, "op": "stream_read", "from": first}), java)
 
 
+@pytest.mark.one_java
 @pytest.mark.parametrize("folder", tables())
 def test_every_file_is_as_java_says(folder: Path) -> None:
     """Keys, statistics and all: of a column that is NOT NULL, too, and has no minimum."""

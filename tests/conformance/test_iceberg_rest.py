@@ -88,6 +88,7 @@ def row(k: int, p: str = "a") -> dict[str, Any]:
     return {"k": k, "v": f"v{k}", "p": p, "m": [("x", k)]}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("keys", [("p",), ("k",), ()])
 def test_every_commit_is_one_of_the_catalog(shown: Shown, keys: tuple[str, ...]) -> None:
     """Partitioned by another column, by the first one, whose id is 0, and not at all."""

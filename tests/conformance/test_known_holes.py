@@ -52,6 +52,7 @@ def fill(other: Party, **options: str) -> None:
 # --- tags and branches ----------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("calls", ["changes", "reads"])
 def test_9220_a_tag_made_while_our_expiry_runs_can_be_read(calls: str, other: Party) -> None:
     """Java collects tags first, deletes files then: a tag in between is left without its files."""
@@ -100,6 +101,7 @@ def test_9220_our_tag_of_a_snapshot_that_expires_can_be_read_or_is_not_made(
     assert other.rows(tag="t") == before, "nothing interfered with the last run"
 
 
+@pytest.mark.sampled
 def test_9220_our_tag_is_not_moved_to_a_snapshot_that_expires(other: Party) -> None:
     fill(other)
     other("create_tag", name="t", snapshot=4)
@@ -184,6 +186,7 @@ def remove_orphans(warehouse: Path) -> None:
     assert report.error is None, report.error
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("job", ["expire_tags", "delete_tag"])
 @pytest.mark.parametrize("what", ["base_manifest_list", "delta_manifest_list", "manifest"])
 @pytest.mark.parametrize("neighbour", ["left", "right"])
@@ -222,6 +225,7 @@ def other_manifest(table: Any, snapshot: Any) -> str:
 # --- orphans --------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(one_of=4)
 @pytest.mark.parametrize("calls", ["changes", "reads"])
 def test_7710_commits_and_expiry_beside_our_orphan_job(calls: str, other: Party) -> None:
     """With one snapshot retained, every snapshot that Java listed may be gone when it is read."""

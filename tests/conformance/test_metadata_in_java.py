@@ -169,6 +169,7 @@ def _without(value: Any, size: re.Pattern[str] | None) -> Any:
     return value
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", TABLES)
 def test_java_finds_in_our_metadata_what_was_in_its_own(
     oracle: Oracle, golden: Callable[..., Any], name: str

@@ -71,6 +71,7 @@ class Table:
         return [r[1] for r in rows_of(read_plan(table, plan), table.schema.row_type, bits=False)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", TABLES)
 def test_a_consumer_keeps_what_its_reader_needs(kind: str, tmp_path: Path) -> None:
     table = Table(tmp_path, kind)

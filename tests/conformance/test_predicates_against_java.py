@@ -58,6 +58,7 @@ def some_filter(
     return {"field": field.name, "op": op, "value": value}
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["types_append_parquet", "types_append_avro", "types_pk_parquet"])
 def test_random_filters(oracle: Oracle, golden: Callable[..., Any], name: str) -> None:

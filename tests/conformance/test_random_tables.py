@@ -46,6 +46,7 @@ def java_life(oracle: Any, table: RandomTable, place: dict[str, str]) -> list[An
     return reads
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_random_table(oracle, seed, tmp_path: Path):
     table = random_table(seed, oracle.version)

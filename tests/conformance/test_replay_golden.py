@@ -73,6 +73,7 @@ def last_write_wins(steps: list[dict[str, Any]], until: int) -> list[Row]:
     return sorted(kept, key=lambda row: json.dumps(row, separators=(",", ":")))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_at_each_step(name: str, replayed: Callable[[str], Replayed]) -> None:
     ours, java = replayed(name), expected(name)
@@ -105,6 +106,7 @@ def test_rows_at_each_step(name: str, replayed: Callable[[str], Replayed]) -> No
     assert compared
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in OTHER_CUTS | IN_ORDER | OTHER_HINT])
 def test_changes_of_each_step(name: str, replayed: Callable[[str], Replayed]) -> None:
     """Streams and changelogs of our table are those of Java's, where snapshots have its numbers."""
@@ -141,7 +143,7 @@ def snapshot_ids(at: dict[str, str]) -> list[int]:
     return [s["id"] for s in run_step({"op": "snapshots", **at})["snapshots"]]
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(one_of=4)
 @pytest.mark.parametrize("name", NAMES)
 def test_java_reads_it_and_goes_on(
     name: str, oracle: Oracle, replayed: Callable[[str], Replayed], tmp_path: Path

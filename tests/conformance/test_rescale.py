@@ -112,6 +112,7 @@ TYPED = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", TABLES)
 def test_java_goes_on_after_a_rescale(kind: str, oracle: Oracle, tmp_path: Path) -> None:
     """Java writes; 3 -> 7 -> 2 buckets, Java writing and compacting in between."""

@@ -111,6 +111,7 @@ def ours(warehouse: Path, name: str, options: dict[str, str]) -> list[Any] | str
     return sorted(rows, key=json.dumps)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", TABLES)
 def test_batches_are_javas(name: str, oracle: Oracle, tmp_path: Path) -> None:
     if oracle.version != "1.4.2" and name not in DIFFERENT_IN_2_0:

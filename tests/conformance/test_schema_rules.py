@@ -371,6 +371,7 @@ BATCHES: list[list[Json]] = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("filled", [False, True], ids=["empty", "with a snapshot"])
 @pytest.mark.parametrize("kind", TABLES)
 def test_changes(oracle_1_4_2: Oracle, tmp_path: Path, kind: str, filled: bool) -> None:  # noqa: FBT001

@@ -88,6 +88,7 @@ def is_shredded(file: Path) -> bool:
     return any("typed_value" in path for path in pq.ParquetFile(file).metadata.schema.names)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("keys", [[], ["k"]], ids=["append", "keys"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_java_and_we_read_the_same_before_and_after_compaction(

@@ -37,6 +37,7 @@ def values(rows: list[list[Any]]) -> list[str]:
     return sorted(str(row[1:]) for row in rows)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("strategy", "vectors"), [("order", "false"), ("zorder", "true"), ("hilbert", "false")]
 )

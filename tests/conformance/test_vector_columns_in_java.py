@@ -40,6 +40,7 @@ def _rescale(lake: Path, table: str, buckets: int) -> None:
     assert caretaker("verify", table, "-w", lake, "--deep").code == ExitCode.SUCCESS
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_rescaled_vectors_are_read_by_java(flink_sql: FlinkSql, tmp_path: Path) -> None:
     lake = tmp_path / "lake"

@@ -54,6 +54,7 @@ def same_everywhere(java: Oracle, at: dict[str, str]) -> list[list[Any]]:
     return [row[1:] for row in ours[0]["rows"]]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", APPEND)
 def test_append_tables_in_turns(kind: str, oracle: Oracle, tmp_path: Path) -> None:
     at = {"warehouse": str(tmp_path), "database": "db", "table": "t"}

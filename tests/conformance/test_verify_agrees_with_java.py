@@ -103,6 +103,7 @@ def readable(oracle: Oracle) -> bool:
     return True
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", CASES)
 def test_broken_is_what_java_cannot_read(case: str, root: Path, oracle: Oracle) -> None:
     CASES[case](root)
@@ -111,6 +112,7 @@ def test_broken_is_what_java_cannot_read(case: str, root: Path, oracle: Oracle) 
     assert (ran.code == 0) == readable(oracle), ran.out + ran.err
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", [c for c in CASES if "latest" in c or "earliest" in c])
 def test_a_repaired_hint_lets_java_read_and_write(case: str, root: Path, oracle: Oracle) -> None:
     CASES[case](root)

@@ -80,6 +80,7 @@ def test_the_same_rename_finishes_it(
         catalog.rename_table("db.a", "db.b")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("change", "number"), [("cp_file", 1), ("rm_file", 1), ("rm_file", 2)])
 def test_the_same_rename_of_a_branch_finishes_it(
     change: str, number: int, catalog: FileSystemCatalog

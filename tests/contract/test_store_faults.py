@@ -254,6 +254,7 @@ def test_a_clock_that_the_store_refuses_is_named(store: SlowStore) -> None:
 # --- deadlines and retries -----------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("what", ["answer", "hang", "reset"])
 def test_a_store_that_does_not_serve_is_given_up_in_time(store: SlowStore, what: str) -> None:
     io, root = opened(store, deadline="2 s")

@@ -1,7 +1,7 @@
 """Every job of the registry, with every single file operation failing once, and killed at each.
 
-The cases are in cases_*.py, what has to hold in harness.py.  One half of the cases meets the failures,
-the other half is killed (CARETAKER_LONG=1: each case both).  Covered are:
+The cases are in cases_*.py, what has to hold in harness.py.  A quarter of the cases meets the failures,
+another quarter is killed (CARETAKER_LONG=1: each case both).  Covered are:
 
 - changes (FileIO calls that write, delete or rename) fail before or after they took effect, the process
   alive: the first of each kind both ways, every other one of the others in turns, and a sample of the
@@ -57,7 +57,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read_retry, "WAITS_MILLIS", ())
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(one_of=4)
 @pytest.mark.parametrize("name", CASES)
 def test_a_failing_store_leaves_a_table_that_a_second_run_finishes(
     name: str, prepared: Callable[[str], Origin], tmp_path: Path
@@ -73,7 +73,7 @@ def test_a_failing_store_leaves_a_table_that_a_second_run_finishes(
         shutil.rmtree(failed)
 
 
-@pytest.mark.sampled(first=1)
+@pytest.mark.sampled(one_of=4, first=2)
 @pytest.mark.parametrize("name", CASES)
 def test_a_killed_process_leaves_a_table_that_a_second_run_finishes(
     name: str, prepared: Callable[[str], Origin], forks: ForkServer, tmp_path: Path

@@ -85,6 +85,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pristine
     return get
 
 
+@pytest.mark.sampled(one_of=4)
 @pytest.mark.parametrize("a", HISTORY)
 def test_history_holds_beside_java(
     a: str, tables: Callable[[str], Pristine], oracle_1_4_2: Oracle, tmp_path: Path
@@ -101,6 +102,7 @@ def test_history_holds_beside_java(
             run_round(of, what, oracle_1_4_2, tmp_path / "round")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("name", "a", "b"),
     [
@@ -174,6 +176,7 @@ def test_updates_of_columns_survive_compactions(
             assert [f for f in found if f.severity is Severity.ERROR] == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", TABLES)
 def test_any_two_operations_hold(
     name: str, tables: Callable[[str], Pristine], oracle_2_0_0: Oracle, tmp_path: Path

@@ -52,6 +52,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Pristine:
     return pristine("primary key", tmp_path_factory.mktemp("races") / "pristine")
 
 
+@pytest.mark.sampled(one_of=4)
 @pytest.mark.parametrize(("a", "b"), PAIRS)
 def test_nothing_is_lost(a: str, b: str, table: Pristine, tmp_path: Path) -> None:
     run_rounds(table, [(a, b)], ours_alone, tmp_path)
@@ -70,6 +71,7 @@ def test_a_rescale_that_meets_a_commit_is_finished(
     run_rounds(table, pairs, ours_alone, tmp_path)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["changelog", "branch of its own"])
 def test_main_is_never_empty_during_a_fast_forward(
     name: str, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path

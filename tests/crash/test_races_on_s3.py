@@ -136,7 +136,7 @@ class Meeting:
             time.sleep(self._waits[i])
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(one_of=4)
 @pytest.mark.parametrize("name", PAIRS)
 def test_nothing_is_lost(
     name: str, s3: SlowS3, pristine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -230,6 +230,7 @@ def writers() -> Iterator[ProcessPoolExecutor]:
         yield pool
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("share", [pytest.param(0.0, marks=pytest.mark.long), 0.05])
 def test_the_rows_of_the_winners_are_there_once(
     share: float, s3: SlowS3, writers: ProcessPoolExecutor, tmp_path: Path

@@ -140,6 +140,7 @@ def test_every_table_gets_well_on_a_lake_made_for_it(start):
     assert is_free(port)
 
 
+@pytest.mark.long
 def test_a_table_that_java_wrote_and_ctrl_c(start, golden):
     table = golden("dedup_write_only", copy=True)
     demo = start("--warehouse", str(table.warehouse), "--table", table.table)
@@ -158,7 +159,7 @@ def test_a_table_that_java_wrote_and_ctrl_c(start, golden):
     ("when", "how"),
     [
         ("Creating a lake", signal.SIGTERM),
-        ("Created a lake", signal.SIGKILL),
+        pytest.param("Created a lake", signal.SIGKILL, marks=pytest.mark.long),
         pytest.param("Creating a lake", signal.SIGKILL, marks=pytest.mark.long),
         pytest.param("Created a lake", signal.SIGTERM, marks=pytest.mark.long),
     ],

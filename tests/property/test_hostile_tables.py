@@ -85,6 +85,7 @@ def rounds(share: int) -> Iterator[int]:
         yield number
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("share", range(SHARES))
 def test_every_command_ends_with_an_error_of_its_own(share: int, tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ def same(a: list[Record], b: list[Record]) -> bool:
     return repr(a) == repr(b)  # NaN equals NaN in print
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", KEY_VALUES)
 @given(data=st.data())
 @settings(max_examples=25)

@@ -230,7 +230,7 @@ def test_integers_that_overflow_are_an_error_in_2_0(name: str, data: st.DataObje
     assert list(map(repr, merged())) == [repr(normal(r, fields)) for r in expected]
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(one_of=4)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("mode", ["plain", "remove", "ignore"])
 @given(data=st.data())
@@ -265,6 +265,7 @@ def test_aggregation(name: str, mode: str, data: st.DataObject) -> None:
 # --- partial-update -------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("mode", ["plain", "ignore", "remove"])
 @given(data=st.data())
 def test_partial_update(mode: str, data: st.DataObject) -> None:
@@ -287,6 +288,7 @@ def test_partial_update(mode: str, data: st.DataObject) -> None:
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("mode", ["plain", "ignore", "remove one", "remove both"])
 @given(data=st.data())
 @settings(max_examples=60)
@@ -334,7 +336,7 @@ AGGREGATED = {
 }
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(one_of=4)
 @pytest.mark.parametrize("name", AGGREGATED)
 @pytest.mark.parametrize("mode", ["plain", "ignore retract", "remove"])
 @given(data=st.data())

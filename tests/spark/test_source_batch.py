@@ -49,6 +49,7 @@ def load(session: Any, root: object, **options: str) -> Any:
     return session.read.format("paimon").options(**options).load(str(root))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "name", ["types_pk_parquet", "types_append_orc", "partitions_null", "deletion_vectors"]
 )
@@ -186,6 +187,7 @@ def java_rows(oracle: Oracle) -> list[str]:
     return spark_values(java["rows"], java["types"])
 
 
+@pytest.mark.sampled
 @pytest.mark.oracle
 @pytest.mark.parametrize(
     ("keys", "options"),

@@ -32,6 +32,7 @@ def of_java(copy: Any) -> FileStoreTable:
     return open_table(str(copy.warehouse), copy.table)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("name", "readers"),
     [

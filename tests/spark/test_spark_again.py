@@ -70,6 +70,7 @@ print("again")
 """
 
 
+@pytest.mark.long
 def test_work_after_a_killed_driver_gets_another(tmp_path):
     paths = [str(CHECKOUT / name) for name in (".", "maintenance", "tests")]
     done = subprocess.run(

@@ -41,6 +41,7 @@ def sql(session: Any, tmp_path_factory: pytest.TempPathFactory) -> Sql:
     return sql
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("statement", STATEMENTS)
 @pytest.mark.parametrize("mode", ["", "FORMATTED"])
 def test_changes_are_not_made(sql: Sql, statement: str, mode: str) -> None:

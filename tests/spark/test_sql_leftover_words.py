@@ -25,6 +25,7 @@ def sql(tmp_path: Path, session: Any) -> Sql:
     return sql
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "statement",
     [
@@ -61,6 +62,7 @@ def test_rows_stay_where_spark_cannot_parse_the_statement(sql: Sql, statement: s
     assert sql("SELECT * FROM s") == [[1, "new", 1]]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("condition", "left"),
     [

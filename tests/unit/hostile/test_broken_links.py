@@ -47,6 +47,7 @@ PLACES = (
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("in_a_circle", [False, True])
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("job", ["remove_orphan_files", "delete_branch"])

@@ -20,6 +20,7 @@ TABLES = sorted(
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", TABLES)
 def test_both_ways(name: str) -> None:
     table = open_table(str(GOLDEN / name / "warehouse"), "db.t")
@@ -36,6 +37,7 @@ def test_both_ways(name: str) -> None:
         assert quick == needed_by(table, going) - needed_by(table, staying)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", TABLES)
 def test_nothing_needed_is_an_orphan(name: str) -> None:
     table = open_table(str(GOLDEN / name / "warehouse"), "db.t")

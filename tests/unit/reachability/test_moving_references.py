@@ -62,6 +62,7 @@ def lake(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
     return lake
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("move", MOVES)
 def test_an_interrupted_run_is_finished_without_loss(move: str, lake: Lake) -> None:
     """Before every single read."""

@@ -79,6 +79,7 @@ def all_jobs(lake: Lake) -> list[Ran]:
 # --- the fields of a snapshot -------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("field", "folder"),
     [

@@ -30,6 +30,7 @@ def run(lake: Lake, job: str, *more: object) -> int:
     return caretaker("run", job, "db.t", "-w", lake.warehouse, "--force", *more).code
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("job", JOBS)
 def test_it_needs_no_manifest_that_only_a_changelog_list_names(
     job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

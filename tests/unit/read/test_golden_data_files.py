@@ -30,6 +30,7 @@ def batches(table: GoldenTable, file, batch_rows=7):
     )
 
 
+@pytest.mark.one_java
 @pytest.mark.parametrize(("version", "name"), TABLES)
 def test_every_file_gives_valid_batches(version, name):
     table = golden_table(version, name)

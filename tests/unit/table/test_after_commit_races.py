@@ -59,6 +59,7 @@ def is_whole(lake: Lake) -> bool:
     return verified.code == 0 and len(read_rows(lake.warehouse)) == 10
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", [4, 5])
 def test_a_rollback_at_any_moment_leaves_no_hollow_snapshot(target: int, tmp_path: Path) -> None:
     k = 0
@@ -81,6 +82,7 @@ def test_a_rollback_at_any_moment_leaves_no_hollow_snapshot(target: int, tmp_pat
         k += 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("commits", [1, 4])
 def test_a_fast_forward_at_any_moment_loses_no_snapshot(commits: int, tmp_path: Path) -> None:
     """The numbers that expire belong to snapshots of the branch when the writer goes on."""

@@ -48,6 +48,7 @@ def in_tasks(table: FileStoreTable, predicate: Predicate | None = None) -> tuple
     return len(tasks), texts(rows, scan.table)
 
 
+@pytest.mark.sampled
 @pytest.mark.one_java
 @pytest.mark.parametrize("folder", tables())
 def test_tasks_read_what_the_batch_reads(folder: Path) -> None:

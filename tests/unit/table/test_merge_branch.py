@@ -44,6 +44,7 @@ def pristine(tmp_path: Path) -> Path:
     return warehouse
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("reads", [True, False], ids=["each read", "each change"])
 def test_no_row_comes_twice_and_no_file_is_missing(

@@ -68,6 +68,7 @@ def check(found, expected, schema, *, version, file_format):
         assert found["min_bytes"] == expected["min_bytes"]
 
 
+@pytest.mark.one_java
 @pytest.mark.parametrize(("version", "name"), TABLES)
 def test_statistics_are_those_of_java(version, name):
     table = golden_table(version, name)

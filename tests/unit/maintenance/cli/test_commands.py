@@ -75,6 +75,7 @@ def test_help_starts_fast_and_imports_nothing_heavy():
     assert os.times().children_user - started < 3  # of CPU: others may be at work
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("job", JOBS.values(), ids=lambda j: j.name)
 @pytest.mark.parametrize("command", ["plan", "run"])
 def test_help_of_a_job_shows_its_arguments_and_examples(job, command):

@@ -167,6 +167,7 @@ JOBS: dict[str, dict[str, object]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("calls", ["changes", "reads"])
 @pytest.mark.parametrize(
     ("a", "b"), [("expire_snapshots", "reset_consumer"), ("reset_consumer", "expire_snapshots")]

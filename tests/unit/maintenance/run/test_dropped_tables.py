@@ -47,6 +47,7 @@ def run_beside(
     return each_call(lake.warehouse, change, work, reads=reads)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("change", ["drop", "rename"])
 @pytest.mark.parametrize("job", JOBS)
 def test_the_error_names_the_table_and_says_what_happened(

@@ -315,6 +315,7 @@ def _two_rounds(warehouse: str, url: str, barrier, queue) -> None:
     queue.put([(r.decision.table, str(r.report.status)) for r in results])
 
 
+@pytest.mark.sampled
 def test_two_schedulers_do_no_job_twice(lake, url):
     Rounds(lake, url).store.tables()  # migrate first: that is another test's subject
     context = multiprocessing.get_context("spawn")
@@ -349,6 +350,7 @@ def _stuck_round(warehouse: str, url: str, begun: Event) -> None:
     Rounds(Lake(Path(warehouse)), url).go(engine=_Stuck())
 
 
+@pytest.mark.sampled
 def test_a_round_that_was_killed_is_continued_by_another_scheduler(lake, url):
     """Two schedulers at once, one of which is killed in the middle of a job; then rounds until all is well."""
     first = Rounds(lake, url)

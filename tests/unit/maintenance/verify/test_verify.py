@@ -30,6 +30,7 @@ KNOWN = {
 }
 
 
+@pytest.mark.one_java
 @pytest.mark.parametrize(("version", "name"), NAMES)
 def test_tables_of_java_are_clean(golden, version, name):
     table = golden(name, version)

@@ -18,6 +18,7 @@ def values(rows):
     return in_order([row[1:] for row in rows])
 
 
+@pytest.mark.sampled
 @pytest.mark.one_java
 @pytest.mark.parametrize(("version", "name"), NAMES)
 @pytest.mark.parametrize("strategy", ["full", "minor"])

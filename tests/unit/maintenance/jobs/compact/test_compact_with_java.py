@@ -27,6 +27,7 @@ def values(rows):
     return in_order([row[1:] for row in rows])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("strategy", ["full", "minor"])
 def test_java_reads_the_same_and_goes_on(golden, oracle, name, strategy):

@@ -26,6 +26,7 @@ def errors(lake: Lake) -> set[Problem]:
     return {f.problem for f in found if f.severity is Severity.ERROR}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("case", ["hints", "consumers", "sizes", "tag"])
 def test_nothing_comes_back(case: str, other: str, lake: Lake) -> None:

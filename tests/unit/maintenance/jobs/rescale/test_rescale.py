@@ -87,6 +87,7 @@ def assert_in_their_buckets(table: FileStoreTable, total: int) -> None:
         assert set(assign_buckets([keys], types, total).tolist()) == {entry.bucket}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("path", ["direct", "spilled", "bucket by bucket", "sliced"])
 @pytest.mark.parametrize(("old", "new"), SHUFFLES)
 @pytest.mark.parametrize("primary_key", [True, False])

@@ -35,6 +35,7 @@ def values(rows: list[list[Any]]) -> list[list[Any]]:
     return in_order([row[1:] for row in rows])
 
 
+@pytest.mark.sampled
 @pytest.mark.one_java
 @pytest.mark.parametrize(("version", "name"), NAMES)
 def test_rows_stay(golden: Any, version: str, name: str) -> None:

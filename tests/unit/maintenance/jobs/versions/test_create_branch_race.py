@@ -56,6 +56,7 @@ OTHERS: dict[str, tuple[str, dict[str, object]]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("calls", ["changes", "reads"])
 @pytest.mark.parametrize("other", OTHERS)
 def test_a_branch_is_whole_or_not_there_when_its_tag_goes(
