@@ -76,7 +76,6 @@ _WHOLE_ONLY = frozenset({DATA_EVOLUTION_ENABLED.key, _BLOB})
 _BLOB_VIEWS = "blob-view-field"
 """The option that names BLOB columns whose values are in other tables."""
 _AS_DESCRIPTOR = "blob-as-descriptor"
-_VECTORS_OF_GROUPS = f"{DELETION_VECTORS_ENABLED.key} with {DATA_EVOLUTION_ENABLED.key}"
 
 _READABLE_INDEXES = frozenset({HASH_INDEX, DELETION_VECTORS_INDEX})
 
@@ -232,8 +231,6 @@ def uncompactable_features(table: FileStoreTable) -> Iterator[str]:
 def _unmergeable_columns(table: FileStoreTable) -> Iterator[str]:
     """Yield why the files of a table with data evolution cannot be merged."""
     options = table.options
-    if options.value(DELETION_VECTORS_ENABLED):
-        yield _VECTORS_OF_GROUPS
     for key in ("blob-external-storage-field", _BLOB_VIEWS, "vector.file.format"):
         if options.get(key, "").strip():
             yield f"{key}={options[key]}"
@@ -408,10 +405,7 @@ def check_snapshot_compactable(table: FileStoreTable, snapshot: Snapshot) -> Non
         return
     found = [e.index_file for e in table.index_entries(snapshot)]
     own = {f.index_type for f in found if f.global_index is None}
-    refused = {f"index type {t}" for t in own - {DELETION_VECTORS_INDEX}}
-    if DELETION_VECTORS_INDEX in own:
-        refused.add(_VECTORS_OF_GROUPS)
-    _refuse(table, iter(refused), "compacted")
+    _refuse(table, iter(f"index type {t}" for t in own - {DELETION_VECTORS_INDEX}), "compacted")
 
 
 def check_writable(table: FileStoreTable) -> None:

@@ -1,4 +1,4 @@
-"""Java's own updates and compactions of tables with data evolution, which the oracle has no steps for.
+"""Java's own updates, deletes and compactions of tables with data evolution, which the oracle has no steps for.
 
 The source is in `java/`; the classes of Paimon are the oracle's.
 """
@@ -50,6 +50,10 @@ class EvolvingJava:
         """The id of an update of the rows of a group of files that is written, and not committed."""
         step = {"op": "update", "path": str(path), "first_row_id": first_row_id}
         return self._done({**step, "columns": columns, "rows": rows})
+
+    def deleted(self, path: Path, positions: Mapping[str, Sequence[int]]) -> str:
+        """The id of deletion vectors of data files that are written, and not committed."""
+        return self._done({"op": "delete", "path": str(path), "positions": positions})
 
     def commit(self, written: str) -> None:
         """AssertionError with Java's words if it refuses to."""

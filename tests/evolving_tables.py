@@ -1,18 +1,21 @@
-"""Updates of columns of tables with data evolution, as SQL writes them."""
+"""Updates of columns and deletes of tables with data evolution, as SQL writes them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from lakes import ENV
 
 from paimon_core.commit.committer import commit
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.read.data_evolution import Group, row_groups
+from paimon_core.read.data_evolution import Group, anchor, row_groups
 from paimon_core.scan.scan import scan_files
+from paimon_core.scan.vectors import vector_files
 from paimon_core.table.batch_scan import batch_scan_of
+from paimon_core.table.row_deletions import vector_deletion
 from paimon_core.table.system.row_views import tracked_rows
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.write.column_file import write_columns
@@ -39,6 +42,21 @@ def update_columns(table: FileStoreTable, group: Group, **columns: Sequence[Any]
     types = arrow_schema(table.schema.row_type)
     rows = pa.table({n: pa.array(v, types.field(n).type) for n, v in columns.items()})
     message = write_columns(table, group, rows, env=ENV)
+    commit(table, [message], user=ENV.new_uuid(), env=ENV, row_groups=[group])
+
+
+def delete_rows(table: FileStoreTable, group: Group, positions: Sequence[int]) -> None:
+    """Commit a deletion vector of the group's rows at these positions."""
+    first = anchor(group)
+    bucket = first.partition, first.bucket
+    message = vector_deletion(
+        table,
+        bucket,
+        {first.file.file_name: np.array(sorted(positions), np.int64)},
+        total_buckets=first.total_buckets,
+        index_files=vector_files(table, table.latest_or_not_found()).get(bucket, ()),
+        env=ENV,
+    )
     commit(table, [message], user=ENV.new_uuid(), env=ENV, row_groups=[group])
 
 

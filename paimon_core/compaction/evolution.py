@@ -12,6 +12,9 @@ another partition, and no gap, may lie between them::
     updates       b     a                             b
                 |---- one file a b c ----|          |-- another --|
 
+Deleted rows are copied, too, so that no id changes; their deletion vectors move to the new file
+(`compaction.vectors`).
+
 BLOBs stay in the files that they are in: these name the rows by their ids.  A group has them for all of
 its rows or for none, so groups from before and after a column of BLOBs was added stay apart, even
 once it is dropped.  Java merges them, and then it cannot read the rows.
@@ -19,7 +22,7 @@ once it is dropped.  Java merges them, and then it cannot read the rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -30,10 +33,12 @@ from paimon_core.compaction.unit import CompactUnit
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.blob.descriptor import dedicated_columns
+from paimon_core.index.deletion_vectors import Positions
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
 from paimon_core.options import COMPACTION_MIN_FILE_NUM, DATA_EVOLUTION_ENABLED, OPEN_FILE_COST
 from paimon_core.read.data_evolution import (
     Group,
+    deleted_rows,
     held_columns,
     is_blob_file,
     is_dedicated,
@@ -157,15 +162,20 @@ def merged_schema(table: FileStoreTable) -> TableSchema:
     return replace(schema, fields=tuple(f for f in schema.fields if f.name not in apart))
 
 
-def unit_groups(table: FileStoreTable, unit: CompactUnit) -> Sequence[Group]:
-    """Return the groups of the unit's files."""
-    return _groups(table, unit.append_files, unit.partition, unit.bucket)
+def unit_groups(
+    table: FileStoreTable, unit: CompactUnit, vectors: Mapping[str, Positions]
+) -> Sequence[Group]:
+    """Return the groups of the unit's files; UnsupportedFeature as in `deleted_rows`."""
+    groups = _groups(table, unit.append_files, unit.partition, unit.bucket)
+    for group in groups:
+        deleted_rows(table, group, vectors)
+    return groups
 
 
 def group_rows(
     table: FileStoreTable, names: Sequence[str], group: Group
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a group with these columns, which are those of `merged_schema`."""
+    """Yield all rows of a group, deleted ones too, with these columns, those of `merged_schema`."""
     return read_group(table, group, names, {})
 
 

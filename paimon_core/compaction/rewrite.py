@@ -262,7 +262,7 @@ class _Work:
             target_file_size=NEVER_FULL,
         )
         read = partial(group_rows, table, schema.names)
-        groups = unit_groups(table, unit)
+        groups = unit_groups(table, unit, self._vectors)
         sources = [source_of(sum(e.file.file_size for e in g), read, g) for g in groups]
         self._write(writer, one_after_the_other(table.io, sources))
         self.written = [merged_file(table, unit, self.written)]

@@ -8,7 +8,13 @@ Java: `BucketedDvMaintainer`, `AppendDeleteFileMaintainer`.
     after    index-2: b {1}  c {40}           index-1 is deleted, by name
 
 A rewritten file loses its vector, because its deleted rows are not copied; a file that only changes
-its level keeps it.  Rows of remaining files that the written rows supersede are added.  In a
+its level keeps it.  With data evolution all rows are copied, to keep their ids, so the vector moves with
+them (Java: `DataEvolutionCompactDeletionVectorRewriter`)::
+
+    rows     0..9  10..19  ->  0..19
+    deleted  3     0           3, 10
+
+Rows of remaining files that the written rows supersede are added.  In a
 bucket=-1 table, only the index files that name rewritten files are rewritten; elsewhere the
 bucket's only index file is rewritten, or removed if it would be empty (Java keeps an empty one).
 
@@ -38,6 +44,7 @@ from paimon_core.index.deletion_vectors import (
 from paimon_core.io.file_io import delete_abandoned
 from paimon_core.manifest.data_file import DeletionVectorRange, IndexFileMeta
 from paimon_core.options import DELETION_VECTOR_BITMAP64, DELETION_VECTOR_FILE_SIZE
+from paimon_core.read.data_evolution import has_data_evolution
 
 
 def only_of(
@@ -91,6 +98,8 @@ def with_index_files(
     added: dict[str, Positions] = {}
     for s in result.superseded:  # the slices of a bucket may each name a file
         added[s.data_file] = _joined(added.get(s.data_file), unpacked(s.positions))
+    if has_data_evolution(table):
+        added |= _moved(table, result, only_of(index_files, rewritten))
     if table.bucket_mode is BucketMode.UNAWARE:
         touched = [f for f in index_files if not _names(f).isdisjoint(rewritten | added.keys())]
     elif added or any(not _names(f) <= kept for f in index_files):
@@ -107,6 +116,24 @@ def with_index_files(
         new_index_files=_written(table, result, vectors, new_uuid),
         deleted_index_files=tuple(touched),
     )
+
+
+def _moved(
+    table: FileStoreTable, result: CompactResult, index_files: Sequence[IndexFileMeta]
+) -> dict[str, Positions]:
+    """Return the vectors of groups of files as those of the files into which their rows were put."""
+    moved: dict[str, Positions] = {}
+    first_rows = {f.file_name: f.first_row_id for f in result.before}
+    for name, positions in _read(table, result.partition, result.bucket, index_files).items():
+        first = first_rows[name]
+        assert first is not None  # a group of files has row ids
+        into, offset = next(
+            (f.file_name, first - f.first_row_id)
+            for f in result.after
+            if f.first_row_id is not None and 0 <= first - f.first_row_id < f.row_count
+        )
+        moved[into] = _joined(moved.get(into), positions + offset)
+    return moved
 
 
 def without_stale_vectors(

@@ -340,11 +340,11 @@ def _check_row_tracking(schema: TableSchema) -> None:
             schema.options.value(ROW_TRACKING_ENABLED),
             "Data evolution config must enabled with row-tracking.enabled",
         )
-        for option in (DELETION_VECTORS_ENABLED, CLUSTERING_INCREMENTAL):
-            _require(
-                not schema.options.value(option),
-                f"Data evolution config must disabled with {option.key}",
-            )
+        # 1.4.2 refuses deletion vectors, too; 2.0 has them.
+        _require(
+            not schema.options.value(CLUSTERING_INCREMENTAL),
+            f"Data evolution config must disabled with {CLUSTERING_INCREMENTAL.key}",
+        )
 
 
 def _check_clustering(schema: TableSchema) -> None:

@@ -3,8 +3,9 @@
 An update of some columns writes a file with only these columns, for the same rows: it has the row
 ids of the file whose rows it updates.  So files with the same range of row ids form a group, whose
 rows are put together column by column.  The file with the greatest sequence number that has a
-column wins.  BLOB columns are in files of their own, each with a part of the rows.  Vectors in files
-of a format of their own are not supported; columns in other files can be read without them.
+column wins.  The deletion vector of a group belongs to its oldest file, the anchor.  BLOB columns are
+in files of their own, each with a part of the rows.  Vectors in files of a format of their own are not
+supported; columns in other files can be read without them.
 """
 
 from __future__ import annotations
@@ -78,6 +79,29 @@ def is_blob_file(file: DataFileMeta) -> bool:
     return file.file_name.endswith(".blob")
 
 
+def anchor(group: Group) -> ManifestEntry:
+    """Return the file of a group whose deletion vector is that of all its rows.
+
+    Java: `DataEvolutionUtils.retrieveAnchorFile`.
+    """
+    own = (e for e in group if not is_dedicated(e.file))
+    return min(own, key=lambda e: (e.file.max_sequence_number, e.file.file_name))
+
+
+def deleted_rows(
+    table: FileStoreTable, group: Group, vectors: Mapping[str, Positions]
+) -> Positions | None:
+    """Return the positions of a group's deleted rows; None if it has none.
+
+    Raises UnsupportedFeature for a vector of another file than the anchor, which Java does not read.
+    """
+    name = anchor(group).file.file_name
+    for entry in group:
+        if entry.file.file_name != name and entry.file.file_name in vectors:
+            raise _unsupported(table, "a deletion vector of an update", entry.file)
+    return vectors.get(name)
+
+
 def held_columns(table: FileStoreTable, file: DataFileMeta) -> frozenset[int]:
     """Return the ids of the columns that the file holds, dropped ones included."""
     stored = table.schema_of(file.schema_id).fields
@@ -93,9 +117,17 @@ def read_group(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the needed columns of a group's rows, in the order of the table's columns.
 
-    Raises UnsupportedFeature for columns in files of vectors, and for deleted rows of a group with
-    several files.
+    `vectors` holds the deletion vectors by file name; without them, deleted rows come, too.  Raises
+    UnsupportedFeature for columns in files of vectors, and as `deleted_rows`.
     """
+    rows = _all_rows(table, group, needed)
+    deleted = deleted_rows(table, group, vectors)
+    return rows if deleted is None else without_deleted(rows, deleted)
+
+
+def _all_rows(
+    table: FileStoreTable, group: Group, needed: Collection[str]
+) -> Iterator[pa.RecordBatch]:
     wanted = [f for f in table.schema.fields if f.name in needed]
     schemas = {e.file.file_name: _stored(table, e.file) for e in group}
     ids = {name: {f.id for f in schema.fields} for name, schema in schemas.items()}
@@ -116,8 +148,6 @@ def read_group(
             name = having[0].file.file_name
             raise _unsupported(table, f"column {field.name} in {name}", having[0].file)
     used = [e for e in plain if sources[e.file.file_name]] or ([] if blobs else plain[:1])
-    if len(group) > 1 and any(e.file.file_name in vectors for e in group):
-        raise _unsupported(table, "deleted rows of updated files", group[0].file)
     chosen_among = [*used, *(e for having in blobs.values() for e in having)]
     if len(chosen_among) > 1 and any(valued(unknown_of(e)) for e in chosen_among):
         name = next(n for e in chosen_among for n in valued(unknown_of(e)))
@@ -125,7 +155,7 @@ def read_group(
 
     def read(entry: ManifestEntry) -> Iterator[pa.RecordBatch]:
         names = set(sources[entry.file.file_name])
-        batches = read_data_file(
+        return read_data_file(
             table.io,
             table.paths.data_file(entry.partition, entry.bucket, entry.file),
             entry.file,
@@ -135,8 +165,6 @@ def read_group(
             batch_rows=BATCH_ROWS,
             partition=entry.partition,
         )
-        deleted = vectors.get(entry.file.file_name)
-        return batches if deleted is None else without_deleted(batches, deleted)
 
     order = [f.name for f in wanted]
     if len(used) == 1 and not blobs:

@@ -144,7 +144,7 @@ def test_updates_of_the_same_rows_conflict(oracle: Oracle, tmp_path: Path) -> No
 def test_what_data_evolution_does_not_allow(oracle_2_0_0: Oracle, tmp_path: Path) -> None:
     sql = _made(oracle_2_0_0, tmp_path, EVOLVING)
     for statement, words in {
-        "DELETE FROM t WHERE id = 1": "Delete operation",
+        "DELETE FROM t WHERE id = 1": "with DeletionVector enabled",
         "UPDATE t SET dt = 'z' WHERE id = 1": "partition columns",
     }.items():
         with pytest.raises(UnsupportedFeature, match=words):

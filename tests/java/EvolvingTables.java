@@ -1,15 +1,23 @@
 import org.apache.paimon.CoreOptions;
+import org.apache.paimon.Snapshot;
 import org.apache.paimon.append.dataevolution.DataEvolutionCompactCoordinator;
 import org.apache.paimon.append.dataevolution.DataEvolutionCompactTask;
 import org.apache.paimon.data.BinaryRow;
 import org.apache.paimon.data.BinaryString;
 import org.apache.paimon.data.GenericRow;
 import org.apache.paimon.data.InternalRow;
+import org.apache.paimon.deletionvectors.BitmapDeletionVector;
+import org.apache.paimon.deletionvectors.DeletionVector;
+import org.apache.paimon.deletionvectors.append.AppendDeleteFileMaintainer;
+import org.apache.paimon.deletionvectors.append.BaseAppendDeleteFileMaintainer;
 import org.apache.paimon.fs.Path;
 import org.apache.paimon.fs.local.LocalFileIO;
+import org.apache.paimon.index.IndexFileMeta;
 import org.apache.paimon.io.CompactIncrement;
 import org.apache.paimon.io.DataFileMeta;
 import org.apache.paimon.io.DataIncrement;
+import org.apache.paimon.manifest.FileKind;
+import org.apache.paimon.manifest.IndexManifestEntry;
 import org.apache.paimon.manifest.ManifestEntry;
 import org.apache.paimon.operation.AppendFileStoreWrite;
 import org.apache.paimon.partition.PartitionPredicate;
@@ -38,8 +46,8 @@ import java.util.Map;
 import java.util.UUID;
 
 /**
- * Java's own compactions and updates of tables with data evolution: one JSON object a line, one
- * answer each.  `compact` and `update` keep what they wrote; `commit` commits it.
+ * Java's own compactions, updates and deletes of tables with data evolution: one JSON object a line,
+ * one answer each.  `compact`, `update` and `delete` keep what they wrote; `commit` commits it.
  */
 public class EvolvingTables {
 
@@ -71,6 +79,9 @@ public class EvolvingTables {
                         break;
                     case "update":
                         update(step, answer);
+                        break;
+                    case "delete":
+                        delete(step);
                         break;
                     default:
                         commit(step);
@@ -123,8 +134,74 @@ public class EvolvingTables {
                 }
             }
         } catch (EndOfScanException end) {
+            messages.addAll(movedVectors(table, messages));
             WRITTEN.put(step.get("id").asText(), new Written(table, null, messages));
         }
+    }
+
+    /** The deletion vectors of files that were merged, which 1.4.2 knows nothing of. */
+    @SuppressWarnings("unchecked")
+    private static List<CommitMessage> movedVectors(
+            FileStoreTable table, List<CommitMessage> messages) throws Exception {
+        Class<?> rewriter;
+        try {
+            rewriter =
+                    Class.forName(
+                            "org.apache.paimon.append.dataevolution"
+                                    + ".DataEvolutionCompactDeletionVectorRewriter");
+        } catch (ClassNotFoundException none) {
+            return new ArrayList<>();
+        }
+        Object made =
+                rewriter.getConstructor(FileStoreTable.class, Snapshot.class)
+                        .newInstance(table, table.snapshotManager().latestSnapshot());
+        return (List<CommitMessage>)
+                rewriter.getMethod("rewriteDeletionVectors", List.class).invoke(made, messages);
+    }
+
+    /** Marks positions of files as deleted, as DELETE of 2.0 does with the oldest file of a group. */
+    private static void delete(JsonNode step) throws Exception {
+        FileStoreTable table = table(step);
+        Snapshot latest = table.snapshotManager().latestSnapshot();
+        Map<BinaryRow, AppendDeleteFileMaintainer> maintainers = new HashMap<>();
+        List<ManifestEntry> entries = new ArrayList<>();
+        table.newSnapshotReader().readFileIterator().forEachRemaining(entries::add);
+        for (ManifestEntry entry : entries) {
+            JsonNode positions = step.get("positions").get(entry.file().fileName());
+            if (positions == null) {
+                continue;
+            }
+            DeletionVector vector = new BitmapDeletionVector();
+            positions.forEach(p -> vector.delete(p.asLong()));
+            maintainers
+                    .computeIfAbsent(
+                            entry.partition(),
+                            partition ->
+                                    BaseAppendDeleteFileMaintainer.forUnawareAppend(
+                                            table.store().newIndexFileHandler(), latest, partition))
+                    .notifyNewDeletionVector(entry.file().fileName(), vector);
+        }
+        List<CommitMessage> messages = new ArrayList<>();
+        for (Map.Entry<BinaryRow, AppendDeleteFileMaintainer> one : maintainers.entrySet()) {
+            List<IndexFileMeta> added = new ArrayList<>();
+            List<IndexFileMeta> gone = new ArrayList<>();
+            for (IndexManifestEntry entry : one.getValue().persist()) {
+                (entry.kind() == FileKind.ADD ? added : gone).add(entry.indexFile());
+            }
+            messages.add(
+                    new CommitMessageImpl(
+                            one.getKey(),
+                            0,
+                            null,
+                            new DataIncrement(
+                                    new ArrayList<>(),
+                                    new ArrayList<>(),
+                                    new ArrayList<>(),
+                                    added,
+                                    gone),
+                            CompactIncrement.emptyIncrement()));
+        }
+        WRITTEN.put(step.get("id").asText(), new Written(table, null, messages));
     }
 
     /** 2.0 wants the snapshot, too. */

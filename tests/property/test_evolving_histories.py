@@ -1,4 +1,7 @@
-"""Appends, updates of columns and compactions in any order: rows keep their ids and newest values."""
+"""Appends, updates of columns, deletes and compactions in any order.
+
+Rows keep their ids and newest values, and deleted ones stay deleted.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evolving_tables import EVOLVING, groups_of, rows_by_id, update_columns
+from evolving_tables import EVOLVING, delete_rows, groups_of, rows_by_id, update_columns
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lakes import ENV, Lake
@@ -20,6 +23,7 @@ from paimon_core.table.compact_table import buckets_of, compact_table
 
 _APPEND = st.tuples(st.just("append"), st.integers(1, 40), st.sampled_from(("a", "b")))
 _UPDATE = st.tuples(st.just("update"), st.integers(0, 30), st.sampled_from(("k", "v", "kv")))
+_DELETE = st.tuples(st.just("delete"), st.integers(0, 30), st.sampled_from(("2", "3", "5")))
 _COMPACT = st.tuples(
     st.just("compact"),
     st.sampled_from(("128 mb", "2 kb", "700 b")),
@@ -29,7 +33,7 @@ _COMPACT = st.tuples(
 
 @pytest.mark.parametrize("partitioned", [False, True], ids=["whole", "partitioned"])
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.one_of(_APPEND, _APPEND, _UPDATE, _COMPACT), min_size=3, max_size=12))
+@given(st.lists(st.one_of(_APPEND, _APPEND, _UPDATE, _DELETE, _COMPACT), min_size=3, max_size=12))
 def test_rows_keep_ids_and_values(
     tmp_path: Path,
     partitioned: bool,  # noqa: FBT001 - by pytest
@@ -37,8 +41,10 @@ def test_rows_keep_ids_and_values(
 ) -> None:
     lake = Lake(tmp_path)
     name = f"db.t{len(list(tmp_path.glob('db.db/*')))}"
-    lake.create(name, primary_key=False, partitioned=partitioned, options=EVOLVING)
+    options = EVOLVING | {"deletion-vectors.enabled": "true"}
+    lake.create(name, primary_key=False, partitioned=partitioned, options=options)
     model: dict[int, list[Any]] = {}
+    ids = 0
     for number, (step, what, how) in enumerate(steps):
         table = lake.table(name)
         if step == "append":
@@ -49,18 +55,26 @@ def test_rows_keep_ids_and_values(
             if partitioned:
                 rows["dt"] = [how] * what
             lake.append(rows, name)
-            first = len(model)
             for i in range(what):
-                model[first + i] = [rows[column][i] for column in rows]
-        elif step == "update" and model:
+                model[ids + i] = [rows[column][i] for column in rows]
+            ids += what
+        elif step == "update" and ids:
             groups = groups_of(table)
             _update(table, groups[what % len(groups)], how, number, model)
+        elif step == "delete" and ids:
+            groups = groups_of(table)
+            group = groups[what % len(groups)]
+            first, count = group[0].file.first_row_id or 0, group[0].file.row_count
+            chosen_rows = range(what % count, count, int(how))
+            delete_rows(table, group, chosen_rows)
+            for position in chosen_rows:
+                model.pop(first + position, None)
         elif step == "compact":
             options = {"target__file__size": what, "compaction_min.file__num": how}
             chosen = lake.table(name, source_split_open__file__cost="1 b", **options)
             _check_idle(chosen)
             compact_table(chosen, full=True, env=ENV)
-        if model:
+        if ids:
             assert rows_by_id(lake.table(name)) == model
     assert lake.on_disk(name) == lake.referenced(name)
 
@@ -73,7 +87,8 @@ def _update(
     update_columns(table, group, **{c: new[c] for c in columns})
     for i in range(count):
         for column in columns:
-            model[first + i]["kv".index(column)] = new[column][i]
+            if first + i in model:
+                model[first + i]["kv".index(column)] = new[column][i]
 
 
 def _check_idle(table: FileStoreTable) -> None:

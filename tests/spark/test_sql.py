@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from sql_sessions import Sql
 
+from oracle import Oracle
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_spark.sql.errors import AnalysisError, IncompatibleRows, WriteRefused
 from paimon_spark.sql.frames import distributed
@@ -500,3 +501,40 @@ def test_a_merge_with_data_evolution_runs_again(spark: Any, tmp_path: Path) -> N
         WHEN MATCHED THEN UPDATE SET w = v WHEN NOT MATCHED THEN INSERT (id) VALUES (i)
     """)
     assert sql("SELECT * FROM t ORDER BY id") == [[1, "B", "x"], [2, "B", "B"], [3, None, None]]
+
+
+def test_a_merge_deletes_with_data_evolution(
+    oracle_2_0_0: Oracle, sql: Sql, tmp_path: Path
+) -> None:
+    sql("""
+        CREATE TABLE t (id INT, v STRING) TBLPROPERTIES
+        ('row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true');
+        INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd'), (5, 'e');
+        CREATE TEMPORARY VIEW s AS SELECT * FROM VALUES (2), (3), (4), (6) AS s (i)
+    """)
+    merge = "MERGE INTO t USING s ON id = i WHEN MATCHED AND id = 3 THEN DELETE"
+    with pytest.raises(UnsupportedFeature, match=r"requires deletion-vectors\.enabled=true"):
+        sql(merge)
+    sql("""
+        ALTER TABLE t SET TBLPROPERTIES ('deletion-vectors.modifiable' = 'true');
+        ALTER TABLE t SET TBLPROPERTIES ('deletion-vectors.enabled' = 'true');
+        DELETE FROM t WHERE length(v) = 1 AND id = 4
+    """)
+    gone = "WHEN NOT MATCHED BY SOURCE AND id = 5 THEN"
+    with pytest.raises(UnsupportedFeature, match="Only DELETE clause is supported"):
+        sql(f"{merge} {gone} UPDATE SET v = 'x'")
+    sql(f"""
+        {merge} WHEN MATCHED THEN UPDATE SET v = concat(v, '!')
+        WHEN NOT MATCHED THEN INSERT (id, v) VALUES (i, 'new') {gone} DELETE
+    """)
+    sql("UPDATE t SET v = upper(v) WHERE v LIKE '%!'")
+    rows = [[1, "a"], [2, "B!"], [4, "new"], [6, "new"]]
+    assert sql("SELECT * FROM t ORDER BY id") == rows
+    assert sql("SELECT count(*), sum(id) FROM t WHERE id < 6") == [[3, 7]]
+    ids = sql("SELECT id, _ROW_ID FROM t ORDER BY id")
+    assert ids in ([[1, 0], [2, 1], [4, 5], [6, 6]], [[1, 0], [2, 1], [4, 6], [6, 5]])
+    assert sql("SELECT id, _ROW_ID FROM `t$row_tracking` ORDER BY id") == ids
+    oracle_2_0_0.defaults(warehouse=tmp_path, database="default", table="t")
+    assert sorted(row[1:] for row in oracle_2_0_0.rows()) == rows
+    tracked = oracle_2_0_0.rows(system="row_tracking")
+    assert sorted([row[1], row[3]] for row in tracked) == ids

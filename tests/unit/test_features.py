@@ -108,9 +108,9 @@ def test_data_evolution_can_be_written_and_compacted_but_not_streamed(
     check_compactable(table)
     with pytest.raises(UnsupportedFeature, match="data-evolution"):
         check_readable(table)
-    options["deletion-vectors.enabled"] = "true"
+    options["vector.file.format"] = "lance"
     table = open_table(warehouse, "db.t", dynamic_options=options)
-    with pytest.raises(UnsupportedFeature, match=r"deletion-vectors\.enabled with data-evolution"):
+    with pytest.raises(UnsupportedFeature, match=r"vector\.file\.format=lance"):
         check_compactable(table)
 
 

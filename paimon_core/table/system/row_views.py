@@ -19,7 +19,13 @@ from paimon_core.index.deletion_vectors import without_deleted
 from paimon_core.lsm.tree.universal_compaction import number_of_levels
 from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.options import ROW_TRACKING_ENABLED
-from paimon_core.read.data_evolution import Group, has_data_evolution, read_group, row_groups
+from paimon_core.read.data_evolution import (
+    Group,
+    deleted_rows,
+    has_data_evolution,
+    read_group,
+    row_groups,
+)
 from paimon_core.read.row_tracking import read_tracked_rows
 from paimon_core.read.table_read import BATCH_ROWS, bucket_vectors, read_table
 from paimon_core.scan.scan import in_plan_order, scan_files
@@ -100,16 +106,20 @@ def _of_files(table: FileStoreTable, snapshot: Snapshot) -> Iterator[pa.RecordBa
 
 
 def _of_groups(table: FileStoreTable, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+    index_files = vector_files(table, snapshot)
     buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
     for entry in scan_files(table, snapshot):
         buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
-    for entries in buckets.values():
+    for bucket, entries in buckets.items():
+        vectors = bucket_vectors(table, bucket, index_files.get(bucket, ()))
         for group in row_groups(entries, table):
-            yield from _of_group(table, group)
+            rows = _of_group(table, group)
+            deleted = deleted_rows(table, group, vectors)
+            yield from rows if deleted is None else without_deleted(rows, deleted)
 
 
 def _of_group(table: FileStoreTable, group: Group) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of one group, whose newest file has the sequence number of all of them."""
+    """Yield all rows of one group, whose newest file has the sequence number of all of them."""
     at = group[0].file.first_row_id or 0
     for batch in read_group(table, group, table.schema.names, {}):
         ids = np.arange(at, at + batch.num_rows, dtype=np.int64)

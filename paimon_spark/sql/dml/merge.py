@@ -378,9 +378,9 @@ def _commit(target: Target, changes: _Changes, columns: Sequence[str]) -> None:
             _check_keys(target, numbers, parts[0])
         else:
             removed = np.concatenate([removed, numbers])
-        # Java keeps the ids of updated rows only where it rewrites their files.
-        rewrites = not target.table.options.value(DELETION_VECTORS_ENABLED)
-        origins.append(numbers if rewrites else np.full(len(numbers), -1, np.int64))
+        # Java keeps the ids of updated rows only where it rewrites their files, or only columns.
+        moves = target.evolved is None and target.table.options.value(DELETION_VECTORS_ENABLED)
+        origins.append(np.full(len(numbers), -1, np.int64) if moves else numbers)
     for inserted in changes.inserted:
         parts.append(inserted)
         origins.append(np.full(inserted.num_rows, -1, np.int64))

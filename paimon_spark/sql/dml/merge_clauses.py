@@ -9,6 +9,7 @@ from typing import Final
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import DELETION_VECTORS_ENABLED
 from paimon_spark.sql.dml.row_level import Assignments, read_assignments
 from paimon_spark.sql.errors import SqlSyntaxError
 from paimon_spark.sql.text.conditions import boolean
@@ -104,14 +105,15 @@ def check_data_evolution(table: FileStoreTable, clauses: Sequence[Clause]) -> No
     """UnsupportedFeature for what MERGE INTO does not do with data evolution, as in Java."""
     for clause in clauses:
         refused = None
-        if clause.case is Case.NOT_MATCHED_BY_SOURCE:
+        deletes = clause.assignments is None and not clause.star
+        if clause.case is Case.NOT_MATCHED_BY_SOURCE and not deletes:
             refused = (
-                "notMatchedBySourceActions is not supported in MergeIntoPaimonDataEvolutionTable."
+                "Only DELETE clause is supported in MergeIntoPaimonDataEvolutionTable for SQL: "
+                "WHEN NOT MATCHED BY SOURCE."
             )
-        elif clause.assignments is None and not clause.star:
+        elif deletes and not table.options.value(DELETION_VECTORS_ENABLED):
             refused = (
-                "Only SET clause is supported in MergeIntoPaimonDataEvolutionTable for SQL: "
-                "WHEN MATCHED."
+                "MERGE INTO DELETE on DataEvolution table requires deletion-vectors.enabled=true."
             )
         if refused is not None:
             raise UnsupportedFeature("data-evolution.enabled", refused, table=table.name)

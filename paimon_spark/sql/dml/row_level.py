@@ -99,7 +99,10 @@ def _read_condition(words: Words) -> str:
 
 
 def delete(session: SqlSession, words: Words) -> Result:
-    """Delete the rows; none is read if all of the table or of partitions go."""
+    """Delete the rows, again where another commit changed them first.
+
+    None is read if all of the table or of partitions go.
+    """
     read = read_delete(session, words)
     name, alias, condition = read.name, read.alias, read.condition
     if condition.strip().lower() == "true":
@@ -115,8 +118,12 @@ def delete(session: SqlSession, words: Words) -> Result:
         columns = ", ".join(quoted(n) for n in large.table.schema.names)
         _change(large, alias, f"{ROW_NUMBER}, {columns}, {DELETED} AS {KIND}", condition)
         return NOTHING
-    target = open_target(session, name, "DELETE", condition)
-    target.commit(_chosen(target, alias, condition, words))
+
+    def change() -> None:
+        target = open_target(session, name, "DELETE", condition)
+        target.commit(_chosen(target, alias, condition, words))
+
+    until_committed(session, name, change)
     return NOTHING
 
 

@@ -49,7 +49,7 @@ from paimon_core.write.incoming_rows import Kinds, without_defaults
 from paimon_core.write.incoming_rows import table_rows as rows_to_write
 from paimon_spark.sql.dml.postpone import write_to_buckets
 from paimon_spark.sql.frames.dataframes import arrow_dataframe, table_rows
-from paimon_spark.sql.frames.evolution import EvolvedRows, commit_columns, evolved_rows
+from paimon_spark.sql.frames.evolution import EvolvedRows, commit_evolved, evolved_rows
 from paimon_spark.sql.frames.metadata_columns import (
     FILE_PATH,
     PlacedRows,
@@ -137,7 +137,7 @@ class Target:
         if not len(removed) and (added is None or not added.num_rows):
             return
         if self.evolved is not None:
-            self._commit_columns(added, origins, columns)
+            self._commit_evolved(removed, added, origins, columns)
         elif self.table.has_primary_key and not self.rewrites:
             self._commit_changes(removed, added, kinds)
         else:
@@ -163,20 +163,27 @@ class Target:
             after = AfterCommit(self.table, env=env, of_engine=True)
             write_rows(table, rows, all_kinds, env=env, after=after)
 
-    def _commit_columns(
-        self, added: pa.Table | None, origins: Numbers | None, columns: Collection[str]
+    def _commit_evolved(
+        self,
+        removed: Numbers,
+        added: pa.Table | None,
+        origins: Numbers | None,
+        columns: Collection[str],
     ) -> None:
         assert self.evolved is not None
-        assert added is not None
+        if added is None:
+            added = self.rows.slice(0, 0)
         if origins is None:
             origins = np.full(added.num_rows, -1, np.int64)
         replaced = origins >= 0
-        commit_columns(
+        commit_evolved(
             self.table,
             self.evolved,
+            snapshot=self.snapshot,
             updated=added.filter(pa.array(replaced)),
             numbers=origins[replaced],
             columns=columns,
+            removed=np.setdiff1d(removed, origins[replaced]),
             inserted=added.filter(pa.array(~replaced)),
             env=self.session.env,
         )
@@ -345,11 +352,13 @@ def _evolved_target(
     snapshot: Snapshot | None,
     what: str,
 ) -> Target:
-    if what == "DELETE":
+    if what == "DELETE" and not table.options.value(DELETION_VECTORS_ENABLED):
         raise UnsupportedFeature(
             "DELETE with data-evolution.enabled",
-            "Delete operation is not supported when data evolution is enabled yet.",
+            "Can only perform deletion operation on data evolution tables with DeletionVector "
+            "enabled.",
             table=table.name,
+            next_step=f"set deletion-vectors.modifiable=true, then {DELETION_VECTORS_ENABLED.key}=true",
         )
     rows = evolved_rows(table, snapshot)
     return _placed_target(session, name, table, snapshot, rows.placed, evolved=rows)

@@ -1,6 +1,7 @@
-"""UPDATE and MERGE on tables with data evolution: new values of columns, for whole groups of files.
+"""Changes of tables with data evolution: new values of columns for whole groups of files, and deletes.
 
-Java: `spark/commands/MergeIntoPaimonDataEvolutionTable`, `UpdatePaimonDataEvolutionTableCommand`.
+Java: `spark/commands/MergeIntoPaimonDataEvolutionTable`, `UpdatePaimonDataEvolutionTableCommand`,
+`PaimonRowLevelCommand.dataEvolutionDeletionTargets`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_core.commit.message import CommitMessage
@@ -17,11 +17,15 @@ from paimon_core.environment import Environment
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.features import check_rows_readable
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.index.deletion_vectors import Positions, without_deleted
 from paimon_core.manifest.data_file import ManifestEntry
-from paimon_core.read.data_evolution import Group, read_group, row_groups
+from paimon_core.read.data_evolution import Group, anchor, deleted_rows, read_group, row_groups
+from paimon_core.read.table_read import bucket_vectors
 from paimon_core.scan.scan import scan_files
+from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.after_commit import AfterCommit
+from paimon_core.table.row_deletions import vector_deletion
 from paimon_core.table.write_session import commit_files, delete_messages, new_writer
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import TypeRoot, type_roots
@@ -31,7 +35,10 @@ from paimon_spark.sql.frames.metadata_columns import Numbers, PlacedRows
 
 @dataclass(frozen=True, slots=True)
 class EvolvedRows:
-    """The rows of a snapshot group by group; the `entries` of `placed` are the newest of each group."""
+    """The rows of a snapshot group by group; the `entries` of `placed` are the newest of each group.
+
+    Positions are those in the group, whose deleted rows are left out.
+    """
 
     placed: PlacedRows
     groups: Sequence[Group]
@@ -43,23 +50,31 @@ def evolved_rows(table: FileStoreTable, snapshot: Snapshot | None) -> EvolvedRow
     UnsupportedFeature as in `read_group`.
     """
     groups: list[Group] = []
+    deleted: dict[str, Positions | None] = {}
     buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
     if snapshot is not None:
         check_rows_readable(table, snapshot)
         for entry in scan_files(table, snapshot):
             buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
-    for entries in buckets.values():
-        groups += row_groups(entries, table)
+    index_files = {} if snapshot is None else vector_files(table, snapshot)
+    for bucket, entries in buckets.items():
+        vectors = bucket_vectors(table, bucket, index_files.get(bucket, ()))
+        for group in row_groups(entries, table):
+            groups.append(group)
+            deleted[group[0].file.file_name] = deleted_rows(table, group, vectors)
     groups.sort(key=lambda g: _first_id(g[0]))
     schema = arrow_schema(table.schema.row_type)
     batches: list[pa.RecordBatch] = []
-    counts: list[int] = []
+    within: list[Numbers] = []
     for group in groups:
-        found = list(read_group(table, group, table.schema.names, {}))
-        batches += [b.select(list(schema.names)).cast(schema) for b in found]
-        counts.append(sum(b.num_rows for b in found))
+        found = read_group(table, group, table.schema.names, {})
+        gone = deleted[group[0].file.file_name]
+        kept = found if gone is None else without_deleted(found, gone)
+        batches += [b.select(list(schema.names)).cast(schema) for b in kept]
+        places = np.arange(group[0].file.row_count, dtype=np.int64)
+        within.append(places if gone is None else np.setdiff1d(places, gone, assume_unique=True))
+    counts = [len(places) for places in within]
     files = np.repeat(np.arange(len(groups), dtype=np.int32), counts)
-    within = [np.arange(n, dtype=np.int64) for n in counts]
     positions = np.concatenate([np.empty(0, np.int64), *within])
     newest = tuple(g[0] for g in groups)
     ids = np.array([_first_id(e) for e in newest], np.int64)
@@ -76,27 +91,32 @@ def evolved_rows(table: FileStoreTable, snapshot: Snapshot | None) -> EvolvedRow
     return EvolvedRows(placed, tuple(groups))
 
 
-def commit_columns(
+def commit_evolved(
     table: FileStoreTable,
     rows: EvolvedRows,
     *,
+    snapshot: Snapshot | None,
     updated: pa.Table,
     numbers: Numbers,
     columns: Collection[str],
+    removed: Numbers,
     inserted: pa.Table | None,
     env: Environment,
 ) -> None:
-    """Commit new values of the columns for the rows of these numbers, and new rows.
+    """Commit new values of the columns for the rows of these numbers, removed and new rows.
 
-    CommitConflict if another commit changed rows of the same files since they were read.
+    `snapshot` is the one that was read.  CommitConflict if another commit changed rows of the same
+    files since then.
     """
     user = env.new_uuid()
     touched = sorted({int(f) for f in rows.placed.files[numbers]})
     _check_columns(table, [rows.groups[g] for g in touched], columns)
     messages: list[CommitMessage] = []
     try:
-        for group, values in _values(rows, touched, updated, numbers, columns):
+        for group, values in _values(table, rows, touched, updated, numbers, columns):
             messages.append(write_columns(table, group, values, env=env))
+        for message in _deletions(table, rows, snapshot, removed, env):
+            messages.append(message)  # noqa: PERF402 - a failure cleans these up
         if inserted is not None and inserted.num_rows:
             writer = new_writer(table, env=env, user=user)
             try:
@@ -108,13 +128,14 @@ def commit_columns(
     except BaseException:
         delete_messages(table, messages)
         raise
-    groups = [rows.groups[g] for g in touched]
+    groups = [rows.groups[g] for g in {*touched, *rows.placed.files[removed].tolist()}]
     if messages:
         after = AfterCommit(table, env=env, of_engine=True)
         commit_files(table, messages, env=env, user=user, row_groups=groups, after=after)
 
 
 def _values(
+    table: FileStoreTable,
     rows: EvolvedRows,
     touched: Sequence[int],
     updated: pa.Table,
@@ -123,13 +144,45 @@ def _values(
 ) -> Iterator[tuple[Group, pa.Table]]:
     """Yield each group and the columns of all its rows, the updated ones among them."""
     names = [n for n in rows.placed.rows.schema.names if n in columns]
-    old = rows.placed.rows.select(names)
-    both = pa.concat_tables([old, updated.select(names).cast(old.schema)])
-    source: npt.NDArray[np.int64] = np.arange(old.num_rows, dtype=np.int64)
-    source[numbers] = old.num_rows + np.arange(len(numbers))
-    for group in touched:
-        mine = np.flatnonzero(rows.placed.files == group)
-        yield rows.groups[group], both.take(pa.array(source[mine]))
+    schema = rows.placed.rows.select(names).schema
+    new = updated.select(names).cast(schema)
+    for number in touched:
+        group = rows.groups[number]
+        # Deleted rows, too: a file of columns has all rows of its group.
+        batches = [b.select(names).cast(schema) for b in read_group(table, group, names, {})]
+        old = pa.Table.from_batches(batches, schema=schema)
+        mine = np.flatnonzero(rows.placed.files[numbers] == number)
+        source = np.arange(old.num_rows, dtype=np.int64)
+        source[rows.placed.positions[numbers[mine]]] = old.num_rows + mine
+        yield group, pa.concat_tables([old, new]).take(pa.array(source))
+
+
+def _deletions(
+    table: FileStoreTable,
+    rows: EvolvedRows,
+    snapshot: Snapshot | None,
+    removed: Numbers,
+    env: Environment,
+) -> Iterator[CommitMessage]:
+    """Yield the messages with the vectors of the removed rows, one for each bucket."""
+    if snapshot is None or not len(removed):
+        return
+    known = vector_files(table, snapshot)
+    gone: dict[tuple[bytes, int], dict[str, Positions]] = {}
+    files = rows.placed.files[removed]
+    for number in np.unique(files).tolist():
+        first = anchor(rows.groups[number])
+        positions = np.sort(rows.placed.positions[removed[files == number]])
+        gone.setdefault((first.partition, first.bucket), {})[first.file.file_name] = positions
+    for bucket, positions_of in gone.items():
+        yield vector_deletion(
+            table,
+            bucket,
+            positions_of,
+            total_buckets=rows.groups[0][0].total_buckets,
+            index_files=known.get(bucket, ()),
+            env=env,
+        )
 
 
 def _check_columns(

@@ -126,7 +126,6 @@ def test_rows_that_are_torn(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("deletion-vectors.enabled", "true"),
         ("vector.file.format", "parquet"),
         ("blob-view-field", "v"),
         ("clustering.incremental", "true"),

@@ -151,7 +151,6 @@ def test_what_only_java_maintains_is_refused_by_name(options: dict[str, str]) ->
     "others",
     [
         {},
-        {"row-tracking.enabled": "true", "deletion-vectors.enabled": "true"},
         {"row-tracking.enabled": "true", "clustering.incremental": "true"},
     ],
 )
