@@ -26,6 +26,7 @@ EVOLVING = {
     "data-evolution.enabled": "true",
     "compaction.min.file-num": "2",
 }
+DELETING = {**EVOLVING, "deletion-vectors.enabled": "true"}
 
 
 def groups_of(table: FileStoreTable) -> list[Group]:
@@ -45,7 +46,7 @@ def update_columns(table: FileStoreTable, group: Group, **columns: Sequence[Any]
     commit(table, [message], user=ENV.new_uuid(), env=ENV, row_groups=[group])
 
 
-def delete_rows(table: FileStoreTable, group: Group, positions: Sequence[int]) -> None:
+def delete_rows_of(table: FileStoreTable, group: Group, positions: Sequence[int]) -> None:
     """Commit a deletion vector of the group's rows at these positions."""
     first = anchor(group)
     bucket = first.partition, first.bucket

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from evolving_tables import EVOLVING, groups_of, rows_by_id, update_columns
+from evolving_tables import DELETING, delete_rows_of, groups_of, rows_by_id, update_columns
 from harness import Case, State, attempt, run_job, state
 from lakes import Lake
 from row_deletes import delete_rows
@@ -71,13 +71,15 @@ def append_vectors(warehouse: Path) -> None:
 
 
 def evolving(warehouse: Path) -> None:
-    """Two partitions, whose row ids alternate twice, with updates of columns."""
+    """Two partitions, whose row ids alternate twice, with updates of columns and deleted rows."""
     lake = Lake(warehouse)
-    lake.create(primary_key=False, partitioned=True, options={**EVOLVING, "write-only": "true"})
+    lake.create(primary_key=False, partitioned=True, options={**DELETING, "write-only": "true"})
     for i, day in enumerate("aaabba"):
         lake.append({"k": [i, 10 + i], "v": [f"v{i}", None], "dt": [day] * 2})
     for number in (1, 4):
         update_columns(lake.table(), groups_of(lake.table())[number], v=["new", "newer"])
+    for number, position in ((0, 1), (1, 0), (5, 0)):
+        delete_rows_of(lake.table(), groups_of(lake.table())[number], [position])
 
 
 def tracked(warehouse: Path) -> State:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from evolving_tables import EVOLVING, groups_of, update_columns
+from evolving_tables import DELETING, delete_rows_of, groups_of, update_columns
 from harness import do
 
 from paimon_core.table.open import open_table
@@ -115,14 +115,16 @@ def appended(**options: str) -> Callable[[Path], None]:
 
 
 def evolving(warehouse: Path) -> None:
-    """Rows of the first day that have neighbouring ids, and updates of columns."""
-    build(warehouse, {**EVOLVING, "write-only": "true"}, keyed=False)
+    """Rows of the first day that have neighbouring ids, updates of columns, and deleted rows."""
+    build(warehouse, {**DELETING, "write-only": "true"}, keyed=False)
     for i in (5, 6, 7):
         do(warehouse, "write", rows=[[i, f"v{i}", DAYS[0]]])
     for number in (0, -1):
         table = open_table(str(warehouse), "db.t")
         group = groups_of(table)[number]
         update_columns(table, group, v=["updated"] * group[0].file.row_count)
+    table = open_table(str(warehouse), "db.t")
+    delete_rows_of(table, groups_of(table)[2], [0])
     _age(warehouse)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from evolving_tables import groups_of, rows_by_id, update_columns
+from evolving_tables import delete_rows_of, groups_of, rows_by_id, update_columns
 from failing_io import Trigger
 from race_tables import TABLES
 from races import (
@@ -140,26 +140,28 @@ def test_versions_hold_beside_the_expiry_of_java(
     ],
 )
 def test_compactions_under_data_evolution_hold(
-    b: str, tables: Callable[[str], Pristine], oracle_1_4_2: Oracle, tmp_path: Path
+    b: str, tables: Callable[[str], Pristine], oracle_2_0_0: Oracle, tmp_path: Path
 ) -> None:
-    run_rounds(tables("data evolution"), [("compact", b)], oracle_1_4_2, tmp_path)
+    run_rounds(tables("data evolution"), [("compact", b)], oracle_2_0_0, tmp_path)
 
 
-def test_updates_of_columns_survive_compactions(
+def test_updates_of_columns_and_deletes_survive_compactions(
     tables: Callable[[str], Pristine], tmp_path: Path
 ) -> None:
-    """The update comes before each change of the compaction."""
+    """An update and a delete come before each change of the compaction."""
     of = tables("data evolution")
     changes = count_changes(of, "compact", tmp_path / "count")
     assert changes > FEW
-    for number in (0, -1):
+    for number, gone_of in ((0, 1), (-1, -2)):
         for k in range(changes):
             lake = of.copy(tmp_path / f"{number}.{k}")
 
-            def update(lake: Path = lake, number: int = number) -> None:
+            def update(lake: Path = lake, number: int = number, gone_of: int = gone_of) -> None:
                 table = open_table(str(lake), "db.t")
                 group = groups_of(table)[number]
                 update_columns(table, group, v=["kept"] * group[0].file.row_count)
+                table = open_table(str(lake), "db.t")
+                delete_rows_of(table, groups_of(table)[gone_of], [0])
 
             before = rows_by_id(open_table(str(lake), "db.t"))
             trigger = Trigger(at=k, action=update)
@@ -169,8 +171,9 @@ def test_updates_of_columns_survive_compactions(
             after = rows_by_id(open_table(str(lake), "db.t"))
             changed = [i for i, row in after.items() if row[1] == "kept"]
             assert changed, (k, after)
+            (gone,) = before.keys() - after.keys()
             assert {i: r for i, r in after.items() if i not in changed} == {
-                i: r for i, r in before.items() if i not in changed
+                i: r for i, r in before.items() if i not in {gone, *changed}
             }
             found = check_table(open_table(str(lake), "db.t")).findings
             assert [f for f in found if f.severity is Severity.ERROR] == []

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evolving_tables import EVOLVING, delete_rows, groups_of, rows_by_id, update_columns
+from evolving_tables import DELETING, delete_rows_of, groups_of, rows_by_id, update_columns
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lakes import ENV, Lake
@@ -41,8 +41,7 @@ def test_rows_keep_ids_and_values(
 ) -> None:
     lake = Lake(tmp_path)
     name = f"db.t{len(list(tmp_path.glob('db.db/*')))}"
-    options = EVOLVING | {"deletion-vectors.enabled": "true"}
-    lake.create(name, primary_key=False, partitioned=partitioned, options=options)
+    lake.create(name, primary_key=False, partitioned=partitioned, options=DELETING)
     model: dict[int, list[Any]] = {}
     ids = 0
     for number, (step, what, how) in enumerate(steps):
@@ -66,7 +65,7 @@ def test_rows_keep_ids_and_values(
             group = groups[what % len(groups)]
             first, count = group[0].file.first_row_id or 0, group[0].file.row_count
             chosen_rows = range(what % count, count, int(how))
-            delete_rows(table, group, chosen_rows)
+            delete_rows_of(table, group, chosen_rows)
             for position in chosen_rows:
                 model.pop(first + position, None)
         elif step == "compact":
