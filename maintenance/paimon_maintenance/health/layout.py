@@ -158,7 +158,7 @@ def _bucket(
     table: FileStoreTable, files: BucketFiles, env: Environment, *, compactable: bool
 ) -> _Bucket:
     point, weighted = _depths(table, files.files)
-    hidden = _hidden_rows(files)
+    hidden = _hidden_rows(table, files)
     minor = full = None
     if compactable and files.bucket == POSTPONE_BUCKET:
         # The postponed rows become one run in the buckets of their keys.
@@ -180,9 +180,14 @@ def _bucket(
     )
 
 
-def _hidden_rows(files: BucketFiles) -> Counter[str]:
-    """How many rows of each data file its deletion vector hides, as far as the index names it."""
+def _hidden_rows(table: FileStoreTable, files: BucketFiles) -> Counter[str]:
+    """How many rows of each data file its deletion vector hides, as far as the index names it.
+
+    None with data evolution, where compaction keeps these rows: nothing can be done about them.
+    """
     hidden: Counter[str] = Counter()
+    if has_data_evolution(table):
+        return hidden
     for index in files.vector_files:
         for one in index.dv_ranges or ():
             hidden[one.data_file] += one.cardinality or 0

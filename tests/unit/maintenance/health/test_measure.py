@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from command_line import caretaker
-from evolving_tables import EVOLVING, groups_of, update_columns
+from evolving_tables import DELETING, EVOLVING, delete_rows_of, groups_of, update_columns
 from lakes import ENV
 from row_deletes import delete_rows
 
@@ -121,14 +121,16 @@ def test_rows_that_vectors_hide_in_one_file_are_worth_a_compaction(lake, primary
 
 
 def test_columns_of_several_files_are_worth_a_compaction(lake):
-    lake.create(primary_key=False, options={**EVOLVING, "compaction.min.file-num": "5"})
+    lake.create(primary_key=False, options={**DELETING, "compaction.min.file-num": "5"})
     for i in range(8):
         lake.append({"k": [i, i], "v": ["a", "b"]})
     (first, *_) = groups_of(lake.table())
     update_columns(lake.table(), first, v=["new", None])
+    delete_rows_of(lake.table(), groups_of(lake.table())[1], [0, 1])
     measured = measure_table(lake.table(), ENV)
     (partition,) = measured.partitions
     assert measured.refused == ()
+    assert partition.vector_rows == 0  # compaction keeps them
     assert (partition.files, partition.rows, partition.ideal_files) == (9, 16, 1)
     assert partition.full == partition.minor is not None
     assert (partition.full.files, partition.full.files_after) == (9, 1)
