@@ -146,6 +146,21 @@ def test_deletes_need_vectors(lake: Lake) -> None:
         ALTER TABLE t SET TBLPROPERTIES ('deletion-vectors.modifiable' = 'true');
         ALTER TABLE t SET TBLPROPERTIES ('deletion-vectors.enabled' = 'false')
     """)
-    with pytest.raises(UnsupportedFeature, match="with DeletionVector enabled"):
-        lake.sql("DELETE FROM t WHERE k = 1")
+    for statement in ("DELETE FROM t WHERE k = 1", "DELETE FROM t"):
+        with pytest.raises(UnsupportedFeature, match="with DeletionVector enabled"):
+            lake.sql(statement)
     assert len(lake.rows()) == 8
+
+
+def test_whole_partitions_need_no_vectors(lake: Lake) -> None:
+    lake.sql("""
+        CREATE TABLE days (k INT, day STRING) PARTITIONED BY (day) TBLPROPERTIES (
+            'row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true',
+            'deletion-vectors.enabled' = 'true');
+        INSERT INTO days VALUES (1, 'a'), (2, 'a'), (3, 'b');
+        DELETE FROM days WHERE day = 'a'
+    """)
+    java = lake.oracle.copy(table="days")
+    assert [row[1:] for row in java.rows()] == [[3, "b"]]
+    newest = java.one("snapshots")["snapshots"][-1]
+    assert (newest["commitKind"], newest["deltaRecordCount"]) == ("OVERWRITE", -2)

@@ -17,7 +17,6 @@ from sqlglot.errors import SqlglotError
 from paimon_core.features import check_rows_changeable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.predicate import Predicate, evaluate, fields_of
-from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.types.arrow import column_from_internal
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_spark.sql.ddl.partitions import live_partitions, remove_partitions
@@ -44,11 +43,7 @@ def delete_partitions(
     False, and nothing is done, for other conditions, and where deletes have to be in the changelog.
     """
     table = session.open(name, to_write=True)
-    if (
-        table.options.flag(_FORCE_CHANGELOG)
-        or not table.schema.partition_keys
-        or has_data_evolution(table)
-    ):
+    if table.options.flag(_FORCE_CHANGELOG) or not table.schema.partition_keys:
         return False
     check_rows_changeable(table)
     predicate = _of_partitions(table, condition)

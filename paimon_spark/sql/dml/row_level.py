@@ -32,6 +32,7 @@ from paimon_spark.sql.dml.targets import (
     ChangedTable,
     Numbers,
     Target,
+    check_deletable,
     open_target,
 )
 from paimon_spark.sql.errors import AnalysisError
@@ -105,8 +106,9 @@ def delete(session: SqlSession, words: Words) -> Result:
     """
     read = read_delete(session, words)
     name, alias, condition = read.name, read.alias, read.condition
+    target_table = session.open(name, to_write=True)
+    check_deletable(target_table)
     if condition.strip().lower() == "true":
-        target_table = session.open(name, to_write=True)
         if target_table.snapshots.latest() is not None:
             replace_partitions(target_table, None, user=session.env.new_uuid(), env=session.env)
         return NOTHING

@@ -304,7 +304,7 @@ def open_target(
     predicate = None if condition is None else plain_condition(table, condition)
     snapshot = table.snapshots.latest()
     if has_data_evolution(table):
-        return _evolved_target(session, name, table, snapshot, what)
+        return _evolved_target(session, name, table, snapshot)
     if table.has_primary_key and not rewrites:
         rows, _ = table_rows(session, table, predicate=predicate)
         none = np.empty(0, np.int64)
@@ -341,18 +341,15 @@ def _placed_target(
 def check_target(table: FileStoreTable, what: str) -> None:
     """UnsupportedFeature for tables that do not allow it."""
     check_rows_changeable(table)
-    if what != "DELETE":
+    if what == "DELETE":
+        check_deletable(table)
+    else:
         _check_engine(table, what)
 
 
-def _evolved_target(
-    session: SqlSession,
-    name: TableName,
-    table: FileStoreTable,
-    snapshot: Snapshot | None,
-    what: str,
-) -> Target:
-    if what == "DELETE" and not table.options.value(DELETION_VECTORS_ENABLED):
+def check_deletable(table: FileStoreTable) -> None:
+    """UnsupportedFeature for data evolution without deletion vectors, even if all rows are to go."""
+    if has_data_evolution(table) and not table.options.value(DELETION_VECTORS_ENABLED):
         raise UnsupportedFeature(
             "DELETE with data-evolution.enabled",
             "Can only perform deletion operation on data evolution tables with DeletionVector "
@@ -360,6 +357,14 @@ def _evolved_target(
             table=table.name,
             next_step=f"set deletion-vectors.modifiable=true, then {DELETION_VECTORS_ENABLED.key}=true",
         )
+
+
+def _evolved_target(
+    session: SqlSession,
+    name: TableName,
+    table: FileStoreTable,
+    snapshot: Snapshot | None,
+) -> Target:
     rows = evolved_rows(table, snapshot)
     return _placed_target(session, name, table, snapshot, rows.placed, evolved=rows)
 
