@@ -47,9 +47,11 @@ from paimon_core.options import (
     PARTITIONED_TABLE,
     ROW_TRACKING_ENABLED,
     SEQUENCE_FIELD,
+    SNAPSHOT_ORDERING,
     TAG_TO_PARTITION,
     TAG_TO_PARTITION_PREVIEW,
 )
+from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.data_types import RowType, TypeRoot, type_roots
 from paimon_core.types.sql import type_to_sql
@@ -84,7 +86,6 @@ _REFUSED_TO_READ = (
     CHAIN_TABLE,
     "pk-clustering-override",
     "postpone.merge-on-read",
-    "sequence.snapshot-ordering",
 )
 """Boolean options of features that change what a read returns."""
 
@@ -135,6 +136,12 @@ def unreadable_features(
         yield from (
             f"data type {root} in {file_format} files" for root in sorted(types & _IN_PARQUET)
         )
+    if options.value(SNAPSHOT_ORDERING):
+        # Where rows are numbered otherwise.
+        if table.bucket_mode is BucketMode.POSTPONE:
+            yield f"{SNAPSHOT_ORDERING.key} with bucket={POSTPONE_BUCKET}"
+        if options.flag(CHAIN_TABLE):
+            yield f"{SNAPSHOT_ORDERING.key} with {CHAIN_TABLE}"
     if table.has_primary_key and options.value(MERGE_ENGINE) not in MERGE_ENGINES:
         yield f"merge-engine={options.value(MERGE_ENGINE)}"
     for name in options.value(SEQUENCE_FIELD):
@@ -431,6 +438,15 @@ def check_not_chain(table: FileStoreTable, what: str) -> None:
     """Raise UnsupportedFeature for a chain table or one of its branches."""
     if table.options.flag(CHAIN_TABLE):
         _refuse(table, iter([CHAIN_TABLE]), what)
+
+
+def check_not_renumbered(table: FileStoreTable, what: str) -> None:
+    """Raise UnsupportedFeature if a commit would put old rows above newer ones.
+
+    With `sequence.snapshot-ordering`, all rows of a commit are as new as its snapshot.
+    """
+    if table.options.value(SNAPSHOT_ORDERING):
+        _refuse(table, iter([SNAPSHOT_ORDERING.key]), what)
 
 
 def check_compactable(table: FileStoreTable) -> None:

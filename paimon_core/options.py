@@ -435,6 +435,7 @@ DYNAMIC_PARTITION_OVERWRITE: Final = Option("dynamic-partition-overwrite", parse
 OVERWRITE_UPGRADE: Final = Option("overwrite-upgrade", parse_bool, True)
 DATA_EVOLUTION_ENABLED: Final = Option("data-evolution.enabled", parse_bool, default=False)
 ROW_TRACKING_ENABLED: Final = Option("row-tracking.enabled", parse_bool, False)
+SNAPSHOT_ORDERING: Final = Option("sequence.snapshot-ordering", parse_bool, False)
 DYNAMIC_BUCKET_TARGET_ROWS: Final = Option("dynamic-bucket.target-row-num", parse_int, 2_000_000)
 DYNAMIC_BUCKET_INITIAL_BUCKETS: Final = Option(
     "dynamic-bucket.initial-buckets", _optional_int, None

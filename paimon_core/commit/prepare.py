@@ -17,6 +17,7 @@ from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.manifest_merge import MergeThresholds, Write, merge_manifests
 from paimon_core.commit.request import CommitRequest
 from paimon_core.commit.row_tracking import with_row_ids
+from paimon_core.commit.snapshot_order import with_snapshot_numbers
 from paimon_core.commit.unknown_metadata import next_extra
 from paimon_core.environment import Environment
 from paimon_core.errors import CorruptTable, TableGone
@@ -37,6 +38,7 @@ from paimon_core.options import (
     MANIFEST_MERGE_MIN_COUNT,
     MANIFEST_TARGET_SIZE,
     ROW_TRACKING_ENABLED,
+    SNAPSHOT_ORDERING,
 )
 from paimon_core.scan.columns import MOST_OBJECTS
 from paimon_core.scan.manifests import (
@@ -46,7 +48,7 @@ from paimon_core.scan.manifests import (
     missing_metadata,
     read_entries,
 )
-from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -153,10 +155,13 @@ def _prepare(
     tracks_rows = table.options.value(ROW_TRACKING_ENABLED)
     if tracks_rows:
         files, next_row_id = with_row_ids(files, snapshot_id=snapshot_id, next_row_id=next_row_id)
+    numbers = table.options.value(SNAPSHOT_ORDERING) and request.kind is not CommitKind.COMPACT
+    if numbers:
+        files = with_snapshot_numbers(files, snapshot_id)
 
     def write_delta() -> tuple[str, int]:
-        # Row ids depend on the snapshot that an attempt builds on.
-        if prepared.changes is not changes or tracks_rows:
+        # Row ids and such numbers depend on the snapshot that an attempt builds on.
+        if prepared.changes is not changes or tracks_rows or numbers:
             prepared.delta = write(files)
             prepared.changelog = write(changes.changelog)
             prepared.changes = changes

@@ -41,7 +41,7 @@ from paimon_core.lsm.key_column import Value
 from paimon_core.lsm.key_order import Key, KeyView, stored_key
 from paimon_core.lsm.tree.sorted_run import Section, SortedRun
 from paimon_core.manifest.data_file import DataFileMeta
-from paimon_core.options import DATA_FILE_THIN_MODE
+from paimon_core.options import DATA_FILE_THIN_MODE, SNAPSHOT_ORDERING
 from paimon_core.read.data_file import missing_data_file, read_data_file
 from paimon_core.schema.key_value import file_row_type
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
@@ -136,6 +136,8 @@ class PageKeys:
             or (unit.key_range is not None and not unit.key_range.may_copy)
             or indexed_columns(options)
             or unit.expired_before is not None
+            # The numbers in the files are not those of the rows.
+            or options.value(SNAPSHOT_ORDERING)
             or not (is_plain or newest_file_wins(options))
             or not all(map(_has_order, table.schema.key_type.fields))
         ):

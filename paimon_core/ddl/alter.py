@@ -72,6 +72,7 @@ IMMUTABLE_OPTIONS: Final = frozenset(
         "blob-external-storage-path",
         "blob-external-storage-field",
         "pk-clustering-override",
+        "sequence.snapshot-ordering",
     }
 )
 """Options that cannot change once the table has a snapshot (Java: `@Immutable`)."""

@@ -27,7 +27,10 @@ from paimon_core.options import (
     MERGE_ENGINE,
     ROW_TRACKING_ENABLED,
     ROWKIND_FIELD,
+    SEQUENCE_FIELD,
+    SNAPSHOT_ORDERING,
     STREAMING_READ_OVERWRITE,
+    WRITE_ONLY,
     Option,
     parse_bool,
     parse_duration_millis,
@@ -329,6 +332,22 @@ def _check_deletion_vectors(schema: TableSchema) -> None:
     )
 
 
+def _check_snapshot_ordering(schema: TableSchema) -> None:
+    """Java: `validateSnapshotSequenceOrdering`, 2.0."""
+    if not schema.options.value(SNAPSHOT_ORDERING):
+        return
+    _require(bool(schema.primary_keys), f"{SNAPSHOT_ORDERING.key} needs a primary key")
+    _require(
+        not schema.options.value(SEQUENCE_FIELD),
+        f"{SNAPSHOT_ORDERING.key} cannot be combined with {SEQUENCE_FIELD.key}",
+    )
+    _require(
+        schema.options.value(WRITE_ONLY),
+        f"{SNAPSHOT_ORDERING.key} needs {WRITE_ONLY.key}=true: only a dedicated compaction knows the "
+        "snapshots of the rows",
+    )
+
+
 def _check_row_tracking(schema: TableSchema) -> None:
     if schema.options.value(ROW_TRACKING_ENABLED):
         _require(schema.options.value(BUCKET) == -1, "row-tracking.enabled needs bucket=-1")
@@ -385,6 +404,7 @@ _CHECKS: Final[tuple[Callable[[TableSchema], None], ...]] = (
     _check_row_options,
     _check_deletion_vectors,
     _check_row_tracking,
+    _check_snapshot_ordering,
     _check_clustering,
     check_chain_table,
     check_indexed_types,

@@ -6,6 +6,8 @@
   handling.
 - Partition columns come from the partition, not from the file: all its rows have the same value,
   and files migrated from Hive do not hold these columns.
+- With `sequence.snapshot-ordering`, rows that a writer wrote have the number of their snapshot, which
+  the file's metadata holds, and not the numbers in the file.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ from paimon_core.errors import CorruptTable
 from paimon_core.format.data_format import BATCH_ROWS, format_of, read_batches
 from paimon_core.format.parquet.row_window import PagedFile
 from paimon_core.io.file_io import FileIO
-from paimon_core.manifest.data_file import DataFileMeta
+from paimon_core.manifest.data_file import DataFileMeta, FileSource
+from paimon_core.options import SNAPSHOT_ORDERING
 from paimon_core.read.evolution import evolve, readable
 from paimon_core.schema.key_value import KIND_FIELD, SEQUENCE_FIELD, kv_schema
-from paimon_core.schema.table_schema import TableSchema
+from paimon_core.schema.table_schema import SEQUENCE_NUMBER, TableSchema
 from paimon_core.types.arrow import arrow_schema, arrow_type, column_from_internal
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.data_types import DataField, RowType, TypeRoot
@@ -50,6 +53,7 @@ def read_data_file(
     another number of rows than its metadata, or has rows without key, kind or sequence number.
     """
     mapping = _Mapping.of(file_schema, read_type, partition=partition, key_value=key_value)
+    snapshot = _snapshot_of(meta, file_schema, path) if key_value else None
     count = 0
     try:
         for batch in read_batches(
@@ -66,7 +70,10 @@ def read_data_file(
         ):
             count += batch.num_rows
             mapping.check(batch, path)
-            yield mapping.apply(batch)
+            rows_now = mapping.apply(batch)
+            if snapshot is not None:
+                rows_now = _numbered(rows_now, snapshot)
+            yield rows_now
     except FileNotFoundError as e:
         raise missing_data_file(path) from e
     expected = meta.row_count if rows is None else len(rows)
@@ -74,6 +81,28 @@ def read_data_file(
         raise CorruptTable(
             f"a data file holds {count} rows where its metadata says {expected}", file=path
         )
+
+
+def _snapshot_of(meta: DataFileMeta, schema: TableSchema, path: str) -> int | None:
+    """Return the sequence number of all rows of the file; None if the file has them.
+
+    Java: `KeyValueFileReaderFactory.createRecordReader`.
+    """
+    if not schema.options.value(SNAPSHOT_ORDERING):
+        return None
+    if meta.file_source is None:
+        raise CorruptTable(
+            f"{SNAPSHOT_ORDERING.key} needs to know whether a writer or a compaction wrote a data file, "
+            "and its metadata does not say",
+            file=path,
+        )
+    return meta.min_sequence_number if meta.file_source is FileSource.APPEND else None
+
+
+def _numbered(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
+    place = batch.schema.get_field_index(SEQUENCE_NUMBER)
+    numbers = pa.repeat(pa.scalar(number, pa.int64()), batch.num_rows)
+    return batch.set_column(place, batch.schema.field(place), numbers)
 
 
 def partition_to_read(schema: TableSchema, meta: DataFileMeta, partition: bytes) -> bytes | None:

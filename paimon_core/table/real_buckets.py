@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_core.features import check_writable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.options import parse_bool
 from paimon_core.scan.scan import scan_files
@@ -36,10 +37,14 @@ class RealBuckets:
 
     @staticmethod
     def of(table: FileStoreTable, *, tasks: int) -> RealBuckets | None:
-        """None if writes to the table do not put rows into real buckets."""
+        """None if writes to the table do not put rows into real buckets.
+
+        UnsupportedFeature if the table cannot be written.
+        """
         wanted = parse_bool(table.options.get(_FIXED, "true"))
         if table.bucket_mode is not BucketMode.POSTPONE or not wanted:
             return None
+        check_writable(table)
         most = int(table.options.get(_MOST, "2048"))
         return RealBuckets(max(1, min(tasks, most)), _known(table))
 

@@ -27,7 +27,7 @@ from paimon_core.features import uncompactable_features
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
-from paimon_core.options import FULL_COMPACTION_DELTA_COMMITS, WRITE_ONLY
+from paimon_core.options import FULL_COMPACTION_DELTA_COMMITS, SNAPSHOT_ORDERING, WRITE_ONLY
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
@@ -268,6 +268,8 @@ def compact_written(
         BucketMode.POSTPONE,
     ):
         return []
+    if table.options.value(SNAPSHOT_ORDERING):
+        return []  # the new files have no numbers before the commit
     if any(True for _ in uncompactable_features(table)):
         return []
     buckets = _written_buckets(table, messages)

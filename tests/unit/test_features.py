@@ -22,7 +22,6 @@ from paimon_core.table.open import open_table
 
 READ = {
     "pk-clustering-override": "true",
-    "sequence.snapshot-ordering": "true",
     "type": "format-table",
     "merge-engine": "brand-new",
 }

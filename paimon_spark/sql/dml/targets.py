@@ -20,7 +20,7 @@ import pyarrow as pa
 from paimon_core.commit.message import CommitMessage
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
-from paimon_core.features import check_rows_changeable
+from paimon_core.features import check_not_renumbered, check_rows_changeable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions
 from paimon_core.lsm.engines.traits import MERGE_ENGINES, removes_deleted_keys, traits_of
@@ -303,6 +303,8 @@ def open_target(
     rewrites = what == "DELETE" and not deletes_by_changes(table)
     predicate = None if condition is None else plain_condition(table, condition)
     snapshot = table.snapshots.latest()
+    if rewrites:
+        check_not_renumbered(table, "rewritten to delete rows")
     if has_data_evolution(table):
         return _evolved_target(session, name, table, snapshot)
     if table.has_primary_key and not rewrites:

@@ -13,7 +13,7 @@ from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.manifest_merge import with_full_merge
 from paimon_core.commit.request import CommitRequest
 from paimon_core.errors import CommitStateUnknown, PaimonError, StalePlan
-from paimon_core.features import check_committable
+from paimon_core.features import check_committable, check_not_renumbered
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileKind
 from paimon_core.options import BUCKET
@@ -55,6 +55,7 @@ def make_as_latest(
 ) -> MetadataPlan[AsLatest]:
     """The plan to commit the content of the target snapshot."""
     check_committable(table)
+    check_not_renumbered(table, "rolled back by a new snapshot")
     target = target_of(table, arguments, context)
     latest = table.latest_or_not_found()
     changes = changes_between(table, latest, target)
