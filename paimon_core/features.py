@@ -85,12 +85,14 @@ _REFUSED_TO_READ = (
     "data-evolution.enabled",
     CHAIN_TABLE,
     "pk-clustering-override",
-    "postpone.merge-on-read",
 )
 """Boolean options of features that change what a read returns."""
 
-_REFUSED_TO_QUERY = ("query-auth.enabled",)
-"""Boolean options that decide which rows and columns a user may see (Java: `TableQueryAuth`)."""
+_REFUSED_TO_QUERY = ("query-auth.enabled", "postpone.merge-on-read")
+"""Boolean options by which queries show other rows and columns than the table holds.
+
+Java: `TableQueryAuth`; Spark's and Flink's `PostponeMergeOnRead` adds postponed rows.
+"""
 
 _REFUSED_TO_QUERY_IF_SET = ("scan.bucket",)
 

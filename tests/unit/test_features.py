@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from command_line import caretaker
 
+from oracle import Oracle
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.features import (
     check_committable,
@@ -19,6 +20,7 @@ from paimon_core.features import (
     check_writable,
 )
 from paimon_core.table.open import open_table
+from paimon_maintenance.job.exit_codes import ExitCode
 
 READ = {
     "pk-clustering-override": "true",
@@ -48,6 +50,25 @@ def test_what_cannot_be_read_cannot_be_touched_at_all(key: str, golden: Callable
             check(table)
         assert key in caught.value.feature
         assert caught.value.table == "db.t"
+
+
+def test_postponed_rows_that_queries_show_are_compacted(
+    oracle_2_0_0: Oracle, tmp_path: Path
+) -> None:
+    """Spark and Flink of 2.0 merge postponed rows into what they read; we refuse to show less."""
+    java = oracle_2_0_0.copy(warehouse=tmp_path, database="db", table="t")
+    java.one("create_database")
+    columns = [{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "STRING"}]
+    options = {"bucket": "-2", "postpone.merge-on-read": "true"}
+    java.one("create_table", columns=columns, primary_keys=["k"], options=options)
+    java.one("write", rows=[[1, "a"], [2, "b"]])
+    java.one("write", rows=[[2, "c"]])
+    refused = caretaker("read", "db.t", "-w", tmp_path)
+    assert refused.code == ExitCode.REFUSED
+    assert "postpone.merge-on-read" in refused.err
+    ran = caretaker("run", "compact", "db.t", "-w", tmp_path, "--engine", "local")
+    assert ran.code == ExitCode.SUCCESS, ran.err
+    assert [row[1:] for row in java.rows()] == [[1, "a"], [2, "c"]]
 
 
 def test_chain_tables_are_written_and_not_compacted(golden: Callable[..., Any]) -> None:
