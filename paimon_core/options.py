@@ -415,6 +415,9 @@ COMPACTION_INCREMENTAL_SIZE_THRESHOLD: Final = Option(
 COMPACTION_OFF_PEAK_START: Final = Option("compaction.offpeak.start.hour", parse_int, -1)
 COMPACTION_OFF_PEAK_END: Final = Option("compaction.offpeak.end.hour", parse_int, -1)
 COMPACTION_OFF_PEAK_RATIO: Final = Option("compaction.offpeak-ratio", parse_int, 0)
+COMPACTION_SMALL_FILE_RATIO: Final[Option[float | None]] = Option(
+    "compaction.small-file-ratio", parse_float, None
+)
 COMPACTION_DELETE_RATIO_THRESHOLD: Final = Option(
     "compaction.delete-ratio-threshold", parse_float, 0.2
 )

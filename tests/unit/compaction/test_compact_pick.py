@@ -41,6 +41,8 @@ def test_sizes() -> None:
     assert target_file_size(Options(), primary_key=True) == 128 * 2**20
     assert target_file_size(Options(), primary_key=False) == 256 * 2**20
     assert small_file_size(Options({"target-file-size": "1009"}), primary_key=True) == 700
+    options = {"target-file-size": "1009", "compaction.small-file-ratio": "0.5"}
+    assert small_file_size(Options(options), primary_key=False) == 504
 
 
 def test_overlapping_files_are_rewritten_and_a_large_one_moves_up() -> None:
