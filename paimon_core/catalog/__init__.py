@@ -6,7 +6,7 @@
     open          from Paimon's options to a catalog
     table_files   the schemas in a table's folder, for all but rest
     lock          a lock around commits, for jdbc and hive
-    views         queries under names, for rest and jdbc
+    views         queries under names, for rest, jdbc and hive
     filesystem    folders below a warehouse
     jdbc          rows in a database, and a lock
     hive          a Hive metastore, its lock and its partitions

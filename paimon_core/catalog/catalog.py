@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from paimon_core.catalog.views import Views
 from paimon_core.ddl.schema_change import SchemaChange
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO
@@ -61,6 +62,10 @@ class Catalog(Protocol):
     @property
     def maintained_jobs(self) -> frozenset[str]:
         """The jobs that the catalog's own service runs, so that Caretaker does not run them."""
+
+    @property
+    def views(self) -> Views | None:
+        """The views of the catalog; None if this kind of catalog has no views."""
 
     def list_databases(self) -> list[str]:
         """The names of all databases, sorted."""

@@ -51,6 +51,10 @@ class FileSystemCatalog:
     def maintained_jobs(self) -> frozenset[str]:
         return maintained_jobs(self.options)
 
+    @property
+    def views(self) -> None:
+        """None: a filesystem catalog has no place for views."""
+
     def _open(self) -> tuple[FileIO, str]:
         return open_file_io(self.warehouse, self.options)
 

@@ -1,4 +1,4 @@
-"""Views: queries under names, in REST and JDBC catalogs (Java: `view/ViewSchema`)."""
+"""Views: queries under names, in REST, JDBC and Hive catalogs (Java: `view/ViewSchema`)."""
 
 from __future__ import annotations
 

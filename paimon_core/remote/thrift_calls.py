@@ -79,6 +79,8 @@ class Table(Struct):
     sd: StorageDescriptor | None = thrift(7, _STORAGE)  # noqa: RUF009 - a field
     partition_keys: tuple[FieldSchema, ...] | None = thrift(8, _COLUMNS)
     parameters: Mapping[str, str] | None = thrift(9, _PROPERTIES)
+    view_original_text: str | None = thrift(10, TEXT)
+    view_expanded_text: str | None = thrift(11, TEXT)
     table_type: str | None = thrift(12, TEXT)
 
 

@@ -164,7 +164,11 @@ def _fields(session: SqlSession, query: str) -> tuple[DataField, ...]:
     """The columns of a query in Paimon's types."""
     fields = query_dataframe(session, query).schema.fields
     return tuple(
-        DataField(id=i, name=f.name, type=read_type(Words(f.dataType.simpleString())))
+        DataField(
+            id=i,
+            name=f.name,
+            type=read_type(Words(f.dataType.simpleString())).with_nullable(f.nullable),
+        )
         for i, f in enumerate(fields)
     )
 

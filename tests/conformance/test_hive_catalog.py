@@ -7,6 +7,7 @@ import pickle
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,6 +22,7 @@ from paimon_core.catalog.catalog import OtherObject
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.catalog.hive.hive_catalog import HiveCatalog
 from paimon_core.catalog.hive.lock import HiveLock
+from paimon_core.catalog.views import View
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.ddl.schema_change import AddColumn, RemoveOption, SetOption
 from paimon_core.errors import (
@@ -33,7 +35,8 @@ from paimon_core.errors import (
 )
 from paimon_core.remote.hive_client import HiveClient
 from paimon_core.remote.thrift_calls import FieldSchema, SerDeInfo, StorageDescriptor, Table
-from paimon_core.types.data_types import AtomicType, TypeRoot
+from paimon_core.types.data_types import AtomicType, DataField, TypeRoot
+from paimon_core.types.sql import parse_type
 from paimon_maintenance.cli.sql.call import JobProcedures
 from paimon_maintenance.job.report import Report
 from paimon_maintenance.registry import job_named
@@ -298,9 +301,49 @@ def test_views_and_other_tables_are_passed_over(
         ours.get_table(f"{database}.iceberg")
     with pytest.raises(UnsupportedFeature):
         ours.drop_table(f"{database}.orc")
-    with pytest.raises(InvalidArgument, match="3 others"):
+    with pytest.raises(InvalidArgument, match="1 views and 2 others"):
         ours.drop_database(database, cascade=True)
     assert ours.list_tables(database) == ["t"]
+
+
+def test_views_in_the_metastore(java: Oracle, ours: HiveCatalog, database: str) -> None:
+    java.one("create_table", columns=COLUMNS)
+    types = {
+        "n": "BIGINT",
+        "s": "ROW<x DECIMAL(5, 2), y ARRAY<VARCHAR(3)>>",
+        "m": "MAP<INT, BYTES>",
+    }
+    view = View(
+        name=f"{database}.v",
+        fields=tuple(
+            DataField(id=i, name=n, type=parse_type(t), description=f"the {n}")
+            for i, (n, t) in enumerate(types.items())
+        ),
+        query="SELECT 1 AS n, NULL AS s, NULL AS m",
+        comment="mine",
+        options={"k": "x"},
+    )
+    ours.views.create(view)
+    found = ours.views.find(f"{database}.v")
+    assert found is not None
+    options = {k: v for k, v in found.options.items() if k != "transient_lastDdlTime"}
+    assert replace(found, options=options) == view
+    assert ours.views.names(database) == ["v"]
+    assert ours.views.find(f"{database}.t") is ours.views.find(f"{database}.no") is None
+    assert java.one("list_tables")["tables"] == ["t"]
+    for taken in ("t", "v"):
+        with pytest.raises(AlreadyExists):
+            ours.views.create(replace(view, name=f"{database}.{taken}"))
+    with pytest.raises(UnsupportedFeature, match="one text"):
+        ours.views.set_dialects(f"{database}.v", [])
+    ours.views.drop(f"{database}.v")
+    with pytest.raises(NotFound):
+        ours.views.drop(f"{database}.v")
+    ours.views.create(view)
+    java.one("drop_table")
+    with pytest.raises(InvalidArgument, match="1 views"):
+        ours.drop_database(database)
+    ours.drop_database(database, cascade=True)
 
 
 def test_external_tables_keep_their_folder(

@@ -21,6 +21,7 @@ from paimon_core.catalog.hive.folders import check_new_folder, place_of
 from paimon_core.catalog.hive.metastore import KIND, Metastore, hive_name
 from paimon_core.catalog.hive.partitions import HivePartitions, statistics_of
 from paimon_core.catalog.hive.repair import repair_table
+from paimon_core.catalog.hive.views import HiveViews
 from paimon_core.catalog.lock import held, lock_enabled, under_lock
 from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files
@@ -82,6 +83,11 @@ class HiveCatalog:
     @property
     def maintained_jobs(self) -> frozenset[str]:
         return maintained_jobs(self.options)
+
+    @property
+    def views(self) -> HiveViews:
+        """The views of the catalog."""
+        return HiveViews(self._metastore)
 
     @property
     def _metastore(self) -> Metastore:
@@ -159,7 +165,8 @@ class HiveCatalog:
     ) -> None:
         """Delete the database, and its folder if that is empty.
 
-        InvalidArgument if it holds anything; with `cascade`, only if that is not of Paimon.
+        InvalidArgument if it holds anything; with `cascade`, only if that is neither a table of
+        Paimon nor a view.
         """
         try:
             found = self._metastore.database(database)
@@ -169,10 +176,12 @@ class HiveCatalog:
             raise
         tables = list(self._metastore.tables(database))
         own = [t for t in tables if hive_tables.is_paimon(t)]
-        if len(own) < len(tables) or (own and not cascade):
+        views = [t for t in tables if hive_tables.is_view(t)]
+        others = len(tables) - len(own) - len(views)
+        if others or (tables and not cascade):
             raise InvalidArgument(
-                f"database {database} is not empty: it has {len(own)} tables of Paimon and "
-                f"{len(tables) - len(own)} others",
+                f"database {database} is not empty: it has {len(own)} tables of Paimon, "
+                f"{len(views)} views and {others} others",
                 next_step="drop its tables first",
             )
         for table in own:
@@ -180,6 +189,9 @@ class HiveCatalog:
                 self._metastore.files(table).check_droppable()
         for table in own:
             self.drop_table(f"{database}.{table.table_name}", if_exists=True)
+        for view in views:
+            with suppress(NotFound):
+                self.views.drop(f"{database}.{view.table_name}")
         self._metastore.client.call("drop_database", database, False, False)
         location = hive_tables.database_location(found, self.options)
         if location:

@@ -42,7 +42,9 @@ _EXTERNAL: Final = "EXTERNAL"
 _COMMENT: Final = "comment"
 _HIVE_PREFIX: Final = "hive."
 _ALWAYS_SHOWN: Final = ("partition.expiration-time", "data-file.path-directory")
-_VIEWS: Final = ("VIRTUAL_VIEW", "MATERIALIZED_VIEW")
+VIEW: Final = "VIRTUAL_VIEW"
+"""The kind of an entry that is a view."""
+_VIEWS: Final = (VIEW, "MATERIALIZED_VIEW")
 _COMMENT_LENGTH: Final = 256
 """For as much of a column's comment metastores over MySQL and Derby have room."""
 _NEVER_RETAINED: Final = 2**31 - 1
@@ -61,6 +63,11 @@ def other_kind(table: Table) -> str:
     if table.table_type in _VIEWS:
         return "view"
     return f"{(table.parameters or {}).get('table_type', 'hive').lower()}-table"
+
+
+def is_view(table: Table) -> bool:
+    """Whether the metastore's table is a view; materialized ones hold data, and are none."""
+    return table.table_type == VIEW
 
 
 def is_external(table: Table) -> bool:

@@ -1,4 +1,4 @@
-"""Views of a catalog: CREATE, DROP, SHOW and DESCRIBE; REST and JDBC catalogs have them.
+"""Views of a catalog: CREATE, DROP, SHOW and DESCRIBE; all but filesystem catalogs have them.
 
 Java: `spark/execution/PaimonViewExec`.  A filesystem catalog refuses them, as in Java.
 """
@@ -9,13 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from paimon_core.catalog.jdbc.jdbc_catalog import JdbcCatalog
-from paimon_core.catalog.rest.rest_catalog import RestCatalog
 from paimon_core.catalog.views import SPARK, View, Views
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.types.data_types import DataField
 from paimon_core.types.sql import type_to_sql
-from paimon_spark.sql.ddl.tables import COMMENT_PROPERTY, read_properties
+from paimon_spark.sql.ddl.tables import read_properties
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, TableName, not_found
@@ -24,8 +22,7 @@ from paimon_spark.sql.text.tokens import Words
 
 def views_of(session: SqlSession, catalog: str) -> Views | None:
     """The views of a catalog; None if the catalog does not support views."""
-    found = session.catalog_named(catalog)
-    return found.views if isinstance(found, RestCatalog | JdbcCatalog) else None
+    return session.catalog_named(catalog).views
 
 
 def find_view(session: SqlSession, name: TableName) -> View | None:
@@ -92,7 +89,7 @@ def create_catalog_view(
         fields=_named(fields_of(query), named),
         query=query,
         dialects={SPARK: query},
-        comment=options.pop(COMMENT_PROPERTY, comment),
+        comment=comment,
         options=options,
     )
     views.create(view)

@@ -173,7 +173,8 @@ def alter_view_dialect(catalog: Catalog, values: Mapping[str, object], database:
 
     UnsupportedFeature for catalogs without views, NotFound for an unknown view.
     """
-    if not isinstance(catalog, RestCatalog | JdbcCatalog):
+    views = catalog.views
+    if views is None:
         raise UnsupportedFeature("views", f"a {catalog.metastore} catalog does not support views")
     name = _named(values["view"], database)
     action, query = str(values["action"]), values.get("query")
@@ -184,7 +185,6 @@ def alter_view_dialect(catalog: Catalog, values: Mapping[str, object], database:
         change["query"] = str(query)
     elif action != "drop":
         raise InvalidArgument(f"Unsupported action: {action}")
-    views = catalog.views
     if views.find(name) is None:
         raise NotFound(f"there is no view {name}")
     views.set_dialects(name, [change])
