@@ -120,6 +120,12 @@ class Catalog(Protocol):
     ) -> None:
         """Create the table with `schema` as its first schema; SchemaError for an invalid schema."""
 
+    def replace_table(self, identifier: str, schema: TableSchema) -> bool:
+        """Replace the table by an empty one with this schema, if the catalog's service does this.
+
+        False if it is left to the client: empty the table, and commit the schema.
+        """
+
     def alter_table(
         self,
         identifier: str,

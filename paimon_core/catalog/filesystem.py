@@ -254,6 +254,10 @@ class FileSystemCatalog:
             return False
         return self.table_files(new_identifier).schemas().latest() is not None
 
+    def replace_table(self, identifier: str, schema: TableSchema) -> bool:  # noqa: ARG002
+        """False: the client does it."""
+        return False
+
     def alter_table(
         self,
         identifier: str,

@@ -10,7 +10,7 @@ from catalog_kinds import options_of_kind
 from sql_sessions import Sql
 
 from oracle import RestServer
-from paimon_core.errors import InvalidArgument, PaimonError, UnsupportedFeature
+from paimon_core.errors import InvalidArgument, PaimonError, StorageError, UnsupportedFeature
 from paimon_spark.sql.errors import AnalysisError
 
 pytestmark = [pytest.mark.spark, pytest.mark.oracle]
@@ -51,6 +51,8 @@ def test_views_of_a_rest_catalog(sql: Sql, rest_server: RestServer) -> None:
             )
         ]
     ]
+    with pytest.raises(StorageError):  # this server cannot replace tables
+        sql("REPLACE TABLE t (a INT)")
     # The view reads its tables where it lies.
     sql("CREATE DATABASE rest.other; USE rest.other")
     assert sql("SELECT name FROM views.v ORDER BY id") == [["b"], ["c"]]

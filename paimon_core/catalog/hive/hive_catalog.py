@@ -286,6 +286,10 @@ class HiveCatalog:
             e.table = e.table or identifier
             raise
 
+    def replace_table(self, identifier: str, schema: TableSchema) -> bool:  # noqa: ARG002
+        """False: the client does it."""
+        return False
+
     def alter_table(
         self,
         identifier: str,

@@ -377,6 +377,10 @@ class JdbcCatalog:
                 self._rows(connection, identifier).insert()
         self.show_schema(identifier, schema)
 
+    def replace_table(self, identifier: str, schema: TableSchema) -> bool:  # noqa: ARG002
+        """False: the client does it."""
+        return False
+
     def alter_table(
         self,
         identifier: str,

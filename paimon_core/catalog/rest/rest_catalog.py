@@ -257,11 +257,15 @@ class RestCatalog:
         if path is not None:
             self._create_external(identifier, schema, path, if_not_exists=if_not_exists)
             return
+        self._post_table(identifier, self._with_defaults(schema), if_not_exists=if_not_exists)
+
+    def _with_defaults(self, schema: TableSchema) -> TableSchema:
+        """The schema with the catalog's options for tables; SchemaError for an invalid one."""
         defaults = Options(self.options).matching(TABLE_DEFAULT)
         defaults.pop(PATH.key, None)
         schema = normalized(replace(schema, options=Options({**defaults, **schema.options})))
         validate_schema(schema)
-        self._post_table(identifier, schema, if_not_exists=if_not_exists)
+        return schema
 
     def _create_external(
         self, identifier: str, schema: TableSchema, path: str, *, if_not_exists: bool
@@ -293,6 +297,19 @@ class RestCatalog:
             if not if_not_exists:
                 e.table = identifier
                 raise
+
+    def replace_table(self, identifier: str, schema: TableSchema) -> bool:
+        """True; where the server cannot replace tables, the table is dropped and created, as in Java.
+
+        NotFound if there is no table of this name.
+        """
+        schema = self._with_defaults(schema)
+        try:
+            self.client.post(self._path(identifier, "replace"), {"schema": schema_json(schema)})
+        except UnsupportedFeature:
+            self.drop_table(identifier)
+            self.create_table(identifier, schema)
+        return True
 
     def alter_table(
         self,

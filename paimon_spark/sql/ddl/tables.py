@@ -223,12 +223,15 @@ def replace_with(
 ) -> None:
     """Empty the table and give it another schema; its snapshots stay.
 
-    Java 2.0: `AbstractCatalog.replaceTable`, two steps as there, but field ids go on.
+    Java 2.0: `AbstractCatalog.replaceTable`, two steps as there, but field ids go on.  A REST server
+    does it in its own way.
     UnsupportedFeature for other partition columns.
     """
     new = normalized(_schema(session, name, columns, clauses))
     validate_schema(new)
     table = session.open(name, to_write=True)
+    if session.catalog_for(name).replace_table(name.identifier, new):
+        return
     if tuple(new.partition_keys) != tuple(table.schema.partition_keys):
         raise UnsupportedFeature(
             "REPLACE TABLE with other partition columns",

@@ -19,8 +19,10 @@ import pytest
 
 from paimon_core.catalog.open import open_catalog
 from paimon_core.catalog.rest.commit import RestSnapshotCommit
+from paimon_core.catalog.rest.rest_catalog import RestCatalog
 from paimon_core.catalog.rest.token_io import TokenFileIO
 from paimon_core.catalog.rest.version_management import RestVersions
+from paimon_core.ddl.create import Column, create_schema
 from paimon_core.errors import (
     AlreadyExists,
     InvalidArgument,
@@ -379,3 +381,16 @@ _SNAPSHOT = Snapshot(
     commit_kind=CommitKind.APPEND,
     time_millis=5,
 )
+
+
+@pytest.mark.parametrize("able", [True, False])
+def test_the_server_replaces_a_table_or_gets_a_new_one(
+    server: _Server, client: RestClient, *, able: bool
+) -> None:
+    server.answers[:] = [(200 if able else 501, {}, {}), (200, {}, {})]
+    schema = create_schema([Column("k", "INT")], now_millis=0)
+    assert RestCatalog(client).replace_table("d.t", schema)
+    table, made = "/v1/p%2Fx/databases/d/tables/t", "/v1/p%2Fx/databases/d/tables"
+    instead = [] if able else [("DELETE", table), ("POST", made)]
+    assert [s[:2] for s in server.seen] == [("POST", f"{table}/replace"), *instead]
+    assert json.loads(server.seen[0][3])["schema"]["fields"][0]["name"] == "k"
