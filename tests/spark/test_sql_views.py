@@ -38,6 +38,8 @@ def test_views_of_a_rest_catalog(sql: Sql, rest_server: RestServer) -> None:
     sql("CREATE OR REPLACE VIEW of_view AS WITH x AS (SELECT max(id) AS m FROM v) SELECT m FROM x")
     assert sql("SELECT count(*), max(v.name) FROM v WHERE v.id < 3") == [[1, "b"]]
     assert sql("SELECT m FROM of_view") == [[3]]
+    sql("CALL rest.sys.alter_view_dialect('views.of_view', 'update', 'spark', 'SELECT 7 AS m')")
+    assert sql("SELECT m FROM of_view") == [[7]]
     assert sql("SHOW VIEWS") == [["views", "of_view", False], ["views", "v", False]]
     assert sql("SHOW VIEWS LIKE 'o*'") == [["views", "of_view", False]]
     assert sql("SHOW TABLES") == [["views", "t", False]]

@@ -50,7 +50,7 @@ class RestViews:
 
     def set_dialects(self, identifier: str, changes: Sequence[Mapping[str, str]]) -> None:
         """Add, update or drop dialects: `{"action": "addDialect", "dialect": .., "query": ..}`."""
-        self.client.post(self._path(identifier), {"viewChanges": [dict(c) for c in changes]})
+        self.client.post(self._path(identifier), {"changes": [dict(c) for c in changes]})
 
     def drop(self, identifier: str) -> None:
         """Delete the view; NotFound if there is none of this name."""
