@@ -331,6 +331,8 @@ def test_views_in_the_metastore(java: Oracle, ours: HiveCatalog, database: str) 
     assert ours.views.names(database) == ["v"]
     assert ours.views.find(f"{database}.t") is ours.views.find(f"{database}.no") is None
     assert java.one("list_tables")["tables"] == ["t"]
+    with pytest.raises(NotFound, match="it is a view"):
+        ours.get_table(f"{database}.v")
     for taken in ("t", "v"):
         with pytest.raises(AlreadyExists):
             ours.views.create(replace(view, name=f"{database}.{taken}"))

@@ -83,13 +83,19 @@ class Metastore:
             yield from self.client.call("get_table_objects_by_name", database, batch)
 
     def table(self, identifier: str) -> Table:
-        """The metastore's table; NotFound, or UnsupportedFeature for what is not of Paimon."""
+        """The metastore's table; NotFound, also for a view, UnsupportedFeature for other formats."""
         try:
             found: Table = self.client.call("get_table", *hive_name(identifier))
         except NotFound as e:
             raise NotFound(
                 f"table {identifier} does not exist in the Hive metastore", table=identifier
             ) from e
+        if hive_tables.is_view(found):
+            raise NotFound(
+                f"table {identifier} does not exist in the Hive metastore: it is a view",
+                table=identifier,
+                next_step="name a table; SQL queries views",
+            )
         if not hive_tables.is_paimon(found):
             kind = hive_tables.other_kind(found)
             raise UnsupportedFeature(
