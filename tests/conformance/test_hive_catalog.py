@@ -16,6 +16,7 @@ from catalog_jobs import run_case
 from catalog_rows import COLUMNS, RETRIES, append, append_one_by_one, schema
 from iceberg_reader import iceberg_rows
 from metastore_process import HiveMetastore
+from sql_sessions import Sql
 
 from oracle import Oracle, OracleError
 from paimon_core.catalog.catalog import OtherObject
@@ -443,6 +444,7 @@ def test_jobs_keep_the_metastores_partitions_true(
     options: dict[str, str],
     ours: HiveCatalog,
     database: str,
+    tmp_path: Path,
 ) -> None:
     java = hive_oracles.of(version).defaults(catalog=options, database=database, table="t")
     java.one("create_database")
@@ -460,6 +462,12 @@ def test_jobs_keep_the_metastores_partitions_true(
     client = HiveClient(options)
     client.call("drop_partition", database, "t", (days[2],), False)
     rows = java.rows()
+    sql = Sql(tmp_path)
+    for key, value in options.items():
+        sql(f"SET spark.sql.catalog.h.{key}={value}")
+    sql(f"ALTER TABLE h.{name} ADD PARTITION (dt = '2031-01-01')")
+    assert _specs(java) == [[days[0]], [days[1]], ["2031-01-01"]]
+    client.call("drop_partition", database, "t", ("2031-01-01",), False)
     compacted = _run("compact", name, strategy="full")
     assert compacted.error is None, compacted.error
     assert java.rows() == rows

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Final, cast
+from typing import cast
 
 import pyarrow as pa
 
 from paimon_core.commit.overwrite import static_partition_test
+from paimon_core.commit.registered_partitions import registry_of
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.options import parse_bool
 from paimon_core.paths import escape_path_name
 from paimon_core.retention.registered_partitions import unregistered
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.chain_overwrite import replace_partitions
-from paimon_core.types.binary_row import decode_row
+from paimon_core.types.binary_row import decode_row, encode_row
 from paimon_core.types.casts.text import java_to_string, parse_text
 from paimon_core.types.data_types import TIMESTAMP_TYPES, TypeRoot
 from paimon_core.types.datetimes import iso_date, parse_sql_date
@@ -30,9 +30,6 @@ from paimon_spark.sql.text.tokens import Words
 
 Spec = Mapping[str, str | None]
 """Column -> the literal's SQL text, None for a column without a value (dynamic)."""
-
-
-_IN_METASTORE: Final = "metastore.partitioned-table"
 
 
 def read_spec(words: Words, *, dynamic: bool = False) -> dict[str, str | None]:
@@ -181,10 +178,10 @@ def show_partitions(session: SqlSession, words: Words) -> Result:
 
 
 def add_partitions(session: SqlSession, name: TableName, words: Words) -> Result:
-    """ALTER TABLE ADD [IF NOT EXISTS] PARTITION (..) PARTITION (..): only checked.
+    """ALTER TABLE ADD [IF NOT EXISTS] PARTITION (..) PARTITION (..).
 
-    Partitions come with their rows, as in Java, unless a metastore keeps them
-    (`metastore.partitioned-table`), which is refused.
+    Partitions come with their rows, as in Java: they are only checked, and added to the metastore
+    if it keeps them.
     """
     words.need("ADD")
     if_not_exists = words.eat("IF", "NOT", "EXISTS")
@@ -195,11 +192,8 @@ def add_partitions(session: SqlSession, name: TableName, words: Words) -> Result
             raise UnsupportedFeature("locations of partitions", table=name.identifier)
     words.end()
     table = session.open(name, to_write=True)
-    if session.catalog_for(name).metastore != "filesystem" and parse_bool(
-        table.options.get(_IN_METASTORE, "false")
-    ):
-        raise UnsupportedFeature(f"ADD PARTITION with {_IN_METASTORE}", table=table.name)
     there = live_partitions(table)
+    added = []
     for spec in specs:
         values = spec_values(session, table, spec)
         if set(values) != set(table.schema.partition_keys):
@@ -210,6 +204,13 @@ def add_partitions(session: SqlSession, name: TableName, words: Words) -> Result
                 f"({_shown(spec)}) in table {table.name} because they already exist",
                 table=table.name,
             )
+        row = encode_row(
+            [values[k] for k in table.schema.partition_keys], table.schema.partition_type.types
+        )
+        added.append(table.paths.partition_values(row))
+    registry = registry_of(table)
+    if registry is not None:
+        registry.add(added)
     return NOTHING
 
 
