@@ -77,7 +77,10 @@ VIEWS: Final = (AUDIT_LOG, BINLOG, READ_OPTIMIZED, ROW_TRACKING)
 """The rows of the table in another form."""
 
 _OF_NO_SNAPSHOT: Final = frozenset(
-    {"snapshots", "schemas", "options", "tags", "branches", "consumers", "aggregation_fields"}
+    {
+        *("snapshots", "schemas", "options", "tags", "branches", "consumers"),
+        *("aggregation_fields", "buckets"),
+    }
 )
 """Those that list the same, whatever snapshot the options choose."""
 
