@@ -85,8 +85,10 @@ def test_views_of_a_jdbc_catalog(tmp_path: Path, session: Any) -> None:
     assert sql("SELECT n FROM v") == [[7]]
     with pytest.raises(PaimonError, match="already exists"):
         sql("CREATE TABLE v (a INT)")
+    sql("CREATE TABLE IF NOT EXISTS v (a INT)")
     with pytest.raises(PaimonError, match="already exists"):
         sql("CREATE VIEW t AS SELECT 1")
+    sql("CREATE VIEW IF NOT EXISTS t AS SELECT 1")
     sql("DROP VIEW v")
     assert sql("SHOW VIEWS") == []
 

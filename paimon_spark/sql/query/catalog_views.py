@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from paimon_core.catalog.views import SPARK, View, Views
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import AlreadyExists, UnsupportedFeature
 from paimon_core.types.data_types import DataField
 from paimon_core.types.sql import type_to_sql
 from paimon_spark.sql.ddl.tables import read_properties
@@ -92,7 +92,12 @@ def create_catalog_view(
         comment=comment,
         options=options,
     )
-    views.create(view)
+    try:
+        views.create(view)
+    except AlreadyExists:
+        # Of a table.  Java: a Hive catalog refuses it.
+        if not if_not_exists or session.catalog_named(name.catalog).metastore == "hive":
+            raise
     return NOTHING
 
 
