@@ -14,7 +14,7 @@ from paimon_core.catalog.catalog import Catalog
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.ddl.alter import check_dynamic_options
 from paimon_core.environment import Environment, machine_zone, system_environment
-from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.errors import InvalidArgument, NotFound, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.open import open_file_io
 from paimon_core.paths import MAIN_BRANCH, TablePaths
@@ -339,6 +339,10 @@ class SqlSession:
             )
         except NotFound as e:
             raise not_found(name) from e
+        except UnsupportedFeature as e:
+            if e.feature.startswith("type="):  # Its next step is for jobs.
+                e.next_step = "use Java Paimon, or read its files with another source of Spark"
+            raise
         if dynamic:
             check_dynamic_options(table.schemas.get(table.schema.id), dynamic)
         return strict(table) if to_write else table

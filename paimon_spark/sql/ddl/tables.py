@@ -488,7 +488,9 @@ def _clauses(words: Words, *refused: str) -> TableClauses:
             if provider.lower() in _FORMATS:
                 raise UnsupportedFeature(
                     f"format tables ({provider})",
-                    f"this catalog does not support format table: USING {provider}",
+                    f"Caretaker does not support format tables: USING {provider}",
+                    next_step="use USING paimon; Java Paimon creates format tables in REST and Hive "
+                    "catalogs",
                 )
             if provider.lower() != _PROVIDER:
                 raise UnsupportedFeature(

@@ -180,7 +180,11 @@ def test_what_is_refused(sql: Sql) -> None:
         ("UPDATE t SET nope = 2", "AnalysisException", "nope"),
         ("INSERT INTO t (nope) VALUES (1)", "AnalysisException", "nope"),
         ("INSERT INTO nope VALUES (1)", "AnalysisException", "TABLE_OR_VIEW_NOT_FOUND"),
-        ("CREATE TABLE u (a INT) USING csv", "UnsupportedOperationException", "format table"),
+        (
+            "CREATE TABLE u (a INT) USING csv",
+            "UnsupportedOperationException",
+            "does not support format tables",
+        ),
         ("CREATE VIEW v AS SELECT 1", "UnsupportedOperationException", "views"),
         ("ALTER TABLE t NONSENSE", "ParseException", "PARSE_SYNTAX_ERROR"),
         ("CALL sys.nope()", "AnalysisException", "ROUTINE_NOT_FOUND"),
