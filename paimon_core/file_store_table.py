@@ -52,6 +52,7 @@ class FileStoreTable:
     - `schema_commit`: the catalog's part in schema changes, if it has one.
     - `location`: the root as the catalog spells it ("file:/w/db.db/t"), for paths that other programs
       read.
+    - `catalog_properties`: what the catalog says about the table beside its schema, such as its owner.
     """
 
     io: FileIO
@@ -70,6 +71,7 @@ class FileStoreTable:
     versions: VersionManagement | None = field(default=None, compare=False, repr=False)
     schema_commit: SchemaCommit | None = field(default=None, compare=False, repr=False)
     location: str | None = field(default=None, compare=False, repr=False)
+    catalog_properties: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     dynamic_options: Mapping[str, str | None] = field(default_factory=dict)
     manifests: ManifestCache = field(default_factory=ManifestCache, compare=False, repr=False)
 

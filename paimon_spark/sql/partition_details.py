@@ -42,7 +42,7 @@ def shown_partition(session: SqlSession, table: FileStoreTable, spec: Spec) -> l
         )
     return [
         f"Partition Values: {_shown_values(session, table, values)}",
-        f"Partition Parameters: {{{_shown_parameters(found)}}}",
+        f"Partition Parameters: {{{', '.join(_parameters(found))}}}",
         f"Partition Statistics: {found.record_count} rows, {found.file_size} bytes",
     ]
 
@@ -77,7 +77,7 @@ def described_partition(
         ["Database", name.database, ""],
         ["Table", name.table, ""],
         ["Partition Values", unescape_path_name(_shown_values(session, table, values)), ""],
-        ["Partition Parameters", f"[{_shown_parameters(found)}]", ""],
+        ["Partition Parameters", f"[{', '.join(sorted(_parameters(found)))}]", ""],
         ["Created Time", f"{created:%a %b %d %H:%M:%S %Z %Y}", ""],
         ["Last Access", "UNKNOWN", ""],
         ["Partition Statistics", f"{found.file_size} bytes, {found.record_count} rows", ""],
@@ -89,12 +89,13 @@ def _shown_values(session: SqlSession, table: FileStoreTable, values: Mapping[st
     return f"[{partition_names(session, table, values).replace('/', ', ')}]"
 
 
-def _shown_parameters(found: PartitionStatistics) -> str:
-    return (
-        f"fileCount={found.file_count}, fileSizeInBytes={found.file_size}, "
-        f"lastFileCreationTime={found.last_file_creation_millis}, "
-        f"recordCount={found.record_count}"
-    )
+def _parameters(found: PartitionStatistics) -> list[str]:
+    return [
+        f"recordCount={found.record_count}",
+        f"fileSizeInBytes={found.file_size}",
+        f"fileCount={found.file_count}",
+        f"lastFileCreationTime={found.last_file_creation_millis}",
+    ]
 
 
 def _statistics(

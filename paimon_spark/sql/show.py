@@ -6,9 +6,13 @@ import re
 from collections.abc import Sequence
 
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.scan.scan import scan_files
+from paimon_core.table.statistics import read_statistics
 from paimon_core.types.data_types import DataField
+from paimon_core.types.usual_sizes import usual_size
 from paimon_spark.sql.catalogs import catalog_names
 from paimon_spark.sql.ddl.partitions import read_spec
+from paimon_spark.sql.ddl.tables import COMMENT_PROPERTY, OWNER
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.frames.global_tables import GLOBAL_TABLES
 from paimon_spark.sql.partition_details import described_partition, shown_partition
@@ -25,6 +29,8 @@ from paimon_spark.sql.system_tables import columns_of, table_of
 from paimon_spark.sql.text.tokens import Words
 from paimon_spark.sql.text.types import catalog_text, simple_text, tree_lines
 
+_RESERVED = (COMMENT_PROPERTY, OWNER, "location", "provider", "external", "is_managed_location")
+"""Properties that Spark shows in other places (`CatalogV2Util.TABLE_RESERVED_PROPERTIES`)."""
 _DESCRIBED = ("col_name", "data_type", "comment")
 _METADATA_COLUMNS = (
     ("__paimon_file_path", "string"),
@@ -130,7 +136,10 @@ def _information(table: FileStoreTable, name: TableName) -> list[tuple[str, str]
     found.append(("Type", "MANAGED"))
     if table.schema.comment is not None:
         found.append(("Comment", table.schema.comment))
-    found += [("Location", table.root), ("Provider", "paimon")]
+    found += [("Location", _location(table)), ("Provider", "paimon")]
+    owner = _owner(table)
+    if owner is not None:
+        found.append(("Owner", owner))
     properties = ", ".join(f"{k}={v}" for k, v in sorted(_properties(table).items()))
     found.append(("Table Properties", f"[{properties}]"))
     if table.schema.partition_keys:
@@ -174,10 +183,19 @@ def show_table_properties(session: SqlSession, words: Words) -> Result:
 
 def _properties(table: FileStoreTable) -> dict[str, str]:
     """Options as Java's SparkTable shows them: with the path and the primary key."""
-    found = {**table.options, "path": table.root}
+    found = {**table.options, **table.catalog_properties, "path": _location(table)}
     if table.schema.primary_keys:
         found["primary-key"] = ",".join(table.schema.primary_keys)
-    return found
+    return {k: v for k, v in found.items() if k not in _RESERVED}
+
+
+def _location(table: FileStoreTable) -> str:
+    """The table's folder as its catalog spells it."""
+    return table.location or table.root
+
+
+def _owner(table: FileStoreTable) -> str | None:
+    return table.catalog_properties.get(OWNER, table.options.get(OWNER))
 
 
 def show_create_table(session: SqlSession, words: Words) -> Result:
@@ -203,7 +221,7 @@ def show_create_table(session: SqlSession, words: Words) -> Result:
         lines.append(f"PARTITIONED BY ({', '.join(map(_name, schema.partition_keys))})")
     if schema.comment is not None:
         lines.append(f"COMMENT {_quoted(schema.comment)}")
-    lines.append(f"LOCATION {_quoted(table.root)}")
+    lines.append(f"LOCATION {_quoted(_location(table))}")
     properties = ",\n  ".join(
         f"{_quoted(k)} = {_quoted(v)}" for k, v in sorted(_properties(table).items())
     )
@@ -296,14 +314,35 @@ def _details(table: FileStoreTable) -> list[list[str | None]]:
     rows += [["Name", table.name, ""], ["Type", "MANAGED", ""]]
     if table.schema.comment is not None:
         rows.append(["Comment", table.schema.comment, ""])
-    rows += [["Location", table.root, ""], ["Provider", "paimon", ""]]
+    rows += [["Location", _location(table), ""], ["Provider", "paimon", ""]]
+    owner = _owner(table)
+    if owner is not None:
+        rows.append(["Owner", owner, ""])
     properties = ",".join(f"{k}={v}" for k, v in sorted(_properties(table).items()))
     rows.append(["Table Properties", f"[{properties}]", ""])
+    rows.append(["Statistics", _size(table), None])
     defaults = [f for f in table.schema.fields if f.default_value is not None]
     if defaults:
         rows += [["", "", ""], ["# Column Default Values", "", ""]]
         rows += [[f.name, simple_text(f.type), f.default_value] for f in defaults]
     return rows
+
+
+def _size(table: FileStoreTable) -> str:
+    """The bytes and rows that Spark plans with: the rows of all files, with values of usual size.
+
+    Java: `spark/read/PaimonStatistics`.
+    """
+    latest = table.snapshots.latest()
+    if latest is None:
+        return "0 bytes, 0 rows"
+    rows = sum(e.file.row_count for e in scan_files(table, latest))
+    analyzed = read_statistics(table, latest)
+    known = {} if analyzed is None else analyzed.columns
+    lengths = {n: c.avg_len for n, c in known.items() if c.avg_len is not None}
+    fields = table.schema.fields
+    size = rows * sum(lengths.get(f.name, usual_size(f.type)) for f in fields)
+    return f"{max(size, rows)} bytes, {rows} rows"
 
 
 def describe_database(session: SqlSession, words: Words) -> Result:
@@ -315,11 +354,14 @@ def describe_database(session: SqlSession, words: Words) -> Result:
     found = session.catalog_named(catalog).get_database(database)
     rows = [["Catalog Name", catalog], ["Namespace Name", database]]
     properties = dict(found.properties)
-    comment = properties.pop("comment", None)
+    comment, owner = properties.pop(COMMENT_PROPERTY, None), properties.pop(OWNER, None)
+    properties.pop("location", None)
     if comment is not None:
         rows.append(["Comment", comment])
     if found.location is not None:
         rows.append(["Location", found.location])
+    if owner is not None:
+        rows.append(["Owner", owner])
     if extended:
         shown = ", ".join(f"({k},{v})" for k, v in sorted(properties.items()))
         rows.append(["Properties", f"({shown})" if properties else ""])

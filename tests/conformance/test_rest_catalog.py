@@ -254,6 +254,13 @@ def test_other_objects_are_skipped_by_name(java: Oracle, ours: RestCatalog, data
         ours.get_table(f"{database}.f")
 
 
+def test_the_server_says_who_made_what(java: Oracle, ours: RestCatalog, database: str) -> None:
+    audit = {"owner": "owner", "createdAt": "1", "createdBy": "created"}
+    audit |= {"updatedAt": "1", "updatedBy": "updated"}
+    assert ours.get_table(_made(java, database)).catalog_properties == audit
+    assert audit.items() <= ours.get_database(database).properties.items()
+
+
 def test_a_wrong_token_is_refused_without_being_shown(rest_server: RestServer) -> None:
     with pytest.raises(StorageAccessDenied) as denied:
         open_catalog({**rest_server.options, "token": "s3cret"})

@@ -44,12 +44,16 @@ def test_views_of_a_rest_catalog(sql: Sql, rest_server: RestServer) -> None:
     assert sql("SHOW VIEWS LIKE 'o*'") == [["views", "of_view", False]]
     assert sql("SHOW TABLES") == [["views", "t", False]]
     assert sql("DESC v") == [["id", "INT", None], ["name", "STRING", None]]
-    assert ["View Properties", "[k=x]", ""] in sql("DESC EXTENDED v")
+    audit = {"createdAt": "1", "createdBy": "created", "k": "x", "owner": "owner"}
+    audit |= {"updatedAt": "1", "updatedBy": "updated"}  # what the server says of all it has
+    shown = ", ".join(f"{k}={v}" for k, v in audit.items())
+    assert ["View Properties", f"[{shown}]", ""] in sql("DESC EXTENDED v")
+    properties = ",\n  ".join(f"'{k}' = '{v}'" for k, v in audit.items())
     assert sql("SHOW CREATE TABLE v") == [
         [
             (
                 "CREATE VIEW views.v (\n  id,\n  name)\nCOMMENT 'large ones'\n"
-                "TBLPROPERTIES (\n  'k' = 'x')\nAS\nSELECT * FROM t WHERE id > 1\n"
+                f"TBLPROPERTIES (\n  {properties})\nAS\nSELECT * FROM t WHERE id > 1\n"
             )
         ]
     ]
@@ -76,7 +80,13 @@ def test_views_of_a_jdbc_catalog(tmp_path: Path, session: Any) -> None:
     assert sql("SELECT max(n) FROM kept.d.v") == [[2]]
     assert sql("SHOW VIEWS") == [["d", "v", False]]
     assert sql("DESC v") == [["n", "INT", "its number"]]
-    sql("CREATE VIEW every AS SELECT * FROM t; ALTER TABLE t ADD COLUMN first INT FIRST")
+    sql("CREATE VIEW c COMMENT 'x' TBLPROPERTIES ('comment' = 'y') AS SELECT 1 AS n")
+    assert sql("DESC c") == [["n", "INT NOT NULL", None]]
+    described = {row[0]: row[1] for row in sql("DESC EXTENDED c")}
+    assert (described["Comment"], described["View Properties"]) == ("x", "[comment=y]")
+    sql(
+        "DROP VIEW c; CREATE VIEW every AS SELECT * FROM t; ALTER TABLE t ADD COLUMN first INT FIRST"
+    )
     assert sql("SELECT * FROM every ORDER BY 2") == [[None, "1"], [None, "2"]]
     sql("ALTER TABLE t DROP COLUMN first; ALTER TABLE t ADD COLUMN late INT")
     assert sql("SELECT * FROM every ORDER BY id") == [[1, "a"], [2, "b"]]

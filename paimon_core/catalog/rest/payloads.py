@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from paimon_core.catalog.catalog import Partition
 from paimon_core.ddl.schema_change import (
@@ -32,6 +32,8 @@ from paimon_core.snapshot.snapshot_json import snapshot_from_json, snapshot_to_j
 from paimon_core.table.open import split_identifier
 from paimon_core.types.sql import field_to_json, type_to_json
 
+_AUDIT: Final = ("owner", "createdAt", "createdBy", "updatedAt", "updatedBy")
+
 
 def object_name(table: str, branch: str | None) -> str:
     """How the API names a table, or a branch of one."""
@@ -41,6 +43,11 @@ def object_name(table: str, branch: str | None) -> str:
 def identifier_json(identifier: str) -> dict[str, object]:
     database, table = split_identifier(identifier)
     return {"database": database, "object": table}
+
+
+def audit_of(response: Mapping[str, Any]) -> dict[str, str]:
+    """Who made a table, view or database, and who changed it last (Java: `AuditRESTResponse`)."""
+    return {k: str(response[k]) for k in _AUDIT if response.get(k) is not None}
 
 
 def schema_json(schema: TableSchema) -> dict[str, object]:

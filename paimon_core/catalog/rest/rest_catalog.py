@@ -16,6 +16,7 @@ from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files
 from paimon_core.catalog.rest.commit import RestSnapshotCommit
 from paimon_core.catalog.rest.payloads import (
+    audit_of,
     changes_json,
     identifier_json,
     object_name,
@@ -91,6 +92,7 @@ class RestCatalog:
         """The database with its properties; NotFound if it does not exist."""
         answer = self.client.get(self.client.path("databases", database))
         properties = {str(k): str(v) for k, v in (answer.get("options") or {}).items()}
+        properties.update(audit_of(answer))
         return Database(name=database, location=answer.get("location"), properties=properties)
 
     def create_database(
@@ -225,7 +227,7 @@ class RestCatalog:
         path, external = str(found["path"]), bool(found.get("isExternal"))
         io, root = self._storage(identifier, path, external=external)
         commit = RestSnapshotCommit(self.client, identifier, str(found.get("id")))
-        return open_table_at(
+        table = open_table_at(
             io if watch is None else watch(io, root),
             root,
             identifier,
@@ -236,6 +238,7 @@ class RestCatalog:
             schema_commit=RestSchemaCommit(self, identifier, branch),
             location=path,
         )
+        return replace(table, catalog_properties=audit_of(found))
 
     def _storage(self, identifier: str, path: str, *, external: bool) -> tuple[FileIO, str]:
         """The table's store, and its folder there."""

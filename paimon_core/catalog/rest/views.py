@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from paimon_core.catalog.rest.payloads import identifier_json
+from paimon_core.catalog.rest.payloads import audit_of, identifier_json
 from paimon_core.catalog.views import View
 from paimon_core.errors import NotFound, StorageError
 from paimon_core.remote.rest_client import RestClient
@@ -32,7 +32,8 @@ class RestViews:
         schema = found.get("schema")
         if not isinstance(schema, Mapping):
             raise StorageError(f"the REST catalog gave view {identifier} without schema")
-        return View.from_schema(identifier, schema)
+        view = View.from_schema(identifier, schema)
+        return replace(view, options={**view.options, **audit_of(found)})
 
     def create(self, view: View) -> None:
         """Create the view; AlreadyExists if there is one of this name, NotFound without database."""

@@ -28,7 +28,7 @@ from paimon_spark.sql.ddl.tables import (
     COMMENT_PROPERTY,
     check_default,
     check_no_branch,
-    read_properties,
+    read_database_properties,
     read_table_properties,
 )
 from paimon_spark.sql.ddl.tags import tag_statement
@@ -62,7 +62,7 @@ def alter_database(session: SqlSession, words: Words) -> Result:
     if words.eat("LOCATION"):
         changes = {"location": words.string()}
     elif words.eat_any("DBPROPERTIES", "PROPERTIES"):
-        changes = read_properties(words)
+        changes = read_database_properties(words)
     else:
         words.fail("DBPROPERTIES or LOCATION")
     words.end()

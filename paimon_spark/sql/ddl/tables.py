@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -35,6 +36,8 @@ from paimon_spark.sql.text.tokens import Words
 from paimon_spark.sql.text.types import read_type
 
 COMMENT_PROPERTY = "comment"
+OWNER = "owner"
+"""The option with the user who created a table, as Spark's connector sets it."""
 _PROVIDER = "paimon"
 _FORMATS = ("csv", "json", "orc", "parquet", "text", "avro")
 _NOT_COPIED = ("path", "provider", "location", "owner", "external", "is-managed-location")
@@ -81,7 +84,7 @@ def create_database(session: SqlSession, words: Words) -> Result:
             words.need("WITH")
             if not words.eat_any("DBPROPERTIES", "PROPERTIES"):
                 words.fail("DBPROPERTIES")
-            properties.update(read_properties(words))
+            properties.update(read_database_properties(words))
     catalog = session.catalog_named(catalog_name)
     if catalog.metastore == "filesystem":
         if "location" in properties:
@@ -89,6 +92,8 @@ def create_database(session: SqlSession, words: Words) -> Result:
                 "Cannot specify location for a database when using fileSystem catalog."
             )
         properties = {}
+    else:
+        properties[OWNER] = getpass.getuser()
     try:
         catalog.create_database(database, properties=properties, if_not_exists=if_not_exists)
     except AlreadyExists as e:
@@ -290,6 +295,7 @@ def _schema(
         if not isinstance(column.type, str):
             _check_fields(session, name, column.name, column.type)
     options = {k: v for k, v in clauses.properties.items() if k.lower() not in _RESERVED}
+    options[OWNER] = getpass.getuser()
     comment = options.pop(COMMENT_PROPERTY, None)
     if clauses.location is not None:
         options["path"] = clauses.location
@@ -343,7 +349,7 @@ def drop_table(session: SqlSession, words: Words) -> Result:
     """DROP TABLE [IF EXISTS] name [PURGE]."""
     if_exists = words.eat("IF", "EXISTS")
     parts = words.name()
-    words.eat("PURGE")
+    purge = words.eat("PURGE")
     words.end()
     if session.view_key(parts):
         del session.views[session.view_key(parts)]
@@ -355,6 +361,13 @@ def drop_table(session: SqlSession, words: Words) -> Result:
             return NOTHING
         raise not_found(name)
     check_no_branch(name, "dropped")
+    if purge:
+        raise UnsupportedFeature(
+            "PURGE",
+            "[UNSUPPORTED_FEATURE.PURGE_TABLE] The feature is not supported: Purge table",
+            table=name.identifier,
+            next_step="omit PURGE: the files are deleted at once",
+        )
     session.catalog_for(name).drop_table(name.identifier)
     return NOTHING
 
@@ -398,6 +411,18 @@ def read_properties(words: Words) -> dict[str, str]:
     if repeated:
         raise SqlSyntaxError(f"[DUPLICATE_KEY] Found duplicate keys `{'`, `'.join(repeated)}`")
     return dict(found)
+
+
+def read_database_properties(words: Words) -> dict[str, str]:
+    """As `read_properties`; SqlSyntaxError for those that Spark reserves."""
+    found = read_properties(words)
+    for key in ("location", OWNER):
+        if key in found:
+            raise SqlSyntaxError(
+                "[UNSUPPORTED_FEATURE.SET_NAMESPACE_PROPERTY] The feature is not supported: "
+                f"{key} is a reserved namespace property, {_OF_CLAUSES[key]}"
+            )
+    return found
 
 
 def read_table_properties(words: Words) -> dict[str, str]:

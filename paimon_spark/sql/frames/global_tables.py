@@ -93,7 +93,8 @@ def _tables(catalog: Catalog) -> Iterator[FileStoreTable]:
 def _rows(catalog: Catalog, table: FileStoreTable, kind: str) -> list[tuple[Any, ...]]:
     database, _, name = table.name.partition(".")
     if kind == "all_table_options":
-        shown = {**table.schema.options, "path": table.root}  # as `Table.options` has them
+        shown = {**table.schema.options, **table.catalog_properties}  # as `Table.options` has them
+        shown["path"] = table.location or table.root
         return [(database, name, k, v) for k, v in sorted(shown.items())]
     if kind == "partitions":
         if not table.schema.partition_keys:
@@ -108,7 +109,7 @@ def _rows(catalog: Catalog, table: FileStoreTable, kind: str) -> list[tuple[Any,
     sizes: tuple[int | None, ...] = (None,) * 4
     if catalog.metastore == "rest":  # Java asks only a catalog that manages snapshots
         sizes = _sums(catalog, table)
-    options = table.schema.options
+    options = {**table.schema.options, **table.catalog_properties}
     return [
         (
             database,

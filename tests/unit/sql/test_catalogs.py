@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from paimon_core.catalog.open import open_catalog
 from paimon_core.errors import PaimonError
 from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_core.table.write_session import write_rows
-from paimon_spark.sql.errors import error_type
+from paimon_spark.sql.errors import SqlSyntaxError, error_type
 from paimon_spark.sql.frames.global_tables import read_global_table
 
 
@@ -70,12 +71,15 @@ def test_properties_of_databases_in_a_jdbc_catalog(tmp_path: Path) -> None:
     sql.session.defined = {"prod": options}
     sql.session.open_catalog = lambda warehouse, given: open_catalog({**options, **given})
     sql.session.warehouse = "catalog:prod"
-    sql("CREATE DATABASE d COMMENT 'mine' WITH DBPROPERTIES ('owner' = 'ada')")
-    sql("ALTER DATABASE d SET DBPROPERTIES ('owner' = 'bob')")
+    sql("CREATE DATABASE d COMMENT 'mine' WITH DBPROPERTIES ('team' = 'ada')")
+    sql("ALTER DATABASE d SET DBPROPERTIES ('team' = 'bob')")
+    with pytest.raises(SqlSyntaxError, match="owner is a reserved namespace property"):
+        sql("ALTER DATABASE d SET DBPROPERTIES ('owner' = 'bob')")
     assert sql("DESCRIBE DATABASE EXTENDED d")[2:] == [
         ["Comment", "mine"],
         ["Location", str(tmp_path / "lake" / "d.db")],
-        ["Properties", "((owner,bob))"],
+        ["Owner", getpass.getuser()],
+        ["Properties", "((team,bob))"],
     ]
     sql("CREATE TABLE prod.d.t (a INT) TBLPROPERTIES ('k.v' = 'x'); INSERT INTO d.t VALUES (1)")
     assert values(sql, ["d", "t"]) == [[1]]
@@ -83,7 +87,11 @@ def test_properties_of_databases_in_a_jdbc_catalog(tmp_path: Path) -> None:
         sql.session, sql.session.table_name(["sys", "all_table_options"])
     )
     shown = [list(row.values()) for row in options_of.to_pylist()]
-    assert shown == [["d", "t", "k.v", "x"], ["d", "t", "path", f"{tmp_path}/lake/d.db/t"]]
+    assert shown == [
+        ["d", "t", "k.v", "x"],
+        ["d", "t", "owner", getpass.getuser()],
+        ["d", "t", "path", f"{tmp_path}/lake/d.db/t"],
+    ]
     assert sql("SHOW COLUMNS IN sys.All_Table_Options")[2:] == [["key"], ["value"]]
     sql.session.storage = options
     of_catalog, _ = read_global_table(

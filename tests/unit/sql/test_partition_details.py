@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import getpass
 from pathlib import Path
 
 import pytest
 from sql_sessions import Sql
 
-from paimon_core.errors import PaimonError
+from paimon_core.errors import PaimonError, UnsupportedFeature
+from paimon_core.table.system.read import system_scan
 from paimon_spark.sql.errors import error_type
 
 
@@ -37,6 +39,7 @@ def test_a_partition_is_shown_with_its_files(sql: Sql) -> None:
     shown = sql("SHOW TABLE EXTENDED LIKE 't' PARTITION (day = 'd1', hm = '02:00')")[0][3]
     assert "Partition Values: [day=d1, hm=02%3A00]\n" in shown
     assert "recordCount=1" in shown
+    assert "Partition Parameters: {recordCount=1, fileSizeInBytes=" in shown
     assert "Partition Statistics: 1 rows, " in shown
     assert shown.endswith(" bytes\n")
 
@@ -47,7 +50,8 @@ def test_a_table_is_shown_with_the_tree_of_its_columns(sql: Sql) -> None:
             m MAP<STRING, STRUCT<x: CHAR(2)>>, d DECIMAL(5, 1), p SMALLINT) PARTITIONED BY (p)
     """)
     shown = sql("SHOW TABLE EXTENDED LIKE 'u'")[0][3]
-    assert "\nProvider: paimon\nTable Properties: [path=" in shown
+    owner = getpass.getuser()
+    assert f"\nProvider: paimon\nOwner: {owner}\nTable Properties: [path=" in shown
     assert "\nPartition Provider: Catalog\nPartition Columns: [`p`]\nSchema: root\n" in shown
     assert shown.partition("Schema: ")[2].splitlines() == [
         "root",
@@ -104,3 +108,28 @@ def test_expired_partitions_are_named_by_their_values(sql: Sql) -> None:
             timestamp_formatter => 'yyyy-MM-dd', timestamp_pattern => '$pt')
     """)
     assert expired == [["pt=2020-01-01, hm=01:00"]]
+
+
+def test_owner_and_size_of_a_table(sql: Sql) -> None:
+    owner = ["Owner", getpass.getuser(), ""]
+    rows = sql("DESCRIBE EXTENDED t")
+    assert owner in rows
+    assert ["Statistics", "192 bytes, 3 rows", None] in rows
+    assert "owner" not in dict(sql("SHOW TBLPROPERTIES t"))
+    sql("CREATE TABLE l LIKE t")
+    assert owner not in sql("DESCRIBE EXTENDED l")
+    sql("CREATE OR REPLACE TABLE t (a INT) PARTITIONED BY (day STRING, hm STRING)")
+    rows = sql("DESCRIBE EXTENDED t")
+    assert owner in rows
+    assert ["Statistics", "0 bytes, 0 rows", None] in rows
+    with pytest.raises(UnsupportedFeature, match="Purge table"):
+        sql("DROP TABLE t PURGE")
+    assert sql("SHOW TABLES LIKE 't'")
+
+
+def test_buckets_are_those_of_the_newest_snapshot(sql: Sql) -> None:
+    opened = sql.session.open(sql.session.table_name(["t"]), options={"scan.snapshot-id": "1"})
+    for system, snapshot in (("buckets", 2), ("files", 1)):
+        found = system_scan(opened, system).whole
+        assert found is not None
+        assert found.id == snapshot
