@@ -1,8 +1,8 @@
 """Real buckets for the rows that Spark writes to tables with bucket = -2.
 
 Java: `PaimonSparkWriter` under `postpone.batch-write-fixed-bucket` (default true), `PostponeUtils`.
-Rows of a partition that has real buckets keep their number; a new partition gets as many as the
-query has `tasks`.
+Rows of a partition that has real buckets keep their number.  A new partition gets as many as its rows
+need, if all rows are there (2.0.0), else as many as the query has `tasks` (1.4.2).
 """
 
 from __future__ import annotations
@@ -15,17 +15,27 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_writable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
-from paimon_core.options import parse_bool
+from paimon_core.options import parse_bool, parse_memory_size
+from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.scan.scan import scan_files
 from paimon_core.types.arrow import column_from_internal
-from paimon_core.types.binary_row import decode_row
+from paimon_core.types.binary_row import decode_row, is_compact_timestamp, null_bits_width
+from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
 from paimon_core.write.incoming_rows import table_rows
 
 _FIXED: Final = "postpone.batch-write-fixed-bucket"
 _MOST: Final = "postpone.batch-write-fixed-bucket.max-parallelism"
+_TARGET_ROWS: Final = "postpone.target-row-num-per-bucket"
+_TARGET_SIZE: Final = "postpone.target-size-per-bucket"
+_TEXTS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY)
+_INLINE: Final = 7
+"""So many bytes fit into the fixed part of a row."""
+_COMPACT_DIGITS: Final = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +58,114 @@ class RealBuckets:
         most = int(table.options.get(_MOST, "2048"))
         return RealBuckets(max(1, min(tasks, most)), _known(table))
 
+    @staticmethod
+    def for_rows(
+        table: FileStoreTable, rows: pa.Table, *, replaced: bool = False
+    ) -> RealBuckets | None:
+        """As `of`, with the number that each new partition of the rows needs.
+
+        Rows that wait in the postpone bucket count too, unless they are `replaced`.  InvalidArgument
+        for an invalid size of buckets.
+        """
+        found = RealBuckets.of(table, tasks=1)
+        if found is None or not rows.num_rows:
+            return found
+        most, wanted = int(table.options.get(_MOST, "2048")), _Wanted.of(table)
+        waiting = {} if replaced else _waiting(table)
+        sizes = np.zeros(rows.num_rows) if wanted.rows else row_sizes(table, rows)
+        known = dict(found.known)
+        for values, places in _by_partition(table, rows).items():
+            if values not in known:
+                number = wanted.number(len(places), waiting.get(values, 0), sizes[places].sum())
+                known[values] = min(number, most)
+        return RealBuckets(found.new, known)
+
     def split(
         self, table: FileStoreTable, rows: pa.Table | pa.RecordBatch
     ) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
         """A number of buckets, and the positions of the rows in partitions with this number."""
-        row_type = table.schema.partition_type
-        if not row_type.fields:
-            yield self.known.get((), self.new), np.arange(rows.num_rows, dtype=np.int64)
-            return
-        given = [n for n in row_type.names if n in rows.schema.names]
-        partitions = table_rows(table, pa.table(rows.select(given)), row_type)
-        found: dict[int, list[int]] = defaultdict(list)
-        for place, values in enumerate(zip(*(c.to_pylist() for c in partitions), strict=True)):
-            found[self.known.get(values, self.new)].append(place)
-        for number, places in found.items():
-            yield number, np.array(places, np.int64)
+        found: dict[int, list[npt.NDArray[np.int64]]] = defaultdict(list)
+        for values, places in _by_partition(table, rows).items():
+            found[self.known.get(values, self.new)].append(places)
+        for number, parts in found.items():
+            yield number, np.sort(np.concatenate(parts))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """How large a bucket of a new partition is to be: in rows, else in bytes."""
+
+    rows: int | None
+    size: int
+
+    @staticmethod
+    def of(table: FileStoreTable) -> _Wanted:
+        rows, size = table.options.get(_TARGET_ROWS), table.options.get(_TARGET_SIZE, "1 gb")
+        found = _Wanted(None if rows is None else int(rows), parse_memory_size(size))
+        key, value = (
+            (_TARGET_SIZE, found.size) if found.rows is None else (_TARGET_ROWS, found.rows)
+        )
+        if value <= 0:
+            raise InvalidArgument(
+                f"Option '{key}' must be greater than 0.",
+                table=table.name,
+                next_step="set the option to another value",
+            )
+        return found
+
+    def number(self, rows: int, waiting: int, size: float) -> int:
+        """The buckets for new rows of this size, and rows that wait, which are as large."""
+        if self.rows is not None:
+            return _shares(rows + waiting, self.rows)
+        return _shares(_shares(int(size) * (rows + waiting), rows), self.size)
+
+
+def _shares(whole: int, share: int) -> int:
+    """How many shares there are in the whole, one at least."""
+    return max(1, -(-whole // share))
+
+
+def _by_partition(
+    table: FileStoreTable, rows: pa.Table | pa.RecordBatch
+) -> dict[tuple[Any, ...], npt.NDArray[np.int64]]:
+    """The positions of the rows of each partition."""
+    row_type = table.schema.partition_type
+    if not row_type.fields:
+        return {(): np.arange(rows.num_rows, dtype=np.int64)}
+    given = [n for n in row_type.names if n in rows.schema.names]
+    partitions = table_rows(table, pa.table(rows.select(given)), row_type)
+    found: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for place, values in enumerate(zip(*(c.to_pylist() for c in partitions), strict=True)):
+        found[values].append(place)
+    return {values: np.array(places, np.int64) for values, places in found.items()}
+
+
+def row_sizes(table: FileStoreTable, rows: pa.Table) -> npt.NDArray[np.float64]:
+    """The bytes of each row as Java's BinaryRow; of nested values the mean of their column."""
+    fields = table.schema.fields
+    sizes = np.full(rows.num_rows, null_bits_width(len(fields)) + 8 * len(fields), np.float64)
+    for field in fields:
+        if field.name in rows.schema.names:
+            sizes += _sizes_beside(field.type, rows.column(field.name))
+    return sizes
+
+
+def _sizes_beside(data_type: DataType, column: pa.ChunkedArray) -> npt.NDArray[np.float64] | float:
+    """The bytes of each value that are not in the fixed part of the row."""
+    match data_type:
+        case AtomicType(kind=TypeRoot.DECIMAL, precision=int(precision)):
+            return 0 if precision <= _COMPACT_DIGITS else 16
+        case AtomicType(kind=TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ):
+            return 0 if is_compact_timestamp(data_type) else 8
+        case AtomicType() if pa.types.is_primitive(column.type):
+            return 0
+        case AtomicType(kind=kind) if kind in _TEXTS:
+            lengths = pc.fill_null(pc.binary_length(column), 0).to_numpy()
+            found: npt.NDArray[np.float64] = np.where(
+                lengths > _INLINE, -(-lengths // 8) * 8.0, 0.0
+            )
+            return found
+    return float(column.nbytes / max(1, len(column)))
 
 
 def with_real_buckets(table: FileStoreTable, number: int) -> FileStoreTable:
@@ -76,15 +179,27 @@ def _known(table: FileStoreTable) -> dict[tuple[Any, ...], int]:
     latest = table.snapshots.latest()
     if latest is None:
         return {}
-    fields = table.schema.partition_type.fields
-    types = table.schema.partition_type.types
     numbers = {e.partition: e.total_buckets for e in scan_files(table, latest) if e.bucket >= 0}
-    found: dict[tuple[Any, ...], int] = {}
-    for partition, number in numbers.items():
-        values = decode_row(partition, types)
-        arrays = [
-            column_from_internal([v], f.type.with_nullable(True))
-            for v, f in zip(values, fields, strict=True)
-        ]
-        found[tuple(a.to_pylist()[0] for a in arrays)] = number
-    return found
+    return {_values(table, partition): number for partition, number in numbers.items()}
+
+
+def _waiting(table: FileStoreTable) -> dict[tuple[Any, ...], int]:
+    """The number of rows of each partition in the postpone bucket."""
+    latest = table.snapshots.latest()
+    counts: dict[bytes, int] = defaultdict(int)
+    for entry in () if latest is None else scan_files(table, latest):
+        if entry.bucket == POSTPONE_BUCKET:
+            counts[entry.partition] += entry.file.row_count
+    return {_values(table, partition): count for partition, count in counts.items()}
+
+
+def _values(table: FileStoreTable, partition: bytes) -> tuple[Any, ...]:
+    """The values of a partition as its rows have them."""
+    partition_type = table.schema.partition_type
+    arrays = [
+        column_from_internal([value], field.type.with_nullable(True))
+        for value, field in zip(
+            decode_row(partition, partition_type.types), partition_type.fields, strict=True
+        )
+    ]
+    return tuple(array.to_pylist()[0] for array in arrays)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from paimon_core.ddl.create import Column
 from paimon_core.errors import UnsupportedFeature
-from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.file_store_table import FileStoreTable
 from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.real_buckets import RealBuckets
 from paimon_core.table.write_session import write_rows
@@ -229,7 +229,6 @@ def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | No
     nested = any(map(_has_nested_default, fields)) and "DEFAULT" in query.upper()
     if by_position and not as_strings and not nested:
         rows = literal_rows(query, fields, session.zone)
-    tasks = 1
     if rows is None:
         if statement is not None:
             check_grammar(session, statement)
@@ -250,8 +249,6 @@ def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | No
                     session, parsed.name, frame, fields, given, overwrite=parsed.overwrite
                 )
                 return NOTHING
-        if table.bucket_mode is BucketMode.POSTPONE:
-            tasks = frame.rdd.getNumPartitions()
         rows = fetched(table, frame, fields, as_strings=as_strings)
     rows = _with_static(table, rows, static)
     keys = upsert_keys(table)
@@ -259,13 +256,7 @@ def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | No
         null_checked(table, rows)
         upsert(session, parsed.name, rows, keys)
         return NOTHING
-    write(
-        session,
-        table,
-        rows,
-        overwrite=static if parsed.overwrite else None,
-        tasks=tasks,
-    )
+    write(session, table, rows, overwrite=static if parsed.overwrite else None)
     return NOTHING
 
 
@@ -452,11 +443,8 @@ def write(
     kinds: Kinds | None = None,
     *,
     overwrite: Mapping[str, object] | None = None,
-    tasks: int = 1,
 ) -> None:
     """Commit the rows; with `overwrite`, they replace the partitions that match it.
-
-    `tasks` are those of the query, for tables that choose their buckets by it.
 
     Under spark.sql.sources.partitionOverwriteMode=dynamic an overwrite replaces the partitions of
     the new rows.  WriteRefused for a null in a NOT NULL column.
@@ -465,7 +453,7 @@ def write(
     if overwrite is not None:
         dynamic = session.conf.get(OVERWRITE_MODE, "static").lower() == "dynamic"
         table = replace(table, schema=table.schema.with_options({_DYNAMIC: str(dynamic).lower()}))
-    buckets = RealBuckets.of(table, tasks=tasks)
+    buckets = RealBuckets.for_rows(table, rows, replaced=overwrite is not None)
     if buckets is not None:
         write_to_buckets(table, rows, kinds, buckets, env=session.env, partition=overwrite)
         return

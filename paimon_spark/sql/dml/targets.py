@@ -156,7 +156,7 @@ class Target:
             all_kinds = np.concatenate([all_kinds, new_kinds])
         # Deleted rows are as they were read: a changelog takes back what it told before.
         table = without_defaults(self.table)
-        buckets = RealBuckets.of(table, tasks=1)
+        buckets = RealBuckets.for_rows(table, rows)
         if buckets is not None:
             write_to_buckets(table, rows, all_kinds, buckets, env=env)
         else:
