@@ -6,13 +6,15 @@ import re
 from collections.abc import Sequence
 
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import ROW_TRACKING_ENABLED
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.statistics import read_statistics
+from paimon_core.types.casts.text import java_to_string
 from paimon_core.types.data_types import DataField
 from paimon_core.types.usual_sizes import usual_size
 from paimon_spark.sql.catalogs import catalog_names
 from paimon_spark.sql.ddl.partitions import read_spec
-from paimon_spark.sql.ddl.tables import COMMENT_PROPERTY, OWNER
+from paimon_spark.sql.ddl.tables import COLLATION, COMMENT_PROPERTY, OWNER
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.frames.global_tables import GLOBAL_TABLES
 from paimon_spark.sql.partition_details import described_partition, shown_partition
@@ -29,7 +31,10 @@ from paimon_spark.sql.system_tables import columns_of, table_of
 from paimon_spark.sql.text.tokens import Words
 from paimon_spark.sql.text.types import catalog_text, simple_text, tree_lines
 
-_RESERVED = (COMMENT_PROPERTY, OWNER, "location", "provider", "external", "is_managed_location")
+_RESERVED = (
+    *(COMMENT_PROPERTY, COLLATION, OWNER),
+    *("location", "provider", "external", "is_managed_location"),
+)
 """Properties that Spark shows in other places (`CatalogV2Util.TABLE_RESERVED_PROPERTIES`)."""
 _DESCRIBED = ("col_name", "data_type", "comment")
 _METADATA_COLUMNS = (
@@ -221,6 +226,8 @@ def show_create_table(session: SqlSession, words: Words) -> Result:
         lines.append(f"PARTITIONED BY ({', '.join(map(_name, schema.partition_keys))})")
     if schema.comment is not None:
         lines.append(f"COMMENT {_quoted(schema.comment)}")
+    if COLLATION in table.options:
+        lines.append(f"COLLATION {_quoted(table.options[COLLATION])}")
     lines.append(f"LOCATION {_quoted(_location(table))}")
     properties = ",\n  ".join(
         f"{_quoted(k)} = {_quoted(v)}" for k, v in sorted(_properties(table).items())
@@ -267,7 +274,7 @@ def describe_table(session: SqlSession, words: Words) -> Result:
     if not words.done:
         column = ".".join(words.name())
         words.end()
-        return _describe_column(table, column)
+        return _describe_column(table, column, extended=extended)
     rows: list[list[str | None]] = [
         [f.name, simple_text(f.type), f.description] for f in table.schema.fields
     ]
@@ -286,7 +293,8 @@ def describe_table(session: SqlSession, words: Words) -> Result:
     return Result(_DESCRIBED, rows)
 
 
-def _describe_column(table: FileStoreTable, column: str) -> Result:
+def _describe_column(table: FileStoreTable, column: str, *, extended: bool) -> Result:
+    """A column; with `extended` also what ANALYZE found, the least and greatest without quotes."""
     field = next((f for f in table.schema.fields if f.name.lower() == column.lower()), None)
     if field is None:
         raise AnalysisError(
@@ -294,14 +302,24 @@ def _describe_column(table: FileStoreTable, column: str) -> Result:
             f"Did you mean one of {', '.join(table.schema.names)}",
             table=table.name,
         )
-    return Result(
-        ("info_name", "info_value"),
-        [
-            ["col_name", field.name],
-            ["data_type", simple_text(field.type)],
-            ["comment", field.description or "NULL"],
-        ],
-    )
+    rows = [
+        ["col_name", field.name],
+        ["data_type", simple_text(field.type)],
+        ["comment", field.description or "NULL"],
+    ]
+    latest = table.snapshots.latest()
+    analyzed = read_statistics(table, latest) if extended and latest is not None else None
+    found = None if analyzed is None else analyzed.columns.get(field.name)
+    if found is not None:
+        ends = [
+            "NULL" if value is None else java_to_string(value, field.type)
+            for value in (found.min, found.max)
+        ]
+        counts = (found.null_count, found.distinct_count, found.avg_len, found.max_len)
+        names = ("min", "max", "num_nulls", "distinct_count", "avg_col_len", "max_col_len")
+        shown = [*ends, *("NULL" if count is None else str(count) for count in counts)]
+        rows += [list(row) for row in zip(names, shown, strict=True)]
+    return Result(("info_name", "info_value"), rows)
 
 
 def _details(table: FileStoreTable) -> list[list[str | None]]:
@@ -309,11 +327,15 @@ def _details(table: FileStoreTable) -> list[list[str | None]]:
         f"{f.name}:{simple_text(f.type)}" for f in table.schema.partition_type
     )
     rows: list[list[str | None]] = [["", "", ""], ["# Metadata Columns", "", ""]]
+    if table.options.value(ROW_TRACKING_ENABLED):
+        rows += [["_ROW_ID", "bigint", ""], ["_SEQUENCE_NUMBER", "bigint", ""]]
     rows += [[n, t or f"struct<{partition_type}>", ""] for n, t in _METADATA_COLUMNS]
     rows += [["", "", ""], ["# Detailed Table Information", "", ""]]
     rows += [["Name", table.name, ""], ["Type", "MANAGED", ""]]
     if table.schema.comment is not None:
         rows.append(["Comment", table.schema.comment, ""])
+    if COLLATION in table.options:
+        rows.append(["Collation", table.options[COLLATION], ""])
     rows += [["Location", _location(table), ""], ["Provider", "paimon", ""]]
     owner = _owner(table)
     if owner is not None:

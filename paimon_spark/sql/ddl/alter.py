@@ -25,9 +25,11 @@ from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.types.data_types import DataField, DataType, RowType
 from paimon_spark.sql.ddl.partitions import add_partitions, drop_partitions
 from paimon_spark.sql.ddl.tables import (
+    COLLATION,
     COMMENT_PROPERTY,
     check_default,
     check_no_branch,
+    check_not_reserved,
     read_database_properties,
     read_table_properties,
 )
@@ -37,7 +39,7 @@ from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, TableName, check_no_system_table, not_found
 from paimon_spark.sql.text.tokens import Words
-from paimon_spark.sql.text.types import read_type, simple_text
+from paimon_spark.sql.text.types import read_collation, read_type, simple_text
 
 _IMMUTABLE = {"primary-key": "Alter primary key is not supported"}
 
@@ -128,9 +130,12 @@ def _changes(session: SqlSession, name: TableName, words: Words) -> list[SchemaC
         keys = words.items(
             lambda: words.one_string() if words.is_string() else ".".join(words.name())
         )
+        check_not_reserved(keys)
         return [
             UpdateTableComment(None) if k == COMMENT_PROPERTY else RemoveOption(k) for k in keys
         ]
+    if words.eat("DEFAULT", "COLLATION"):
+        return [SetOption(COLLATION, read_collation(words))]
     if words.looks_at("SET", "LOCATION"):
         raise UnsupportedFeature(
             "SET LOCATION",

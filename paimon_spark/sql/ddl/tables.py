@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field, replace
 
 from paimon_core.ddl.create import Column, create_schema, normalized, numbered_after
@@ -33,9 +33,10 @@ from paimon_spark.sql.session import (
 )
 from paimon_spark.sql.text.parsed import is_expression
 from paimon_spark.sql.text.tokens import Words
-from paimon_spark.sql.text.types import read_type
+from paimon_spark.sql.text.types import read_collation, read_type
 
 COMMENT_PROPERTY = "comment"
+COLLATION = "collation"
 OWNER = "owner"
 """The option with the user who created a table, as Spark's connector sets it."""
 _PROVIDER = "paimon"
@@ -428,13 +429,18 @@ def read_database_properties(words: Words) -> dict[str, str]:
 def read_table_properties(words: Words) -> dict[str, str]:
     """As `read_properties`; SqlSyntaxError for those that Spark reserves for clauses."""
     found = read_properties(words)
+    check_not_reserved(found)
+    return found
+
+
+def check_not_reserved(keys: Container[str]) -> None:
+    """SqlSyntaxError for keys of table properties that Spark reserves for clauses."""
     for key, instead in _OF_CLAUSES.items():
-        if key in found:
+        if key in keys:
             raise SqlSyntaxError(
                 "[UNSUPPORTED_FEATURE.SET_TABLE_PROPERTY] The feature is not supported: "
                 f"{key} is a reserved table property, {instead}"
             )
-    return found
 
 
 def _column(words: Words) -> Column:
@@ -488,7 +494,9 @@ def _partition(words: Words) -> Column | str:
     return _column(words)
 
 
-_CLAUSES = ("USING", "PARTITIONED", "TBLPROPERTIES", "OPTIONS", "COMMENT", "LOCATION", "WITH")
+_CLAUSES = (
+    *("USING", "PARTITIONED", "TBLPROPERTIES", "OPTIONS", "COMMENT", "LOCATION", "WITH", "DEFAULT"),
+)
 
 
 def _check_once(seen: list[str], words: Words) -> None:
@@ -531,6 +539,8 @@ def _clauses(words: Words, *refused: str) -> TableClauses:
             found.comment = words.string()
         elif words.eat("LOCATION"):
             found.location = words.string()
+        elif words.eat("DEFAULT", "COLLATION"):
+            found.properties[COLLATION] = read_collation(words)
         elif words.looks_at("CLUSTERED", "BY"):
             raise UnsupportedFeature("CLUSTERED BY", next_step="use the options bucket, bucket-key")
         else:

@@ -23,7 +23,7 @@ from paimon_core.types.data_types import (
     VectorType,
 )
 from paimon_core.types.sql import type_to_sql
-from paimon_spark.sql.errors import SqlSyntaxError
+from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.text.names import quoted_text
 from paimon_spark.sql.text.tokens import Words
 
@@ -57,7 +57,25 @@ _CHARACTERS: Final = {
 _INT: Final = AtomicType(kind=TypeRoot.INT)
 _TREE_WORDS: Final = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
 """Types whose names in trees are others than in DESCRIBE."""
+_COLLATION: Final = re.compile(
+    r"(UTF8_BINARY|UTF8_LCASE|(UNICODE|[a-z]{2,3}(_[a-z]{4})?(_[a-z]{3})?)(_(CI|CS|AI|AS))*)(_RTRIM)?",
+    re.IGNORECASE,
+)
 _BARE: Final = re.compile(r"[A-Za-z_]\w*")
+
+
+def read_collation(words: Words) -> str:
+    """The collation at the cursor; AnalysisError for a name that none has.
+
+    Paimon's types have no collation, so that comparisons of the column take no notice of it, as in
+    Java.
+    """
+    name = ".".join(words.name())
+    if _COLLATION.fullmatch(name.rpartition(".")[2]) is None:
+        raise AnalysisError(
+            f"[COLLATION_INVALID_NAME] The value {name} does not represent a correct collation name"
+        )
+    return name
 
 
 def read_type(words: Words) -> DataType:
@@ -72,6 +90,8 @@ def read_type(words: Words) -> DataType:
     if word in _TIMESTAMPS:
         return AtomicType(kind=_TIMESTAMPS[word], precision=6)
     if word == "STRING":
+        if words.eat("COLLATE"):
+            read_collation(words)
         return AtomicType(kind=TypeRoot.VARCHAR, length=MAX_LENGTH)
     if word in ("BINARY", "BYTES"):
         return AtomicType(kind=TypeRoot.VARBINARY, length=MAX_LENGTH)

@@ -10,7 +10,7 @@ from sql_sessions import Sql
 
 from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_core.table.system.read import system_scan
-from paimon_spark.sql.errors import error_type
+from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError, error_type
 
 
 @pytest.fixture
@@ -133,3 +133,38 @@ def test_buckets_are_those_of_the_newest_snapshot(sql: Sql) -> None:
         found = system_scan(opened, system).whole
         assert found is not None
         assert found.id == snapshot
+
+
+def test_collations_are_read_and_do_not_count(sql: Sql) -> None:
+    sql("""
+        CREATE TABLE c (a STRING COLLATE UTF8_LCASE, b ARRAY<STRING COLLATE UNICODE_CI_RTRIM>)
+        DEFAULT COLLATION de_AI
+    """)
+    assert [row[1] for row in sql("DESCRIBE c")] == ["string", "array<string>"]
+    sql("ALTER TABLE c ADD COLUMN d STRING COLLATE sr_Cyrl_SRB")
+    assert sql("DESCRIBE c d")[1][1] == "string"
+    assert ["Collation", "de_AI", ""] in sql("DESCRIBE EXTENDED c")
+    sql("ALTER TABLE c DEFAULT COLLATION UNICODE")
+    assert "COLLATION 'UNICODE'\nLOCATION" in sql("SHOW CREATE TABLE c")[0][0]
+    assert "collation" not in dict(sql("SHOW TBLPROPERTIES c"))
+    with pytest.raises(AnalysisError, match="COLLATION_INVALID_NAME"):
+        sql("CREATE TABLE e (a STRING COLLATE NOPE)")
+
+
+def test_what_analyze_found_of_a_column(sql: Sql) -> None:
+    assert sql("DESCRIBE EXTENDED t id") == sql("DESCRIBE t id")
+    sql("ANALYZE TABLE t COMPUTE STATISTICS FOR COLUMNS id, v")
+    counts = [["num_nulls", "0"], ["distinct_count", "3"]]
+    lengths = [["avg_col_len", "4"], ["max_col_len", "4"]]
+    expected = [["min", "1"], ["max", "3"], *counts, *lengths]
+    assert sql("DESCRIBE EXTENDED t id")[3:] == expected
+    assert sql("DESCRIBE EXTENDED t v")[3:5] == [["min", "NULL"], ["max", "NULL"]]
+
+
+def test_details_of_reserved_properties_and_row_ids(sql: Sql) -> None:
+    with pytest.raises(SqlSyntaxError, match="owner is a reserved table property"):
+        sql("ALTER TABLE t UNSET TBLPROPERTIES ('owner')")
+    sql("CREATE TABLE r (a INT) TBLPROPERTIES ('row-tracking.enabled' = 'true')")
+    rows = sql("DESCRIBE EXTENDED r")
+    at = rows.index(["# Metadata Columns", "", ""])
+    assert [row[0] for row in rows[at + 1 : at + 3]] == ["_ROW_ID", "_SEQUENCE_NUMBER"]
