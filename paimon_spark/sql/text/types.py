@@ -125,7 +125,7 @@ def read_type(words: Words) -> DataType:
         return array
     if word == "MAP":
         words.need("<")
-        key = read_type(words)
+        key = read_type(words).with_nullable(False)  # no map of Spark has NULL as a key
         words.need(",")
         mapping = MapType(key=key, value=read_type(words))
         words.need(">")

@@ -10,6 +10,7 @@ from sql_sessions import Sql
 
 from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_core.table.system.read import system_scan
+from paimon_core.types.sql import type_to_sql
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError, error_type
 
 
@@ -49,6 +50,8 @@ def test_a_table_is_shown_with_the_tree_of_its_columns(sql: Sql) -> None:
         CREATE TABLE u (id BIGINT NOT NULL, s STRUCT<a: TINYINT NOT NULL, b: ARRAY<INT>>,
             m MAP<STRING, STRUCT<x: CHAR(2)>>, d DECIMAL(5, 1), p SMALLINT) PARTITIONED BY (p)
     """)
+    stored = sql.session.catalog.get_table("default.u").schema.fields[2]
+    assert type_to_sql(stored.type).startswith("MAP<STRING NOT NULL, ROW<")
     shown = sql("SHOW TABLE EXTENDED LIKE 'u'")[0][3]
     owner = getpass.getuser()
     assert f"\nProvider: paimon\nOwner: {owner}\nTable Properties: [path=" in shown
