@@ -84,7 +84,10 @@ _FAMILIES: Final = (
 """Prefixes of keys that columns, file formats and other systems complete."""
 _VECTOR_LENGTH: Final = re.compile(r"field\..+\.vector-dim")
 _OTHERS: Final = frozenset(
-    {"connector", "provider", "owner", "comment", "location", "external", "transient_lastDdlTime"}
+    {
+        *("connector", "provider", "owner", "comment", "collation", "location", "external"),
+        "transient_lastDdlTime",
+    }
 )
 """Keys that engines and metastores store in the options."""
 _LIKE: Final = 0.85

@@ -9,6 +9,7 @@ import pytest
 from sql_sessions import Sql
 
 from paimon_core.errors import PaimonError, UnsupportedFeature
+from paimon_core.known_options import unknown_options
 from paimon_core.table.system.read import system_scan
 from paimon_core.types.sql import type_to_sql
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError, error_type
@@ -147,6 +148,7 @@ def test_collations_are_read_and_do_not_count(sql: Sql) -> None:
     sql("ALTER TABLE c ADD COLUMN d STRING COLLATE sr_Cyrl_SRB")
     assert sql("DESCRIBE c d")[1][1] == "string"
     assert ["Collation", "de_AI", ""] in sql("DESCRIBE EXTENDED c")
+    assert not unknown_options(sql.session.catalog.get_table("default.c").options)
     sql("ALTER TABLE c DEFAULT COLLATION UNICODE")
     assert "COLLATION 'UNICODE'\nLOCATION" in sql("SHOW CREATE TABLE c")[0][0]
     assert "collation" not in dict(sql("SHOW TBLPROPERTIES c"))
