@@ -10,14 +10,8 @@ from __future__ import annotations
 
 import logging
 
-from paimon_core.errors import (
-    CommitRemoved,
-    CommitStateUnknown,
-    CorruptTable,
-    NotFound,
-    StalePlan,
-    TableGone,
-)
+from paimon_core.commit.same_table import created_again, has_schema
+from paimon_core.errors import CommitRemoved, CommitStateUnknown, NotFound, StalePlan
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.snapshot.removal import Removal, Side, remove_newest
 from paimon_core.snapshot.snapshot import Snapshot
@@ -113,11 +107,11 @@ def _check_branch(table: FileStoreTable, made: Snapshot) -> None:
             table=table.name,
             snapshot=made.id,
         )
-    if table.snapshots.owner is not None or _has_schema(table):
+    if table.snapshots.owner is not None or has_schema(table):
         return
     table.snapshots.delete_latest_hint()
     _withdraw(table, made)
-    raise _recreated(table)
+    raise created_again(table.name)
 
 
 def _withdraw(table: FileStoreTable, made: Snapshot) -> None:
@@ -125,33 +119,3 @@ def _withdraw(table: FileStoreTable, made: Snapshot) -> None:
     now = table.snapshots.get_or_none(made.id)
     if now is not None and now.identity == made.identity:
         table.snapshots.delete(made.id)
-
-
-def check_same_table(table: FileStoreTable) -> None:
-    """Raise TableGone if the table was dropped and created again since its handle was opened.
-
-    The files of the commit were written to the old table and are deleted with it: a snapshot in the new
-    table would refer to missing files.  The snapshots alone do not show that the table is a new one.
-    """
-    if table.snapshots.owner is None and not _has_schema(table):
-        raise _recreated(table)
-
-
-def _recreated(table: FileStoreTable) -> TableGone:
-    return TableGone(
-        f"table {table.name} was dropped and created again during a commit to it",
-        table=table.name,
-        next_step="run again on the new table",
-    )
-
-
-def _has_schema(table: FileStoreTable) -> bool:
-    """Whether the stored schema with the id of the handle's schema is still the same one."""
-    stored = table.schemas.of_branch(table.branch)  # without what is remembered
-    wanted = table.schema
-    try:
-        return stored.get(wanted.id).time_millis == wanted.time_millis
-    except CorruptTable:
-        if stored.exists(wanted.id):
-            raise
-        return False

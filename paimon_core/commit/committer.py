@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
-from paimon_core.commit.base import check_same_table, is_final, is_replaced
+from paimon_core.commit.base import is_final, is_replaced
 from paimon_core.commit.conflict import SortKey, check_conflicts
 from paimon_core.commit.iceberg.publish import publish_commit
 from paimon_core.commit.known_keys import check_keys_known
@@ -29,6 +29,7 @@ from paimon_core.commit.prepare import PreparedManifests, prepare_snapshot
 from paimon_core.commit.registered_partitions import add_partitions
 from paimon_core.commit.request import CommitRequest, Origin
 from paimon_core.commit.row_group_conflict import RowGroup, check_merged_groups, check_row_groups
+from paimon_core.commit.same_table import check_same_table
 from paimon_core.commit.unknown_metadata import with_unknown_fields
 from paimon_core.commit.vector_conflict import check_vectors
 from paimon_core.environment import Environment, local_clock
@@ -214,8 +215,8 @@ def _commit_changes(
             if doubt is not None and latest is not None and latest.id >= doubt.snapshot:
                 doubt = None  # the id is taken by another commit
             changes = provide(latest)
-            if latest is not None and _may_be_of_old_table(changes, latest, request, env):
-                check_same_table(table)  # without a snapshot, `is_final` does it
+            if _may_be_of_old_table(table, changes, latest, request, env):
+                check_same_table(table)
             if latest is not None and (request.check or _is_outdated(table, latest, request)):
                 changes = _checked(table, latest, changes, request, sort_key)
             snapshot = prepare_snapshot(table, latest, changes, request, manifests, env=env)
@@ -312,20 +313,23 @@ class _Doubt:
 
 
 def _may_be_of_old_table(
-    changes: ManifestChanges, latest: Snapshot, request: CommitRequest, env: Environment
+    table: FileStoreTable,
+    changes: ManifestChanges,
+    latest: Snapshot | None,
+    request: CommitRequest,
+    env: Environment,
 ) -> bool:
-    """Return whether files may have been written before the table was dropped and created again.
+    """Return whether the changes may be for the table that was dropped and created again since.
 
-    No: if they are newer than a snapshot, it is of the table that they were written to.  A compaction
-    deletes files that a new table does not have.  Nothing tells how old statistics are.
+    No: if new files are newer than a snapshot, it is of the table that they were written to.  A compaction
+    deletes files that a new table does not have.  A catalog that makes the commits checks it, and without a
+    snapshot, `is_final` does.  Nothing tells how old statistics are, or the choice of partitions that go.
     """
-    if request.statistics is not None:
-        return True
-    if request.kind is CommitKind.COMPACT:
+    if latest is None or table.snapshots.owner is not None or request.kind is CommitKind.COMPACT:
         return False
     times = [e.file.creation_time for e in changes.files if e.kind is FileKind.ADD]
-    if not times:
-        return False
+    if request.statistics is not None or not times:
+        return True
     oldest = min(NULL if time is None else time for time in times)
     return oldest <= local_clock(latest.time_millis, env)
 

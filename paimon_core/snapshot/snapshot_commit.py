@@ -56,6 +56,9 @@ class SnapshotCommit(Protocol):
     def latest(self, branch: str) -> Snapshot | None:
         """The newest snapshot of the branch as the owner knows it, None if there is none."""
 
+    def check_same_table(self) -> None:
+        """Raise TableGone if the owner has no such table any more, or another one of its name."""
+
     def commit(self, attempt: CommitAttempt, create_file: Callable[[], bool]) -> bool:
         """Whether the snapshot was committed; False if its id is taken.
 

@@ -17,6 +17,7 @@ from paimon_core.catalog.catalog import OtherObject
 from paimon_core.catalog.open import open_catalog
 from paimon_core.catalog.rest.rest_catalog import RestCatalog
 from paimon_core.commit.committer import commit
+from paimon_core.commit.same_table import check_same_table
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.environment import system_environment
 from paimon_core.errors import (
@@ -27,6 +28,7 @@ from paimon_core.errors import (
     SchemaError,
     StorageAccessDenied,
     StorageError,
+    TableGone,
     UnsupportedFeature,
 )
 from paimon_core.file_store_table import FileStoreTable
@@ -233,9 +235,12 @@ def test_a_table_that_was_dropped_and_made_again_is_not_committed_to(
     with pytest.raises(NotFound):
         append(table, [1])
     java.one("create_table", columns=COLUMNS)
-    with pytest.raises(NotFound):
+    with pytest.raises(TableGone, match=f"table {name} was dropped and created again"):
         append(table, [1])
+    with pytest.raises(TableGone, match=f"table {name} was dropped and created again"):
+        check_same_table(table)
     assert java.rows() == []
+    check_same_table(ours.get_table(name))
 
 
 def test_other_objects_are_skipped_by_name(java: Oracle, ours: RestCatalog, database: str) -> None:

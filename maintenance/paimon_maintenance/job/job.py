@@ -69,7 +69,7 @@ class NoProgress:
 
 
 def unfenced() -> None:
-    """The fence of a job without a lease: do nothing."""
+    """The fence of a plan, which changes nothing: do nothing."""
 
 
 def unsupervised() -> None:
@@ -102,7 +102,7 @@ class RunContext:
     lease_wait_millis: int = 0
     """How long a job waits for the lease on the table."""
     fence: Callable[[], None] = unfenced
-    """Runs before each change of a job with a lease; raises LeaseLost if the lease is gone."""
+    """Runs before each change; raises LeaseLost if the lease is gone, TableGone if another table has the name."""
     check_supervised: Callable[[], None] = unsupervised
 
 

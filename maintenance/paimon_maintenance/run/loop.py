@@ -15,8 +15,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
+from paimon_core.commit.same_table import check_same_table, dropped
 from paimon_core.errors import (
     CommitConflict,
     CommitRemoved,
@@ -33,7 +35,6 @@ from paimon_core.errors import (
     UnsupportedFeature,
 )
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.paths import MAIN_BRANCH
 from paimon_core.reachability.references import reference_names
 from paimon_core.retry import backoff_millis
 from paimon_core.snapshot.line import unbroken_ids
@@ -270,33 +271,34 @@ class _Loop:
         return table, plan
 
     def open_table(self) -> FileStoreTable:
-        """The table under its newest schema."""
+        """The table under its newest schema; TableGone if it is not the one that the run began with."""
         table = self._open()
-        self.opened = self.opened or table
+        if self.opened is None:
+            self.opened = table
+        else:
+            check_same_table(self.opened)
         return table
 
     def explained(self, error: BaseException) -> BaseException:
-        """The error, or TableGone if the table is no longer there.
+        """The error, or TableGone if the table is no longer there, or another one of its name is.
 
         Then any file may be missing, and what the run met first does not tell why.
         """
         if self.opened is None or isinstance(error, _KEPT) or not isinstance(error, Exception):
             return error
         try:
-            if self.open_table().root == self.opened.root:
+            if self._open().root == self.opened.root:
+                check_same_table(self.opened)
                 return error
+            gone = dropped(self.opened.name, self.opened.branch)
+        except TableGone as e:
+            gone = e
         except NotFound:
-            pass
+            gone = dropped(self.opened.name, self.opened.branch)
         except Exception:  # noqa: BLE001 - whether it is there is unknown
             return error
-        branch = self.opened.branch
-        of = "" if branch == MAIN_BRANCH else f"branch {branch} of "
         met = error.message if isinstance(error, PaimonError) else str(error)
-        gone = TableGone(
-            f"{of}table {self.opened.name} was dropped or renamed while {self.job.name} ran, which ended "
-            f"with: {met or type(error).__name__}",
-            table=self.opened.name,
-        )
+        gone.message += f"; {self.job.name} ended with: {met or type(error).__name__}"
         gone.__cause__ = error
         return gone
 
@@ -326,14 +328,20 @@ class _Loop:
     def lease(self, table: FileStoreTable) -> Iterator[bool]:
         """Hold the lease if the job needs one; whether another job held it before."""
         if not self.job.exclusive:
-            yield False
+            with self.fenced(partial(check_same_table, table)):
+                yield False
             return
-        with self.hold_lease(table) as (lease, waited):
-            self.fence = lease.check
-            try:
-                yield waited
-            finally:
-                self.fence = unfenced
+        with self.hold_lease(table) as (lease, waited), self.fenced(lease.check):
+            yield waited
+
+    @contextmanager
+    def fenced(self, fence: Callable[[], None]) -> Iterator[None]:
+        """Give the steps this fence; a lease does not survive its table either."""
+        self.fence = fence
+        try:
+            yield
+        finally:
+            self.fence = unfenced
 
     def hold_lease(self, table: FileStoreTable) -> AbstractContextManager[tuple[Lease, bool]]:
         """See `lease.hold_lease`."""
@@ -357,6 +365,7 @@ class _Loop:
         """Do what the plan says; the conflict that makes a new plan necessary, if there was one."""
         plan.once.take(plan.table)
         with self.phase("recheck"):
+            check_same_table(table)
             if self.job.by_age:
                 check_not_set(table, self.context.env, self.clock_lead)
                 if not self.committed:
@@ -370,8 +379,10 @@ class _Loop:
             plan = steps.recheck(table, plan)
         self.context = replace(self.context, engine=self.choose_engine(plan) or self.context.engine)
         left_out: list[str] = []
-        for batch in steps.batches(plan):
+        for number, batch in enumerate(steps.batches(plan)):
             context = self.fresh_context()
+            if number:
+                self.fence()
             with self.phase("execute"):
                 result = steps.execute(table, plan, batch, context)
             context.check_supervised()

@@ -234,6 +234,9 @@ class LedgerSnapshotCommit:
     def latest(self, branch: str) -> Snapshot | None:
         return self._inner.latest(branch)
 
+    def check_same_table(self) -> None:
+        self._inner.check_same_table()
+
     def commit(self, attempt: CommitAttempt, create_file: Callable[[], bool]) -> bool:
         path = self._snapshots.paths.snapshot(attempt.snapshot.id)
         with self._ledger.attempt(path):

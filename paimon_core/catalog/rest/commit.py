@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from paimon_core.catalog.rest.payloads import commit_json, object_name, snapshot_of
+from paimon_core.commit.same_table import created_again, dropped
 from paimon_core.errors import AlreadyExists, StorageError
+from paimon_core.paths import MAIN_BRANCH
 from paimon_core.remote.rest_client import ResourceNotFound, RestClient
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.snapshot.snapshot_commit import CommitAttempt
@@ -48,6 +50,14 @@ class RestSnapshotCommit:
         snapshot = found.get("snapshot") if isinstance(found, dict) else None
         return None if snapshot is None else snapshot_of(snapshot, table=self.identifier)
 
+    def check_same_table(self) -> None:
+        try:
+            found = self.client.get(self._path(MAIN_BRANCH))
+        except ResourceNotFound as e:
+            raise dropped(self.identifier) from e
+        if str(found.get("id")) != self.table_id:
+            raise created_again(self.identifier)
+
     def commit(
         self,
         attempt: CommitAttempt,
@@ -57,6 +67,9 @@ class RestSnapshotCommit:
         body = commit_json(attempt, self.table_id)
         try:
             answer = self.client.post(path, body, retry_unavailable=False)
+        except ResourceNotFound:
+            self.check_same_table()
+            raise
         except AlreadyExists as e:
             # Read the snapshot to find out whose it is.
             raise StorageError(e.message, file=path) from e

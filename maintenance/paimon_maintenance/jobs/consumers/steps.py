@@ -180,10 +180,11 @@ def recheck(table: FileStoreTable, plan: Plan) -> Plan:
     return replace(plan, work=work)
 
 
-def apply(table: FileStoreTable, plan: Plan, _: RunContext) -> Committed:
+def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     """Write or delete the consumer files."""
     before: dict[str, object] = {}
     for move in plan.work:
+        context.fence()
         if move.next_snapshot is None:
             table.consumers.delete(move.id)
         else:

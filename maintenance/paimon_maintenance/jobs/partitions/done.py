@@ -83,6 +83,7 @@ def _folder_text(table: FileStoreTable, key: str, text: str) -> str:
 def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     """Run all actions for each partition, in the order of the table option."""
     for partition in plan.work.partitions:
+        context.fence()
         plan.work.marks.mark(table, partition, context.env.now_millis())
     return Committed(details={"marked_partitions": list(plan.work.partitions)})
 

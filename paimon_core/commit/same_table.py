@@ -1,0 +1,52 @@
+"""Checks that the table of a handle is still the one that was opened.
+
+A table that was dropped and created again has the same name and folder, and may have the same snapshot
+numbers, tags and consumers.  What was planned for the old one must not happen to it.
+"""
+
+from __future__ import annotations
+
+from paimon_core.errors import CorruptTable, TableGone
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.paths import MAIN_BRANCH
+
+
+def check_same_table(table: FileStoreTable) -> None:
+    """Raise TableGone if the table was dropped, renamed, or dropped and created again since it was opened.
+
+    The catalog knows it where it makes the commits; elsewhere the table has the schema of the handle.
+    """
+    by_catalog = table.snapshots.snapshot_commit
+    if by_catalog is not None and by_catalog.owner is not None:
+        by_catalog.check_same_table()
+    elif not has_schema(table):
+        if table.schemas.of_branch(table.branch).ids():
+            raise created_again(table.name)
+        raise dropped(table.name, table.branch)
+
+
+def has_schema(table: FileStoreTable) -> bool:
+    """Whether the stored schema with the id of the handle's schema is still the same one."""
+    stored = table.schemas.of_branch(table.branch)  # without what is remembered
+    wanted = table.schema
+    try:
+        return stored.get(wanted.id).time_millis == wanted.time_millis
+    except CorruptTable:
+        if stored.exists(wanted.id):
+            raise
+        return False
+
+
+def created_again(table: str) -> TableGone:
+    """The error for another table of the same name."""
+    return TableGone(
+        f"table {table} was dropped and created again meanwhile, or a fast-forward replaced its schema",
+        table=table,
+        next_step="run again if the new table needs it, too",
+    )
+
+
+def dropped(table: str, branch: str = MAIN_BRANCH) -> TableGone:
+    """The error for a table, or a branch of it, that is no longer there."""
+    of = "" if branch == MAIN_BRANCH else f"branch {branch} of "
+    return TableGone(f"{of}table {table} was dropped or renamed meanwhile", table=table)
