@@ -325,9 +325,11 @@ def _may_be_of_old_table(
     deletes files that a new table does not have.  A catalog that makes the commits checks it, and without a
     snapshot, `is_final` does.  Nothing tells how old statistics are, or the choice of partitions that go.
     """
-    if latest is None or table.snapshots.owner is not None or request.kind is CommitKind.COMPACT:
+    if latest is None or table.snapshots.owner is not None:
         return False
     times = [e.file.creation_time for e in changes.files if e.kind is FileKind.ADD]
+    if request.kind is CommitKind.COMPACT and len(times) < len(changes.files):
+        return False
     if request.statistics is not None or not times:
         return True
     oldest = min(NULL if time is None else time for time in times)
