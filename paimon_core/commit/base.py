@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import logging
 
+from paimon_core.commit.passed import is_passed, removed
 from paimon_core.commit.same_table import created_again, has_schema
-from paimon_core.errors import CommitRemoved, CommitStateUnknown, NotFound, StalePlan
+from paimon_core.errors import CommitStateUnknown, NotFound, StalePlan
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.snapshot.removal import Removal, Side, remove_newest
 from paimon_core.snapshot.snapshot import Snapshot
@@ -27,7 +28,7 @@ def is_final(table: FileStoreTable, base: Snapshot | None, made: Snapshot) -> bo
     """
     if base is None:
         _check_branch(table, made)
-        return True
+        return not _taken_back_if_passed(table, made)
     there = table.snapshots.get_or_none(base.id)
     if there is not None and there.identity == base.identity:
         return True
@@ -37,15 +38,10 @@ def is_final(table: FileStoreTable, base: Snapshot | None, made: Snapshot) -> bo
         # must not be deleted here either: a safety tag may keep them.  A removal starts at the
         # newest snapshot, so one that removed the base and left this snapshot did not see it.
         _check_branch(table, made)
-        raise CommitRemoved(
-            f"snapshot {made.id} of table {table.name} was committed, but another job "
-            f"removed it afterwards",
-            table=table.name,
-            snapshot=made.id,
-        )
+        raise removed(table, made)
     if not is_replaced(table, base):
         _check_branch(table, made)
-        return True  # the base may expire once another snapshot follows
+        return not _taken_back_if_passed(table, made)
     log.warning(
         "table=%s snapshot=%d reverted: snapshot %d, which it builds on, was removed",
         table.name,
@@ -54,6 +50,23 @@ def is_final(table: FileStoreTable, base: Snapshot | None, made: Snapshot) -> bo
     )
     revert_commit(table, made, f"snapshot {base.id}, on which it builds, was removed meanwhile")
     return False
+
+
+def _taken_back_if_passed(table: FileStoreTable, made: Snapshot) -> bool:
+    """Whether other commits had passed this one, which is then taken back.
+
+    The base may have expired because this snapshot followed, or those of others did.
+    """
+    if table.snapshots.owner is not None or not is_passed(table, made):
+        return False
+    log.warning(
+        "table=%s snapshot=%d reverted: others had its number, and expired, before it was made",
+        table.name,
+        made.id,
+    )
+    _withdraw(table, made)
+    table.snapshots.write_latest_hint(max(table.snapshots.ids()))
+    return True
 
 
 def is_replaced(table: FileStoreTable, base: Snapshot) -> bool:

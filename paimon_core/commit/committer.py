@@ -240,8 +240,10 @@ def _commit_changes(
         except Exception as e:  # noqa: BLE001 - whatever it was, the outcome is unknown
             log.warning("table=%s snapshot=%d outcome unknown: %s", table.name, snapshot.id, e)
             won, doubt = False, _Doubt(snapshot.id, e)
+        taken_back = False
         try:
-            won = won and is_final(table, latest, snapshot)
+            taken_back = won and not is_final(table, latest, snapshot)
+            won = won and not taken_back
         except (CommitStateUnknown, NotFound):
             raise
         except Exception as e:  # noqa: BLE001 - it is there, but for how long is unknown
@@ -255,7 +257,8 @@ def _commit_changes(
                 snapshot.commit_kind,
             )
             return snapshot
-        base = latest
+        # Others have the numbers after a base of which nothing is left.
+        base = table.snapshots.latest() if taken_back else latest
         waited = env.now_millis() - started
         if attempt >= options.value(COMMIT_MAX_RETRIES) or (
             timeout is not None and waited > timeout

@@ -97,6 +97,47 @@ def test_a_base_that_expired_is_no_reason(lake: Lake, once: Callable[..., None])
     assert lake.table().snapshots.ids() == [6]
 
 
+@pytest.mark.parametrize("others", [2, 4])
+@pytest.mark.parametrize("first", [False, True])
+def test_a_commit_that_others_have_passed_is_made_again(
+    lake: Lake, once: Callable[..., None], *, first: bool, others: int
+) -> None:
+    """They had its number, which was free again when the snapshot was made."""
+    if first:
+        lake.primary_key("db.u")
+    name = "db.u" if first else "db.t"
+
+    def pass_by() -> None:
+        lake.fill(others, name=name)
+        for number in lake.table(name).snapshots.ids()[:-1]:
+            lake.table(name).snapshots.delete(number)
+
+    once(before=pass_by)
+    made = commit(lake.table(name))
+    newest = (0 if first else 5) + others
+    table = lake.table(name)
+    assert table.snapshots.ids() == [newest, newest + 1]
+    assert made.id == newest + 1
+    assert made.total_record_count == table.snapshots.get(newest).total_record_count
+    assert table.snapshots.hints()[1] == made.id
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_a_commit_that_others_build_on_once_its_base_expired_is_final(
+    lake: Lake, once: Callable[..., None], *, merged: bool
+) -> None:
+    if merged:
+        lake.change_options("db.t", "manifest.full-compaction-threshold-size", "1 b")
+
+    def go_on() -> None:
+        lake.fill(2)
+        remove(lake, 1, 2, 3, 4, 5)
+
+    once(after=go_on)
+    assert commit(lake.table()).id == 6
+    assert lake.table().snapshots.ids() == [6, 7, 8]
+
+
 def test_a_commit_that_others_build_on_is_not_taken_back(
     lake: Lake, once: Callable[..., None]
 ) -> None:
