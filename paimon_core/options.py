@@ -268,6 +268,13 @@ def _optional_duration(text: str) -> int | None:
     return parse_duration_millis(text)
 
 
+def _part_of_name(text: str) -> str:
+    # Java takes a folder, and looks for the file beside it: then the rows are lost.
+    if any(separator in text for separator in "/\\\0"):
+        raise InvalidArgument("file names begin with it, so it must hold no separator and no NUL")
+    return text
+
+
 def _optional_text(text: str) -> str | None:
     return text
 
@@ -304,8 +311,8 @@ FILE_INDEX_IN_MANIFEST_THRESHOLD: Final = Option(
 FILE_INDEX_READ_ENABLED: Final = Option("file-index.read.enabled", parse_bool, True)
 ORC_LEGACY_LTZ: Final = Option("orc.timestamp-ltz.legacy.type", parse_bool, True)
 ORC_TIME_ZONE: Final = Option("caretaker.orc-time-zone", str, "UTC")
-DATA_FILE_PREFIX: Final = Option("data-file.prefix", str, "data-")
-CHANGELOG_FILE_PREFIX: Final = Option("changelog-file.prefix", str, "changelog-")
+DATA_FILE_PREFIX: Final = Option("data-file.prefix", _part_of_name, "data-")
+CHANGELOG_FILE_PREFIX: Final = Option("changelog-file.prefix", _part_of_name, "changelog-")
 FILE_SUFFIX_INCLUDE_COMPRESSION: Final = Option(
     "file.suffix.include.compression", parse_bool, False
 )

@@ -16,7 +16,7 @@ from paimon_core.commit.manifest_changes import ManifestChanges, append_changes
 from paimon_core.commit.message import CommitMessage
 from paimon_core.commit.request import CommitRequest, Origin
 from paimon_core.environment import Environment
-from paimon_core.errors import InvalidArgument
+from paimon_core.errors import CommitConflict, InvalidArgument
 from paimon_core.features import check_committable, check_droppable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.lsm.key_column import float_value
@@ -153,6 +153,8 @@ def replace_partitions(
     def provide(latest: Snapshot | None) -> ManifestChanges:
         deleted: list[ManifestEntry] = []
         dropped: list[IndexManifestEntry] = []
+        if files and latest is not None and latest.schema_id != table.schema.id:
+            _check_buckets(table)
         if latest is not None:
             deleted = [
                 e.as_delete()
@@ -182,6 +184,22 @@ def replace_partitions(
         ),
         env=env,
     )
+
+
+def _check_buckets(table: FileStoreTable) -> None:
+    """Raise CommitConflict if the table was rescaled since the rows were put into buckets.
+
+    The partitions would have the old number of buckets again, and writers would be refused there.
+    """
+    newest, before = table.schemas.latest(), table.options.value(BUCKET)
+    now = before if newest is None else newest.options.value(BUCKET)
+    if before > 0 and now > 0 and now != before:
+        raise CommitConflict(
+            f"cannot commit to table {table.name}: its rows were written for bucket={before}, and it "
+            f"was rescaled to bucket={now} meanwhile",
+            table=table.name,
+            next_step="write the rows again",
+        )
 
 
 def moved_up(table: FileStoreTable, entries: Sequence[ManifestEntry]) -> tuple[ManifestEntry, ...]:

@@ -35,6 +35,7 @@ def inspect(table: FileStoreTable) -> None:
         ("snapshot.num-retained.max", "many", inspect),
         ("snapshot.time-retained", "long", inspect),
         ("target-file-size", "big", inspect),
+        ("data-file.prefix", "folder/", write),
     ],
 )
 def test_an_option_that_cannot_be_read_is_named(

@@ -13,6 +13,7 @@ from disk import assert_whole
 from lakes import ENV, Lake
 
 from paimon_core.commit.committer import commit
+from paimon_core.commit.overwrite import overwrite
 from paimon_core.errors import (
     CommitConflict,
     InvalidArgument,
@@ -403,6 +404,21 @@ def test_a_partition_that_changes_before_its_batch_is_left_out(
     assert rescale(lake).error is None
     assert layout(lake.table()) == {"dt=day0": {4}, "dt=day1": {4}}
     assert (1, "late", "day1") in rows(lake.table())
+
+
+def test_an_overwrite_that_began_before_does_not_bring_the_old_number_back(lake: Lake) -> None:
+    """Later writers would be refused in the partition."""
+    lake.primary_key(buckets=1)
+    lake.fill(1)
+    table = lake.table()
+    writer = RowWriter(table, env=ENV)
+    writer.write(pa.table({"k": pa.array([1], pa.int32()), "v": ["new"]}))
+    assert rescale(lake, bucket_num=2).error is None
+    with pytest.raises(
+        CommitConflict, match="written for bucket=1, and it was rescaled to bucket=2"
+    ):
+        overwrite(table, writer.prepare_commit(), user="late", env=ENV)
+    lake.fill(1)
 
 
 def test_restoring_goes_on_after_a_conflict(lake: Lake) -> None:
