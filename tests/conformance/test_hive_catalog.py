@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -21,6 +24,7 @@ from sql_sessions import Sql
 from oracle import Oracle, OracleError
 from paimon_core.catalog.catalog import OtherObject
 from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.catalog.hive import lock as hive_lock
 from paimon_core.catalog.hive.hive_catalog import HiveCatalog
 from paimon_core.catalog.hive.lock import HiveLock
 from paimon_core.catalog.views import View
@@ -409,6 +413,25 @@ def test_each_waits_for_the_others_lock(
     waiting.join(60)
     append(ours.get_table(f"{database}.t"), [3])
     assert java.rows() == [["+I", 2, "java"], ["+I", 3, "ours"]]
+
+
+def test_the_lock_of_a_killed_process_is_released(
+    ours: HiveCatalog, options: dict[str, str], database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No housekeeper runs here, so it would stop all commits for ever."""
+    monkeypatch.setattr(hive_lock, "ENDED_MILLIS", 0)
+    ours.create_database(database)
+    ours.create_table(f"{database}.t", schema())
+    die = (
+        "import os, sys; from paimon_core.catalog.hive.lock import HiveLock; "
+        "from paimon_core.remote.hive_client import HiveClient; "
+        f"HiveLock(HiveClient({options!r}), {database!r}, 't')._acquire(); os.kill(os.getpid(), 9)"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    died = subprocess.run([sys.executable, "-c", die], check=False, env=env)
+    assert died.returncode == -9
+    append(ours.get_table(f"{database}.t"), [1])
+    assert ours.get_table(f"{database}.t").snapshots.latest_id() == 1
 
 
 def test_two_writers_with_the_lock_lose_and_double_nothing(

@@ -17,13 +17,13 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Final, Literal, Protocol, cast
 
 from paimon_core.errors import UnsupportedFeature
+from paimon_core.process_identity import this_process
 from paimon_maintenance.job.commit_user import pattern_of_run
 from paimon_maintenance.job.error_json import error_json
 from paimon_maintenance.job.exit_codes import exit_code_of
 from paimon_maintenance.job.opt_out import OptedOut
 from paimon_maintenance.job.plan import Plan
 from paimon_maintenance.job.report import Status, rewritten
-from paimon_maintenance.storage.process_identity import this_process
 
 Event = Literal["plan", "start", "run", "skip"]
 STARTED: Final = "started"

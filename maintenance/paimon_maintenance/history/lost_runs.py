@@ -15,10 +15,10 @@ from typing import Final
 
 from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.process_identity import has_ended
 from paimon_maintenance.history.entry import Actor, Entry, History
 from paimon_maintenance.job.commit_user import is_of_run
 from paimon_maintenance.job.exit_codes import ExitCode
-from paimon_maintenance.storage.process_identity import has_ended
 
 logger = logging.getLogger(__name__)
 

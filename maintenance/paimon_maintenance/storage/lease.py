@@ -33,7 +33,7 @@ from paimon_core.errors import LeaseHeld, LeaseLost
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO, FileStat, parent
 from paimon_core.io.read_retry import read_whole
-from paimon_maintenance.storage.process_identity import has_ended, process_identity
+from paimon_core.process_identity import has_ended, process_identity
 
 log = logging.getLogger(__name__)
 

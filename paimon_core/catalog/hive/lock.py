@@ -1,14 +1,17 @@
 """The lock of a Hive metastore (Java: `hive/HiveCatalogLock`).
 
 An exclusive lock on the table, as Hive's own writers take it.  The metastore keeps it until it is
-released; the lock of a client that died expires after the metastore's `hive.txn.timeout`.  If the reply to
-a request gets lost, its lock is found among all locks by the text that it was requested with.
+released; the lock of a client that died expires after the metastore's `hive.txn.timeout`, if something runs
+the metastore's housekeeper.  Otherwise it stops all commits, Java's too.  So a client that waits releases
+the locks of processes of ours that have ended on its host.  If the reply to a request gets lost, its lock is
+found among all locks by the text that it was requested with.
 """
 
 from __future__ import annotations
 
 import getpass
 import logging
+import os
 import socket
 import time
 from collections.abc import Iterator, Sequence
@@ -20,6 +23,7 @@ from uuid import uuid4
 
 from paimon_core.errors import CatalogLocked, PaimonError, StorageError
 from paimon_core.options import parse_duration_millis
+from paimon_core.process_identity import has_ended, process_identity
 from paimon_core.remote.hive_client import HiveClient
 from paimon_core.remote.thrift_calls import (
     EXCLUSIVE_LOCK,
@@ -39,6 +43,9 @@ log = logging.getLogger(__name__)
 
 _FIRST_WAIT_MILLIS: Final = 50
 _ATTEMPTS: Final = 3
+_AGENT: Final = "caretaker"
+ENDED_MILLIS: Final = 5_000
+"""How long a process has ended before its lock is released: its last request may be under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +73,7 @@ class HiveLock:
             components=(component,),
             user=getpass.getuser(),
             host_name=socket.gethostname(),
-            agent_info=f"caretaker {uuid4()}",
+            agent_info=f"{_AGENT} {uuid4().hex} {os.getpid()} {process_identity(os.getpid())}",
         )
         options = self.client.options
         most = parse_duration_millis(options.get("lock-check-max-sleep", "8 s"))
@@ -75,10 +82,12 @@ class HiveLock:
         response = self._request(request)
         lock_id = response.lock_id or 0
         wait = _FIRST_WAIT_MILLIS
+        ended: dict[int, float] = {}
         try:
             while response.state == LOCK_WAITING and _millis_since(started) < timeout:
                 wait = min(2 * wait, most)
                 time.sleep(wait / 1000)
+                self._release_ended(ended)
                 response = self.client.call("check_lock", LockId(lock_id=lock_id))
         finally:
             if response.state != LOCK_ACQUIRED:
@@ -89,7 +98,7 @@ class HiveLock:
                 f"{self._holder()} for {_millis_since(started) / 1000:.0f} s; nothing was changed",
                 table=f"{self.database}.{self.table}",
                 next_step="run again when the holder has ended; if it died, the metastore's "
-                "housekeeper releases the lock after hive.txn.timeout",
+                "housekeeper releases the lock after hive.txn.timeout, or a client of Caretaker's on its host",
             )
         return lock_id
 
@@ -118,6 +127,19 @@ class HiveLock:
             return ()
         return shown.locks or ()
 
+    def _release_ended(self, ended: dict[int, float]) -> None:
+        """Release the locks of ended processes; `ended` holds since when they are known to have ended."""
+        for lock in self._shown():
+            if lock.lock_id is None or not _is_of_ended_process(lock):
+                continue
+            since = ended.setdefault(lock.lock_id, time.monotonic())
+            if _millis_since(since) >= ENDED_MILLIS:
+                log.warning(
+                    "lock=%d of table=%s.%s released: its process has ended",
+                    *(lock.lock_id, self.database, self.table),
+                )
+                self._release(lock.lock_id)
+
     def _holder(self) -> str:
         """Who holds the lock, as far as the metastore says so."""
         found = [lock for lock in self._shown() if lock.state == LOCK_ACQUIRED]
@@ -139,3 +161,12 @@ class HiveLock:
 
 def _millis_since(started: float) -> float:
     return (time.monotonic() - started) * 1000
+
+
+def _is_of_ended_process(lock: ShownLock) -> bool:
+    """Whether a process of ours on this host requested the lock, and has ended."""
+    agent, *text = (lock.agent_info or "").split(" ")
+    if agent != _AGENT or len(text) != 3 or not text[1].isdigit():
+        return False
+    _, pid, identity = text
+    return has_ended(host=lock.host_name or "", pid=int(pid), identity=identity) is True

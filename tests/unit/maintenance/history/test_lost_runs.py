@@ -13,6 +13,7 @@ from command_line import caretaker
 from lakes import Lake
 from processes import wait_until
 
+from paimon_core.process_identity import has_ended, process_identity, this_process
 from paimon_maintenance.history.entry import Actor, Entry, entry_of_start
 from paimon_maintenance.history.lost_runs import LONGEST_RUN_MILLIS, LostOutcome, close_lost_runs
 from paimon_maintenance.history.store import SqlHistory
@@ -21,7 +22,6 @@ from paimon_maintenance.job.report import Status
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import RunServices, plan_table, run_table
-from paimon_maintenance.storage.process_identity import has_ended, process_identity, this_process
 
 NOW = 1_700_000_000_000
 KILLED = 9
