@@ -26,9 +26,11 @@ import logging
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from paimon_core.commit.message import CommitMessage
+from paimon_core.commit.same_table import check_same_table
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import CHAIN_TABLE, check_taggable
@@ -158,7 +160,7 @@ class AfterCommit:
     def _maintain(self, user: str, identifier: int, messages: Iterable[CommitMessage]) -> None:
         done, table = Maintained(), self._table
         try:
-            deleting = Deleting(self._env)
+            deleting = Deleting(self._env, partial(check_same_table, table))
             if self._enabled:
                 _automatic_tags(table, deleting, done)
                 _expired_tags(table, deleting, done)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
-from paimon_core.commit.same_table import check_same_table, dropped
+from paimon_core.commit.same_table import check_same_table, created_again, dropped
 from paimon_core.errors import (
     CommitConflict,
     CommitRemoved,
@@ -275,6 +275,8 @@ class _Loop:
         table = self._open()
         if self.opened is None:
             self.opened = table
+        elif table.root != self.opened.root:
+            raise created_again(table.name)
         else:
             check_same_table(self.opened)
         return table

@@ -21,6 +21,7 @@ from paimon_core.commit.committer import commit
 from paimon_core.commit.overwrite import overwrite
 from paimon_core.errors import CommitError, NotFound, PaimonError
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.open import open_table_at
 from paimon_core.write.row_writer import RowWriter
 
@@ -82,6 +83,28 @@ def test_a_table_that_is_renewed_at_any_moment_of_a_commit(commits: int, lake: L
             return
         assert_theirs(lake, commits)
         k += 1
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_maintenance_after_a_commit_expires_nothing_of_a_new_table(
+    lake: Lake, *, reads: bool
+) -> None:
+    retained = {f"snapshot.num-retained.{end}": "1" for end in ("min", "max")}
+    options = {"write-only": "false", "snapshot.time-retained": "1 ms", **retained}
+    tried = 0
+    for at in itertools.count(step=3 if reads else 1):
+        trigger = Trigger(reads=reads, action=lambda: renew(lake, 4))
+        lake.fill(1)
+        root = lake.table().root
+        table = open_table_at(FailingFileIO(trigger), root, "db.t", dynamic_options=options)
+        trigger.calls.clear()
+        trigger.at = at
+        AfterCommit(table, env=ENV).run(user="u", identifier=1)
+        if not trigger.fired:
+            break
+        assert_theirs(lake, 4)
+        tried += 1
+    assert tried > 3
 
 
 def test_a_table_that_is_dropped_at_any_moment_of_a_commit_keeps_no_hint(lake: Lake) -> None:
