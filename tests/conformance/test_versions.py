@@ -438,6 +438,21 @@ def test_javas_expiry_spares_what_came_back(
     assert_whole(tmp_path)
 
 
+def test_javas_deletion_of_the_tag_spares_what_came_back(oracle: Oracle, tmp_path: Path) -> None:
+    """Java looks at the neighbours of a tag that it deletes, and at the oldest snapshot."""
+    oracle.defaults(warehouse=tmp_path, database="db", table="t")
+    create = {"op": "create_table", "columns": COLUMNS, "primary_keys": ["k"]}
+    writes = [{"op": "write", "rows": [[i, "x"]], "compact": False} for i in range(3)]
+    tag = {"op": "create_tag", "name": "mine", "snapshot": 2}
+    expire = {"op": "expire_snapshots", "retain_max": 1, "retain_min": 1}
+    oracle([create | {"options": {"bucket": "1"}}, *writes, tag, {"op": "compact"}, expire])
+    table = Table(tmp_path, create=False)
+    assert table.run("rollback_to_as_latest", tag="mine").error is None
+    oracle([{"op": "delete_tag", "name": "mine"}])
+    assert [r[1] for r in oracle.rows()] == [0, 1] == table.numbers()
+    assert_whole(tmp_path)
+
+
 def test_files_that_change_their_level_again(oracle: Oracle, tmp_path: Path) -> None:
     """Up by a compaction, down as the latest, up again: Java once did not see them any more."""
     oracle.defaults(warehouse=tmp_path, database="db", table="t")

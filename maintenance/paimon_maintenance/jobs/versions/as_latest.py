@@ -37,7 +37,9 @@ class AsLatest:
     """The snapshot whose content becomes the newest, and the tag that protects its files from Java's expiry.
 
     When snapshots expire, Java deletes the files that the next commit removed, without checking that a
-    later commit added them again.  It keeps the files of the nearest older tag.
+    later commit added them again.  It keeps the files of the nearest older tag.  When a tag is deleted, it
+    keeps those of its neighbours and of the oldest snapshot, but not those of the newest one; so the tag that
+    the target has may not be the only one.
     """
 
     target: Snapshot
@@ -61,13 +63,17 @@ def make_as_latest(
     changes = changes_between(table, latest, target)
     back = [e for e in changes.files if e.kind is FileKind.ADD]
     tag = None
+    # Another tag of the target may be deleted by Java, which looks at the oldest snapshot only.
     if back and not any(
-        t.time_retained is None and t.snapshot.identity == target.identity for t in table.tags.all()
+        t.name.startswith(_PROTECTING)
+        and t.time_retained is None
+        and t.snapshot.identity == target.identity
+        for t in table.tags.all()
     ):
         tag = Tag(f"{_PROTECTING}{target.id}-{context.env.new_uuid()}", target)
     actions = []
     if tag is not None:
-        why = "without it, expiry by Java deletes the restored files"
+        why = "without it, Java's expiry, or Java's deletion of another tag, deletes the restored files"
         actions.append(Action(f"tag snapshot {target.id} as {tag.name!r}", why))
     if not changes.is_empty:
         actions.append(
