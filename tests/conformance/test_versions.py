@@ -453,6 +453,30 @@ def test_javas_deletion_of_the_tag_spares_what_came_back(oracle: Oracle, tmp_pat
     assert_whole(tmp_path)
 
 
+def test_javas_expiry_spares_the_tag_whose_content_came_back(
+    oracle: Oracle, tmp_path: Path
+) -> None:
+    """It keeps the files of the nearest older tag alone, which is another one by then."""
+    oracle.defaults(warehouse=tmp_path, database="db", table="t")
+    create = {"op": "create_table", "columns": COLUMNS, "primary_keys": ["k"]}
+    writes = [{"op": "write", "rows": [[i, "x"]], "compact": False} for i in range(4)]
+    tags = [{"op": "create_tag", "name": f"of {i}", "snapshot": i} for i in (2, 4)]
+    steps = [*writes[:2], {"op": "compact"}, writes[2], *tags]
+    oracle([create | {"options": {"bucket": "1"}}, *steps])
+    table = Table(tmp_path, create=False)
+    report = table.run("rollback_to_as_latest", tag="of 2")
+    assert report.error is None
+    assert table.run("rollback_to_as_latest", tag="of 2").status is Status.NOTHING_TO_DO
+    oracle([{"op": "compact", "full": True}, writes[3]])
+    oracle([{"op": "expire_snapshots", "retain_max": 1, "retain_min": 1}])
+    for name in table.tags():
+        (read,) = oracle([{"op": "read", "tag": name}])
+        assert len(read["rows"]) == (3 if name == "of 4" else 2)
+    assert caretaker("verify", "db.t", "-w", tmp_path).code == 0
+    table.run("delete_tag", tag=[t for t in table.tags() if t.startswith("rollback-to")])
+    assert_whole(tmp_path)
+
+
 def test_files_that_change_their_level_again(oracle: Oracle, tmp_path: Path) -> None:
     """Up by a compaction, down as the latest, up again: Java once did not see them any more."""
     oracle.defaults(warehouse=tmp_path, database="db", table="t")

@@ -40,6 +40,9 @@ class AsLatest:
     later commit added them again.  It keeps the files of the nearest older tag.  When a tag is deleted, it
     keeps those of its neighbours and of the oldest snapshot, but not those of the newest one; so the tag that
     the target has may not be the only one.
+
+    If the new snapshot expires, the nearest older tag may be one between the two, without the files; Java would
+    then delete files of the target's tags.  So the new snapshot is tagged as well if there are such tags.
     """
 
     target: Snapshot
@@ -48,8 +51,12 @@ class AsLatest:
     """Whether the commit adds files that the newest snapshot does not have."""
     buckets: int = 0
     """The table's option when the plan was made."""
+    commits: bool = True
+    """Whether the newest snapshot has another content."""
     unmerged: bool = False
     """Whether only the second snapshot of an interrupted run is missing."""
+    tags_new: bool = False
+    """Whether the new snapshot gets a tag."""
 
 
 def make_as_latest(
@@ -63,13 +70,11 @@ def make_as_latest(
     changes = changes_between(table, latest, target)
     back = [e for e in changes.files if e.kind is FileKind.ADD]
     tag = None
+    tags = table.tags.all()
+    ours = [t for t in tags if t.name.startswith(_PROTECTING) and t.time_retained is None]
     # Another tag of the target may be deleted by Java, which looks at the oldest snapshot only.
-    if back and not any(
-        t.name.startswith(_PROTECTING)
-        and t.time_retained is None
-        and t.snapshot.identity == target.identity
-        for t in table.tags.all()
-    ):
+    protected = any(t.snapshot.identity == target.identity for t in ours)
+    if back and not protected:
         tag = Tag(f"{_PROTECTING}{target.id}-{context.env.new_uuid()}", target)
     actions = []
     if tag is not None:
@@ -91,6 +96,12 @@ def make_as_latest(
             f"writers are refused there until rescale has run"
         )
         kept.append(Retained(what=f"the option bucket={buckets}", why=why))
+    between = [t for t in tags if target.id < t.snapshot.id and t not in ours]
+    covered = any(all(t.snapshot.id > b.snapshot.id for b in between) for t in ours)
+    tags_new = bool(between) and not covered and (bool(back) or (changes.is_empty and protected))
+    if tags_new:
+        why = f"Java's expiry keeps the files of the nearest older tag alone, which may be {between[-1].name!r}"
+        actions.append(Action("tag the new snapshot, too", why))
     unmerged = changes.is_empty and names_file_twice(table, latest)
     if unmerged:
         why = "an interrupted run left files with both DELETE and ADD entries, which Java misreads"
@@ -99,7 +110,15 @@ def make_as_latest(
         job="rollback_to_as_latest",
         table=table.name,
         pin=SnapshotPin.of(latest),
-        work=AsLatest(target, tag, bool(back), buckets=buckets, unmerged=unmerged),
+        work=AsLatest(
+            target=target,
+            tag=tag,
+            brings_back=bool(back),
+            buckets=buckets,
+            commits=not changes.is_empty,
+            unmerged=unmerged,
+            tags_new=tags_new,
+        ),
         actions=tuple(actions),
         kept=tuple(kept),
         arguments=arguments,
@@ -121,11 +140,16 @@ def apply_as_latest(
     merging = with_full_merge(table)
     details: dict[str, object] = {"content_of": target.id}
     merge = CommitRequest(user=context.commit_user, kind=CommitKind.COMPACT)
-    if plan.work.unmerged:
-        merged = commit_changes(
-            merging, lambda _: ManifestChanges((), (), ()), merge, env=context.env
-        )
-        return Committed(snapshots=(merged.id,), details=details)
+    if not plan.work.commits:  # an interrupted run did
+        newest = table.latest_or_not_found()
+        made: tuple[int, ...] = ()
+        if plan.work.unmerged:
+            newest = commit_changes(
+                merging, lambda _: ManifestChanges((), (), ()), merge, env=context.env
+            )
+            made = (newest.id,)
+        _tag_new(table, plan.work, newest, context, details)
+        return Committed(snapshots=made, details=details)
     context.fence()
     keeper = _keeper(table, plan.work)
     if tag is not None:
@@ -167,6 +191,7 @@ def apply_as_latest(
         revert_commit(table, snapshot, f"{keeper.label}, which protected its files, was removed")
         keeper.prove_alive()
     snapshots = [snapshot.id]
+    _tag_new(table, plan.work, snapshot, context, details)
     if moves_files(table, snapshot):
         merged = commit_changes(
             merging, lambda _: ManifestChanges((), (), ()), merge, env=context.env
@@ -174,6 +199,21 @@ def apply_as_latest(
         snapshots.append(merged.id)
     synchronise_partitions(table)
     return Committed(snapshots=tuple(snapshots), details=details)
+
+
+def _tag_new(
+    table: FileStoreTable,
+    work: AsLatest,
+    snapshot: Snapshot,
+    context: RunContext,
+    details: dict[str, object],
+) -> None:
+    """Tag the new snapshot if the plan says so."""
+    if not work.tags_new:
+        return
+    tag = Tag(f"{_PROTECTING}{snapshot.id}-{context.env.new_uuid()}", snapshot)
+    create_kept(table, tag)
+    details["protecting_tag_of_new_snapshot"] = tag.name
 
 
 def _keeper(table: FileStoreTable, work: AsLatest) -> Reference | None:
