@@ -271,22 +271,26 @@ def apply_expiry(table: FileStoreTable, work: Expiry, deleting: Deleting) -> dic
     """
     details: dict[str, object] = {}
     if work.going and work.newest is not None:
-        removed = release(
-            table,
-            work.going,
-            partial(_remove, table, work, work.newest, deleting),
-            new_uuid=deleting.env.new_uuid,
-            metadata=work.metadata,
-            planned=work.planned,
-            clean_folders=work.clean_folders,
-            delete=deleting.delete,
-            leased=deleting.leased,
-        )
+        try:
+            removed = release(
+                table,
+                work.going,
+                partial(_remove, table, work, work.newest, deleting),
+                new_uuid=deleting.env.new_uuid,
+                metadata=work.metadata,
+                planned=work.planned,
+                clean_folders=work.clean_folders,
+                delete=deleting.delete,
+                leased=deleting.leased,
+            )
+        finally:
+            # Also if it met what another expiry deletes at the same time.
+            lost: list[int] = []
+            if work.keep_changelogs:
+                lost = drop_lost_changelogs(table, [r.snapshot for r in work.going])
         details.update(removed.to_json())
-        if work.keep_changelogs:
-            lost = drop_lost_changelogs(table, [r.snapshot for r in work.going])
-            if lost:
-                details["lost_changelogs"] = lost
+        if lost:
+            details["lost_changelogs"] = lost
     details["expired_snapshots"] = [r.snapshot.id for r in work.going]
     return details
 
