@@ -298,15 +298,21 @@ def apply_expiry(table: FileStoreTable, work: Expiry, deleting: Deleting) -> dic
 def _remove(table: FileStoreTable, work: Expiry, newest: Snapshot, deleting: Deleting) -> None:
     """Delete the oldest first, so that an interruption leaves no gap."""
     watch = NewestWatch(table.snapshots, newest)
-    if work.keep_changelogs:
-        watch.check()
+
+    def keep_changelogs(going: Sequence[Snapshot]) -> None:
+        # Not earlier: an expiry of changelogs takes their files, which the snapshots still need.
+        if not work.keep_changelogs:
+            return
         deleting.fence()
-        for reference in work.going:
-            table.changelogs.put(reference.snapshot)
-        table.changelogs.write_latest_hint(work.going[-1].snapshot.id)
+        for snapshot in going:
+            table.changelogs.put(snapshot)
+        last = work.going[-1].snapshot.id
+        if going[-1].id == last:
+            table.changelogs.write_latest_hint(last)
+
     removal = Removal(table.snapshots, Side.BEGINNING, fence=deleting.fence)
     try:
-        remove_oldest(removal, [r.snapshot for r in work.going], watch)
+        remove_oldest(removal, [r.snapshot for r in work.going], watch, before=keep_changelogs)
         earliest = table.snapshots.earliest_id()
         _prove_gone(table, work, removal, earliest)
         _prove_unneeded(table, work, removal)

@@ -311,8 +311,14 @@ def remove_newest(
         raise
 
 
-def remove_oldest(removal: Removal, going: Sequence[Snapshot], watch: NewestWatch) -> None:
-    """Remove these snapshots, oldest first.
+def remove_oldest(
+    removal: Removal,
+    going: Sequence[Snapshot],
+    watch: NewestWatch,
+    *,
+    before: Callable[[Sequence[Snapshot]], None] = lambda _: None,
+) -> None:
+    """Remove these snapshots, oldest first; `before` gets each few of them right before they go.
 
     If the end was shortened, restore all and raise StalePlan.
     """
@@ -322,7 +328,9 @@ def remove_oldest(removal: Removal, going: Sequence[Snapshot], watch: NewestWatc
     watch.check()
     try:
         for start in range(0, len(ordered), at_once):
-            removal.remove(ordered[start : start + at_once])
+            some = ordered[start : start + at_once]
+            before(some)
+            removal.remove(some)
             watch.check()
     except StalePlan as e:
         raise undone(removal, e) from e

@@ -12,6 +12,8 @@ from lakes import Lake
 
 from paimon_core.errors import CorruptTable
 from paimon_core.reachability import release
+from paimon_core.snapshot.changelog import ChangelogStore
+from paimon_core.snapshot.snapshot import Snapshot
 
 CHANGELOGS = {
     "bucket": "1",
@@ -41,3 +43,27 @@ def test_none_stays_without_its_files(lake: Lake, monkeypatch: pytest.MonkeyPatc
     assert caretaker("verify", "db.t", "-w", lake.warehouse).code == 0
     report = known_holes.run(lake.warehouse, "expire_snapshots", retain_max=2, retain_min=2)
     assert report.error is None
+
+
+def test_a_changelog_comes_right_before_its_snapshot_goes(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An expiry of changelogs after a kill would delete files that snapshots still need."""
+    lake.create(options=CHANGELOGS)
+    lake.fill(6)
+    table, at_once = lake.table(), lake.table().io.parallelism
+    both: list[int] = []
+    put = ChangelogStore.put
+
+    def watched(store: ChangelogStore, changelog: Snapshot) -> None:
+        put(store, changelog)
+        both.append(len(set(table.changelogs.ids()) & set(table.snapshots.ids())))
+
+    monkeypatch.setattr(ChangelogStore, "put", watched)
+    report = known_holes.run(lake.warehouse, "expire_snapshots", retain_max=1, retain_min=1)
+    assert report.error is None
+    assert len(both) == 5
+    assert max(both) <= at_once < 5
+    assert table.changelogs.ids() == [1, 2, 3, 4, 5]
+    hint = Path(table.root) / "changelog" / "LATEST"
+    assert hint.read_text() == "5"
