@@ -5,6 +5,7 @@ Tests pass a fake environment for reproducible runs; `system_environment` create
 
 from __future__ import annotations
 
+import getpass
 import os
 import random
 import time
@@ -39,6 +40,17 @@ class Environment:
     jitter: Callable[[], float]
     local_at: Callable[[int], int] | None = None
     machine_millis: Callable[[], int] | None = None
+
+
+def user_name() -> str:
+    """Return who runs this process, as tables and metastores note it; the number of a user without a name.
+
+    `HADOOP_USER_NAME` names somebody else, as in Java (`UserGroupInformation`).
+    """
+    try:
+        return os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no account
+        return str(os.getuid())
 
 
 def _now_millis() -> int:

@@ -11,13 +11,13 @@ held for minutes, or for ever if no housekeeper runs.
 
 from __future__ import annotations
 
-import getpass
 import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from paimon_core.environment import user_name
 from paimon_core.errors import (
     AlreadyExists,
     CatalogError,
@@ -174,7 +174,7 @@ class HiveEntries:
         return Table(
             table_name=self.table,
             db_name=database,
-            owner=getpass.getuser(),
+            owner=user_name(),
             create_time=seconds,
             last_access_time=seconds,
             retention=_NEVER_RETAINED,

@@ -7,7 +7,6 @@ nothing are repeated if a connection is lost.
 
 from __future__ import annotations
 
-import getpass
 import logging
 import os
 import re
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree as ET
 
+from paimon_core.environment import user_name
 from paimon_core.errors import (
     AlreadyExists,
     CatalogError,
@@ -176,7 +176,7 @@ class HiveClient:
             try:
                 if parse_bool(self.options.get(_SET_UGI, "true")):
                     # The metastore creates folders as this user.
-                    user = os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+                    user = user_name()
                     _ask(protocol, "set_ugi", CALLS["set_ugi"], (user, ()))
                 yield protocol
             except (TException, OSError, EOFError, ValueError) as e:

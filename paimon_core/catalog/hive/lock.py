@@ -9,7 +9,6 @@ found among all locks by the text that it was requested with.
 
 from __future__ import annotations
 
-import getpass
 import logging
 import os
 import socket
@@ -21,6 +20,7 @@ from datetime import UTC, datetime
 from typing import Final
 from uuid import uuid4
 
+from paimon_core.environment import user_name
 from paimon_core.errors import CatalogLocked, PaimonError, StorageError
 from paimon_core.options import parse_duration_millis
 from paimon_core.process_identity import has_ended, process_identity
@@ -71,7 +71,7 @@ class HiveLock:
         )
         request = LockRequest(
             components=(component,),
-            user=getpass.getuser(),
+            user=user_name(),
             host_name=socket.gethostname(),
             agent_info=f"{_AGENT} {uuid4().hex} {os.getpid()} {process_identity(os.getpid())}",
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ from paimon_core.catalog.hive.folders import place_of, tables_at
 from paimon_core.catalog.hive.lock import HiveLock
 from paimon_core.catalog.lock import file_options, lock_enabled
 from paimon_core.catalog.table_files import TableFiles
+from paimon_core.environment import user_name
 from paimon_core.errors import CatalogError, InvalidArgument, NotFound, UnsupportedFeature
 from paimon_core.io.open import open_file_io
 from paimon_core.names import Location, lies_under
@@ -149,7 +149,7 @@ class Metastore:
             location,
             self.options,
             external=external,
-            owner=getpass.getuser(),
+            owner=user_name(),
             now_millis=int(datetime.now(UTC).timestamp() * 1000),
         )
         self.client.call("create_table", table)

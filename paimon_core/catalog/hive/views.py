@@ -6,7 +6,6 @@ Hive's types.  It has one text for all engines.
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -14,6 +13,7 @@ from typing import Final
 from paimon_core.catalog.hive import tables as hive_tables
 from paimon_core.catalog.hive.metastore import Metastore, hive_name
 from paimon_core.catalog.views import View
+from paimon_core.environment import user_name
 from paimon_core.errors import AlreadyExists, NotFound, UnsupportedFeature
 from paimon_core.remote.thrift_calls import FieldSchema, SerDeInfo, StorageDescriptor, Table
 from paimon_core.types.data_types import DataField
@@ -68,7 +68,7 @@ class HiveViews:
         table = Table(
             db_name=database,
             table_name=name,
-            owner=getpass.getuser(),
+            owner=user_name(),
             sd=StorageDescriptor(cols=tuple(columns), serde_info=SerDeInfo(parameters={})),
             partition_keys=(),
             parameters=parameters,

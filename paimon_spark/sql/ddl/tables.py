@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field, replace
 
 from paimon_core.ddl.create import Column, create_schema, normalized, numbered_after
 from paimon_core.ddl.validation import validate_schema
+from paimon_core.environment import user_name
 from paimon_core.errors import (
     AlreadyExists,
     InvalidArgument,
@@ -94,7 +94,7 @@ def create_database(session: SqlSession, words: Words) -> Result:
             )
         properties = {}
     else:
-        properties[OWNER] = getpass.getuser()
+        properties[OWNER] = user_name()
     try:
         catalog.create_database(database, properties=properties, if_not_exists=if_not_exists)
     except AlreadyExists as e:
@@ -296,7 +296,7 @@ def _schema(
         if not isinstance(column.type, str):
             _check_fields(session, name, column.name, column.type)
     options = {k: v for k, v in clauses.properties.items() if k.lower() not in _RESERVED}
-    options[OWNER] = getpass.getuser()
+    options[OWNER] = user_name()
     comment = options.pop(COMMENT_PROPERTY, None)
     if clauses.location is not None:
         options["path"] = clauses.location
