@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import ROW_TRACKING_ENABLED
-from paimon_core.scan.scan import scan_files
+from paimon_core.scan.columns import scan_columns
 from paimon_core.table.statistics import read_statistics
 from paimon_core.types.casts.text import java_to_string
 from paimon_core.types.data_types import DataField
@@ -358,7 +358,7 @@ def _size(table: FileStoreTable) -> str:
     latest = table.snapshots.latest()
     if latest is None:
         return "0 bytes, 0 rows"
-    rows = sum(e.file.row_count for e in scan_files(table, latest))
+    rows = int(scan_columns(table, latest, ("row_count",)).numbers["row_count"].sum())
     analyzed = read_statistics(table, latest)
     known = {} if analyzed is None else analyzed.columns
     lengths = {n: c.avg_len for n, c in known.items() if c.avg_len is not None}
