@@ -33,7 +33,7 @@ SIZE = store_requests.Size(
         store_requests.WITH_ORPHANS: 76,
         "compact": 80,
         "create_tag": 34,
-        "expire_partitions": 46,
+        "expire_partitions": 48,
         "expire_snapshots": 172,
         "remove_orphan_files": 42,
     },

@@ -281,7 +281,7 @@ def test_few_requests_go_to_a_store_that_is_overloaded(store: SlowStore) -> None
     with pytest.raises(StorageError, match="503 SlowDown"):
         io.read_bytes(f"{root}/f")
     assert len(store.requests) <= 8
-    assert time.perf_counter() - started < 10
+    assert time.perf_counter() - started < 16
 
 
 def test_what_passes_is_tried_again(store: SlowStore) -> None:
