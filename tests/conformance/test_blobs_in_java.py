@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from blob_files import PLACEHOLDER, commit_blob_file
 from command_line import caretaker
 from lakes import age_all
@@ -53,6 +54,7 @@ MANY = (
 VECTORS = [{"k": 1, "e": [1.5, 2.0]}, {"k": 2}]
 
 
+@pytest.mark.long
 def test_blobs_of_either_are_read_by_the_other(flink_sql: FlinkSql, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     shutil.copytree(KINDS / "blob_values" / "warehouse", lake)

@@ -67,6 +67,7 @@ def statistics(oracle: Oracle, table: str) -> list[Any]:
     return [re.sub(r"c_bin=[^,]*", "c_bin", str(text)) for text in [row[7], *row[11:14]]]
 
 
+@pytest.mark.long
 def test_joined_as_java_joins(
     oracle: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,6 +73,7 @@ def pages_are_copied() -> Iterator[None]:
         yield
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("engine", ENGINES)
 def test_taking_turns(engine: str, oracle_2_0_0: Oracle, tmp_path: Path) -> None:
     java = _table(oracle_2_0_0, tmp_path / "lake", ENGINES[engine])

@@ -179,7 +179,7 @@ def test_updates_of_columns_and_deletes_survive_compactions(
             assert [f for f in found if f.severity is Severity.ERROR] == []
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(one_of=4)
 @pytest.mark.parametrize("name", TABLES)
 def test_any_two_operations_hold(
     name: str, tables: Callable[[str], Pristine], oracle_2_0_0: Oracle, tmp_path: Path

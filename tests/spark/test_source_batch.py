@@ -187,7 +187,7 @@ def java_rows(oracle: Oracle) -> list[str]:
     return spark_values(java["rows"], java["types"])
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(one_of=4)
 @pytest.mark.oracle
 @pytest.mark.parametrize(
     ("keys", "options"),

@@ -50,7 +50,7 @@ def sql(tmp_path: Path, session: Any, monkeypatch: pytest.MonkeyPatch) -> Sql:
     return Sql(tmp_path, session)
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(one_of=4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_java_reads_what_executors_changed(
     kind: str, oracle_1_4_2: Oracle, sql: Sql, tmp_path: Path
