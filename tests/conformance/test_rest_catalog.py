@@ -324,7 +324,8 @@ def test_lost_replies_lose_and_double_nothing(
     name = _made(java, "db", options={"write-only": "true", **RETRIES})
     _race(java, lambda ids: append_one_by_one(ours, name, ids), ours.get_table(name))
     commits = [r for r in server.requests() if r["path"].endswith("/commit")]
-    assert len([r for r in commits if r["status"] == 500]) >= 2 * COMMITS // 3
+    # About a third of the requests; which of them are needed depends on who meets whom.
+    assert len([r for r in commits if r["status"] == 500]) >= COMMITS // 2
 
 
 def _race(java: Oracle, write: Callable[[Iterable[int]], None], table: FileStoreTable) -> None:
