@@ -15,7 +15,7 @@ from paimon_core.read.data_evolution import Group, anchor, row_groups
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.table.batch_scan import batch_scan_of
-from paimon_core.table.row_deletions import vector_deletion
+from paimon_core.table.row_deletions import vector_deletions
 from paimon_core.table.system.row_views import tracked_rows
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.write.column_file import write_columns
@@ -48,17 +48,10 @@ def update_columns(table: FileStoreTable, group: Group, **columns: Sequence[Any]
 
 def delete_rows_of(table: FileStoreTable, group: Group, positions: Sequence[int]) -> None:
     """Commit a deletion vector of the group's rows at these positions."""
-    first = anchor(group)
-    bucket = first.partition, first.bucket
-    message = vector_deletion(
-        table,
-        bucket,
-        {first.file.file_name: np.array(sorted(positions), np.int64)},
-        total_buckets=first.total_buckets,
-        index_files=vector_files(table, table.latest_or_not_found()).get(bucket, ()),
-        env=ENV,
-    )
-    commit(table, [message], user=ENV.new_uuid(), env=ENV, row_groups=[group])
+    gone = [(anchor(group), np.array(sorted(positions), np.int64))]
+    index_files = vector_files(table, table.latest_or_not_found())
+    messages = list(vector_deletions(table, gone, index_files=index_files, env=ENV))
+    commit(table, messages, user=ENV.new_uuid(), env=ENV, row_groups=[group])
 
 
 def rows_by_id(table: FileStoreTable) -> dict[int, list[Any]]:

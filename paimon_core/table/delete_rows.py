@@ -12,7 +12,6 @@ replaced one of them meanwhile.  Memory is bounded by one batch and the position
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -36,7 +35,7 @@ from paimon_core.scan.scan import in_plan_order, scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.row_deletions import file_deletion, vector_deletion
+from paimon_core.table.row_deletions import file_deletion, vector_deletions
 from paimon_core.table.write_session import (
     commit_files,
     commit_write,
@@ -229,21 +228,12 @@ class _AppendDelete:
 
     def _with_vectors(self) -> Iterator[CommitMessage]:
         """Write vectors in place of the index files that hold those of the same files."""
-        touched: dict[tuple[bytes, int], dict[str, Positions]] = defaultdict(dict)
-        totals: dict[tuple[bytes, int], int] = {}
+        touched: list[tuple[ManifestEntry, Positions]] = []
         for entry, deleted in self._files():
             gone = self._matching(entry, deleted)
             if len(gone):
                 self._count += len(gone)
-                bucket = entry.partition, entry.bucket
-                touched[bucket][entry.file.file_name] = gone
-                totals[bucket] = entry.total_buckets
-        for bucket, positions in touched.items():
-            yield vector_deletion(
-                self._table,
-                bucket,
-                positions,
-                total_buckets=totals[bucket],
-                index_files=self._index_files.get(bucket, ()),
-                env=self._env,
-            )
+                touched.append((entry, gone))
+        yield from vector_deletions(
+            self._table, touched, index_files=self._index_files, env=self._env
+        )

@@ -26,6 +26,7 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.types.arrow import column_from_internal
 from paimon_core.types.binary_row import decode_row, is_compact_timestamp, null_bits_width
 from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
+from paimon_core.types.decimals import COMPACT_PRECISION
 from paimon_core.write.incoming_rows import table_rows
 
 _FIXED: Final = "postpone.batch-write-fixed-bucket"
@@ -35,7 +36,6 @@ _TARGET_SIZE: Final = "postpone.target-size-per-bucket"
 _TEXTS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY)
 _INLINE: Final = 7
 """So many bytes fit into the fixed part of a row."""
-_COMPACT_DIGITS: Final = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def _sizes_beside(data_type: DataType, column: pa.ChunkedArray) -> npt.NDArray[n
     """The bytes of each value that are not in the fixed part of the row."""
     match data_type:
         case AtomicType(kind=TypeRoot.DECIMAL, precision=int(precision)):
-            return 0 if precision <= _COMPACT_DIGITS else 16
+            return 0 if precision <= COMPACT_PRECISION else 16
         case AtomicType(kind=TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ):
             return 0 if is_compact_timestamp(data_type) else 8
         case AtomicType() if pa.types.is_primitive(column.type):

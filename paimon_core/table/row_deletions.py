@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from paimon_core.commit.message import CommitMessage
 from paimon_core.environment import Environment
@@ -27,6 +28,34 @@ def file_deletion(entry: ManifestEntry) -> CommitMessage:
         total_buckets=entry.total_buckets,
         deleted_files=(entry.file,),
     )
+
+
+def vector_deletions(
+    table: FileStoreTable,
+    gone: Iterable[tuple[ManifestEntry, Positions]],
+    *,
+    index_files: Mapping[tuple[bytes, int], Sequence[IndexFileMeta]],
+    env: Environment,
+) -> Iterator[CommitMessage]:
+    """Write the deleted positions of files; yield a message for each bucket, as `vector_deletion`.
+
+    `index_files` holds the vectors of the buckets.
+    """
+    positions: dict[tuple[bytes, int], dict[str, Positions]] = defaultdict(dict)
+    totals: dict[tuple[bytes, int], int] = {}
+    for entry, deleted in gone:
+        bucket = entry.partition, entry.bucket
+        positions[bucket][entry.file.file_name] = deleted
+        totals[bucket] = entry.total_buckets
+    for bucket, by_name in positions.items():
+        yield vector_deletion(
+            table,
+            bucket,
+            by_name,
+            total_buckets=totals[bucket],
+            index_files=index_files.get(bucket, ()),
+            env=env,
+        )
 
 
 def vector_deletion(

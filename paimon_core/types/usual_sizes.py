@@ -16,6 +16,7 @@ from paimon_core.types.data_types import (
     TypeRoot,
     VectorType,
 )
+from paimon_core.types.decimals import COMPACT_PRECISION
 
 _SIZES: Final[Mapping[TypeRoot, int]] = {
     TypeRoot.BOOLEAN: 1,
@@ -33,14 +34,13 @@ _SIZES: Final[Mapping[TypeRoot, int]] = {
     TypeRoot.BLOB: 1024 * 1024,
 }
 _TEXT: Final = 20
-_COMPACT_DIGITS: Final = 18
 
 
 def usual_size(data_type: DataType) -> int:
     """The bytes of a value."""
     match data_type:
         case AtomicType(kind=TypeRoot.DECIMAL, precision=precision):
-            return 8 if (precision or 0) <= _COMPACT_DIGITS else 16
+            return 8 if (precision or 0) <= COMPACT_PRECISION else 16
         case AtomicType(length=int(length)):
             return _TEXT if length == MAX_LENGTH else length
         case AtomicType(kind=kind):

@@ -8,7 +8,6 @@ files.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
@@ -37,7 +36,7 @@ from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.batch_scan import BatchScan
 from paimon_core.table.level_rewrite import without_rows
 from paimon_core.table.real_buckets import RealBuckets
-from paimon_core.table.row_deletions import file_deletion, vector_deletion
+from paimon_core.table.row_deletions import file_deletion, vector_deletions
 from paimon_core.table.write_session import (
     commit_files,
     delete_messages,
@@ -258,20 +257,12 @@ class Target:
         bucket.
         """
         assert self.snapshot is not None
-        known = vector_files(self.table, self.snapshot)
-        buckets: dict[tuple[bytes, int], list[int]] = defaultdict(list)
-        for file in gone:
-            entry = self.entries[file]
-            buckets[entry.partition, entry.bucket].append(file)
-        for bucket, files in buckets.items():
-            yield vector_deletion(
-                self.table,
-                bucket,
-                {self.entries[f].file.file_name: gone[f] for f in files},
-                total_buckets=self.entries[files[0]].total_buckets,
-                index_files=known.get(bucket, ()),
-                env=self.session.env,
-            )
+        return vector_deletions(
+            self.table,
+            ((self.entries[file], positions) for file, positions in gone.items()),
+            index_files=vector_files(self.table, self.snapshot),
+            env=self.session.env,
+        )
 
 
 def _written(

@@ -25,7 +25,7 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.after_commit import AfterCommit
-from paimon_core.table.row_deletions import vector_deletion
+from paimon_core.table.row_deletions import vector_deletions
 from paimon_core.table.write_session import commit_files, delete_messages, new_writer
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import TypeRoot, type_roots
@@ -49,8 +49,7 @@ def evolved_rows(table: FileStoreTable, snapshot: Snapshot | None) -> EvolvedRow
 
     UnsupportedFeature as in `read_group`.
     """
-    groups: list[Group] = []
-    deleted: dict[str, Positions | None] = {}
+    grouped: list[tuple[Group, Positions | None]] = []
     buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
     if snapshot is not None:
         check_rows_readable(table, snapshot)
@@ -59,16 +58,14 @@ def evolved_rows(table: FileStoreTable, snapshot: Snapshot | None) -> EvolvedRow
     index_files = {} if snapshot is None else vector_files(table, snapshot)
     for bucket, entries in buckets.items():
         vectors = bucket_vectors(table, bucket, index_files.get(bucket, ()))
-        for group in row_groups(entries, table):
-            groups.append(group)
-            deleted[group[0].file.file_name] = deleted_rows(table, group, vectors)
-    groups.sort(key=lambda g: _first_id(g[0]))
+        grouped += ((g, deleted_rows(table, g, vectors)) for g in row_groups(entries, table))
+    grouped.sort(key=lambda pair: _first_id(pair[0][0]))
+    groups = tuple(group for group, _ in grouped)
     schema = arrow_schema(table.schema.row_type)
     batches: list[pa.RecordBatch] = []
     within: list[Numbers] = []
-    for group in groups:
+    for group, gone in grouped:
         found = read_group(table, group, table.schema.names, {})
-        gone = deleted[group[0].file.file_name]
         kept = found if gone is None else without_deleted(found, gone)
         batches += [b.select(list(schema.names)).cast(schema) for b in kept]
         places = np.arange(group[0].file.row_count, dtype=np.int64)
@@ -88,7 +85,7 @@ def evolved_rows(table: FileStoreTable, snapshot: Snapshot | None) -> EvolvedRow
         (ids[files] if groups else positions) + positions,
         numbers[files] if groups else positions,
     )
-    return EvolvedRows(placed, tuple(groups))
+    return EvolvedRows(placed, groups)
 
 
 def commit_evolved(
@@ -167,22 +164,13 @@ def _deletions(
     """Yield the messages with the vectors of the removed rows, one for each bucket."""
     if snapshot is None or not len(removed):
         return
-    known = vector_files(table, snapshot)
-    gone: dict[tuple[bytes, int], dict[str, Positions]] = {}
     files = rows.placed.files[removed]
-    for number in np.unique(files).tolist():
-        first = anchor(rows.groups[number])
-        positions = np.sort(rows.placed.positions[removed[files == number]])
-        gone.setdefault((first.partition, first.bucket), {})[first.file.file_name] = positions
-    for bucket, positions_of in gone.items():
-        yield vector_deletion(
-            table,
-            bucket,
-            positions_of,
-            total_buckets=rows.groups[0][0].total_buckets,
-            index_files=known.get(bucket, ()),
-            env=env,
-        )
+    gone = (
+        (anchor(rows.groups[n]), np.sort(rows.placed.positions[removed[files == n]]))
+        for n in np.unique(files).tolist()
+    )
+    index_files = vector_files(table, snapshot)
+    yield from vector_deletions(table, gone, index_files=index_files, env=env)
 
 
 def _check_columns(

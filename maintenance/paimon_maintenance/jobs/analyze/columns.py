@@ -11,33 +11,36 @@ import pyarrow.compute as pc
 
 from paimon_core.format.column_stats import ColumnStats, Detail, StatsCollector, sorts_before
 from paimon_core.table.statistics import ColumnStatistics
-from paimon_core.types.data_types import AtomicType, DataField, DataType, RowType, TypeRoot
+from paimon_core.types.data_types import DataField, DataType, RowType, TypeRoot
+from paimon_core.types.usual_sizes import usual_size
 from paimon_maintenance.jobs.analyze.distinct import DistinctCounter, hashes_of
 
-_SIZES: Final = {
-    TypeRoot.BOOLEAN: 1,
-    TypeRoot.TINYINT: 1,
-    TypeRoot.SMALLINT: 2,
-    TypeRoot.INT: 4,
-    TypeRoot.BIGINT: 8,
-    TypeRoot.FLOAT: 4,
-    TypeRoot.DOUBLE: 8,
-    TypeRoot.DATE: 4,
-    TypeRoot.TIMESTAMP: 8,
-    TypeRoot.TIMESTAMP_LTZ: 8,
-}
-"""Size of a value in bytes, as Spark counts it."""
+_FIXED: Final = frozenset(
+    {
+        TypeRoot.BOOLEAN,
+        TypeRoot.TINYINT,
+        TypeRoot.SMALLINT,
+        TypeRoot.INT,
+        TypeRoot.BIGINT,
+        TypeRoot.FLOAT,
+        TypeRoot.DOUBLE,
+        TypeRoot.DECIMAL,
+        TypeRoot.DATE,
+        TypeRoot.TIMESTAMP,
+        TypeRoot.TIMESTAMP_LTZ,
+    }
+)
+"""Types whose values all have one size, for which Spark and Paimon take the same."""
 _TEXTS: Final = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR})
 _BYTES: Final = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY})
 _SIZE_OF_NO_TEXT: Final = 20
 _SIZE_OF_NO_BYTES: Final = 100
-_SMALL_DECIMAL: Final = 18
 
 
 def can_be_analyzed(data_type: DataType) -> bool:
     """Whether Spark collects statistics for columns of this type."""
     root = data_type.root
-    return root in _SIZES or root in _TEXTS or root in _BYTES or root is TypeRoot.DECIMAL
+    return root in _FIXED or root in _TEXTS or root in _BYTES
 
 
 @dataclass(slots=True)
@@ -107,11 +110,7 @@ class ColumnStatisticsCollector:
                 nothing = _SIZE_OF_NO_TEXT if self.data_type.root in _TEXTS else _SIZE_OF_NO_BYTES
                 return nothing, nothing
             return -(-self.length // values), self.longest
-        if self.data_type.root is TypeRoot.DECIMAL:
-            precision = self.data_type.precision if isinstance(self.data_type, AtomicType) else None
-            size = 8 if (precision or 0) <= _SMALL_DECIMAL else 16
-        else:
-            size = _SIZES[self.data_type.root]
+        size = usual_size(self.data_type)
         return size, size
 
 
