@@ -425,6 +425,9 @@ COMPACTION_OFF_PEAK_RATIO: Final = Option("compaction.offpeak-ratio", parse_int,
 COMPACTION_SMALL_FILE_RATIO: Final[Option[float | None]] = Option(
     "compaction.small-file-ratio", parse_float, None
 )
+COMPACTION_SKIP_EXPIRED_PARTITIONS: Final = Option(
+    "compaction.skip-expired-partitions", parse_bool, False
+)
 COMPACTION_DELETE_RATIO_THRESHOLD: Final = Option(
     "compaction.delete-ratio-threshold", parse_float, 0.2
 )

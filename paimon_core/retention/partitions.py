@@ -19,6 +19,7 @@ from paimon_core.manifest.data_file import FileKind
 from paimon_core.manifest.entries.columns import NULL, sums
 from paimon_core.names import LARGEST_LONG
 from paimon_core.options import (
+    COMPACTION_SKIP_EXPIRED_PARTITIONS,
     PARTITION_EXPIRATION_BATCH_SIZE,
     PARTITION_EXPIRATION_MAX_NUM,
     PARTITION_EXPIRATION_STRATEGY,
@@ -168,6 +169,32 @@ def plan_partitions(
         young=young,
         beyond=len(found) - len(going),
     )
+
+
+def compacts_partition(
+    table: FileStoreTable, *, local_millis: int
+) -> Callable[[bytes], bool] | None:
+    """Return what says whether a compaction may rewrite a partition, by its stored row; None if any.
+
+    With `compaction.skip-expired-partitions`, partitions that have expired by the time in their
+    values stay as they are (Java 2.0: `CompactorSourceBuilder.build`).  `local_millis` is the wall
+    clock time.
+    """
+    rule = partition_rule(table.options)
+    if (
+        rule is None
+        or rule.strategy != "values-time"
+        or not table.schema.partition_keys
+        or not table.options.value(COMPACTION_SKIP_EXPIRED_PARTITIONS)
+    ):
+        return None
+    reader, before = _Reader.of(rule), local_millis - rule.time
+
+    def compacts(row: bytes) -> bool:
+        time = reader.time_of(table, row)
+        return isinstance(time, str) or time >= before
+
+    return compacts
 
 
 def _sort_text(table: FileStoreTable, row: bytes) -> str:

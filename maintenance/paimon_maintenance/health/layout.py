@@ -17,6 +17,7 @@ from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta, Manifest
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.read.data_evolution import has_data_evolution, is_dedicated
 from paimon_core.read.table_read import skips_level_0
+from paimon_core.retention.partitions import compacts_partition
 from paimon_core.write.file_layout import small_file_size, target_file_size
 from paimon_maintenance.health.measurement import PartitionMeasurement, Rewrite
 
@@ -58,13 +59,15 @@ def partitions_measured(
 ) -> list[PartitionMeasurement]:
     """The measurement of each partition, sorted by name; `vectors` are its deletion vectors.
 
-    Without `compactable`, no compaction is planned.
+    Without `compactable`, no compaction is planned, and none for partitions that a compaction skips.
     """
     grouped: dict[bytes, dict[int, list[ManifestEntry]]] = defaultdict(lambda: defaultdict(list))
     for entry in entries:
         grouped[entry.partition][entry.bucket].append(entry)
+    compacts = compacts_partition(table, local_millis=env.local_millis())
     found = []
     for row, buckets in grouped.items():
+        may_compact = compactable and (compacts is None or compacts(row))
         measured = [
             _bucket(
                 table,
@@ -76,7 +79,7 @@ def partitions_measured(
                     vector_files=tuple(vectors.get((row, number), ())),
                 ),
                 env,
-                compactable=compactable,
+                compactable=may_compact,
             )
             for number, own in buckets.items()
         ]

@@ -21,6 +21,7 @@ from paimon_core.features import check_compactable, check_snapshot_compactable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, IndexFileMeta, ManifestEntry
 from paimon_core.paths import POSTPONE_BUCKET
+from paimon_core.retention.partitions import compacts_partition
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.job import RunContext
@@ -41,6 +42,7 @@ from paimon_maintenance.rules.partition_choice import partition_predicate
 
 FULL: Final = "full"
 _BUSY: Final = "partition_idle_time: the partition received files since"
+_SKIPPED: Final = "compaction.skip-expired-partitions: the partition has expired"
 
 BucketKey = tuple[bytes, int]
 """Partition (stored row bytes) and bucket."""
@@ -59,7 +61,8 @@ class CompactState:
     """What inspection found: the chosen partitions' buckets in one snapshot.
 
     `portions` are those in which a compaction may be due; the others are only counted: `idle` for those
-    of idle partitions, `busy` for those of partitions that received files lately.
+    of idle partitions, `busy` for those of partitions that received files lately, `skipped` for those of
+    expired ones.
     `newest_file` maps partitions to their newest file's creation time, `idle_before` is the time
     before which a partition counts as idle (both milliseconds of local wall clock).
     """
@@ -68,6 +71,7 @@ class CompactState:
     portions: Iterator[BucketPortion]
     idle: tuple[int, int] = (0, 0)
     busy: tuple[int, int] = (0, 0)
+    skipped: tuple[int, int] = (0, 0)
     newest_file: Mapping[bytes, int]
     idle_before: int | None
     total_files: int
@@ -198,6 +202,7 @@ def inspect(
         full=arguments["strategy"] == FULL,
         with_vectors=vectors.keys(),
         idle_before=idle_before,
+        compacts=compacts_partition(table, local_millis=context.env.local_millis()),
         divided=table.bucket_mode is not BucketMode.POSTPONE,
     )
     return CompactState(
@@ -205,6 +210,7 @@ def inspect(
         portions=_portions(table, snapshot, found.portions, vectors),
         idle=found.idle,
         busy=found.busy,
+        skipped=found.skipped,
         newest_file=found.newest_file,
         idle_before=idle_before,
         total_files=found.total_files,
@@ -259,6 +265,7 @@ def plan(
     later = chosen.later
     kept.add(kept.nothing_due, *state.idle)
     kept.add(_BUSY, *state.busy)
+    kept.add(_SKIPPED, *state.skipped)
     kept.add("a later plan of the same run looks at them", later[0], later[2])
     left = kept.retained()
     if not units and not left:

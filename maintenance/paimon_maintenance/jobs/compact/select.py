@@ -5,7 +5,7 @@ A plan holds the files of its buckets as objects, so the buckets come in portion
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -38,15 +38,16 @@ class Portion:
 class Candidates:
     """The buckets to look at, and what is known of all chosen partitions.
 
-    `portions` reads them.  `idle` are number and bytes of the buckets in which nothing is due, `busy` of those in partitions
-    that received files since the limit.  `newest_file` maps partitions to the time at which their
-    newest file was made (milliseconds of local wall clock; 0 if no file says so); it is empty without
-    a limit.
+    `portions` reads them.  `idle` are number and bytes of the buckets in which nothing is due, `busy`
+    of those in partitions that received files since the limit, `skipped` of those in partitions that
+    are not to be compacted.  `newest_file` maps partitions to the time at which their newest file was made
+    (milliseconds of local wall clock; 0 if no file says so); it is empty without a limit.
     """
 
     portions: Iterator[Portion]
     idle: tuple[int, int]
     busy: tuple[int, int]
+    skipped: tuple[int, int]
     newest_file: Mapping[bytes, int]
     total_files: int
     total_bytes: int
@@ -60,12 +61,14 @@ def candidates(
     full: bool,
     with_vectors: Collection[tuple[bytes, int]],
     idle_before: int | None,
+    compacts: Callable[[bytes], bool] | None,
     divided: bool,
 ) -> Candidates:
     """Return the buckets of the partitions that `predicate` selects in which something may be due.
 
     `predicate` uses only partition keys; `with_vectors` are the buckets with deletion vectors;
-    partitions with files newer than `idle_before` count as busy.  Only `divided` buckets come in portions.
+    partitions with files newer than `idle_before` count as busy; those that `compacts` rejects, by
+    their stored row, are skipped.  Only `divided` buckets come in portions.
     """
     live = scan_columns(table, snapshot, ("file_size", "creation_time"))
     rows = live.partitions.rows
@@ -76,6 +79,10 @@ def candidates(
     partition, numbers, bucket_of = live.group()
     sizes = np.zeros(len(numbers), np.int64)
     np.add.at(sizes, bucket_of, live.numbers["file_size"])
+    skipped = np.zeros(len(numbers), bool)
+    if compacts is not None:
+        refused = [code for code in np.unique(partition).tolist() if not compacts(rows[code])]
+        skipped = np.isin(partition, refused)
     quiet = idle_buckets(table, live, bucket_of, numbers, full=full)
     if with_vectors:
         places = zip(partition.tolist(), numbers.tolist(), strict=True)
@@ -86,18 +93,19 @@ def candidates(
     busy = np.zeros(len(numbers), bool)
     if idle_before is not None:
         np.maximum.at(newest, live.partition, live.numbers["creation_time"])
-        busy = quiet & (newest[partition] > idle_before)
-    idle = quiet & ~busy
+        busy = quiet & ~skipped & (newest[partition] > idle_before)
+    idle = quiet & ~skipped & ~busy
     files_of = np.bincount(bucket_of, minlength=len(numbers))
     there = np.bincount(live.partition, minlength=len(rows)) > 0
     partitions, files, size = live.partitions, len(live), int(live.numbers["file_size"].sum())
     del live  # the objects of the others take its place in memory
-    due = np.flatnonzero(~quiet)
+    due = np.flatnonzero(~quiet & ~skipped)
     buckets = _Buckets(partition[due], numbers[due], files_of[due], sizes[due])
     return Candidates(
         portions=_portions(table, snapshot, partitions, buckets, divided=divided),
         idle=(int(idle.sum()), int(sizes[idle].sum())),
         busy=(int(busy.sum()), int(sizes[busy].sum())),
+        skipped=(int(skipped.sum()), int(sizes[skipped].sum())),
         newest_file={
             rows[code]: int(newest[code])
             for code in (np.flatnonzero(there).tolist() if idle_before is not None else ())
