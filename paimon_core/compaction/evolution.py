@@ -39,6 +39,7 @@ from paimon_core.options import COMPACTION_MIN_FILE_NUM, DATA_EVOLUTION_ENABLED,
 from paimon_core.read.data_evolution import (
     Group,
     deleted_rows,
+    has_data_evolution,
     held_columns,
     is_blob_file,
     is_dedicated,
@@ -201,6 +202,11 @@ def merged_file(
 def distinct_rows(files: Sequence[DataFileMeta]) -> int:
     """Return the number of rows in the files, each counted once however many files hold it."""
     return sum({f.first_row_id: f.row_count for f in files if not is_dedicated(f)}.values())
+
+
+def rows_of(table: FileStoreTable, files: Sequence[DataFileMeta]) -> int:
+    """Return the number of rows in the files; under data evolution, each row is counted once."""
+    return distinct_rows(files) if has_data_evolution(table) else sum(f.row_count for f in files)
 
 
 def _groups(

@@ -17,6 +17,8 @@ from paimon_core.write.file_layout import small_file_size
 Counts = npt.NDArray[Any]
 COLUMNS: Final = ("file_size", "row_count", "delete_row_count", "creation_time")
 """The columns of live files that `grouped` needs."""
+ROW_ID: Final = "first_row_id"
+"""The column that it also needs to count rows by their ids."""
 _MOST: Final = 2**60
 """More bytes or rows than any table has.  Sums of larger numbers do not fit into the history."""
 
@@ -85,10 +87,13 @@ def small_bytes(table: FileStoreTable) -> int:
     return small_file_size(table.options, primary_key=table.has_primary_key)
 
 
-def grouped(live: EntryColumns, groups: Counts, count: int, *, small: int) -> Groups:
+def grouped(
+    live: EntryColumns, groups: Counts, count: int, *, small: int, by_row_id: bool = False
+) -> Groups:
     """Count the live files, each in its group (a number below `count`).
 
-    `small` is the size below which a file is small.
+    `small` is the size below which a file is small.  With `by_row_id`, each row is counted once,
+    however many files hold columns of it.
     """
     numbers = live.numbers
     deleted = numbers["delete_row_count"]
@@ -101,10 +106,26 @@ def grouped(live: EntryColumns, groups: Counts, count: int, *, small: int) -> Gr
     return Groups(
         files=np.bincount(groups, minlength=count),
         bytes=sums(groups, numbers["file_size"], count),
-        rows=sums(groups, numbers["row_count"], count),
+        rows=sums(groups, _new_rows(live, groups) if by_row_id else numbers["row_count"], count),
         delete_rows=sums(groups, np.where(deleted == NULL, 0, deleted), count),
         small_files=np.bincount(groups[numbers["file_size"] < small], minlength=count),
         level_0_files=level_0,
         sorted_runs=level_0 + np.bincount(levels >> 32, minlength=count),
         newest=newest,
     )
+
+
+def _new_rows(live: EntryColumns, groups: Counts) -> Counts:
+    """The rows of each file that no file of its group before it has, in the order of row ids."""
+    first, rows = live.numbers[ROW_ID], live.numbers["row_count"]
+    new = rows.copy()
+    known = np.flatnonzero(first != NULL)
+    order = known[np.lexsort((first[known], groups[known]))]
+    group, covered = -1, 0
+    for i in order.tolist():
+        if groups[i] != group:
+            group, covered = groups[i], 0
+        end = int(first[i]) + int(rows[i])
+        new[i] = max(0, end - max(covered, int(first[i])))
+        covered = max(covered, end)
+    return new

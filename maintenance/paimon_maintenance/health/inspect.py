@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -20,6 +21,7 @@ from paimon_core.known_options import similar_name, unknown_options, unreadable_
 from paimon_core.manifest.entries.columns import EntryColumns, distinct, no_columns
 from paimon_core.options import (
     COMPACTION_MIN_FILE_NUM,
+    DATA_EVOLUTION_ENABLED,
     NUM_SORTED_RUN_TRIGGER,
     WRITE_ONLY,
 )
@@ -29,6 +31,7 @@ from paimon_core.snapshot.line import gaps_in
 from paimon_core.write.file_layout import target_file_size
 from paimon_maintenance.health.groups import (
     COLUMNS,
+    ROW_ID,
     Groups,
     check_files,
     check_sizes,
@@ -81,7 +84,8 @@ def inspect_table(table: FileStoreTable, env: Environment) -> Inspection:
     """
     ids = sorted(table.snapshots.ids())
     latest = table.snapshots.latest()
-    live = no_columns() if latest is None else scan_columns(table, latest, COLUMNS)
+    columns = (*COLUMNS, ROW_ID) if table.options.value(DATA_EVOLUTION_ENABLED) else COLUMNS
+    live = no_columns() if latest is None else scan_columns(table, latest, columns)
     check_files(table.name, live)
     layout = _layout(table, live)
     now = env.now_millis()
@@ -170,15 +174,20 @@ class _Layout:
 
 
 def _layout(table: FileStoreTable, live: EntryColumns) -> _Layout:
-    small = small_bytes(table)
+    count = partial(
+        grouped,
+        live,
+        small=small_bytes(table),
+        by_row_id=table.options.value(DATA_EVOLUTION_ENABLED),
+    )
     rows = live.partitions.rows
-    partitions = grouped(live, live.partition, len(rows), small=small)
+    partitions = count(live.partition, len(rows))
     order = np.argsort(-partitions.files, kind="stable")
     _, numbers, bucket_of = live.group()
     return _Layout(
-        whole=grouped(live, np.zeros(len(live), np.int64), 1, small=small),
+        whole=count(np.zeros(len(live), np.int64), 1),
         partitions=partitions,
-        buckets=grouped(live, bucket_of, len(numbers), small=small),
+        buckets=count(bucket_of, len(numbers)),
         rows=rows,
         order=order[partitions.files[order] > 0].tolist(),
         bucket_numbers=len(distinct(numbers)),

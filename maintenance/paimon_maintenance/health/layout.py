@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from paimon_core.compaction.due import BucketFiles, units_due
-from paimon_core.compaction.evolution import distinct_rows, row_ranges
+from paimon_core.compaction.evolution import row_ranges, rows_of
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.environment import Environment
 from paimon_core.errors import UnsupportedFeature
@@ -103,7 +103,7 @@ def _partition(
         values=table.paths.partition_values(row),
         files=len(files),
         bytes=size,
-        rows=sum(_rows(table, b.files.files) for b in buckets),
+        rows=sum(rows_of(table, b.files.files) for b in buckets),
         small_files=sum(1 for f in files if f.file_size < small),
         ideal_files=_ideal_files(table, buckets),
         buckets=len(buckets),
@@ -121,10 +121,6 @@ def _partition(
         minor=_joined([b.minor for b in buckets], buckets),
         full=_joined([b.full for b in buckets], buckets),
     )
-
-
-def _rows(table: FileStoreTable, files: Sequence[DataFileMeta]) -> int:
-    return distinct_rows(files) if has_data_evolution(table) else sum(f.row_count for f in files)
 
 
 def _ideal_files(table: FileStoreTable, buckets: Sequence[_Bucket]) -> int:
@@ -257,7 +253,7 @@ def _rewrite(
         files=len(read),
         bytes=sum(f.file_size for f in read),
         level_0_bytes=sum(f.file_size for f in read if f.level == 0),
-        rows=_rows(table, read),
+        rows=rows_of(table, read),
         files_after=min(files_after, len(files.files)),
         runs_after=runs_after,
         dead_rows_after=dead_after,

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from paimon_core.compaction.evolution import rows_of
 from paimon_core.environment import Environment
 from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
@@ -160,7 +161,7 @@ def _bucket(
         bucket=number,
         files=len(files),
         bytes=sum(f.file_size for f in files),
-        rows=sum(f.row_count for f in files),
+        rows=rows_of(table, files),
         runs=runs,
         keys=keys,
         boxes=tuple(_box(table, f, ranks[f.file_name], offset) for f in drawn),

@@ -23,7 +23,7 @@ from functools import partial
 from typing import Any, Final, Generic, TypeVar, cast
 
 from paimon_core.compaction.due import delete_results
-from paimon_core.compaction.evolution import distinct_rows
+from paimon_core.compaction.evolution import rows_of
 from paimon_core.compaction.slices import (
     KeySample,
     Samples,
@@ -41,7 +41,6 @@ from paimon_core.errors import (
 )
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import DataFileMeta
-from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.rescale.unit import RescaleResult
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.engine import Engine, UnitResult, WorkUnit
@@ -325,7 +324,7 @@ def size_of(table: FileStoreTable, files: Iterable[DataFileMeta]) -> Size:
     return Size(
         files=len(files),
         bytes=sum(f.file_size for f in files),
-        rows=distinct_rows(files) if has_data_evolution(table) else sum(f.row_count for f in files),
+        rows=rows_of(table, files),
         sorted_runs=runs,
     )
 

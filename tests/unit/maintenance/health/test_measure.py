@@ -9,13 +9,21 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from command_line import caretaker
-from evolving_tables import DELETING, EVOLVING, delete_rows_of, groups_of, update_columns
+from evolving_tables import (
+    DELETING,
+    EVOLVING,
+    delete_rows_of,
+    groups_of,
+    rows_by_id,
+    update_columns,
+)
 from lakes import ENV
 from row_deletes import delete_rows
 
 from paimon_core.commit.committer import commit
 from paimon_core.table.open import open_table
 from paimon_core.write.row_writer import RowWriter
+from paimon_maintenance.health.inspect import inspect_table
 from paimon_maintenance.health.measure import measure_table
 from paimon_maintenance.health.score import health_of
 from paimon_maintenance.health.thresholds import Thresholds
@@ -157,6 +165,22 @@ def test_files_that_stay_under_data_evolution_are_ideal(lake):
     golden = Path(__file__).parents[3] / "golden" / "newer" / "kinds" / "blob_values"
     (partition,) = measure_table(open_table(str(golden / "warehouse"), "db.t"), ENV).partitions
     assert partition.ideal_files > 1
+
+
+def test_rows_under_data_evolution_are_counted_once(lake):
+    """A group has a file for each update of a column, and several BLOB files."""
+    lake.create(primary_key=False, partitioned=True, options=EVOLVING)
+    for day in ("a", "b", "a"):
+        lake.append({"k": [1, 2, 3], "v": ["x"] * 3, "dt": [day] * 3})
+    for group in groups_of(lake.table()):
+        update_columns(lake.table(), group, v=["y"] * group[0].file.row_count)
+    golden = Path(__file__).parents[3] / "golden" / "newer" / "kinds" / "blob_values"
+    for table in (lake.table(), open_table(str(golden / "warehouse"), "db.t")):
+        measured = measure_table(table, ENV)
+        facts = inspect_table(table, ENV).to_json()
+        rows = {p.name: p.rows for p in measured.partitions}
+        assert {p["partition"]: p["rows"] for p in facts["partitions"]["list"]} == rows
+        assert facts["rows"] == sum(rows.values()) == len(rows_by_id(table))
 
 
 def test_deletes_that_nothing_follows_are_worth_a_compaction(lake):
