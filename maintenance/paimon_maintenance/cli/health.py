@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
-from paimon_core.errors import NotFound
+from paimon_core.errors import NotFound, PaimonError
 from paimon_maintenance.cli.output import Output
 from paimon_maintenance.cli.policy import policy_of
-from paimon_maintenance.cli.target import look_at_tables, warehouse_of
+from paimon_maintenance.cli.target import look_at_tables, storage_of, warehouse_of
 from paimon_maintenance.health.score import Health, colors, health_of
 from paimon_maintenance.job.error_json import error_json
 from paimon_maintenance.job.exit_codes import ExitCode, combined, exit_code_of
@@ -18,6 +19,7 @@ from paimon_maintenance.policy.model import TablePolicy
 from paimon_maintenance.policy.needs import TableFacts
 from paimon_maintenance.policy.resolve import under
 from paimon_maintenance.rules.tables import is_pattern
+from paimon_maintenance.storage.catalogs import open_table_of
 
 if TYPE_CHECKING:
     from paimon_core.file_store_table import FileStoreTable
@@ -85,7 +87,10 @@ def _save(
     errors: Mapping[str, Exception],
     now: int,
 ) -> None:
-    """Store status, scores and totals in the history, for the page; also why tables have no score."""
+    """Store status, scores and totals in the history, for the page; also why tables have no score.
+
+    Dropped tables that the pattern selects are removed from it.
+    """
     from paimon_maintenance.history.need_store import NeedStore, StoredScore  # noqa: PLC0415
     from paimon_maintenance.history.status import (  # noqa: PLC0415 - SQLAlchemy
         StatusStore,
@@ -95,18 +100,42 @@ def _save(
 
     place = (history, warehouse_of(args), args.branch or "main")
     status = StatusStore(*place)
+    before = status.owners()
     status.put([status_of(m, health, owner=owners.get(m.table)) for m, health in found])
     status.put(
         [
             TableStatus(
-                table=name, at_millis=now, owner=owners.get(name), error=str(error), health={}
+                table=name,
+                at_millis=now,
+                owner=owners.get(name, before.get(name)),
+                error=str(error),
+                health={},
             )
             for name, error in errors.items()
             if not isinstance(error, NotFound)  # dropped since the listing
         ]
     )
+    looked_at = {m.table for m, _ in found}
+    status.forget([n for n in before if n not in looked_at and _is_dropped(args, n, errors)])
     NeedStore(*place).put({}, {m.table: StoredScore.of(m, health) for m, health in found})
     status.add_totals(now)
+
+
+def _is_dropped(args: argparse.Namespace, name: str, errors: Mapping[str, Exception]) -> bool:
+    """Whether a table that the pattern selects does not exist."""
+    if name in errors:
+        return isinstance(errors[name], NotFound)
+    if not fnmatchcase(name, args.table):
+        return False
+    try:
+        open_table_of(
+            warehouse_of(args), name, branch=args.branch, file_io_options=storage_of(args)
+        )
+    except NotFound:
+        return True
+    except PaimonError:
+        return False  # it exists, or may exist
+    return False
 
 
 def _lines(found: list[tuple[Measurement, Health]], *, detailed: bool) -> Iterator[str]:

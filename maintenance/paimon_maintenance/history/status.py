@@ -162,6 +162,15 @@ class StatusStore:
         except (sa.exc.SQLAlchemyError, OSError) as e:
             raise _failed(e) from e
 
+    def owners(self) -> dict[str, str | None]:
+        """Return the owner of each table that has a status, by its name."""
+        c = STATUS.c
+        query = sa.select(c.table_name, c.owner).where(
+            c.warehouse == self.warehouse, c.branch == self.branch
+        )
+        with self.history.reading() as connection:
+            return {str(name): owner for name, owner in connection.execute(query)}
+
     def errors(self, *, before: int | None = None) -> dict[str, str]:
         """Why tables could not be measured when they were looked at last, by the names of the tables.
 

@@ -137,3 +137,27 @@ def test_health_saves_why_a_table_has_no_score(small, history):
     found = rows(small, history)
     assert (found["db.t"].error, found["db.broken"].score) == (None, None)
     assert found["db.broken"].error
+
+
+def test_health_keeps_the_owner_of_a_table_that_cannot_be_opened_any_more(small, history):
+    words = ("health", "*.*", "-w", str(small.warehouse), "--save")
+    caretaker(*words)
+    schema = small.warehouse / "db.db" / "t" / "schema" / "schema-0"
+    schema.write_text("{")
+    caretaker(*words)
+    row = rows(small, history)["db.t"]
+    assert row.error
+    assert row.owner == "me"
+
+
+def test_health_forgets_dropped_tables_that_the_pattern_selects(small, history):
+    small.primary_key("other.kept")
+    words = ("-w", str(small.warehouse), "--save")
+    caretaker("health", "*.*", *words)
+    assert set(rows(small, history)) == {"db.t", "db.broken", "other.kept"}
+    shutil.rmtree(small.warehouse / "db.db" / "broken")
+    shutil.rmtree(small.warehouse / "other.db" / "kept")
+    caretaker("health", "db.*", *words)
+    assert set(rows(small, history)) == {"db.t", "other.kept"}
+    caretaker("health", "*.*", *words)
+    assert set(rows(small, history)) == {"db.t"}
