@@ -180,6 +180,15 @@ class CorruptTable(PaimonError):
     default_next_step = "run `caretaker verify` on the table"
 
 
+class OutsideTable(CorruptTable):
+    """A path would leave the table through a symbolic link; nothing was changed there."""
+
+    default_next_step = (
+        "nothing was changed there; replace the link by a folder or a mount, or name the folder "
+        "behind it in data-file.external-paths"
+    )
+
+
 class UnsupportedFeature(PaimonError):
     """The table uses `feature`, which this version does not support.
 

@@ -39,6 +39,7 @@ from paimon_core.errors import (
     CommitStateUnknown,
     InvalidArgument,
     NotFound,
+    OutsideTable,
     StorageAccessDenied,
     UnsupportedFeature,
 )
@@ -232,7 +233,13 @@ def _commit_changes(
                 base=latest,
                 statistics=partition_statistics(table, changes.files, env=env),
             )
-        except (CatalogError, InvalidArgument, StorageAccessDenied, UnsupportedFeature) as e:
+        except (
+            CatalogError,
+            InvalidArgument,
+            OutsideTable,
+            StorageAccessDenied,
+            UnsupportedFeature,
+        ) as e:
             # Nothing was created, and another attempt would be refused as well.
             if doubt is None:
                 raise

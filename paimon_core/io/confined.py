@@ -1,7 +1,7 @@
-"""Confines a store to one table: nothing outside the table is deleted, moved or replaced.
+"""Confines a store to one table: nothing outside the table is created, deleted, moved or replaced.
 
-Every table handle wraps its store in this class (`table.open`), so it checks the deletions of every
-caller: expiry, orphan removal, rollback, clean-up after a failed commit.
+Every table handle wraps its store in this class (`table.open`), so it checks the changes of every
+caller: writers, compaction, expiry, orphan removal, rollback, clean-up after a failed commit.
 
 A path must lie under the table's root or under a folder that the table declares. The check uses the
 path's text and, on a local file system, also the path with its symbolic links resolved.  The root
@@ -15,13 +15,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from paimon_core.errors import CorruptTable
+from paimon_core.errors import OutsideTable
 from paimon_core.io.delegating import DelegatingFileIO
 from paimon_core.io.file_io import FileIO, parent
 from paimon_core.io.local import is_link, local_path
 from paimon_core.names import Boundary, lies_under, location
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _LOCAL_STORE: Final = "file://"
 _MOST_KNOWN: Final = 10_000
@@ -30,10 +33,26 @@ _MOST_KNOWN: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ConfinedFileIO(DelegatingFileIO):
-    """`FileIO` that raises CorruptTable for changes outside the boundary."""
+    """`FileIO` that raises CorruptTable (OutsideTable through a link) for changes outside the boundary."""
 
     inner: FileIO
     boundary: Boundary
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        check_inside(self.boundary, path)
+        return self.inner.open_output(path)
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        check_inside(self.boundary, path)
+        self.inner.write_bytes(path, data)
+
+    def create_if_absent(self, path: str, data: bytes) -> bool:
+        check_inside(self.boundary, path)
+        return self.inner.create_if_absent(path, data)
+
+    def make_dirs(self, path: str) -> None:
+        check_inside(self.boundary, path)
+        self.inner.make_dirs(path)
 
     def overwrite(self, path: str, data: bytes) -> None:
         check_inside(self.boundary, path)
@@ -59,15 +78,13 @@ class ConfinedFileIO(DelegatingFileIO):
 
 
 def check_inside(boundary: Boundary, path: str) -> None:
-    """Raise CorruptTable if the path lies outside the boundary, by its text or through a link."""
+    """Raise CorruptTable if the path lies outside the boundary by its text, OutsideTable through a link."""
     boundary.checked(path)
     if not is_inside(boundary, parent(path)):
-        raise CorruptTable(
+        raise OutsideTable(
             f"{path} is reached through a symbolic link that leads out of the table, or to another "
             "place in it",
             file=path,
-            next_step="nothing was changed there; replace the link by a folder or a mount, or "
-            "name the folder behind it in data-file.external-paths",
         )
 
 

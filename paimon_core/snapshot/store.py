@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
-from paimon_core.errors import NotFound, UnsupportedFeature
+from paimon_core.errors import NotFound, OutsideTable, UnsupportedFeature
 from paimon_core.io.file_io import FileIO, read_parallel, renames_atomically
 from paimon_core.paths import CARETAKER_DIR, SNAPSHOT_PREFIX, TablePaths
 from paimon_core.snapshot.numbered_files import (
@@ -196,7 +196,7 @@ class SnapshotStore(NumberedStore):
             return False
         try:
             self._files.write_hint(LATEST, snapshot.id)
-        except OSError as e:
+        except (OSError, OutsideTable) as e:
             log.warning("table=%s snapshot=%d hint not written: %s", self.table, snapshot.id, e)
         return self._still_ours(path, content, snapshot.id)
 

@@ -1,4 +1,4 @@
-"""No metadata file and no symbolic link makes a job delete what is not the table's."""
+"""No metadata file and no symbolic link makes a job change what is not the table's."""
 
 from __future__ import annotations
 
@@ -282,6 +282,49 @@ def test_expiry_stops_before_a_link_and_keeps_the_references(lake: Lake) -> None
     assert sorted(p.name for p in disk.iterdir()) == files
     assert len(lake.table().snapshots.ids()) == 5
     assert read_rows(lake.warehouse)
+
+
+@pytest.mark.parametrize(
+    ("folder", "job"),
+    [
+        ("bucket-0", ("compact",)),
+        ("manifest", ("compact_manifest",)),
+        ("manifest", ("drop_partition", "--partition", "dt=day0")),
+        ("snapshot", ("compact",)),
+        ("schema", ("rescale", "--bucket-num", 2)),
+        ("index", ("rescale", "--bucket-num", 2)),
+        ("tag", ("create_tag", "--tag", "a")),
+        ("branch", ("create_branch", "--name", "a")),
+        ("consumer", ("reset_consumer", "--consumer-id", "a", "--next-snapshot", 1)),
+        ("statistics", ("analyze",)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[0],
+)
+def test_nothing_is_created_behind_a_link(
+    folder: str, job: tuple[object, ...], tmp_path: Path
+) -> None:
+    lake = Lake(tmp_path / "w")
+    lake.primary_key(partitioned="--partition" in job)
+    lake.fill(4)
+    place, outside = root(lake) / folder, tmp_path / "outside"
+    if place.exists():
+        place.rename(outside)
+    else:
+        outside.mkdir()
+    place.symlink_to(outside)
+    before = all_below(outside)
+    ran = run(lake, *job)
+    assert all_below(outside) == before
+    if folder == "index":  # the table has none
+        assert ran.code == 0, ran.err
+    else:
+        assert ran.code == 7
+        assert "symbolic link" in ran.err
+    assert len(read_rows(lake.warehouse)) == 10
+
+
+def all_below(folder: Path) -> dict[str, bytes]:
+    return {str(p): p.read_bytes() if p.is_file() else b"" for p in folder.rglob("*")}
 
 
 def test_a_table_behind_a_link_is_maintained_as_any_other(lake: Lake) -> None:
