@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -148,6 +150,41 @@ def test_a_deferred_sensor_waits_without_blocking_the_loop(lake, monkeypatch):
     assert TagExists(**place(lake), tag="late").execute({}) is None
 
 
+def test_stores_that_hang_leave_the_threads_of_the_event_loop_free(lake, monkeypatch):
+    """Other triggers use them, and so do lookups of hosts."""
+    answered = threading.Event()
+
+    def hang(*_: Any, **__: Any) -> Any:
+        answered.wait(30)
+        raise ConnectionError
+
+    monkeypatch.setattr("paimon_airflow.sensors.trigger.ask", hang)
+    many = 2 * (min(32, (os.cpu_count() or 1) + 4))  # more than the event loop has
+
+    async def others_go_on() -> None:
+        triggers = [ConditionTrigger(**wanted(lake)).run() for _ in range(many)]
+        waiting = [asyncio.create_task(anext(t)) for t in triggers]
+        await asyncio.sleep(0.2)
+        try:
+            assert await asyncio.wait_for(asyncio.to_thread(lambda: 42), 10) == 42
+        finally:
+            answered.set()
+            for task in waiting:
+                task.cancel()
+
+    asyncio.run(others_go_on())
+
+
+def wanted(lake: Any) -> dict[str, Any]:
+    return {
+        "condition": "tag_exists",
+        "warehouse": str(lake.warehouse),
+        "table": "db.well",
+        "poke_interval": 0.1,
+        "arguments": {"tag": "x"},
+    }
+
+
 def test_what_cannot_be_asked_fails_at_once(lake):
     # AirflowFailException: Airflow repeats a task after any other.
     for how in ({}, {"deferrable": False, "timeout": 1}):
@@ -155,14 +192,7 @@ def test_what_cannot_be_asked_fails_at_once(lake):
             TagExists(**place(lake, "db.none"), tag="x", **how).execute({})
     with pytest.raises(AirflowFailException, match="soon"):
         WatermarkReached(**place(lake), watermark="soon").execute({})
-    trigger = ConditionTrigger(
-        condition="tag_exists",
-        warehouse=str(lake.warehouse),
-        table="db.none",
-        poke_interval=0.1,
-        arguments={"tag": "x"},
-    )
-    event, _ = wait(trigger)
+    event, _ = wait(ConditionTrigger(**{**wanted(lake), "table": "db.none"}))
     with pytest.raises(AirflowFailException, match="NotFound"):
         TagExists(**place(lake), tag="x").execute_complete({}, event)
 

@@ -1,9 +1,16 @@
-"""The trigger of the sensors: evaluates a condition in a thread, off the event loop."""
+"""The trigger of the sensors: evaluates a condition in a thread, off the event loop.
+
+The threads are those of this module.  A store that hangs occupies them, and the event loop's own ones
+serve all triggers of the triggerer, and look up the names of hosts.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -12,6 +19,7 @@ from paimon_airflow.sensors.conditions import ask
 from paimon_airflow.tasks.results import retry_helps
 
 _MOST_FAILURES = 10
+_THREADS = ThreadPoolExecutor(max_workers=16, thread_name_prefix="paimon-sensor")
 
 
 def _event(payload: dict[str, object]) -> TriggerEvent:
@@ -58,7 +66,8 @@ class ConditionTrigger(BaseTrigger):
         failures = 0
         while True:
             try:
-                answer = await asyncio.to_thread(self._ask, await self._options())
+                call = partial(copy_context().run, self._ask, await self._options())
+                answer = await asyncio.get_running_loop().run_in_executor(_THREADS, call)
             except Exception as e:  # noqa: BLE001 - passed on to the task
                 failures += 1
                 self.log.warning("cannot ask for %s of %s: %s", self.condition, self.table, e)
