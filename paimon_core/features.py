@@ -7,7 +7,7 @@ that are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from enum import StrEnum
 from itertools import chain
 
@@ -55,8 +55,6 @@ from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.data_types import RowType, TypeRoot, type_roots
 from paimon_core.types.sql import type_to_sql
-
-Check = Callable[[FileStoreTable], Iterator[str]]
 
 _MANIFEST_FORMATS = frozenset({"avro", "orc", "parquet"})
 _IN_PARQUET = frozenset({TypeRoot.VECTOR})

@@ -28,9 +28,6 @@ class Record:
     kind: int
     values: Mapping[str, Any]
 
-    def with_values(self, **changes: Any) -> Record:
-        return replace(self, values={**self.values, **changes})
-
     @property
     def is_retract(self) -> bool:
         return self.kind in (1, 3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -30,10 +29,7 @@ from paimon_core.paths import SCHEMA_PREFIX, TablePaths
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.open import open_table_at, split_identifier
 
-log = logging.getLogger(__name__)
-
 DATABASE_SUFFIX: Final = ".db"
-_ATTEMPTS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_core.clustering.external_sort import (
-    MEMORY_BYTES,
     Clustering,
     OrderStrategy,
     cuts_of,
@@ -111,7 +110,6 @@ def sort_files(
     *,
     new_uuid: Callable[[], str],
     creation_time: Callable[[], int],
-    memory_bytes: int = MEMORY_BYTES,
 ) -> CompactResult:
     """Sort the unit; return the removed and the added files, which exist when this returns."""
     written = _write(
@@ -121,7 +119,6 @@ def sort_files(
         expected_bytes=_EXPANSION * unit.read_bytes,
         new_uuid=new_uuid,
         creation_time=creation_time,
-        memory_bytes=memory_bytes,
     )
     return _result(unit, before=unit.source.append_files, after=written)
 
@@ -238,7 +235,6 @@ def _write(
     expected_bytes: int,
     new_uuid: Callable[[], str],
     creation_time: Callable[[], int],
-    memory_bytes: int = MEMORY_BYTES,
 ) -> tuple[DataFileMeta, ...]:
     source = unit.source
     writer = RollingAppendWriter(
@@ -256,7 +252,6 @@ def _write(
             coded,
             unit.clustering,
             expected_bytes=expected_bytes,
-            memory_bytes=memory_bytes,
         ):
             writer.write(batch)
         return tuple(writer.close())

@@ -25,8 +25,6 @@ from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.write.file_layout import small_file_size, target_file_size
 
-COLUMNS: Final = ("file_size",)
-"""The columns of live files that `idle_buckets` needs."""
 _LEVELS: Final = 1 << 32
 
 

@@ -63,13 +63,12 @@ def read_metadata(
     path: str,
     kind: RecordKind[T],
     decode_avro: Callable[[Container], list[T]] | None = None,
-    seen: SeenRecords[T] | None = None,
 ) -> list[T]:
     """Return the values in the file in order; FileNotFoundError if it is missing.
 
     Otherwise as `decode_metadata`.
     """
-    return decode_metadata(read_whole(io, path), path, kind, decode_avro, seen)
+    return decode_metadata(read_whole(io, path), path, kind, decode_avro)
 
 
 def decode_metadata(

@@ -6,7 +6,6 @@ statistics, and data or changelog files with their extra files.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -29,8 +28,6 @@ from paimon_core.reachability.references import Reference, RefKind
 from paimon_core.scan.manifests import LEAST_BLOCK_BYTES, read_entries, wrong_list_size
 from paimon_core.snapshot.metadata_files import first_missing_metadata
 from paimon_core.snapshot.snapshot import Snapshot
-
-logger = logging.getLogger(__name__)
 
 
 class Role(StrEnum):
@@ -188,15 +185,15 @@ def _missing(table: FileStoreTable, path: str) -> CorruptTable:
 # --- files of entries ---------------------------------------------------------------------------
 
 
-def data_files(
-    table: FileStoreTable, entry: ManifestEntry, role: Role = Role.DATA
-) -> Iterator[StoredFile]:
+def data_files(table: FileStoreTable, entry: ManifestEntry) -> Iterator[StoredFile]:
     """Return the file of a manifest entry and its extra files."""
     paths, file = table.paths, entry.file
     path = paths.data_file(entry.partition, entry.bucket, file)
-    yield StoredFile(resolved_changelog_path(path), role, file.file_size)
+    yield StoredFile(resolved_changelog_path(path), Role.DATA, file.file_size)
     for extra in file.extra_files:
-        yield StoredFile(paths.extra_file(entry.partition, entry.bucket, file, extra), role, None)
+        yield StoredFile(
+            paths.extra_file(entry.partition, entry.bucket, file, extra), Role.DATA, None
+        )
 
 
 def paths_of(table: FileStoreTable, live: EntryColumns, position: int) -> Iterator[str]:

@@ -65,7 +65,6 @@ def read_table(
     *,
     columns: Sequence[str] | None = None,
     predicate: Predicate | None = None,
-    limit: int | None = None,
     keep_deletes: bool = False,
     min_level: int | None = None,
     keep: Callable[[ManifestEntry], bool] | None = None,
@@ -96,10 +95,9 @@ def read_table(
             and (keep is None or keep(entry))
         )
 
-    rows = _read(
+    return _read(
         table, snapshot, wanted, predicate, read, keep_deletes=keep_deletes, lenient=lenient
     )
-    return _limited(rows, limit)
 
 
 def _wanted(table: FileStoreTable, columns: Sequence[str] | None) -> RowType:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -40,8 +39,6 @@ from paimon_core.retention.expiry_range import ExpiryRange, Retention, choose_ra
 from paimon_core.snapshot.line import NewestWatch, unbroken_ids
 from paimon_core.snapshot.removal import Removal, Side, remove_oldest, undone
 from paimon_core.snapshot.snapshot import Snapshot
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Describes the files and manifests of a snapshot as JSON values, for users, tests and tools."""
+"""Describes the files of a snapshot as JSON values, for users, tests and tools."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta, SimpleStats
-from paimon_core.scan.manifests import manifest_list, read_entries
+from paimon_core.manifest.data_file import ManifestEntry, SimpleStats
 from paimon_core.scan.scan import scan_files
 from paimon_core.schema.tracked import tracked_schema
 from paimon_core.snapshot.snapshot import Snapshot
@@ -128,45 +127,6 @@ def _blank(data_type: DataType) -> Any:
         case TypeRoot.FLOAT | TypeRoot.DOUBLE:
             return 0.0
     return 0 if isinstance(data_type, AtomicType) else None
-
-
-def describe_manifests(table: FileStoreTable, snapshot: Snapshot, *, entries: bool = True) -> Json:
-    """Return the manifest lists of a snapshot, their manifests, and the manifests' entries."""
-    result: Json = {}
-    for what, name in (
-        ("base", snapshot.base_manifest_list),
-        ("delta", snapshot.delta_manifest_list),
-        ("changelog", snapshot.changelog_manifest_list),
-    ):
-        if name is not None:
-            manifests = manifest_list(table, snapshot, name)
-            result[what] = {
-                "list": name,
-                "manifests": [_manifest(table, m, entries=entries) for m in manifests],
-            }
-    return result
-
-
-def _manifest(table: FileStoreTable, meta: ManifestFileMeta, *, entries: bool) -> Json:
-    described: Json = {
-        "file": meta.file_name,
-        "size": meta.file_size,
-        "added": meta.num_added_files,
-        "deleted": meta.num_deleted_files,
-        "schema_id": meta.schema_id,
-        "min_bucket": meta.min_bucket,
-        "max_bucket": meta.max_bucket,
-        "min_level": meta.min_level,
-        "max_level": meta.max_level,
-        "min_row_id": meta.min_row_id,
-        "max_row_id": meta.max_row_id,
-        "partition_stats": describe_stats(table.schema.partition_type.fields, meta.partition_stats),
-    }
-    if entries:
-        described["entries"] = [
-            describe_entry(table, e, stats=False) for e in read_entries(table, meta)
-        ]
-    return described
 
 
 def _index_files(table: FileStoreTable, snapshot: Snapshot) -> list[Json]:

@@ -27,7 +27,7 @@ from paimon_core.types.arrow import column_from_internal
 from paimon_core.types.binary_row import decode_row, is_compact_timestamp, null_bits_width
 from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
 from paimon_core.types.decimals import COMPACT_PRECISION
-from paimon_core.write.incoming_rows import table_rows
+from paimon_core.write.incoming_rows import fit_to_schema
 
 _FIXED: Final = "postpone.batch-write-fixed-bucket"
 _MOST: Final = "postpone.batch-write-fixed-bucket.max-parallelism"
@@ -133,7 +133,7 @@ def _by_partition(
     if not row_type.fields:
         return {(): np.arange(rows.num_rows, dtype=np.int64)}
     given = [n for n in row_type.names if n in rows.schema.names]
-    partitions = table_rows(table, pa.table(rows.select(given)), row_type)
+    partitions = fit_to_schema(table, pa.table(rows.select(given)), row_type)
     found: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for place, values in enumerate(zip(*(c.to_pylist() for c in partitions), strict=True)):
         found[values].append(place)

@@ -146,16 +146,13 @@ def commit_write(
     watermark: int | None = None,
     properties: Mapping[str, str] | None = None,
     ignore_empty: bool = True,
-    check: bool = False,
     after: AfterCommit | None = None,
 ) -> tuple[Snapshot, ...]:
     """Commit what a writer wrote as APPEND, then the compaction that became due as COMPACT.
 
     The compaction runs first, so that readers see the first without the second only briefly.
-    `check` checks even plain appends for conflicts, as replays do.  `after` does what follows a
-    commit (default: a new one); writers that commit more than once pass their own.  `properties` are
-    stored in the snapshots.  Errors as in
-    `commit`.
+    `after` does what follows a commit (default: a new one); writers that commit more than once pass
+    their own.  `properties` are stored in the snapshots.  Errors as in `commit`.
     """
     after = after or AfterCommit(table, env=env)
     made = _commit_and_compact(
@@ -167,7 +164,6 @@ def commit_write(
         watermark=watermark,
         properties=properties,
         ignore_empty=ignore_empty,
-        check=check,
     )
     after.run(user=user, identifier=identifier, messages=messages)
     return made
@@ -184,8 +180,9 @@ def commit_files(
 ) -> tuple[Snapshot, ...]:
     """Commit changes that are not only new rows, then do what follows a commit (`commit_write`).
 
-    For DELETE and the like: deleted files, deletion vectors, columns for `row_groups`.  CommitConflict if another commit
-    replaced a file meanwhile: then the files of the messages are deleted.
+    For DELETE and the like: deleted files, deletion vectors, columns for `row_groups`.
+    CommitConflict if another commit replaced a file meanwhile: then the files of the messages are
+    deleted.
     """
     after = after or AfterCommit(table, env=env)
     try:
@@ -207,7 +204,6 @@ def _commit_and_compact(
     watermark: int | None,
     properties: Mapping[str, str] | None,
     ignore_empty: bool,
-    check: bool,
 ) -> tuple[Snapshot, ...]:
     results = compact_written(table, messages, env=env, identifier=identifier)
     try:
@@ -220,7 +216,6 @@ def _commit_and_compact(
             watermark=watermark,
             properties=properties,
             ignore_empty=ignore_empty,
-            check_append=check,
         )
     except CommitConflict:
         delete_results(table, results)

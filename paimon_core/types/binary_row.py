@@ -138,20 +138,23 @@ class RowCodec:
         """Return the stored bytes of a row."""
         return _ARITY.pack(len(self._types)) + self.encode_body(values)
 
-    def encode_body(self, values: Sequence[object], kind: int = 0) -> bytes:
+    def encode_body(self, values: Sequence[object]) -> bytes:
         """Return the bytes of a row without arity, as in nested rows and for Java's hash."""
         if len(values) != len(self._types):
             raise InvalidArgument(f"{len(values)} values for {len(self._types)} fields")
         row = bytearray(self._fixed)
-        row[0] = kind
         slot = self._start
         for i, value in enumerate(values):
             if value is not None:
                 try:
                     self._put[i](row, slot, value)
-                except (struct.error, OverflowError, ArithmeticError, AttributeError) as e:
-                    raise _does_not_fit(value, self._types[i]) from e
-                except (TypeError, ValueError) as e:
+                except (
+                    struct.error,
+                    ArithmeticError,
+                    AttributeError,
+                    TypeError,
+                    ValueError,
+                ) as e:
                     raise _does_not_fit(value, self._types[i]) from e
             else:
                 row[(i + 8) >> 3] |= 1 << (i & 7)

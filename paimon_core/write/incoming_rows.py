@@ -31,7 +31,7 @@ Mask = npt.NDArray[np.bool_]
 _KINDS: Final = ("+I", "-U", "+U", "-D")
 
 
-def table_rows(
+def fit_to_schema(
     table: FileStoreTable,
     rows: pa.Table,
     row_type: RowType | None = None,

@@ -42,7 +42,7 @@ from paimon_core.write.bucket_sink import BucketSink, MergingSink, RollingWriter
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
 from paimon_core.write.dynamic_buckets import BucketRules, Buckets, PartitionBuckets
 from paimon_core.write.global_index import GlobalIndex
-from paimon_core.write.incoming_rows import Kinds, kept_rows, row_kinds, table_rows
+from paimon_core.write.incoming_rows import Kinds, fit_to_schema, kept_rows, row_kinds
 from paimon_core.write.postpone import MOST_WRITER_ID, postpone_schema
 from paimon_core.write.restore import ExistingBuckets, wrote_since
 from paimon_core.write.route import Routed, by_bucket, partition_codes, route
@@ -168,7 +168,7 @@ class RowWriter:
             )
         table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
         tracked_type = self._file_schema.row_type if self._tracked else None
-        table = table_rows(self._table, table, tracked_type)
+        table = fit_to_schema(self._table, table, tracked_type)
         kinds = row_kinds(self._table, table, kinds)
         offset = 0
         for batch in table.to_batches():

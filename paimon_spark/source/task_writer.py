@@ -15,7 +15,6 @@ Tasks run in parallel and do not know each other.  Java brings all rows of a buc
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -45,14 +44,11 @@ from paimon_core.types.data_types import (
     TypeRoot,
 )
 from paimon_core.types.sql import type_to_sql
-from paimon_core.write.incoming_rows import Kinds, without_defaults
-from paimon_core.write.incoming_rows import table_rows as with_defaults
+from paimon_core.write.incoming_rows import Kinds, fit_to_schema, without_defaults
 from paimon_core.write.row_writer import RowWriter, delete_new_files
 from paimon_spark.source.own_names import named_as, own_name, unknown_fields
 from paimon_spark.source.rows import converted
 from paimon_spark.source.spark_types import paimon_type
-
-log = logging.getLogger(__name__)
 
 ROW_KIND: Final = "_row_kind_"
 """A column that says what a row does (0 +I, 1 -U, 2 +U, 3 -D), as in the Java connector."""
@@ -167,7 +163,7 @@ class TaskWriter:
     def _filled(self, rows: pa.RecordBatch, kinds: Kinds | None) -> pa.Table:
         """The rows with default values in those that are new."""
         stored = None if kinds is None else np.isin(kinds, (UPDATE_BEFORE, DELETE))
-        return with_defaults(self.table, pa.Table.from_batches([rows]), stored=stored)
+        return fit_to_schema(self.table, pa.Table.from_batches([rows]), stored=stored)
 
 
 def _larger_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

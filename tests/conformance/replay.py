@@ -33,15 +33,17 @@ from paimon_core.ddl.schema_change import change_from_object
 from paimon_core.environment import Environment, machine_zone, system_environment
 from paimon_core.errors import InvalidArgument, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.manifest.data_file import ManifestFileMeta
 from paimon_core.options import parse_duration_millis
 from paimon_core.predicate import from_oracle_filter
 from paimon_core.read.stream import Start, StreamScan, read_plan
 from paimon_core.read.table_read import chosen_rows
+from paimon_core.scan.manifests import manifest_list, read_entries
 from paimon_core.schema.schema_json import schema_to_json
-from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER
+from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from paimon_core.snapshot.snapshot_json import snapshot_to_json
 from paimon_core.table.batch_scan import BatchScan, batch_scan_of, read_batch
-from paimon_core.table.describe import describe_files, describe_manifests
+from paimon_core.table.describe import describe_entry, describe_files, describe_stats
 from paimon_core.table.open import open_table
 from paimon_core.table.system.read import VIEWS, read_system_table, read_view
 from paimon_core.table.time_travel import at_snapshot, travel
@@ -436,7 +438,46 @@ def manifests(step: Step, result: Result) -> None:
     table = open_step(step)
     chosen = step.get("snapshot")
     snapshot = table.latest_or_not_found() if chosen is None else table.snapshots.get(chosen)
-    result.update(describe_manifests(table, snapshot, entries=step.get("entries", True)))
+    result.update(_manifests_of(table, snapshot, entries=step.get("entries", True)))
+
+
+def _manifests_of(table: FileStoreTable, snapshot: Snapshot, *, entries: bool = True) -> Result:
+    """Return the manifest lists of a snapshot, their manifests, and the manifests' entries."""
+    result: Result = {}
+    for what, name in (
+        ("base", snapshot.base_manifest_list),
+        ("delta", snapshot.delta_manifest_list),
+        ("changelog", snapshot.changelog_manifest_list),
+    ):
+        if name is not None:
+            manifests = manifest_list(table, snapshot, name)
+            result[what] = {
+                "list": name,
+                "manifests": [_manifest_of(table, m, entries=entries) for m in manifests],
+            }
+    return result
+
+
+def _manifest_of(table: FileStoreTable, meta: ManifestFileMeta, *, entries: bool) -> Result:
+    described: Result = {
+        "file": meta.file_name,
+        "size": meta.file_size,
+        "added": meta.num_added_files,
+        "deleted": meta.num_deleted_files,
+        "schema_id": meta.schema_id,
+        "min_bucket": meta.min_bucket,
+        "max_bucket": meta.max_bucket,
+        "min_level": meta.min_level,
+        "max_level": meta.max_level,
+        "min_row_id": meta.min_row_id,
+        "max_row_id": meta.max_row_id,
+        "partition_stats": describe_stats(table.schema.partition_type.fields, meta.partition_stats),
+    }
+    if entries:
+        described["entries"] = [
+            describe_entry(table, e, stats=False) for e in read_entries(table, meta)
+        ]
+    return described
 
 
 # --- reading ------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.compaction.due import BucketFiles, units_due
-from paimon_core.compaction.idle import COLUMNS, idle_buckets
+from paimon_core.compaction.idle import idle_buckets
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
@@ -57,7 +57,7 @@ def _check(table: FileStoreTable, buckets: list[list[DataFileMeta]], *, full: bo
         for number, files in enumerate(buckets)
         for file in files
     ]
-    live = columns_of(entries, Partitions(), COLUMNS)
+    live = columns_of(entries, Partitions(), ("file_size",))
     _, numbers, bucket_of = live.group()
     idle = idle_buckets(table, live, bucket_of, numbers, full=full)
     for number, is_idle in zip(numbers.tolist(), idle.tolist(), strict=True):
@@ -108,7 +108,7 @@ def test_settled_buckets_are_idle(tmp_path: Path) -> None:
         for number, files in enumerate((settled, waiting))
         for file in files
     ]
-    live = columns_of(entries, Partitions(), COLUMNS)
+    live = columns_of(entries, Partitions(), ("file_size",))
     _, numbers, bucket_of = live.group()
     for full in (False, True):
         idle = idle_buckets(table, live, bucket_of, numbers, full=full)

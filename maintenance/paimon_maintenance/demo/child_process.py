@@ -49,9 +49,9 @@ class ChildProcess:
             self._supervisor.kill()
             self._supervisor.wait()
 
-    def tail(self, lines: int = 15) -> str:
-        """The last lines of the output of the command."""
-        return "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-lines:])
+    def tail(self) -> str:
+        """The last 15 lines of the output of the command."""
+        return "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-15:])
 
     def __enter__(self) -> Self:
         return self

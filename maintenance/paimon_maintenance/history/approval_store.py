@@ -27,6 +27,7 @@ _APPROVALS: Final = columns_of(
     "answered_by answered_millis run_id",
 )
 _LONGEST_RUN: Final = 64
+_MOST_SHOWN: Final = 100
 
 
 class ApprovalState(StrEnum):
@@ -134,12 +135,12 @@ class ApprovalStore(ScopedStore):
             )
             return int(added.scalar_one())
 
-    def all(self, *, only_waiting: bool = True, limit: int = 100) -> list[Approval]:
-        """The requests, newest first."""
+    def all(self, *, only_waiting: bool = True) -> list[Approval]:
+        """The newest 100 requests, newest first."""
         query = sa.select(_APPROVALS).where(*self.is_here(_APPROVALS))
         if only_waiting:
             query = query.where(_APPROVALS.c.state == ApprovalState.WAITING)
-        query = query.order_by(_APPROVALS.c.id.desc()).limit(limit)
+        query = query.order_by(_APPROVALS.c.id.desc()).limit(_MOST_SHOWN)
         with self.transaction() as connection:
             return [_approval(row) for row in connection.execute(query).mappings()]
 

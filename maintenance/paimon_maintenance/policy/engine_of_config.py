@@ -13,9 +13,9 @@ from paimon_maintenance.policy.model import EnginePolicy
 from paimon_maintenance.storage.config_file import read_config
 
 
-def engine_of_config(environ: Mapping[str, str] = os.environ) -> EnginePolicy:
+def engine_of_config() -> EnginePolicy:
     """What the configuration file says; InvalidArgument names the file and a wrong value."""
-    file, raw = read_config(environ)
+    file, raw = read_config(os.environ)
     common = raw.get("caretaker", {})
     found = common if isinstance(common, Mapping) else {}
     return engine_from(found.get("engine"), found.get("spark_threshold"), f"{file}: [caretaker]")

@@ -19,7 +19,7 @@ from paimon_maintenance.health.measurement import (
 from paimon_maintenance.health.reasons import MB, named
 from paimon_maintenance.job.text import age_text, counted, human_bytes
 from paimon_maintenance.policy.needs import RescaleRule, TableNeeds
-from paimon_maintenance.schedule.benefit import WEIGHTS, Weights, saving
+from paimon_maintenance.schedule.benefit import WEIGHTS, saving
 from paimon_maintenance.schedule.bucket_sizes import BUCKET_BYTES, rescaled, writers_stopped
 from paimon_maintenance.schedule.cost import Work
 from paimon_maintenance.schedule.state import HOUR, TableState
@@ -86,7 +86,6 @@ def candidates_of(
     needs: TableNeeds,
     now: int,
     *,
-    weights: Weights = WEIGHTS,
     mean_bytes: float | None = None,
 ) -> list[Candidate]:
     """The jobs that would help this table now; empty if it needs nothing.
@@ -96,10 +95,10 @@ def candidates_of(
     found: list[Candidate] = []
     mean = max(1.0, table.bytes if mean_bytes is None else mean_bytes)
     if not table.refused and not table.gaps:
-        found += _compactions(table, state, needs, now, weights)
+        found += _compactions(table, state, needs, now)
     if not table.gaps:
         others = [
-            *_upkeep(table, state, now, weights, mean),
+            *_upkeep(table, state, now, mean),
             *_rescale(table, state, needs, now),
         ]
         # Other jobs help a red table only if reads are not what makes it red.
@@ -171,24 +170,23 @@ def _compactions(
     state: TableState,
     needs: TableNeeds,
     now: int,
-    weights: Weights,
 ) -> Iterator[Candidate]:
     reads = _Reads.of(table, state, now)
     late = _late_partitions(table, needs, now)
     if late:
-        yield _compaction(reads, late, weights, full=True, goal=needs.freshness_millis)
+        yield _compaction(reads, late, full=True, goal=needs.freshness_millis)
     elif state.is_red_for_long(needs.max_red_millis, now):
-        yield from _against_red(reads, weights, layout=keeps_layout(table, state))
+        yield from _against_red(reads, layout=keeps_layout(table, state))
     minor = [p for p in table.partitions if p.minor is not None]
     if minor:
-        found = _compaction(reads, minor, weights, full=False)
+        found = _compaction(reads, minor, full=False)
         if found.predicted["excess_gain"] >= LEAST_GAIN:
             yield found
     if keeps_layout(table, state):
         return  # a full rewrite would undo the clustering
     full = _worth_most(reads)
     if full:
-        found = _compaction(reads, full, weights, full=True)
+        found = _compaction(reads, full, full=True)
         same = len(full) == len(minor) and all(p.full == p.minor for p in full)
         if found.predicted["excess_gain"] >= LEAST_GAIN and not same:
             yield found
@@ -213,7 +211,7 @@ def _late_partitions(table: Measurement, needs: TableNeeds, now: int) -> list[Pa
     ]
 
 
-def _against_red(reads: _Reads, weights: Weights, *, layout: bool) -> Iterator[Candidate]:
+def _against_red(reads: _Reads, *, layout: bool) -> Iterator[Candidate]:
     """An urgent compaction of the partitions that make the table red, if there are any.
 
     These may be so small that the table as a whole gains almost nothing; but the worst partition counts as
@@ -225,7 +223,7 @@ def _against_red(reads: _Reads, weights: Weights, *, layout: bool) -> Iterator[C
     bad = [p for p in bad if (p.minor if minor or layout else p.full) is not None]
     bad.sort(key=lambda p: (-p.full_runs, -p.files, p.name))
     if bad:
-        found = _compaction(reads, bad[:_MOST_PARTITIONS], weights, full=not (minor or layout))
+        found = _compaction(reads, bad[:_MOST_PARTITIONS], full=not (minor or layout))
         yield replace(found, urgent=True)
 
 
@@ -267,7 +265,6 @@ def _worth_most(reads: _Reads) -> list[PartitionMeasurement]:
 def _compaction(
     reads: _Reads,
     partitions: Sequence[PartitionMeasurement],
-    weights: Weights,
     *,
     full: bool,
     goal: int | None = None,
@@ -276,7 +273,7 @@ def _compaction(
     works = [w for p in partitions if (w := p.full if full else p.minor) is not None]
     gains = [(p, reads.gain(p, p.full if full else p.minor)) for p in partitions]
     gain = sum(max(0.0, g) for _, g in gains)
-    benefit = weights.read * sum(reads.saving(p, g) for p, g in gains)
+    benefit = WEIGHTS.read * sum(reads.saving(p, g) for p, g in gains)
     size = sum(w.bytes for w in works)
     # Fewer files are worth something even where reads merge no less.
     fewer = sum(p.files for p in partitions) - sum(w.files_after for w in works)
@@ -305,7 +302,7 @@ def _compaction(
         oldest = min(p.oldest_level_0 or now for p in partitions)
         age = now - oldest
         urgent = True
-        benefit += weights.read * age / goal
+        benefit += WEIGHTS.read * age / goal
         why = (
             f"level 0 is {age_text(age / HOUR)} old, the goal is {age_text(goal / HOUR)}; "
             f"{human_bytes(size)} to rewrite"
@@ -340,9 +337,7 @@ def _idle_hours(partition: PartitionMeasurement, now: int) -> float:
 # --- upkeep ---------------------------------------------------------------------------------------
 
 
-def _upkeep(
-    table: Measurement, state: TableState, now: int, weights: Weights, mean: float
-) -> Iterator[Candidate]:
+def _upkeep(table: Measurement, state: TableState, now: int, mean: float) -> Iterator[Candidate]:
     reasons: list[str] = []
     benefit = 0.0
     free_bytes = max(0, table.beyond_bytes - table.blocked_bytes)
@@ -350,8 +345,8 @@ def _upkeep(
     if free_snapshots and (free_bytes >= _FEW_BYTES or free_snapshots >= _FEW_SNAPSHOTS):
         # A byte that is held costs the same in every table.
         growth = state.held_growth * table.bytes / mean
-        benefit += weights.storage * saving(free_bytes / mean, growth)
-        benefit += weights.manifests * free_snapshots / 100
+        benefit += WEIGHTS.storage * saving(free_bytes / mean, growth)
+        benefit += WEIGHTS.manifests * free_snapshots / 100
         reasons.append(
             f"{counted(free_snapshots, 'snapshots')} beyond the retention hold "
             f"{human_bytes(free_bytes)}"
@@ -359,20 +354,20 @@ def _upkeep(
     urgent = bool(table.tags_due)
     due = len(table.tags_due) + len(table.tags_over)
     if due:
-        benefit += weights.tags * due
+        benefit += WEIGHTS.tags * due
         reasons.append(f"{counted(due, 'tags')} to create or delete")
     if table.partitions_due:
-        benefit += weights.partitions * table.partitions_due
+        benefit += WEIGHTS.partitions * table.partitions_due
         reasons.append(f"{counted(table.partitions_due, 'partitions')} to expire")
     expires = table.consumer_expiration
     silent = [c.id for c in table.consumers if expires is not None and now - c.last_seen > expires]
     if silent:
-        benefit += weights.tags
+        benefit += WEIGHTS.tags
         reasons.append(f"consumer {silent[0]} has expired")
     also = []
     if table.manifests >= _MANY_MANIFESTS:
         also.append("compact_manifest")
-        benefit += weights.manifests * saving(table.manifests / _MANY_MANIFESTS, state.growth)
+        benefit += WEIGHTS.manifests * saving(table.manifests / _MANY_MANIFESTS, state.growth)
         reasons.append(f"{counted(table.manifests, 'manifests')} to compact")
     if not reasons:
         return

@@ -310,11 +310,3 @@ def _refusal(
 
 def _with(decision: Decision, action: Action, reason: str, *, waits: bool = False) -> Decision:
     return replace(decision, action=action, reason=reason, waits=waits)
-
-
-def by_action(decisions: Iterable[Decision]) -> Mapping[Action, int]:
-    """How many decisions there are of each kind."""
-    counts = dict.fromkeys(Action, 0)
-    for decision in decisions:
-        counts[decision.action] += 1
-    return counts

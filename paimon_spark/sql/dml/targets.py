@@ -44,8 +44,7 @@ from paimon_core.table.write_session import (
     write_rows,
 )
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
-from paimon_core.write.incoming_rows import Kinds, without_defaults
-from paimon_core.write.incoming_rows import table_rows as rows_to_write
+from paimon_core.write.incoming_rows import Kinds, fit_to_schema, without_defaults
 from paimon_spark.sql.dml.postpone import write_to_buckets
 from paimon_spark.sql.frames.dataframes import arrow_dataframe, table_rows
 from paimon_spark.sql.frames.evolution import EvolvedRows, commit_evolved, evolved_rows
@@ -149,7 +148,7 @@ class Target:
         rows = self.rows.take(pa.array(removed))
         all_kinds: Kinds = np.full(len(removed), 3, np.int8)
         if added is not None:
-            new = rows_to_write(self.table, added.select(rows.schema.names)).cast(rows.schema)
+            new = fit_to_schema(self.table, added.select(rows.schema.names)).cast(rows.schema)
             rows = pa.concat_tables([rows, new])
             new_kinds = np.zeros(len(new), np.int8) if kinds is None else kinds
             all_kinds = np.concatenate([all_kinds, new_kinds])
@@ -241,7 +240,7 @@ class Target:
         if added is not None and origins is not None:
             replaced = origins >= 0
             old = added.filter(pa.array(replaced)).select(rows.schema.names)
-            old = rows_to_write(table, old).cast(rows.schema)
+            old = fit_to_schema(table, old).cast(rows.schema)
             rows = pa.concat_tables([rows, old])
             numbers = np.concatenate([kept, origins[replaced]])
             sequences = pa.concat_arrays([sequences, pa.nulls(old.num_rows, pa.int64())])

@@ -9,7 +9,6 @@ import asyncio
 import contextvars
 import html
 import json
-import logging
 import threading
 import urllib.error
 import urllib.request
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from paimon_maintenance.history.alert_store import AlertStore, StoredAlert, Word
     from paimon_maintenance.policy.needs import AlertTarget
 
-logger = logging.getLogger(__name__)
 
 DEFAULT_TARGET: Final = "default"
 """The target of tables whose rules do not name one."""

@@ -75,8 +75,8 @@ class JobProcedures:
     mean in Java.
     """
 
-    def __init__(self, env: Environment | None = None, policy: Policy | None = None) -> None:
-        self._env = env or system_environment()
+    def __init__(self, policy: Policy | None = None) -> None:
+        self._env = system_environment()
         self._policy = policy
 
     def names(self) -> Sequence[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from disk import assert_whole
 from lakes import ENV, Lake
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.clustering import rewrite
+from paimon_core.clustering.external_sort import sorted_rows
 from paimon_core.commit.committer import commit
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.errors import CommitConflict, InvalidArgument, UnsupportedFeature
@@ -22,7 +25,6 @@ from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.job.engine import UnitResult, WorkUnit, run_unit
 from paimon_maintenance.job.report import Report, Status
-from paimon_maintenance.jobs.sort_compact import execute as execution
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import RunServices, plan_table, run_table
@@ -167,10 +169,7 @@ def test_the_query_cost_covers_all_batches(plane: Plane) -> None:
 @pytest.mark.parametrize("memory", [None, 100_000])
 def test_order_is_exact(plane: Plane, memory: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     if memory is not None:
-        original = execution.sort_files
-        monkeypatch.setattr(
-            execution, "sort_files", lambda *a, **k: original(*a, **k, memory_bytes=memory)
-        )
+        monkeypatch.setattr(rewrite, "sorted_rows", partial(sorted_rows, memory_bytes=memory))
     assert sort(plane, order_by=["s", "y"], order_strategy="order").error is None
     table = plane.table()
     latest = table.latest_or_not_found()
