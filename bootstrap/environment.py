@@ -211,7 +211,7 @@ def _runs(env: Path) -> bool:
 
 
 def forget_incomplete(site: Path) -> None:
-    """Makes pip install a package again if an interruption left it incomplete: RECORD is written last."""
+    """Make pip install a package again that an interruption left incomplete (RECORD comes last)."""
     for info in site.glob("*.dist-info"):
         if not (info / "RECORD").is_file():
             shutil.rmtree(info)

@@ -1,8 +1,8 @@
 """Prints the home of a Java that Spark runs on: ``python -m bootstrap.java HOME``.
 
 Looks at JAVA_HOME, PATH and the usual folders; if there is none, gets a JDK through the package
-manager at hand, as root or with a sudo that asks nothing.  If that is not possible, prints the command
-that fixes it, and fails.
+manager at hand, as root or with a sudo that asks nothing.  If that is not possible, prints the
+command that fixes it, and fails.
 """
 
 from __future__ import annotations

@@ -229,7 +229,7 @@ class StorageError(PaimonError, OSError):
 
 
 class BrokenLink(StorageError):
-    """A symbolic link in a local folder leads to nothing: what it stands for is unknown, not missing."""
+    """A symbolic link in a local folder has no target: its content is unknown, not missing."""
 
     default_next_step = (
         "make what it led to available again (is a disk not mounted?), or move the link out of the "

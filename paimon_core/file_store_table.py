@@ -50,9 +50,10 @@ class FileStoreTable:
     - `partition_registry`: the partitions in the catalog, if it stores them for other engines.
     - `versions`: changes the history through the catalog, if the catalog requires that.
     - `schema_commit`: the catalog's part in schema changes, if it has one.
-    - `location`: the root as the catalog spells it ("file:/w/db.db/t"), for paths that other programs
-      read.
-    - `catalog_properties`: what the catalog says about the table beside its schema, such as its owner.
+    - `location`: the root as the catalog spells it ("file:/w/db.db/t"), for paths
+      that other programs read.
+    - `catalog_properties`: what the catalog says about the table beside its
+      schema, such as its owner.
     """
 
     io: FileIO

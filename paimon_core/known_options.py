@@ -107,8 +107,8 @@ _OWN: Final[Mapping[str, tuple[str, ...]]] = {
     "caretaker.commit-by-rename": (),
     "caretaker.request-deadline": (),
 }
-"""Caretaker's own options, with the words that one takes.  A misspelled one must not be ignored in silence: it
-may keep the scheduler away."""
+"""Caretaker's own options, with the words that one takes.  A misspelled one must not be ignored in
+silence: it may keep the scheduler away."""
 _NAMES: Final = frozenset({*KNOWN_OPTIONS, *_OTHERS, *_OWN})
 _BY_TRAITS: Final = "merge-engine"
 """The option whose values are the rows of `lsm/engines/traits.py`."""

@@ -20,7 +20,8 @@ from paimon_dags.settings import OnCommitSettings, Settings, SettingsError
 
 _START = datetime(2024, 1, 1, tzinfo=UTC)
 _ACTIVE_RUNS: Final = 3
-"""A run whose worker was killed stays active until its heartbeat times out; others go on meanwhile."""
+"""A run whose worker was killed stays active until its heartbeat times out;
+others go on meanwhile."""
 _ON_COMMIT = """\
 Compacts just the partitions that commits changed, right after them. A watcher in the triggerer looks
 for new snapshots every {poll:g} seconds; what was maintained is in Caretaker's history.

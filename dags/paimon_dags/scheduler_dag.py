@@ -1,4 +1,7 @@
-"""The DAG that runs rounds of the scheduler; it exists only with `[scheduler]` in `caretaker.toml`."""
+"""The DAG that runs rounds of the scheduler.
+
+It exists only with `[scheduler]` in `caretaker.toml`.
+"""
 
 from __future__ import annotations
 

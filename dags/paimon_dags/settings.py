@@ -96,8 +96,9 @@ class JobSettings:
 class OnCommitSettings:
     """Maintenance on commit: which tables are watched, and how often.
 
-    `assets` are tables whose asset events with a partition key compact that partition.  With `spark`,
-    plans for Spark run on the master of `spark_connection`; without, the scheduler runs them.
+    `assets` are tables whose asset events with a partition key compact that
+    partition.  With `spark`, plans for Spark run on the master of `spark_connection`;
+    without, the scheduler runs them.
     """
 
     tables: tuple[str, ...] = ("*.*",)
@@ -124,7 +125,10 @@ class AlertSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The settings of all DAGs.  `packages` None: made when a task needs it (see `paimon_airflow`)."""
+    """The settings of all DAGs.
+
+    `packages` None: made when a task needs it (see `paimon_airflow`).
+    """
 
     warehouse: str | None = None
     policy: str | None = None

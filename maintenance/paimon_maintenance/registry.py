@@ -1,4 +1,7 @@
-"""All jobs by name.  Importing this module is cheap: it loads definitions only, no pyarrow or PySpark."""
+"""All jobs by name.
+
+Importing this module is cheap: it loads definitions only, no pyarrow or PySpark.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,10 @@ _PROCEDURES: Final[Mapping[str, str]] = {
 
 
 def job_named(name: str) -> Job:
-    """The job with this name, with dashes or underscores; InvalidArgument suggests similar names."""
+    """The job with this name, with dashes or underscores.
+
+    InvalidArgument suggests similar names.
+    """
     wanted = name.replace("-", "_")
     job = JOBS.get(wanted)
     if job is not None:

@@ -1,9 +1,10 @@
-"""The Spark application that maintains a batch of tables: `spark-submit maintenance/paimon_maintenance/spark_app.py`.
+"""The Spark application that maintains a batch of tables: `spark-submit ... spark_app.py`.
 
     --batch     the batch: a JSON file, local or in an object store
-    --results   a folder that receives one JSON report a table, each as soon as it is there
-    --lifeline  a pipe that the supervisor holds (`paimon_maintenance.engines.lifeline`): this process ends with it,
-                and the batch, which may hold secrets, is deleted as soon as it was read
+    --results   a folder that receives one JSON report per table, each as soon as it is there
+    --lifeline  a pipe that the supervisor holds (`paimon_maintenance.engines.lifeline`): this
+                process ends with it, and the batch, which may hold secrets, is deleted as soon as
+                it was read
     --timezone  of the tables' writers (an IANA name), where it is not the machine's
 
 The batch is never an argument, because every user of the machine can read those.  It is a list of
@@ -13,11 +14,10 @@ run requests (`paimon_maintenance.run.request.RunRequest`)::
       "storage": {"s3.endpoint": "..."}, "guards": {"max_rewrite": "10 gb"}},
      {"job": "compact", "warehouse": "s3://lake", "table": "db.b"}]
 
-Several tables run at the same time (`paimon_maintenance.run.many`); one that fails does not stop the
-others.  The report on a table is `DB.TABLE.json`
-(`DB.TABLE.N.json` for its Nth run in one batch, from the second on), written with the options of
-its request's "storage".  Its shape is that of `caretaker run --json` (docs/cli.md), and so is the
-exit code, over all tables.
+Several tables run at the same time (`paimon_maintenance.run.many`); one that fails does not stop
+the others.  The report on a table is `DB.TABLE.json` (`DB.TABLE.N.json` for its Nth run in one
+batch, from the second on), written with the options of its request's "storage".  Its shape is that
+of `caretaker run --json` (docs/cli.md), and so is the exit code, over all tables.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 if __name__ == "__main__":
-    # spark-submit puts the folder of this file first on the path; its module names would shadow others.
+    # spark-submit puts the folder of this file first on the path; its module
+    # names would shadow others.
     _here = Path(__file__).resolve().parent
     sys.path[:] = [p for p in sys.path if not p or Path(p).resolve() != _here]
     # In a checkout, the two packages are in different folders.

@@ -26,11 +26,11 @@ def open_catalog(
 ) -> Catalog:
     """Open a catalog: `open_catalog("/lake")`, or with Paimon's catalog options.
 
-    `options` are those of Java's catalogs: `metastore` (filesystem, rest, jdbc or hive), `warehouse`,
-    `uri`, and the options of the store.  The first argument can be the options instead of a path.
-    `timezone` is the IANA name of the time zone for wall clock times; None: the machine's time zone.
-    Raises InvalidArgument for a missing option or an unknown time zone, and UnsupportedFeature for
-    an unsupported metastore.
+    `options` are those of Java's catalogs: `metastore` (filesystem, rest, jdbc or hive),
+    `warehouse`, `uri`, and the options of the store.  The first argument can be the options instead
+    of a path.  `timezone` is the IANA name of the time zone for wall clock times; None: the
+    machine's time zone.  Raises InvalidArgument for a missing option or an unknown time zone, and
+    UnsupportedFeature for an unsupported metastore.
     """
     given = dict(options or {})
     if isinstance(warehouse, Mapping):
@@ -127,8 +127,8 @@ class Catalog:
         """Create a table and return its handle.
 
         `schema` is a `Schema`, or an Arrow schema with keys, options and comment as further
-        arguments.  With `ignore_if_exists`, an existing table stays unchanged.  Raises SchemaError for
-        a schema that Java refuses.
+        arguments.  With `ignore_if_exists`, an existing table stays unchanged.  Raises SchemaError
+        for a schema that Java refuses.
         """
         if isinstance(schema, pa.Schema):
             schema = Schema.from_pyarrow_schema(

@@ -1,8 +1,8 @@
 """Converts rows between the forms that callers use and the batches of the core.
 
-Input: Arrow tables and batches, objects with the Arrow C stream interface (polars, DuckDB, readers),
-pandas DataFrames and dicts.  Output: Arrow batches with exactly the types of the table, and with the
-kind of each row on request.
+Input: Arrow tables and batches, objects with the Arrow C stream interface (polars, DuckDB,
+readers), pandas DataFrames and dicts.  Output: Arrow batches with exactly the types of the table,
+and with the kind of each row on request.
 """
 
 from __future__ import annotations
@@ -152,8 +152,8 @@ def batches_out(
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches of the core with exactly the schema of `schema_out`.
 
-    Without `kinds`, retractions (-U, -D) are left out, because callers could not distinguish them from
-    rows that exist.
+    Without `kinds`, retractions (-U, -D) are left out, because callers could not distinguish them
+    from rows that exist.
     """
     schema = schema_out(row_type, kinds=kinds)
     for batch in batches:

@@ -71,7 +71,7 @@ class Schema:
         options: Mapping[str, str] | None = None,
         comment: str | None = None,
     ) -> Schema:
-        """The schema with columns of SQL types: `Schema.of({"k": "BIGINT NOT NULL", "v": "STRING"})`."""
+        """The schema with columns of SQL types, such as `{"k": "BIGINT NOT NULL", "v": "STRING"}`."""
         return Schema(
             columns=tuple(Column(name, type_) for name, type_ in columns.items()),
             partition_keys=tuple(partition_keys),
@@ -166,8 +166,8 @@ _SIMPLE: Final = {
 class SchemaChange:
     """Creates changes for `Table.alter` and `Catalog.alter_table` (Java: `schema/SchemaChange`).
 
-    The name of a nested column has dots: "address.street".  A type is SQL text or an Arrow type.  The
-    changes are checked when they are applied, not here.
+    The name of a nested column has dots: "address.street".  A type is SQL text or an Arrow type.
+    The changes are checked when they are applied, not here.
     """
 
     @staticmethod

@@ -153,7 +153,10 @@ class StreamTableScan:
         return StreamTablePlan(self._stream.plan(), self._stream.table)
 
     def acknowledge(self, plan: StreamTablePlan) -> None:
-        """Store that everything up to this plan is processed; does nothing without a consumer id."""
+        """Store that everything up to this plan is processed.
+
+        Does nothing without a consumer id.
+        """
         self._stream.acknowledge(plan.step)
         self._stored = (plan.next_snapshot_id, time.monotonic())
 

@@ -1,7 +1,7 @@
 """Writers: builder -> write -> commit messages -> commit (Java: `table/sink/*WriteBuilder`).
 
-Readers see the rows of a commit all at once, and none before it.  After a CommitConflict nothing was
-committed.  After a CommitStateUnknown the commit may exist, so its files must not be deleted.
+Readers see the rows of a commit all at once, and none before it.  After a CommitConflict nothing
+was committed.  After a CommitStateUnknown the commit may exist, so its files must not be deleted.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ Partition = Mapping[str, object]
 class CommitResult:
     """The snapshots of a commit, oldest first; empty if there was nothing to commit.
 
-    `maintained` is what the maintenance after the commit removed, or why it failed.  None if the table
-    is `write-only`, or if the maintenance runs in the background (`snapshot.expire.execution-mode`).
+    `maintained` is what the maintenance after the commit removed, or why it failed.  None if the
+    table is `write-only`, or if the maintenance runs in the background
+    (`snapshot.expire.execution-mode`).
     """
 
     snapshots: tuple[Snapshot, ...] = ()
@@ -65,8 +66,8 @@ class _WriteBuilder:
         - With `partition`: replace the partitions that have these values.
         - With `dynamic=True`: replace the partitions that the written rows belong to.
         - With `dynamic=False`: replace the whole table.
-        - With neither: the table option `dynamic-partition-overwrite` (default: true) decides between
-          the last two, as in Java.
+        - With neither: the table option `dynamic-partition-overwrite` (default: true) decides
+          between the last two, as in Java.
 
         Raises InvalidArgument for both, or for a column by which the table is not partitioned.
         """
@@ -106,8 +107,8 @@ class BatchWriteBuilder(_WriteBuilder):
 class StreamWriteBuilder(_WriteBuilder):
     """Creates the writers and the commit of a stream: many commits with increasing identifiers.
 
-    A stream that restarts after a failure passes the same commit user, and commits all messages that
-    may not be committed yet with `filter_and_commit`, which skips those that are.
+    A stream that restarts after a failure passes the same commit user, and commits all messages
+    that may not be committed yet with `filter_and_commit`, which skips those that are.
     """
 
     def with_commit_user(self, commit_user: str) -> StreamWriteBuilder:
@@ -145,9 +146,9 @@ class TableWrite(_Closing):
     """Writes rows to data files; `prepare_commit` returns them as commit messages.
 
     Columns are matched by name, and missing ones get their default value.  An optional column
-    `_row_kind` (+I, -U, +U, -D) has the kind of each row; only primary-key tables accept other kinds
-    than +I.  `write-buffer-size` limits the memory.  Methods that write raise InvalidArgument for an
-    unknown column, and for a value that does not fit its column.
+    `_row_kind` (+I, -U, +U, -D) has the kind of each row; only primary-key tables accept other
+    kinds than +I.  `write-buffer-size` limits the memory.  Methods that write raise InvalidArgument
+    for an unknown column, and for a value that does not fit its column.
     """
 
     def __init__(
@@ -296,8 +297,8 @@ class StreamTableCommit(_TableCommit):
     ) -> CommitResult:
         """Commit the messages with this identifier, even if there are none.
 
-        `watermark` is in milliseconds since the epoch.  Use this for the first attempt only; after a
-        failure use `filter_and_commit`.
+        `watermark` is in milliseconds since the epoch.  Use this for the first attempt only; after
+        a failure use `filter_and_commit`.
         """
         if self._last is not None:
             messages = [
@@ -310,8 +311,9 @@ class StreamTableCommit(_TableCommit):
     def filter_and_commit(self, pending: Mapping[int, Sequence[CommitMessage]]) -> int:
         """Commit the messages of all identifiers that are not committed yet, in order.
 
-        Returns the number of these identifiers.  Raises InvalidArgument, before it commits anything,
-        if a file of the messages no longer exists, or if the builder was set to overwrite.
+        Returns the number of these identifiers.  Raises InvalidArgument, before it
+        commits anything, if a file of the messages no longer exists, or if the
+        builder was set to overwrite.
         """
         if self._partition is not None:
             raise InvalidArgument(

@@ -1,8 +1,8 @@
 """The interface of all catalogs (Java: `catalog/Catalog`).
 
-A catalog finds databases and tables by name, and determines how commits to a table work.  A job needs
-no code for this: the handle that `get_table` returns takes the lock of the catalog, or commits through
-the catalog.
+A catalog finds databases and tables by name, and determines how commits to a table work.  A job
+needs no code for this: the handle that `get_table` returns takes the lock of the catalog, or
+commits through the catalog.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Catalog(Protocol):
     """Databases and tables by name.  Table names are "database.table".
 
     Methods raise NotFound if a database or table does not exist, AlreadyExists if a name is taken,
-    InvalidArgument for an invalid name, UnsupportedFeature for an operation that this kind of catalog
-    does not have, and StorageError if the catalog does not answer.
+    InvalidArgument for an invalid name, UnsupportedFeature for an operation that this kind of
+    catalog does not have, and StorageError if the catalog does not answer.
     """
 
     @property
@@ -110,9 +110,10 @@ class Catalog(Protocol):
         dynamic_options: Mapping[str, str | None] | None = None,
         watch: Watch | None = None,
     ) -> FileStoreTable:
-        """A handle of the table with its newest schema; `dynamic_options` apply to this handle only.
+        """A handle of the table with its newest schema.
 
-        Raises UnsupportedFeature for an object that is not a Paimon table.
+        `dynamic_options` apply to this handle only.  Raises UnsupportedFeature for an object that
+        is not a Paimon table.
         """
 
     def create_table(
@@ -143,4 +144,7 @@ class Catalog(Protocol):
         """Delete the table with all of its files."""
 
     def list_partitions(self, identifier: str) -> list[Partition]:
-        """The partitions of the table's newest snapshot; one with an empty spec if it has no keys."""
+        """The partitions of the table's newest snapshot.
+
+        A table without partition keys has one, with an empty spec.
+        """

@@ -1,4 +1,4 @@
-"""The partitions of a table from its files (Java: `catalog/CatalogUtils.listPartitionsFromFileSystem`)."""
+"""The partitions of a table from its files (Java: `CatalogUtils.listPartitionsFromFileSystem`)."""
 
 from __future__ import annotations
 

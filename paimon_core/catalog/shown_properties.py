@@ -1,4 +1,4 @@
-"""A table's properties as catalogs show them to other programs (Java: `HiveCatalog`, `JdbcCatalog`)."""
+"""A table's properties as catalogs show them to others (Java: `HiveCatalog`, `JdbcCatalog`)."""
 
 from __future__ import annotations
 

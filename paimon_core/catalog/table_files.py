@@ -90,9 +90,10 @@ class TableFiles:
             )
 
     def _taken_up(self, latest: TableSchema, schema: TableSchema) -> TableSchema:
-        """The newest schema of the folder; SchemaError if `schema` has other columns, keys, options.
+        """The newest schema of the folder.
 
-        What `schema` leaves out is not compared.
+        SchemaError if `schema` has other columns, keys, options.  What `schema`
+        leaves out is not compared.
         """
         wanted = normalized(schema)
         differing = [

@@ -331,9 +331,10 @@ def _may_be_of_old_table(
 ) -> bool:
     """Return whether the changes may be for the table that was dropped and created again since.
 
-    No: if new files are newer than a snapshot, it is of the table that they were written to.  A compaction
-    deletes files that a new table does not have.  A catalog that makes the commits checks it, and without a
-    snapshot, `is_final` does.  Nothing tells how old statistics are, or the choice of partitions that go.
+    No: if new files are newer than a snapshot, it is of the table that they were written to.  A
+    compaction deletes files that a new table does not have.  A catalog that makes the commits
+    checks it, and without a snapshot, `is_final` does.  Nothing tells how old statistics are, or
+    the choice of partitions that go.
     """
     if latest is None or table.snapshots.owner is not None:
         return False

@@ -1,7 +1,7 @@
 """Checks at the commit that keys still are in the partitions and buckets where the writer found them.
 
-In a cross-partition table, the rows of a key may be in any partition; in a dynamic-bucket table, in any
-bucket of its partition.  The writer read the locations before.  If another commit moved keys, or a
+In a cross-partition table, the rows of a key may be in any partition; in a dynamic-bucket table, in
+any bucket of its partition.  The writer read the locations before.  If another commit moved keys, or a
 rollback removed a commit, a key could have rows in two places, and readers would return both.  Java
 does not check this: it allows only one writer at a time for such tables.
 """
@@ -40,7 +40,7 @@ def _check_table(
     follows: int | None,
     user: str,
 ) -> None:
-    """Raise CommitConflict if another user wrote rows after `keys_at` and after the user's own commits.
+    """Raise CommitConflict if another user wrote rows after `keys_at` and the user's own commits.
 
     Also raises it if the snapshot that the writer read, or one of its own commits, no longer exists: a
     rollback removes snapshots, and later commits reuse their ids.

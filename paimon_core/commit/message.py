@@ -19,11 +19,11 @@ class CommitMessage:
     `new_files`, `deleted_files`, `changelog_files` and the plain index files form the APPEND part,
     the `compact_*` fields the COMPACT part; a commit with both creates two snapshots.  `partition`
     holds stored row bytes.  A file that is in `compact_before` and, under the same name, in
-    `compact_after` is an upgrade.  `keys_at` is set by a writer that knows where all keys of the table
-    are, and is the identity of the snapshot where it read that, or `NO_SNAPSHOT`.  `follows` is set beside
-    it if the writer also counts on earlier commits of its stream: the identifier of the last of them.
-    `hash_indexes` is set by a writer of dynamic buckets: the buckets and index files of the partition
-    that it follows.
+    `compact_after` is an upgrade.  `keys_at` is set by a writer that knows where all keys of the
+    table are, and is the identity of the snapshot where it read that, or `NO_SNAPSHOT`.  `follows`
+    is set beside it if the writer also counts on earlier commits of its stream: the identifier of
+    the last of them.  `hash_indexes` is set by a writer of dynamic buckets: the buckets and index
+    files of the partition that it follows.
     """
 
     partition: bytes

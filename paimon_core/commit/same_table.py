@@ -12,9 +12,10 @@ from paimon_core.paths import MAIN_BRANCH
 
 
 def check_same_table(table: FileStoreTable) -> None:
-    """Raise TableGone if the table was dropped, renamed, or dropped and created again since it was opened.
+    """Raise TableGone if the table was dropped, renamed or created again since it was opened.
 
-    The catalog knows it where it makes the commits; elsewhere the table has the schema of the handle.
+    The catalog knows it where it makes the commits; elsewhere the table has
+    the schema of the handle.
     """
     by_catalog = table.snapshots.snapshot_commit
     if by_catalog is not None and by_catalog.owner is not None:

@@ -52,8 +52,8 @@ from paimon_core.write.splice_writer import copied_codec
 LEAST_FILE: Final = WHOLE_BELOW
 """Smaller files are decoded."""
 LEAST_CHUNK: Final = 128 * 1024
-"""Files with fewer bytes for a column are decoded, too: looking through their footers, which list each
-column, would cost more than it can save."""
+"""Files with fewer bytes for a column are decoded, too: looking through their footers, which list
+each column, would cost more than it can save."""
 _TEXTS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _INTEGERS: Final = (
     TypeRoot.TINYINT,

@@ -15,9 +15,9 @@ another partition, and no gap, may lie between them::
 Deleted rows are copied, too, so that no id changes; their deletion vectors move to the new file
 (`compaction.vectors`).
 
-BLOBs stay in the files that they are in: these name the rows by their ids.  A group has them for all of
-its rows or for none, so groups from before and after a column of BLOBs was added stay apart, even
-once it is dropped.  Java merges them, and then it cannot read the rows.
+BLOBs stay in the files that they are in: these name the rows by their ids.  A group has them for
+all of its rows or for none, so groups from before and after a column of BLOBs was added stay apart,
+even once it is dropped.  Java merges them, and then it cannot read the rows.
 """
 
 from __future__ import annotations
@@ -138,9 +138,9 @@ def _columns_apart(
 ) -> frozenset[int]:
     """Return the ids of the columns that have files of their own in the group, for all of its rows.
 
-    `dedicated` and `inside` are the columns that new files have in files of their own, and the
-    others.  UnsupportedFeature if some rows lack them, or if a column is elsewhere: then it would be
-    lost.
+    `dedicated` and `inside` are the columns that new files have in files of their own,
+    and the others.  UnsupportedFeature if some rows lack them, or if a column is
+    elsewhere: then it would be lost.
     """
     lacking = partly_held_column(table, [rows], (e.file for e in group))
     if lacking is not None:

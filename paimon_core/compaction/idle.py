@@ -1,7 +1,8 @@
 """Finds buckets in which no compaction can be due, from a few columns of the live files.
 
-In a large table these are nearly all buckets.  Only the others need their files as objects, for the
-rules in `pick` and `append_coordinator`.  A bucket that is not idle here may still have nothing due.
+In a large table these are nearly all buckets.  Only the others need their files as
+objects, for the rules in `pick` and `append_coordinator`.  A bucket that is not idle here
+may still have nothing due.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def idle_buckets(
 ) -> npt.NDArray[Any]:
     """Return for each bucket whether certainly no compaction is due in it.
 
-    `bucket_of` is the position of each live file's bucket, `numbers` are the bucket numbers.  Buckets
-    with deletion vectors are not known here: the caller must not take them as idle.
+    `bucket_of` is the position of each live file's bucket, `numbers` are the bucket numbers.
+    Buckets with deletion vectors are not known here: the caller must not take them as idle.
     """
     if table.bucket_mode is BucketMode.POSTPONE or table.options.value(
         COMPACTION_FORCE_REWRITE_ALL_FILES

@@ -101,7 +101,8 @@ class PageCopy:
         """Pass all rows to the writer in the order of the files.
 
         `decode` yields rows that cannot be copied, of a whole file or of a part, without the
-        deleted ones; `progress` gets the number of rows written.  Raises CorruptTable if a file is missing or contradicts its metadata.
+        deleted ones; `progress` gets the number of rows written.  Raises CorruptTable if a file is
+        missing or contradicts its metadata.
         """
         limit = min(ROW_GROUP_BYTES, target_file_size(self.table.options, primary_key=False))
         waiting = _Waiting(writer, progress)

@@ -8,8 +8,8 @@ Java: `BucketedDvMaintainer`, `AppendDeleteFileMaintainer`.
     after    index-2: b {1}  c {40}           index-1 is deleted, by name
 
 A rewritten file loses its vector, because its deleted rows are not copied; a file that only changes
-its level keeps it.  With data evolution all rows are copied, to keep their ids, so the vector moves with
-them (Java: `DataEvolutionCompactDeletionVectorRewriter`)::
+its level keeps it.  With data evolution all rows are copied, to keep their ids, so the vector moves
+with them (Java: `DataEvolutionCompactDeletionVectorRewriter`)::
 
     rows     0..9  10..19  ->  0..19
     deleted  3     0           3, 10

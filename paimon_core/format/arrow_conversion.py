@@ -30,7 +30,8 @@ def convert_array(array: pa.Array, target: pa.DataType) -> pa.Array:
             return _nested(array, target)
         return _flat(array, source, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as e:
-        # Arrow has no cast between these types, or a value does not fit: the file contradicts its schema.
+        # Arrow has no cast between these types, or a value does not fit: the file
+        # contradicts its schema.
         raise CorruptTable(f"a column of {source} cannot be read as {target}: {e}") from e
 
 

@@ -40,7 +40,10 @@ class StoredFile:
     source: pa.NativeFile
 
     def read(self, start: int, size: int) -> pa.Buffer | memoryview:
-        """Return `size` bytes from `start` on, fewer at the file's end; valid until the next call."""
+        """Return `size` bytes from `start` on, fewer at the file's end.
+
+        Valid until the next call.
+        """
         self.source.seek(start)
         if isinstance(self.source, pa.BufferReader) or size > WINDOW:
             return self.source.read_buffer(size)
@@ -89,11 +92,11 @@ def open_stored_file(
     bounds: Bounds,
     with_pages: Collection[int] | None = None,
 ) -> StoredFile | None:
-    """Open the file of `size` bytes; None if its chunks cannot be copied to such a file (`stored_groups`).
+    """Open the file of `size` bytes.
 
-    With `with_pages`, only the page indexes of these leaf columns are read.  Raises
-    FileNotFoundError if the file is missing, CorruptTable if its footer is unreadable or has
-    another row count.
+    None if its chunks cannot be copied to such a file (`stored_groups`).  With `with_pages`, only
+    the page indexes of these leaf columns are read.  Raises FileNotFoundError if the file is
+    missing, CorruptTable if its footer is unreadable or has another row count.
     """
     with decoding(path):
         source = open_data_file(io, path, size)

@@ -32,8 +32,8 @@ class Shown(Enum):
 class Version:
     """A version of the metadata to show.
 
-    `path` is its file, and `folder` the folder with all versions.  `columns` are those of the newest
-    schema.  `newest` returns the id of the newest Paimon snapshot at the time of the call.
+    `path` is its file, and `folder` the folder with all versions.  `columns` are those of the
+    newest schema.  `newest` returns the id of the newest Paimon snapshot at the time of the call.
     """
 
     metadata: IcebergMetadata
@@ -62,6 +62,6 @@ class ExternalCatalog(Protocol):
     def show(self, version: Version) -> Shown:
         """Make the catalog show the version, unless it shows a later one.
 
-        Never replaces an entry that this table has not written.  Raises a PaimonError on failure; after
-        a StorageError, the catalog may show the version nevertheless.
+        Never replaces an entry that this table has not written.  Raises a PaimonError on failure;
+        after a StorageError, the catalog may show the version nevertheless.
         """

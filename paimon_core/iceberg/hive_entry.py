@@ -1,12 +1,12 @@
 """The entry of a table in a Hive metastore (Java: `iceberg/IcebergHiveMetadataCommitter`).
 
-An entry names the table's newest metadata file.  Java sets it without looking.  Here it changes only
-if it is an Iceberg table with metadata of this table, and not back to an older version.
+An entry names the table's newest metadata file.  Java sets it without looking.  Here it changes
+only if it is an Iceberg table with metadata of this table, and not back to an older version.
 
-Metastores since 2.3.10 compare the entry with what was read, if their database has direct SQL; older
-ones do not look at the request to compare.  So a slower commit may set the entry back: it looks for
-later versions afterwards.  The metastore's lock on the table is no alternative: after a crash, it is
-held for minutes, or for ever if no housekeeper runs.
+Metastores since 2.3.10 compare the entry with what was read, if their database has direct SQL;
+older ones do not look at the request to compare.  So a slower commit may set the entry back: it
+looks for later versions afterwards.  The metastore's lock on the table is no alternative: after a
+crash, it is held for minutes, or for ever if no housekeeper runs.
 """
 
 from __future__ import annotations

@@ -136,14 +136,16 @@ class FileIO(Protocol):
     def list_dir(self, path: str) -> list[FileStat]:
         """Return the folder's content in no particular order; empty for a missing folder.
 
-        Any other failure is raised, so an incomplete listing is never mistaken for a complete one: a
-        folder that is a link to nothing is a failure.  Files deleted during the call may be missing.
+        Any other failure is raised, so an incomplete listing is never mistaken for a
+        complete one: a folder that is a link to nothing is a failure.  Files deleted
+        during the call may be missing.
         """
 
     def list_names(self, path: str) -> FolderNames | None:
         """Return the names in a folder without sizes and times; empty for a missing folder.
 
-        None where `list_dir` takes no more calls.  Failures as there.  A link to nothing is listed, too.
+        None where `list_dir` takes no more calls.  Failures as there.  A link
+        to nothing is listed, too.
         """
 
     def list_below(self, path: str) -> list[FileStat] | None:

@@ -274,7 +274,10 @@ class FsspecFileIO:
         return True
 
     def _delete_below(self, path: str) -> bool:
-        """Delete all objects below a folder of S3; `rm` of s3fs keeps quiet about those that it cannot."""
+        """Delete all objects below a folder of S3.
+
+        `rm` of s3fs keeps quiet about those that it cannot.
+        """
         found = list_objects(self._fs.call_s3, *self._folder(path))
         if not found:
             return self._delete_marker(path)

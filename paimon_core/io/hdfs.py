@@ -3,8 +3,8 @@
 A file gets its final name by the NameNode's atomic rename, which fails if the name is taken; Java's
 clients create snapshots in the same way, so both can write to one table.
 
-If the reply to a rename is lost, the temporary file is deleted: from then on the rename can no longer
-happen.  Then the content of the target shows whose file it is.
+If the reply to a rename is lost, the temporary file is deleted: from then on the rename can no
+longer happen.  Then the content of the target shows whose file it is.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _DENIED: Final = frozenset({"AccessControlException", "AuthorizationException"})
 class HdfsFileIO:
     """`FileIO` over one NameNode, name service or ViewFS; paths carry the scheme and the host.
 
-    `client` has the arguments of `hdfs_native.Client`; `umask`, `replication` and `block_size` apply
-    to new files, the last two where they are not None.
+    `client` has the arguments of `hdfs_native.Client`; `umask`, `replication` and `block_size`
+    apply to new files, the last two where they are not None.
     """
 
     __slots__ = ("_arguments", "_block_size", "_client", "_process", "_replication", "_umask")

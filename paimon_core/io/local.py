@@ -37,7 +37,8 @@ _NO_SUCH_CALL: Final = frozenset(
 )
 _NANOS_OF_MILLI: Final = 1_000_000
 _LEADS_NOWHERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
-"""What the system says about a link to nothing: its target is missing, below a file, or a link to it."""
+"""What the system says about a link to nothing: its target is missing, below a
+file, or a link to it."""
 _TO_NOTHING: Final = "a symbolic link to nothing"
 LARGEST_WHOLE: Final = 1 << 30
 """The size in bytes of the largest file that is read as a whole: metadata and indexes are smaller.
@@ -45,7 +46,8 @@ LARGEST_WHOLE: Final = 1 << 30
 A file of holes takes no space on the disk, but would take all of the memory.
 """
 _LOOKS: Final = 2
-"""How often something is opened that is missing and there at once: somebody may just have made it."""
+"""How often something is opened that is missing and there at once: somebody
+may just have made it."""
 _READ_NOW: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 

@@ -21,9 +21,10 @@ def files_named(io: FileIO, folder: str, prefix: str) -> list[FileStat]:
 
 
 def numbers_named(io: FileIO, folder: str, prefix: str, table: str | None = None) -> list[int]:
-    """Return the numbers behind the prefix, sorted; CorruptTable if a folder or broken link has one.
+    """Return the numbers behind the prefix, sorted.
 
-    Other names that start with the prefix are ignored.
+    CorruptTable if a folder or broken link has one.  Other names that start
+    with the prefix are ignored.
     """
     numbers = []
     for found in files_named(io, folder, prefix):
@@ -39,8 +40,9 @@ def read_listed(
 ) -> list[T]:
     """Read all that a listing names, by name; `read` returns None for a missing file.
 
-    A store may say for a moment that a file is missing, and all that it keeps would count as garbage.  So
-    another listing decides whether it was deleted.  CorruptTable for one that is listed, but missing.
+    A store may say for a moment that a file is missing, and all that it keeps would count as
+    garbage.  So another listing decides whether it was deleted.  CorruptTable for one that is
+    listed, but missing.
     """
     left, found = listed(), []
     for wait in (*_WAITS_MILLIS, 0):

@@ -17,7 +17,8 @@ from paimon_core.io.file_io import FileIO
 T = TypeVar("T")
 WAITS_MILLIS: Final = (10, 40, 100, 250)
 LARGEST_TEXT: Final = 1 << 26
-"""The size in bytes of the largest text that is parsed, of a table with thousands of columns, say."""
+"""The size in bytes of the largest text that is parsed, of a table with
+thousands of columns, say."""
 _OTHERS: Final = {
     errno.EINVAL: "a pipe or device",
     errno.ENXIO: "a socket or device",

@@ -4,9 +4,9 @@
         ...                             # reads and writes a table
     retries.to_json()                   # {"throttled": 3, "connection": 1, "backoff_seconds": 1.9}
 
-Counted are the requests of this thread, and of the threads of a `ContextPool` that was made inside the
-block.  S3 and REST catalogs report their retries (`note_retry`); the client libraries of other stores
-retry by themselves.
+Counted are the requests of this thread, and of the threads of a `ContextPool` that was made inside
+the block.  S3 and REST catalogs report their retries (`note_retry`); the client libraries of other
+stores retry by themselves.
 """
 
 from __future__ import annotations

@@ -116,8 +116,8 @@ def _blocks(
 class SeenRecords(Generic[T]):
     """The decoded blocks of the last files, because the next file may begin with the same records.
 
-    The base list of a snapshot begins with most records of the list before it.  Values are shared, so
-    thousands of lists take little memory.  Safe to share between threads.
+    The base list of a snapshot begins with most records of the list before it.  Values are shared,
+    so thousands of lists take little memory.  Safe to share between threads.
     """
 
     __slots__ = ("_blocks",)

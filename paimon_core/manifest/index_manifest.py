@@ -30,8 +30,8 @@ _FULL_BLOCKS: Final = (64_000, 16_000)
 class IndexEntries(list[IndexManifestEntry]):
     """The entries of an index manifest.
 
-    `may_be_cut`: a file that lost blocks at its end looks like this one, which ends with a full block or
-    has none.  Unlike for manifests and their lists, nothing holds the number of entries.
+    `may_be_cut`: a file that lost blocks at its end looks like this one, which ends with a full
+    block or has none.  Unlike for manifests and their lists, nothing holds the number of entries.
     """
 
     __slots__ = ("may_be_cut",)

@@ -1,8 +1,8 @@
 """Merges entries in columns into live entries, as `merge_entries` merges objects.
 
-Nearly all files occur once.  So entries are first grouped by a hash of their identity: an entry alone
-in its group stays.  In a group of an ADD and the DELETE after it, the identities are compared column by
-column.  The few entries of all other groups are merged as objects would be.
+Nearly all files occur once.  So entries are first grouped by a hash of their identity: an entry
+alone in its group stays.  In a group of an ADD and the DELETE after it, the identities are compared
+column by column.  The few entries of all other groups are merged as objects would be.
 """
 
 from __future__ import annotations

@@ -450,8 +450,8 @@ def _number(kind: str, value: Any, t: AtomicType) -> Any:
     if t.kind is TypeRoot.DOUBLE:
         return float(value)
     if t.kind is TypeRoot.FLOAT:
-        # `f = 0.1` means the nearest 32-bit float (Java: `PredicateBuilder.convertJavaObject`).  In SQL,
-        # Spark compares as DOUBLE instead, so such conditions are not pushed down.
+        # `f = 0.1` means the nearest 32-bit float (Java: `PredicateBuilder.convertJavaObject`).  In
+        # SQL, Spark compares as DOUBLE instead, so such conditions are not pushed down.
         return float(np.float32(float(value)))
     number = Decimal(value)
     if not number.is_finite():

@@ -1,15 +1,15 @@
 """Detects truncated index manifests of the remaining references.
 
-A manifest list stores the number of entries of each manifest, and a snapshot the size of each list.  But
-no metadata stores the number of entries of an index manifest.  One that was truncated between two blocks of
-its Avro file reads like a complete one, and index files of the lost entries would look like garbage.  The
-removed references show which entries it should have:
+A manifest list stores the number of entries of each manifest, and a snapshot the size of each list.
+But no metadata stores the number of entries of an index manifest.  One that was truncated between
+two blocks of its Avro file reads like a complete one, and index files of the lost entries would
+look like garbage.  The removed references show which entries it should have:
 
 - a data file that had deletion vectors has some as long as it is live;
 - a bucket with a hash index has one as long as it has files.
 
-Only index manifests that end like a truncated one are checked (`IndexEntries.may_be_cut`), because a
-rollback to older content also removes deletion vectors.
+Only index manifests that end like a truncated one are checked (`IndexEntries.may_be_cut`), because
+a rollback to older content also removes deletion vectors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from paimon_core.scan.columns import scan_columns
 def check_indexes(
     going: Sequence[Reference], staying: Sequence[Reference], metadata: Metadata
 ) -> None:
-    """Raise CorruptTable if an index manifest in `staying` lacks entries of an older one in `going`."""
+    """Raise CorruptTable if an index manifest in `staying` lacks entries of one in `going`."""
     going = [r for r in going if _names_index(r)]
     oldest = min((r.snapshot.id for r in going), default=None)
     checked: set[str] = set()

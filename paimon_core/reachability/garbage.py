@@ -86,10 +86,10 @@ def find_garbage(
     staying: Sequence[Reference],
     metadata: Metadata,
 ) -> Garbage:
-    """Return the files that only the references in `going` need; `staying` are all other references.
+    """Return the files that only the references in `going` need.
 
-    Raises CorruptTable if a staying reference is unreadable, or if a branch has lost its snapshots that
-    is not deleted as a whole.
+    `staying` are all other references.  Raises CorruptTable if a staying reference is unreadable,
+    or if a branch has lost its snapshots that is not deleted as a whole.
     """
     alive = {r.snapshot.identity for r in staying if r.kind is not RefKind.CHANGELOG}
     going = [r for r in going if r.kind is not RefKind.TAG or r.snapshot.identity not in alive]
@@ -337,8 +337,8 @@ def _drop_changelogs(
 ) -> Column:
     """Return which of the candidates in `left` are not changelog files of a staying reference.
 
-    The other checks do not read changelog manifest lists: an intact reference in `going` never names
-    the changelog of another one.
+    The other checks do not read changelog manifest lists: an intact reference in `going` never
+    names the changelog of another one.
     """
     ids = {(r.table.branch, r.snapshot.id) for r in staying if r.kind is RefKind.SNAPSHOT}
     for reference in staying:
@@ -355,8 +355,8 @@ def _drop_changelogs(
 class _CandidateEntries:
     """The entries of manifests that name candidates, each manifest read once.
 
-    `names` are those of the candidates, of their extra files and the `others`, as long as nothing is
-    known to need them.
+    `names` are those of the candidates, of their extra files and the `others`, as long as nothing
+    is known to need them.
     """
 
     def __init__(

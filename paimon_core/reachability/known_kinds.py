@@ -2,8 +2,8 @@
 
 Java: `io/DataFilePathFactory`, `utils/FileStorePathFactory`, `fs/Path.createTempPath`.  Newer
 versions write other files as well, which no manifest mentions by name: packs of managed BLOBs
-(`*.managed.blob`), their references (`*.blobref`), sidecars.  So a file whose name has another pattern
-must not count as garbage, even if no known metadata mentions it.
+(`*.managed.blob`), their references (`*.blobref`), sidecars.  So a file whose name has another
+pattern must not count as garbage, even if no known metadata mentions it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _MANIFEST: Final = re.compile(r"(?:manifest|manifest-list|index-manifest)-[^.]+"
 _STATISTICS: Final = re.compile(r"stats?-.+")
 _TEMPORARY: Final = re.compile(r"\..+\.tmp")
 MANAGED_BLOB_SUFFIX: Final = ".managed.blob"
-"""The ending of packs of BLOBs, which many data files share (Java: `blob/ManagedBlobReferenceFile`)."""
+"""The ending of packs of BLOBs, which many data files share (Java:
+`blob/ManagedBlobReferenceFile`)."""
 
 
 class Folder(StrEnum):

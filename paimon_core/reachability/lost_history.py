@@ -1,8 +1,8 @@
 """Tells a table that lost its snapshots from one without commits.
 
-A `snapshot/` folder that is not mounted, or was emptied, looks like that of a table to which nobody has
-committed yet.  Then nothing refers to the live files.  But each commit has left manifest lists, and a
-branch that begins at a tag begins with its snapshot, too.
+A `snapshot/` folder that is not mounted, or was emptied, looks like that of a table to which nobody
+has committed yet.  Then nothing refers to the live files.  But each commit has left manifest lists,
+and a branch that begins at a tag begins with its snapshot, too.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ def check_history(
     *,
     deleted: Collection[str] = (),
 ) -> None:
-    """Raise CorruptTable if a branch has no snapshot, but the table has manifest lists of unknown commits.
+    """Raise CorruptTable if a branch has no snapshot, but there are lists of unknown commits.
 
-    That is main, or another branch with tags or changelogs alone, unless it is `deleted` or its creation
-    has not finished.  One without a schema may be what Java 1.4 leaves of a branch (`on_branch`).
-    `references` are all of the table.  The manifest lists are listed only if there is such a branch.
+    That is main, or another branch with tags or changelogs alone, unless it is `deleted` or
+    its creation has not finished.  One without a schema may be what Java 1.4 leaves of a
+    branch (`on_branch`).  `references` are all of the table.  The manifest lists are listed
+    only if there is such a branch.
     """
     mentioned: set[str | None] = set()
     with_commits: set[str] = set()
@@ -43,8 +44,8 @@ def check_history(
         b for b in empty if table.schemas.of_branch(b).ids() and table.branches.begun(b) is None
     ]
     if MAIN_BRANCH not in with_commits:
-        # Where only branches have commits, as of a chain table, the lists are left of their failed ones.
-        # A tag or a changelog of main outlives its snapshot, but not all of them.
+        # Where only branches have commits, as of a chain table, the lists are left of their failed
+        # ones.  A tag or a changelog of main outlives its snapshot, but not all of them.
         folder = table.paths.of_branch(MAIN_BRANCH).snapshot_dir
         if not with_commits or MAIN_BRANCH in held or table.io.exists(folder):
             empty.insert(0, MAIN_BRANCH)

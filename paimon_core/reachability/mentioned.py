@@ -59,7 +59,8 @@ class Mentioned:
     """The manifests of lists that were read, before they are read themselves."""
     _waiting_lists: set[str] = field(default_factory=set)
     _optional: dict[str, ManifestFileMeta] = field(default_factory=dict)
-    """Those of `_waiting` that no reference needs so far: an interrupted run may have deleted them."""
+    """Those of `_waiting` that no reference needs so far: an interrupted run
+    may have deleted them."""
     _gone: list[str] = field(default_factory=list)
     """Names that wait to be removed from `candidates`."""
     _newest: dict[str, set[str]] = field(default_factory=dict)
@@ -67,7 +68,8 @@ class Mentioned:
     told_bytes: int = 0
     """The sizes of removed files, as far as manifests tell them; absurd ones count as 0."""
     cut_index: str | None = None
-    """The path of an index manifest that may have lost entries, so that any index file may be needed."""
+    """The path of an index manifest that may have lost entries, so that any
+    index file may be needed."""
     newest: Snapshot | None = None
     """The newest snapshot of the table's own branch that was read."""
     _held: set[str] = field(default_factory=set)

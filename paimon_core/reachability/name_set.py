@@ -1,8 +1,8 @@
 """A set of file names from which names are removed, for tables of any size.
 
-Names are compared by 64-bit hashes.  Removing a name also removes other names with the same hash, so a
-removed name never remains.  In a set of a million names, the probability of losing any other name is
-one in ten million.
+Names are compared by 64-bit hashes.  Removing a name also removes other names with the same hash,
+so a removed name never remains.  In a set of a million names, the probability of losing any other
+name is one in ten million.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ class NameSet:
         self.remove_array(name_array(names))
 
     def remove_array(self, names: pa.Array | pa.ChunkedArray) -> Column:
-        """Remove names in UTF-8, as `remove`; return where those are that the set lost, each once."""
+        """Remove names in UTF-8, as `remove`.
+
+        Return where those are that the set lost, each once.
+        """
         at, is_known = self._find(names)
         lost = np.flatnonzero(is_known)
         lost = lost[self._left[at[lost]]]

@@ -52,7 +52,7 @@ def _live_paths(table: FileStoreTable, live: EntryColumns, names: NameSet) -> se
 
 
 def _metadata_paths(reference: Reference) -> set[str]:
-    """Return the paths of all metadata files of a snapshot: lists, manifests, indexes and statistics."""
+    """Return the paths of the lists, manifests, indexes and statistics of a snapshot."""
     table, snapshot = reference.table, reference.snapshot
     paths = table.paths
     found = {paths.manifest(name) for name, _ in listed_names(reference)}

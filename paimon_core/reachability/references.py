@@ -170,8 +170,8 @@ def all_references(table: FileStoreTable) -> list[Reference]:
 def settled_references(table: FileStoreTable) -> list[Reference]:
     """Return all references as `all_references`, so that none is missed that moves meanwhile.
 
-    A tag that is renamed, or a branch that takes the place of main, may be missed under both of its names
-    in one reading.  But then the reading before has it, and it seems to be lost.
+    A tag that is renamed, or a branch that takes the place of main, may be missed under both of its
+    names in one reading.  But then the reading before has it, and it seems to be lost.
     """
     before = all_references(table)
     for _ in range(_LISTINGS):

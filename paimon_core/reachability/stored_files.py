@@ -134,8 +134,8 @@ class StoredFiles(Sequence[StoredFile]):
     def distinct(self) -> StoredFiles:
         """Return the files without duplicate paths.
 
-        Paths are compared by hash.  If two paths have the same hash, the second file is left out and
-        becomes an orphan.
+        Paths are compared by hash.  If two paths have the same hash, the second file is left out
+        and becomes an orphan.
         """
         first = np.unique(self._hashes(), return_index=True)[1]
         return self if len(first) == len(self) else self.take(np.sort(first))
@@ -157,9 +157,9 @@ class StoredFiles(Sequence[StoredFile]):
 class PlannedFiles:
     """The files of a plan: ordered hashes of their paths, of eight bytes each.
 
-    A plan stays in memory while garbage is searched again before the deletion, and paths would double
-    the memory.  Hashes are sufficient, because the plan only limits the result of that search: a wrong
-    match cannot delete a file that is needed.
+    A plan stays in memory while garbage is searched again before the deletion, and paths would
+    double the memory.  Hashes are sufficient, because the plan only limits the result of that
+    search: a wrong match cannot delete a file that is needed.
     """
 
     hashes: Column

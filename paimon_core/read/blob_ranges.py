@@ -36,7 +36,10 @@ def batches_of(sizes: npt.NDArray[np.int64], batch_rows: int, file: str) -> Iter
 
 
 class OpenFiles:
-    """Files that stay open while rows alternate between them; the least recently used are closed."""
+    """Files that stay open while rows alternate between them.
+
+    The least recently used are closed.
+    """
 
     def __init__(self, io: FileIO) -> None:
         self._io = io

@@ -1,7 +1,7 @@
 """Skips missing or damaged data files in a read, if the table's options allow it.
 
-Java: `io/DataFileRecordReader`.  Only reads for users skip files.  Unlike in Java, a job that rewrites
-rows fails: a compaction that skips a file would delete its rows permanently.
+Java: `io/DataFileRecordReader`.  Only reads for users skip files.  Unlike in Java, a job that
+rewrites rows fails: a compaction that skips a file would delete its rows permanently.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 An update of some columns writes a file with only these columns, for the same rows: it has the row
 ids of the file whose rows it updates.  So files with the same range of row ids form a group, whose
 rows are put together column by column.  The file with the greatest sequence number that has a
-column wins.  The deletion vector of a group belongs to its oldest file, the anchor.  BLOB columns are
-in files of their own, each with a part of the rows.  Vectors in files of a format of their own are not
-supported; columns in other files can be read without them.
+column wins.  The deletion vector of a group belongs to its oldest file, the anchor.  BLOB columns
+are in files of their own, each with a part of the rows.  Vectors in files of a format of their own
+are not supported; columns in other files can be read without them.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ def deleted_rows(
 ) -> Positions | None:
     """Return the positions of a group's deleted rows; None if it has none.
 
-    Raises UnsupportedFeature for a vector of another file than the anchor, which Java does not read.
+    Raises UnsupportedFeature for a vector of another file than the anchor,
+    which Java does not read.
     """
     name = anchor(group).file.file_name
     for entry in group:

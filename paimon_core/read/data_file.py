@@ -6,8 +6,8 @@
   handling.
 - Partition columns come from the partition, not from the file: all its rows have the same value,
   and files migrated from Hive do not hold these columns.
-- With `sequence.snapshot-ordering`, rows that a writer wrote have the number of their snapshot, which
-  the file's metadata holds, and not the numbers in the file.
+- With `sequence.snapshot-ordering`, rows that a writer wrote have the number of their snapshot,
+  which the file's metadata holds, and not the numbers in the file.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ def read_data_file(
     """Yield the file's rows in file order, as key-value batches or plain ones.
 
     `file_schema` is the schema of `meta.schema_id`, `read_type` the wanted fields of the current
-    one.  If `partition` is given, partition columns are taken from it.  Only `rows` are
-    yielded, if given, and `footers` are kept, as in `read_batches`.  Raises CorruptTable if the file is missing, cannot be decoded, has
-    another number of rows than its metadata, or has rows without key, kind or sequence number.
+    one.  If `partition` is given, partition columns are taken from it.  Only `rows` are yielded, if
+    given, and `footers` are kept, as in `read_batches`.  Raises CorruptTable if the file is
+    missing, cannot be decoded, has another number of rows than its metadata, or has rows without
+    key, kind or sequence number.
     """
     mapping = _Mapping.of(file_schema, read_type, partition=partition, key_value=key_value)
     snapshot = _snapshot_of(meta, file_schema, path) if key_value else None
@@ -108,8 +109,8 @@ def _numbered(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
 def partition_to_read(schema: TableSchema, meta: DataFileMeta, partition: bytes) -> bytes | None:
     """Return the partition if a file of a primary-key table may hold other values than it does.
 
-    ORC loses the blanks at the end of a CHAR.  Other files hold what the partition holds, and reading
-    a column is cheaper than making one.
+    ORC loses the blanks at the end of a CHAR.  Other files hold what the partition holds, and
+    reading a column is cheaper than making one.
     """
     chars = any(t.root is TypeRoot.CHAR for t in schema.partition_type.types)
     return partition if chars and format_of(meta.file_name) == "orc" else None

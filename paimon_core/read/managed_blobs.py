@@ -1,8 +1,8 @@
 """BLOBs of primary-key tables: rows hold descriptors of ranges in packs (`*.managed.blob`).
 
 Java: `data/BlobDescriptor`, `blob/PrimaryKeyBlobExternalizer`.  Rows are merged with their
-descriptors, and the values are fetched afterwards, for the rows that are left.  Descriptors of files
-outside the table's folders are refused: Java fetches whatever they name, also over HTTP.
+descriptors, and the values are fetched afterwards, for the rows that are left.  Descriptors of
+files outside the table's folders are refused: Java fetches whatever they name, also over HTTP.
 """
 
 from __future__ import annotations

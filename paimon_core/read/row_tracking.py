@@ -1,8 +1,8 @@
 """Rows with their ids and sequence numbers (Java: `io/DataFileRecordReader`; java-rules L1).
 
-A file that a writer made has neither in its columns: its rows are numbered from the file's first row
-id on, and all have the file's sequence number.  A compacted file has both as columns, because it
-holds rows of several files; a null there means the same as a missing column.
+A file that a writer made has neither in its columns: its rows are numbered from the file's first
+row id on, and all have the file's sequence number.  A compacted file has both as columns, because
+it holds rows of several files; a null there means the same as a missing column.
 """
 
 from __future__ import annotations

@@ -146,7 +146,10 @@ class BranchStore:
         self.io.delete(marker)
 
     def begun(self, name: str) -> str | None:
-        """Return the tag of an interrupted creation, "" without a tag; None for a complete branch."""
+        """Return the tag of an interrupted creation, "" without a tag.
+
+        None for a complete branch.
+        """
         if name == MAIN_BRANCH:
             return None
         try:
@@ -294,9 +297,9 @@ class BranchStore:
     def rename(self, name: str, new_name: str) -> None:
         """Rename the branch; NotFound, AlreadyExists, InvalidArgument.
 
-        On object stores, files move one by one, and the same call finishes a rename that was interrupted.
-        A commit that lands under the old name meanwhile is moved too; one that lands later finds no
-        base and reverts itself.
+        On object stores, files move one by one, and the same call finishes a rename that was
+        interrupted.  A commit that lands under the old name meanwhile is moved too; one that lands
+        later finds no base and reverts itself.
         """
         if name == MAIN_BRANCH:
             raise InvalidArgument("the main branch cannot be renamed")
@@ -314,8 +317,8 @@ class BranchStore:
     def check_free(self, name: str, new_name: str) -> None:
         """Raise InvalidArgument for a new name that Java refuses, AlreadyExists for one in use.
 
-        One is not in use that an interrupted rename has left on an object store: the copies of the schemas
-        come last, and the originals go first, so one of the two branches has none.
+        One is not in use that an interrupted rename has left on an object store: the copies of the
+        schemas come last, and the originals go first, so one of the two branches has none.
         """
         check_branch_name(new_name)
         if not self.exists(new_name):

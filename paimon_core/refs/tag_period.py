@@ -77,7 +77,10 @@ class TagPeriod:
         return datetime.fromtimestamp(time // 1000, UTC).strftime(self.name_format)
 
     def time_of(self, name: str) -> int | None:
-        """Return the begin of this tag's period; None if the name is not that of an automatic tag."""
+        """Return the begin of this tag's period.
+
+        None if the name is not that of an automatic tag.
+        """
         if self.name_format in _DAILY.values():
             name = name.partition(" ")[0]
         pattern = re.sub("%[YmdHM]", lambda m: _DIGITS[m.group()], self.name_format)

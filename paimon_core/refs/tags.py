@@ -44,7 +44,10 @@ class Tag:
 
     @property
     def expires_at_millis(self) -> int | None:
-        """Return the expiry time in local wall clock milliseconds; None if the tag never expires."""
+        """Return the expiry time in local wall clock milliseconds.
+
+        None if the tag never expires.
+        """
         if self.create_time is None or self.time_retained is None:
             return None
         return (self.create_time + self.time_retained) // _NANOS_OF_MILLI
@@ -146,7 +149,10 @@ class TagStore:
             )
 
     def delete(self, name: str) -> bool:
-        """Delete only the tag's file; return False if it was missing (object stores cannot tell)."""
+        """Delete only the tag's file.
+
+        Return False if it was missing (object stores cannot tell).
+        """
         return self.io.delete(self.paths.tag(_checked(name)))
 
 
@@ -164,7 +170,10 @@ def tag_from_json(name: str, text: bytes | str) -> Tag:
 
 
 def tag_to_json(tag: Tag) -> str:
-    """Return the text of a tag file as Java prints it; without retention time, the snapshot's text."""
+    """Return the text of a tag file as Java prints it.
+
+    Without retention time, the snapshot's text.
+    """
     obj = snapshot_to_object(tag.snapshot)
     if tag.time_retained is not None:
         if tag.create_time is not None:
@@ -182,7 +191,7 @@ def _checked(name: str) -> str:
 
 
 def _nanos_of_date(value: object) -> int:
-    """Parse Jackson's LocalDateTime: text or [year, month, day, hour, minute, second?, nanosecond?]."""
+    """Parse Jackson's LocalDateTime: text, or [year, month, day, hour, minute, second?, nanos?]."""
     if isinstance(value, str):
         moment, _, fraction = value.partition(".")
         date = datetime.fromisoformat(moment).replace(tzinfo=UTC)

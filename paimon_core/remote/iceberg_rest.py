@@ -21,7 +21,10 @@ _AUTH_TYPES: Final = ("none", "oauth2")
 
 
 def checked_options(options: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the options if a catalog can be opened with them; InvalidArgument, UnsupportedFeature."""
+    """Return the options if a catalog can be opened with them.
+
+    Raises InvalidArgument or UnsupportedFeature.
+    """
     check_httpx()
     if not options.get("uri"):
         raise InvalidArgument("an Iceberg REST catalog needs the option uri")

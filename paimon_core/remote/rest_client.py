@@ -1,7 +1,8 @@
 """Requests to a REST catalog (Java: `rest/HttpClient`, `rest/RESTApi`, `rest/ResourcePaths`).
 
 Answers 429 and 503 are tried again with growing waits, as the server asks for; a request without an
-answer only if it changes nothing.  All attempts of a request end within `caretaker.request-deadline`.
+answer only if it changes nothing.  All attempts of a request end within
+`caretaker.request-deadline`.
 """
 
 from __future__ import annotations
@@ -106,8 +107,8 @@ class RestClient:
     def delete(self, path: str, parameters: Mapping[str, str] | None = None) -> None:
         """Delete the resource.
 
-        Does not retry after 503: by the next attempt, another client may have created a new resource
-        with the same name.
+        Does not retry after 503: by the next attempt, another client may have created a new
+        resource with the same name.
         """
         self._send("DELETE", path, parameters or {}, None, frozenset({_TOO_MANY}))
 

@@ -70,8 +70,8 @@ def rescale(
 ) -> RescaleResult:
     """Execute the unit and return the new files, which exist when this returns.
 
-    `creation_time` is the wall clock in milliseconds.  The system's temporary folder needs about the
-    decoded size of the unit's input.
+    `creation_time` is the wall clock in milliseconds.  The system's temporary folder needs about
+    the decoded size of the unit's input.
     """
     work = _Work(table, unit, new_uuid, creation_time)
     try:

@@ -132,7 +132,8 @@ def apply_changelogs(
 ) -> dict[str, object]:
     """Delete the changelogs, then the files that only they needed; return figures for reports.
 
-    Errors as in `release`; StalePlan if a consumer came to need one: then all changelogs are there again.
+    Errors as in `release`; StalePlan if a consumer came to need one: then all
+    changelogs are there again.
     """
 
     def delete_references() -> None:

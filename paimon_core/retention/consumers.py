@@ -1,7 +1,7 @@
 """Expires consumers (Java: `consumer/ConsumerManager.expire`; java-rules H6).
 
-Only the age of a consumer's file counts, as in Java.  An unreadable consumer expires like any other;
-otherwise it would retain all snapshots forever.
+Only the age of a consumer's file counts, as in Java.  An unreadable consumer expires like any
+other; otherwise it would retain all snapshots forever.
 """
 
 from __future__ import annotations

@@ -3,12 +3,14 @@
 A formatter is a sequence of parsers.  Each parser consumes characters from a position and records
 fields.  Three rules of Java decide which texts are valid; a regular expression cannot express them:
 
-- *Adjacent values*: in `yyyyMMdd` the year leaves the last four digits to month and day.  An optional
-  section is not adjacent to the value before it: `yyyyMMdd[HH]` does not match `2024013107`.
-- *Signs*: `y` and `yyyy` accept a minus sign; `yyyy` accepts more than four digits only with a plus.
-- *Resolution*: `y` is the year of an era, so year 0 is invalid.  The smart style of `ofPattern` maps
-  day 31 of a shorter month to its last day, and 24:00 to the start of the next day.  The lenient style
-  lets every field overflow into the next larger one.
+- *Adjacent values*: in `yyyyMMdd` the year leaves the last four digits to month and
+  day.  An optional section is not adjacent to the value before it: `yyyyMMdd[HH]`
+  does not match `2024013107`.
+- *Signs*: `y` and `yyyy` accept a minus sign; `yyyy` accepts more than four digits only with a
+  plus.
+- *Resolution*: `y` is the year of an era, so year 0 is invalid.  The smart style of `ofPattern`
+  maps day 31 of a shorter month to its last day, and 24:00 to the start of the next day.  The
+  lenient style lets every field overflow into the next larger one.
 
 Supported letters: y u M d D H m s S, and MMM.  Other letters raise InvalidArgument.
 """
@@ -331,8 +333,8 @@ _TOKENS: Final = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|.", re.DOTALL)
 
 
 class _Sequence:
-    """A sequence of parsers under construction (Java: `DateTimeFormatterBuilder`), with the open value
-    that leaves digits to adjacent values.
+    """A sequence of parsers under construction (Java: `DateTimeFormatterBuilder`), with the open
+    value that leaves digits to adjacent values.
     """
 
     def __init__(self) -> None:

@@ -7,8 +7,8 @@ A pure function of the clock.  `[earliest, end)` expires, where `end` is the min
     earliest + limit                    the maximum number per run
     the first snapshot that is too young, unless it exceeds num_retained_max
 
-A snapshot is old enough if its *successor* is (the rule of 2.0; 1.4.2 uses the age of the snapshot).
-Until its successor existed it was the newest, and a reader may have started with it.
+A snapshot is old enough if its *successor* is (the rule of 2.0; 1.4.2 uses the age of the
+snapshot).  Until its successor existed it was the newest, and a reader may have started with it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Keep(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """The minimum and maximum number to retain, the time before which versions expire, and the limit."""
+    """The least and greatest number to retain, the time before which versions expire, the limit."""
 
     num_min: int
     num_max: int

@@ -39,8 +39,8 @@ DEFAULT_FORMAT: Final = DateTimeFormat(
     ),
     lenient=True,
 )
-"""`yyyy-MM-dd` with or without `HH:mm:ss` and a fraction.  Digits may be missing; days and months may
-overflow.
+"""`yyyy-MM-dd` with or without `HH:mm:ss` and a fraction.  Digits may be missing;
+days and months may overflow.
 """
 
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
@@ -49,8 +49,8 @@ _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 def put_together(pattern: str | None, values: Mapping[str, str]) -> str | None:
     """The text to parse: the pattern with each $key replaced, or the first value.
 
-    None if Java's `replaceAll` fails on a value with `$` or a trailing backslash.  Another backslash
-    escapes the next character and is removed.
+    None if Java's `replaceAll` fails on a value with `$` or a trailing backslash.  Another
+    backslash escapes the next character and is removed.
     """
     if pattern is None:
         return next(iter(values.values()))

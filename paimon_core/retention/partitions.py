@@ -45,8 +45,8 @@ STRATEGIES: Final = ("values-time", "update-time")
 class Partition:
     """One partition: its stored row, its path, and its live files.
 
-    `newest_file` is the creation time of its newest file, in milliseconds of the local wall clock.  A
-    file without a creation time counts as new, because its age is unknown.
+    `newest_file` is the creation time of its newest file, in milliseconds of the local wall clock.
+    A file without a creation time counts as new, because its age is unknown.
     """
 
     row: bytes

@@ -1,6 +1,7 @@
-"""Keeps the catalog's partitions consistent when files are removed (Java: `HiveCatalog.dropPartitions`).
+"""Keeps the catalog's partitions consistent when files go (Java: `HiveCatalog.dropPartitions`).
 
-Java leaves them as they are when a table is rolled back; its `repairTable` adds what is missing then.
+Java leaves them as they are when a table is rolled back; its `repairTable`
+adds what is missing then.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ def done_spec(spec: Mapping[str, str]) -> dict[str, str]:
 def unregistered(table: FileStoreTable, rows: Collection[bytes]) -> Iterator[None]:
     """Drop these partitions in the catalog before the block, which commits that they are gone.
 
-    If the commit fails, whatever the reason, or the catalog's reply gets lost, the catalog gets those
-    back that are still there.  A run that is killed between the two finds the partition again.
+    If the commit fails, whatever the reason, or the catalog's reply gets lost, the
+    catalog gets those back that are still there.  A run that is killed between the two
+    finds the partition again.
     """
     try:
         _unregister(table, rows)

@@ -186,8 +186,8 @@ def choose_snapshots(
 def first_needed(table: FileStoreTable, consumer: Consumer) -> int:
     """Return the first snapshot whose files the consumer needs.
 
-    A stream of overwrites also reads the files that an overwrite removes: they belong to the snapshot
-    before it.  Java does not keep that one, and its stream fails.
+    A stream of overwrites also reads the files that an overwrite removes: they belong to the
+    snapshot before it.  Java does not keep that one, and its stream fails.
     """
     reads_removed = table.has_primary_key and table.options.value(STREAMING_READ_OVERWRITE)
     return consumer.next_snapshot - 1 if reads_removed else consumer.next_snapshot

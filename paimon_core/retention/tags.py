@@ -265,7 +265,7 @@ def recheck_tags(table: FileStoreTable, work: TagDeletion) -> TagDeletion:
 
 
 def _has_changed(table: FileStoreTable, work: TagDeletion, tag: Tag) -> bool:
-    """Return whether a tag of this name now has another snapshot, another time to live, or another age."""
+    """Return whether a tag of this name now has another snapshot, time to live, or age."""
     now = table.tags.get_or_none(tag.name)
     return now is not None and (
         now.snapshot.identity != tag.snapshot.identity
@@ -275,7 +275,7 @@ def _has_changed(table: FileStoreTable, work: TagDeletion, tag: Tag) -> bool:
 
 
 def _is_written_anew(table: FileStoreTable, work: TagDeletion, tag: Tag) -> bool:
-    """Return whether a tag that goes by the time of its file has another file, with the same content."""
+    """Return whether a tag that expires by its file's time has another file of the same content."""
     planned = work.written.get(tag.name)
     return planned is not None and table.tags.modified_millis(tag.name) not in (None, planned)
 

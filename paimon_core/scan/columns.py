@@ -97,10 +97,10 @@ def chosen_files(
     partitions: Partitions,
     choose: Callable[[EntryColumns], Column],
 ) -> list[ManifestEntry]:
-    """Return the ADD entries of chosen live files of a snapshot as objects; errors as `scan_columns`.
+    """Return the ADD entries of chosen live files of a snapshot as objects.
 
-    `choose` returns whether each entry is wanted.  It may only look at partition, bucket and level,
-    so that it treats an ADD and its DELETE alike.
+    Errors as `scan_columns`.  `choose` returns whether each entry is wanted.  It may only look at
+    partition, bucket and level, so that it treats an ADD and its DELETE alike.
     """
     manifests = data_manifests(table, snapshot)
     if _entries(manifests) > MOST_OBJECTS:

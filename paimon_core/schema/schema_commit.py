@@ -1,7 +1,7 @@
 """How the catalog of a table takes part in a schema change.
 
-A REST catalog makes commits and schemas itself.  JDBC and Hive catalogs store a copy of the options for
-their own listings and for other engines.
+A REST catalog makes commits and schemas itself.  JDBC and Hive catalogs store a copy of the options
+for their own listings and for other engines.
 """
 
 from __future__ import annotations
@@ -27,6 +27,6 @@ class SchemaCommit(Protocol):
     ) -> bool:
         """Commit `changed`, the newest schema with these options; False if its id is taken.
 
-        A catalog that makes the schemas may apply the options to a schema that was committed meanwhile.
-        Raises the errors of `SchemaStore.commit_new` and of requests to the catalog.
+        A catalog that makes the schemas may apply the options to a schema that was committed
+        meanwhile.  Raises the errors of `SchemaStore.commit_new` and of requests to the catalog.
         """

@@ -1,9 +1,9 @@
 """Who makes a snapshot part of a table (Java: `catalog/SnapshotCommit`).
 
-A commit is the creation of `snapshot/snapshot-N`; a catalog's lock around it is the store's business
-(`catalog/lock`).  Some catalogs make the commit themselves and know which snapshot is the newest
-(REST).  A snapshot file that such a catalog does not know is invisible to every other client, so
-nothing here may create one.
+A commit is the creation of `snapshot/snapshot-N`; a catalog's lock around it is the store's
+business (`catalog/lock`).  Some catalogs make the commit themselves and know which snapshot is the
+newest (REST).  A snapshot file that such a catalog does not know is invisible to every other
+client, so nothing here may create one.
 """
 
 from __future__ import annotations

@@ -161,7 +161,10 @@ class SnapshotStore(NumberedStore):
         return self.io.create_if_absent(self.paths.snapshot(snapshot.id), content)
 
     def replace(self, snapshot: Snapshot) -> None:
-        """Overwrite the file of the snapshot's id; UnsupportedFeature if a catalog owns the commits."""
+        """Overwrite the file of the snapshot's id.
+
+        UnsupportedFeature if a catalog owns the commits.
+        """
         if self.owner is not None:
             raise self._owned(snapshot.id)
         content = snapshot_to_json(snapshot).encode()
@@ -235,12 +238,13 @@ class SnapshotStore(NumberedStore):
         return self.io.delete(self.paths.snapshot(snapshot_id))
 
     def delete_unchanged(self, snapshot_id: int, content: bytes) -> bool:
-        """Delete the snapshot's file; False, with the file in its place, if it holds another commit.
+        """Delete the snapshot's file.
 
-        True if it was missing.  Another job may replace the snapshot between a look at the file and
-        its deletion, which may be a long pause.  So where a rename is atomic, the file is moved
-        aside, read there, and moved back if it is another one.  Object stores cannot do that, and a
-        catalog that owns the commits keeps others from doing it.
+        False, with the file in its place, if it holds another commit.  True if it was missing.
+        Another job may replace the snapshot between a look at the file and its deletion, which may
+        be a long pause.  So where a rename is atomic, the file is moved aside, read there, and
+        moved back if it is another one.  Object stores cannot do that, and a catalog that owns the
+        commits keeps others from doing it.
         """
         path = self.paths.snapshot(snapshot_id)
         if self.owner is not None or not renames_atomically(path):

@@ -1,7 +1,7 @@
 """Catalogs that change the history of a table themselves (Java: `Catalog.supportsVersionManagement`).
 
-Where a catalog makes the commits, it also creates and removes branches, and rolls back: snapshots that
-disappear from the folder alone would still be the newest for every other client.
+Where a catalog makes the commits, it also creates and removes branches, and rolls back: snapshots
+that disappear from the folder alone would still be the newest for every other client.
 """
 
 from __future__ import annotations

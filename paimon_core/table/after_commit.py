@@ -10,10 +10,11 @@ java-rules H8).
     5. snapshots, changelogs   snapshot.*, changelog.*; not where rows are postponed (bucket = -2)
     6. end of a batch          tag.automatic-creation=batch, partition.end-input-to-done
 
-`write-only` tables leave the first five to maintenance jobs.  The last is for batches and micro-batches
-of engines (`of_engine`), which are DataFrames and SQL: Java's core does not do it either.  Each step plans, checks again and applies
-with the same code as the job of its kind, and refuses to delete a file that the newest snapshot
-needs.  Journals of runs that died are left to the jobs.
+`write-only` tables leave the first five to maintenance jobs.  The last is for batches and
+micro-batches of engines (`of_engine`), which are DataFrames and SQL: Java's core does not do
+it either.  Each step plans, checks again and applies with the same code as the job of its
+kind, and refuses to delete a file that the newest snapshot needs.  Journals of runs that
+died are left to the jobs.
 
 The commit has happened before this starts, so a failure here is logged and reported, and never
 raised.  (Java raises it from batch commits, and logs it for streams, whose next commit then fails.)
@@ -112,9 +113,9 @@ class Maintained:
 class AfterCommit:
     """Runs the maintenance of one writer after its commits.
 
-    A writer needs one object for all of its commits: it checks partitions once per interval, and for the
-    first time at a random moment, so that writers that end early also check sometimes.  `of_engine` is for
-    the single commit of an engine's batch or micro-batch.
+    A writer needs one object for all of its commits: it checks partitions once per interval, and
+    for the first time at a random moment, so that writers that end early also check sometimes.
+    `of_engine` is for the single commit of an engine's batch or micro-batch.
     """
 
     def __init__(self, table: FileStoreTable, *, env: Environment, of_engine: bool = False) -> None:

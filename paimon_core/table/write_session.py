@@ -278,9 +278,9 @@ def compact_written(
 def full_compaction_due(table: FileStoreTable, identifier: int) -> bool:
     """Return whether the commit with this identifier compacts fully.
 
-    Java: Flink's `StoreSinkWrite` and `GlobalFullCompactionSinkWrite`; java-rules F7.  Streams do so every
-    `full-compaction.delta-commits`, batches with each commit.  Tables whose changelog comes from
-    full compactions do so with each commit unless the option says otherwise.
+    Java: Flink's `StoreSinkWrite` and `GlobalFullCompactionSinkWrite`; java-rules F7.  Streams do
+    so every `full-compaction.delta-commits`, batches with each commit.  Tables whose changelog
+    comes from full compactions do so with each commit unless the option says otherwise.
     """
     if not table.has_primary_key:
         return False

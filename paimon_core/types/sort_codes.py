@@ -166,7 +166,7 @@ def _unscaled(column: pa.Array, t: AtomicType) -> Codes:
     return np.concatenate([_big_endian(words[:, 1]), _big_endian(words[:, 0])], axis=1)
 
 
-# --- one column on the Z-curve ----------------------------------------------------------------------
+# --- one column on the Z-curve --------------------------------------------------------------------
 
 
 def _z_bytes(column: pa.Array, t: AtomicType, text_bytes: int) -> Codes:
@@ -203,7 +203,7 @@ def _shortest(wide: Codes) -> Codes:
     return cast("Codes", np.take_along_axis(padded, places, axis=1))
 
 
-# --- one column, and all of them, on the Hilbert curve ------------------------------------------------
+# --- one column, and all of them, on the Hilbert curve --------------------------------------------
 
 
 def _hilbert_long(column: pa.Array, t: AtomicType) -> Longs:
@@ -272,7 +272,7 @@ def _transpose(x: list[npt.NDArray[np.uint64]]) -> None:
         x[i] = x[i] ^ t
 
 
-# --- one column in order ------------------------------------------------------------------------------
+# --- one column in order --------------------------------------------------------------------------
 
 
 def _ordered_bytes(column: pa.Array, t: AtomicType) -> Codes:

@@ -1,8 +1,8 @@
 """Writes rows with BLOB columns (Java: `append/DedicatedFormatRollingFileWriter`).
 
-Each BLOB column goes to files of its own, next to a data file with the other columns.  The BLOB files
-of a data file hold exactly its rows and follow it in the message: the commit gives them its row ids.
-Columns of descriptors (`blob-descriptor-field`) stay in the data file.
+Each BLOB column goes to files of its own, next to a data file with the other columns.  The BLOB
+files of a data file hold exactly its rows and follow it in the message: the commit gives them its
+row ids.  Columns of descriptors (`blob-descriptor-field`) stay in the data file.
 """
 
 from __future__ import annotations

@@ -27,9 +27,9 @@ NEVER_FULL: Final = 1 << 62
 def write_columns(
     table: FileStoreTable, group: Sequence[ManifestEntry], rows: pa.Table, *, env: Environment
 ) -> CommitMessage:
-    """Write the columns of `rows`, one row for each of the group; return the message that adds them.
+    """Write the columns of `rows`, one row for each of the group.
 
-    CorruptTable if the group has another number of rows.
+    Return the message that adds them.  CorruptTable if the group has another number of rows.
     """
     base = group[0]
     schema = table.schema

@@ -46,7 +46,10 @@ class BucketRules:
 
     @staticmethod
     def of(options: Options) -> BucketRules:
-        """Return the rules of a table; InvalidArgument if `max-buckets` is neither -1 nor positive."""
+        """Return the rules of a table.
+
+        InvalidArgument if `max-buckets` is neither -1 nor positive.
+        """
         most = options.value(DYNAMIC_BUCKET_MAX_BUCKETS)
         if most != -1 and most <= 0:
             raise InvalidArgument(

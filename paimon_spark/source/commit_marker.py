@@ -1,8 +1,8 @@
 """Records for all processes of the driver that a commit was started.
 
-Spark runs `commit` and `abort` in processes of their own, and calls `abort` too when `commit` failed.
-Files of a commit whose outcome is unknown must stay.  So a commit leaves a marker, a local file,
-which it takes away only once it is certain that there is no snapshot.
+Spark runs `commit` and `abort` in processes of their own, and calls `abort` too when `commit`
+failed.  Files of a commit whose outcome is unknown must stay.  So a commit leaves a marker, a local
+file, which it takes away only once it is certain that there is no snapshot.
 """
 
 from __future__ import annotations

@@ -231,7 +231,7 @@ class LookupCache:
 
 
 def _from_all_rows(table: FileStoreTable) -> FileStoreTable:
-    """The table without options that let a stream begin or end elsewhere (Java: `LookupDataTableScan`)."""
+    """The table without options for the start and end of streams (Java: `LookupDataTableScan`)."""
     none: dict[str, str | None] = dict.fromkeys(STREAM_BOUNDS)
     compacted = Start.COMPACTED_FULL.value
     if scan_mode(table.options) == compacted:

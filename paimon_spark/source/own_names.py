@@ -13,7 +13,10 @@ from paimon_core.types.data_types import ArrayType, DataField, DataType, MapType
 
 
 def own_name(own: Sequence[str], name: str) -> str:
-    """The table's name for a column of the rows; the name itself if the table has no such column."""
+    """The table's name for a column of the rows.
+
+    The name itself if the table has no such column.
+    """
     if name in own:
         return name
     alike = [n for n in own if n.lower() == name.lower()]

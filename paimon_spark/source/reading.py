@@ -1,10 +1,10 @@
 """Batch reads as DataFrames that Spark's own Parquet reader feeds where it can.
 
-A source of Spark's Python API returns rows that Python has read, reports no size and never
-learns which columns are wanted.  Here Spark reads all files that it can itself
-(`parquet_files`): in its JVM, the columns and row groups that it needs, and with a size that it can
-plan joins by.  Of files that merge with others, or have deleted rows, it skips the rows that the table
-does not show (`skipped_rows`).  Python tasks read the rest, merged, and both are one DataFrame.
+A source of Spark's Python API returns rows that Python has read, reports no size and never learns
+which columns are wanted.  Here Spark reads all files that it can itself (`parquet_files`): in its
+JVM, the columns and row groups that it needs, and with a size that it can plan joins by.  Of files
+that merge with others, or have deleted rows, it skips the rows that the table does not show
+(`skipped_rows`).  Python tasks read the rest, merged, and both are one DataFrame.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 TIME is an INT (milliseconds of the day), as in Java; CHAR(n) and VARCHAR(n) are strings, whose
 length Spark does not check here.  TIMESTAMP becomes `timestamp_ntz`, with the local time zone
-`timestamp`; both have microseconds in Spark, so finer digits are cut off.  A VECTOR is an array.  The parts of nested
-types are nullable in Spark, whatever the table says.
+`timestamp`; both have microseconds in Spark, so finer digits are cut off.  A VECTOR is an array.
+The parts of nested types are nullable in Spark, whatever the table says.
 """
 
 from __future__ import annotations

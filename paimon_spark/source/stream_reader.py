@@ -2,9 +2,9 @@
 
 An offset is Java's: `{"snapshotId", "index", "scanSnapshot"}`.  A snapshot's changes are cut into
 units in an order that never changes; the offset names the last unit that was read.  `scanSnapshot`
-says that the snapshot is read as a whole, as at the start of a stream.  Once all units of a snapshot
-are read the offset names the next one with index -1, so that no snapshot is planned twice.  A field
-`read`, which Java ignores, identifies the last snapshot that was read.
+says that the snapshot is read as a whole, as at the start of a stream.  Once all units of a
+snapshot are read the offset names the next one with index -1, so that no snapshot is planned twice.
+A field `read`, which Java ignores, identifies the last snapshot that was read.
 
 With `consumer-id`, the table keeps the snapshots that the stream has not processed: its progress is
 stored when Spark has completed a micro-batch, and a new query with the same id continues there.
@@ -210,8 +210,9 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> tuple[int, list[WholeUnit | ChangesUnit]] | None:
         """The next snapshot that has something to read from `at` on, and its units.
 
-        If they are `new`, those of snapshots that are too young have to wait.  Without units, the snapshots up to it have no changes.  None if there is no snapshot yet, or
-        the stream has reached its bound.
+        If they are `new`, those of snapshots that are too young have to wait.  Without units,
+        the snapshots up to it have no changes.  None if there is no snapshot yet, or the
+        stream has reached its bound.
         """
         if at.whole:
             return at.snapshot, self._of_whole(self._table.snapshots.get(at.snapshot))

@@ -79,10 +79,10 @@ class TaskMessage(WriterCommitMessage):
 class TaskWriter:
     """Writes the rows of a task; sent to the executor with Spark's writer.
 
-    `shuffled`: the rows of each bucket are all in one task.  `first_task` is the number of the first
-    task, for a second job of one commit.  `deletes_stored`: rows of the kinds -U and -D are as the
-    table holds them, and get no default values that came later.  `buckets` are those of a table that
-    postpones the choice.
+    `shuffled`: the rows of each bucket are all in one task.  `first_task` is the number of the
+    first task, for a second job of one commit.  `deletes_stored`: rows of the kinds -U and -D are
+    as the table holds them, and get no default values that came later.  `buckets` are those of a
+    table that postpones the choice.
     """
 
     table: FileStoreTable
@@ -280,7 +280,10 @@ _FAMILIES: Final = {
 def merged_messages(
     table: FileStoreTable, written: Iterable[WriterCommitMessage | None], *, shuffled: bool
 ) -> list[CommitMessage]:
-    """One message for each bucket; InvalidArgument if several tasks wrote to a place of one owner."""
+    """One message for each bucket.
+
+    InvalidArgument if several tasks wrote to a place of one owner.
+    """
     by_bucket: dict[tuple[bytes, int], list[CommitMessage]] = defaultdict(list)
     owners: dict[object, set[int]] = defaultdict(set)
     for message in task_messages(written):

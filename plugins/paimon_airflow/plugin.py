@@ -1,7 +1,7 @@
 """What Caretaker adds to Airflow: the page in the navigation, and its API.
 
-Every Airflow process loads this module, and only the API server asks for the application, so importing
-it imports nothing else.
+Every Airflow process loads this module, and only the API server asks for the application, so
+importing it imports nothing else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Task groups that maintain tables: `caretaker_job` for any job, `maintain_tables` for all that is due.
+"""Task groups that maintain tables: `caretaker_job` for a job, `maintain_tables` for what is due.
 
 ::
 
@@ -8,9 +8,9 @@
     with DAG("nightly", schedule="@daily"):
         load() >> maintain_tables("sales.*", warehouse="s3://lake/warehouse") >> publish()
 
-A group lists and plans the tables (`plan`), runs those with little or nothing to rewrite in the worker
-(`in_process`), the others in one Spark application per batch (`on_spark`), and reports (`report`).
-Caretaker's own DAGs are made of these groups, too.
+A group lists and plans the tables (`plan`), runs those with little or nothing to rewrite in the
+worker (`in_process`), the others in one Spark application per batch (`on_spark`), and reports
+(`report`).  Caretaker's own DAGs are made of these groups, too.
 """
 
 from __future__ import annotations
@@ -116,13 +116,13 @@ def caretaker_job(
     - `force`: ignore the guards.
     - `guards`: limits under the policy's names: {"max_deleted_share": 0.2, "max_rewrite": "1 tb"}.
 
-    - `engine`: "auto", "local" (in the worker) or "spark"; with "auto", tables whose plan rewrites less
-      than `spark_threshold` ("256 mb" unless set) run in the worker, the others on Spark.
+    - `engine`: "auto", "local" (in the worker) or "spark"; with "auto", tables whose plan rewrites
+      less than `spark_threshold` ("256 mb" unless set) run in the worker, the others on Spark.
 
     Where the rest comes from:
 
-    - `policy`: a policy file; "": no policy; None: CARETAKER_POLICY of the worker.  With `schedule`,
-      only tables take part for which the policy names this schedule.
+    - `policy`: a policy file; "": no policy; None: CARETAKER_POLICY of the worker.  With
+      `schedule`, only tables take part for which the policy names this schedule.
     - `defaults`: arguments that apply where neither `arguments` nor the policy gives one.
     - `timezone`: of the tables' writers; None: the worker's.
     - `storage`: options of the store without secrets; `storage_connection`: an Airflow connection
@@ -130,8 +130,8 @@ def caretaker_job(
 
     Where it runs:
 
-    - `spark_connection`, `spark_conf`, `submit` (more arguments of SparkSubmitOperator), `results` and
-      `packages`: as in caretaker.toml.
+    - `spark_connection`, `spark_conf`, `submit` (more arguments of SparkSubmitOperator), `results`
+      and `packages`: as in caretaker.toml.
     - `batch_size`, `batch_tables`: what one Spark application gets at most; `parallel_batches`: how
       many applications run at the same time.
     - `pool`: of the working tasks.
@@ -139,9 +139,9 @@ def caretaker_job(
       (`paimon_airflow.runs.approval`).
     - `retries`: None: 2 for a job that is safe to run again, else 0 (planning: always 2).
 
-    For DAGs that show the job's form (`paimon_dags`): with `from_form` the params of the DAG run say
-    what to do, and a run by the schedule takes `scheduled` over what the form opens with.
-    With `skip_if_refused`, a report on refused tables that fail nothing ends as skipped, which skips
+    For DAGs that show the job's form (`paimon_dags`): with `from_form` the params of the DAG run
+    say what to do, and a run by the schedule takes `scheduled` over what the form opens with.  With
+    `skip_if_refused`, a report on refused tables that fail nothing ends as skipped, which skips
     tasks after the group as well.
     """
     definition = job_named(job)

@@ -1,4 +1,4 @@
-"""Settings of the C library's allocator, so that memory of large arrays goes back when they are freed."""
+"""Settings of the C library's allocator, so that it returns the memory of freed large arrays."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _BYTES: Final = 1024**2
 def return_large_blocks() -> None:
     """Make glibc take blocks of a megabyte from the system and give them back at once.
 
-    By default it raises this limit up to 32 MB as such blocks are freed.  Metadata of a million files is
-    decoded into arrays of some megabytes, which then leave holes in the heap: a sixth of the memory.
-    Does nothing with other C libraries.
+    By default it raises this limit up to 32 MB as such blocks are freed.  Metadata of a million
+    files is decoded into arrays of some megabytes, which then leave holes in the heap: a sixth of
+    the memory.  Does nothing with other C libraries.
 
-    Arrow uses the same allocator from then on, if it is not imported yet: its own keeps what was freed,
-    which is a third of the memory of a verification.
+    Arrow uses the same allocator from then on, if it is not imported yet: its own keeps what was
+    freed, which is a third of the memory of a verification.
     """
     if not sys.platform.startswith("linux"):
         return

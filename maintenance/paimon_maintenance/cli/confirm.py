@@ -10,7 +10,10 @@ from paimon_maintenance.cli.output import Output
 
 
 def confirmed(args: argparse.Namespace, output: Output, question: str) -> bool:
-    """Whether --yes was given or the answer is yes; InvalidArgument without a terminal to ask at."""
+    """Whether --yes was given or the answer is yes.
+
+    InvalidArgument without a terminal to ask at.
+    """
     if args.yes:
         return True
     if not sys.stdin.isatty():

@@ -43,7 +43,8 @@ INTERRUPTED: Final = 130
 _DEMO: Final = "demo"
 _OF_JOBS: Final = ("plan", "run")
 _OF_METADATA: Final = ("inspect", "plan", "verify")
-"""Commands that only read metadata, of tables of any size, as do runs of jobs that rewrite no data."""
+"""Commands that only read metadata, of tables of any size, as do runs of
+jobs that rewrite no data."""
 _OPTION: Final = re.compile(r"^--([a-z]+(?:[-_]?[A-Za-z]+)*)(?==|$)")
 _MODULES: Final[Mapping[str, str]] = {
     "read": "paimon_maintenance.cli.rows.read",

@@ -45,7 +45,10 @@ def add_command(
     description: str,
     examples: Sequence[str],
 ) -> Parser:
-    """Add a command and return its parser; without a summary, the help above it does not list it."""
+    """Add a command and return its parser.
+
+    Without a summary, the help above it does not list it.
+    """
     listed: dict[str, Any] = {} if summary is None else {"help": summary}
     epilog = ("examples:\n" + "\n".join(f"  {e}" for e in examples) + "\n\n") if examples else ""
     return commands.add_parser(

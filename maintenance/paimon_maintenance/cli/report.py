@@ -1,4 +1,4 @@
-"""`caretaker report --since 7d`: what maintenance did, for the terminal, as Markdown, JSON or Parquet."""
+"""`caretaker report --since 7d`: what maintenance did, as text, Markdown, JSON or Parquet."""
 
 from __future__ import annotations
 

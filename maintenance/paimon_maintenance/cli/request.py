@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 def typed_arguments(job: Job, args: argparse.Namespace) -> dict[str, object]:
     """The raw job arguments from the command line; InvalidArgument for an invalid one."""
     for argument in job.arguments:
-        # For jobs on branches, --branch is the argument of the procedure, not the branch to work on.
+        # For jobs on branches, --branch is the argument of the procedure,
+        # not the branch to work on.
         key = JOB_ARGUMENT_PREFIX + argument.name
         if "branch" in argument.aliases and getattr(args, key) is None:
             setattr(args, key, args.branch)
@@ -52,8 +53,8 @@ def requests_of(
 ) -> Iterator[RunRequest]:
     """Yield a request for each selected table, in order; `how` are further fields of `RunRequest`.
 
-    Typed arguments override the policy (`paimon_maintenance.policy.resolve`).  With a pattern, tables
-    for which the policy disables the job are skipped, and runs skip tables that opted out.
+    Typed arguments override the policy (`paimon_maintenance.policy.resolve`).  With a pattern,
+    tables for which the policy disables the job are skipped, and runs skip tables that opted out.
     """
     typed = typed_arguments(job, args)
     limits = GuardPolicy(max_rewrite=getattr(args, "max_rewrite", None))

@@ -73,7 +73,10 @@ def zone_of(args: argparse.Namespace) -> ZoneInfo | None:
 
 
 def environment_of(args: argparse.Namespace) -> Environment:
-    """The environment with the clock in the zone of --timezone; InvalidArgument for an unknown zone."""
+    """The environment with the clock in the zone of --timezone.
+
+    InvalidArgument for an unknown zone.
+    """
     from paimon_core.environment import system_environment  # noqa: PLC0415 - fast start
 
     zone = zone_of(args)
@@ -91,7 +94,7 @@ def timestamp_of(args: argparse.Namespace) -> int | None:
 
 
 def check_known_options(options: Mapping[str, str]) -> None:
-    """InvalidArgument for table options that neither Paimon nor Caretaker knows: they have no effect."""
+    """InvalidArgument for table options that neither Paimon nor Caretaker knows."""
     if not options:
         return
     from paimon_core.known_options import similar_name, unknown_options  # noqa: PLC0415 - fast start
@@ -156,8 +159,8 @@ def look_at_tables(
 ) -> list[tuple[str, T | Exception]]:
     """What `look` returns for each table, in order.
 
-    With a pattern, the error of a table does not stop the others: it is printed, and stands in place of
-    the result.
+    With a pattern, the error of a table does not stop the others: it is printed, and stands in
+    place of the result.
     """
     many = is_pattern(args.table)
     found: list[tuple[str, T | Exception]] = []

@@ -33,7 +33,8 @@ _START_SECONDS = 600.0
 _REQUEST_SECONDS = 120.0  # Spark may keep a small machine busy
 _NEEDED = ("metadatabase", "scheduler", "dag_processor")
 _SETTINGS = """\
-# Settings of the demo: only the demo triggers runs, without retries, and on Spark where no policy decides.
+# Settings of the demo: only the demo triggers runs, without retries, and on Spark
+# where no policy decides.
 [caretaker]
 engine = "spark"
 
@@ -97,7 +98,10 @@ def start_airflow(
     port: int | None,
     cores: int,
 ) -> tuple[ChildProcess, AirflowHome]:
-    """Start Airflow with the DAGs of the checkout at `root`, and with that of the scheduler if there is a policy."""
+    """Start Airflow with the DAGs of the checkout at `root`.
+
+    With a policy, the DAG of the scheduler is one of them.
+    """
     place = AirflowHome(
         home=home,
         port=free_port(port),

@@ -1,7 +1,7 @@
 """Child processes that end with this process.
 
-Each command runs under its own supervisor (`paimon_maintenance.demo.supervisor`) in its own session, so
-that Ctrl-C reaches only this process.
+Each command runs under its own supervisor (`paimon_maintenance.demo.supervisor`) in its own
+session, so that Ctrl-C reaches only this process.
 """
 
 from __future__ import annotations

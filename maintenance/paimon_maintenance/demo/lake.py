@@ -1,8 +1,8 @@
 """The sample lake of the demo, and its writers.
 
-`shop.order_detail` is a wide primary-key table partitioned by day, `shop.page_view` an append table.
-Several write-only writer processes commit to both concurrently, like streaming jobs: many small commits
-that change every day and bucket.
+`shop.order_detail` is a wide primary-key table partitioned by day, `shop.page_view` an append
+table.  Several write-only writer processes commit to both concurrently, like streaming jobs: many
+small commits that change every day and bucket.
 
     python -m paimon_maintenance.demo.lake WAREHOUSE WRITER    one writer; prints a line per commit
 """

@@ -1,7 +1,7 @@
 """The jobs that the demo runs after compaction, with their effect on the orders table.
 
-Tags, an expired partition, snapshots that a consumer retains, a rescale, and files of a failed write.  Some
-jobs run through Airflow's REST API, the others in this process, like `caretaker run`.
+Tags, an expired partition, snapshots that a consumer retains, a rescale, and files of a failed
+write.  Some jobs run through Airflow's REST API, the others in this process, like `caretaker run`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`./caretaker demo`: creates a lake that needs maintenance, and maintains it with Airflow and Spark."""
+"""`./caretaker demo`: creates a lake in bad shape, and maintains it with Airflow and Spark."""
 
 from __future__ import annotations
 

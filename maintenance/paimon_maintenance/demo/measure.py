@@ -23,8 +23,8 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 class Measure:
     """The measurements of one table at one snapshot.
 
-    `sorted_runs` is the mean over the buckets of a primary-key table, else None.  `seconds` is the time
-    to read and merge all rows.  `checksum` does not depend on their order.
+    `sorted_runs` is the mean over the buckets of a primary-key table, else None.  `seconds` is the
+    time to read and merge all rows.  `checksum` does not depend on their order.
     """
 
     snapshot: int

@@ -1,7 +1,7 @@
 """What people do about problems that the scheduler only reports.
 
-Owners change their tables; who is on call starts the job that the health reason names.  The scheduler
-does the rest afterwards.
+Owners change their tables; who is on call starts the job that the health reason names.  The
+scheduler does the rest afterwards.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from paimon_maintenance.history.entry import History
 from paimon_maintenance.storage.catalogs import catalog_of
 
 PROPOSED: Final = f"{DATABASE}.stock"
-"""The table whose rescale the scheduler proposes: it waits in Airflow until a person approves it."""
+"""The table whose rescale the scheduler proposes: it waits in Airflow until a person approves
+it."""
 ORPHANS: Final = f"{DATABASE}.upload"
 
 

@@ -54,7 +54,8 @@ class ProblemTable:
     - `is_hot`: these commits write the largest keys.
     - `spread`: the number of possible keys for each row.
     - `deleted`: the share of rows that are deletes.
-    - `days`: the partition values, all of them in each commit; without them there are no partitions.
+    - `days`: the partition values, all of them in each commit; without them there are no
+      partitions.
     - `documents`: the megabytes of each commit except the last; each replaces the one before.
     - `writers`: the number of writers of each commit, which write files of their own.
     - `after`: a function that completes the problem once all commits are made.
@@ -128,7 +129,8 @@ def _make(catalog: FileSystemCatalog, warehouse: str, one: ProblemTable) -> None
         env = system_environment(clock=lambda then=then: then)  # type: ignore[misc]
         _commit(table, one, number, random, env)
         if number in one.compacted:
-            # Now, but into files that say to be as old: jobs compare the clock with that of the store.
+            # Now, but into files that say to be as old: jobs compare the clock
+            # with that of the store.
             made = replace(system_environment(), local_millis=env.local_millis)
             how = {"strategy": one.compacted[number]}
             run_here("compact", warehouse, one.table, how, env=made)

@@ -48,7 +48,7 @@ class Proposal:
 def propose(
     airflow: ChildProcess, client: Client, table: str, tell: Callable[[str], None]
 ) -> tuple[str, Proposal | None]:
-    """Run one round of the scheduler in Airflow: its final state, and what it proposes for the table."""
+    """Run one round of the scheduler in Airflow: its state, and what it proposes for the table."""
     # A run of a paused DAG would not even ask.
     client.patch(f"/dags/{RESCALE_DAG}", {"is_paused": False})
     run_id = trigger(client, SCHEDULER_DAG, {})

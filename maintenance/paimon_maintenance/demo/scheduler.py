@@ -23,7 +23,7 @@ _MOST_ROUNDS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Scheduler:
-    """Rounds over all tables of the warehouse under the policy, recorded in the history at this URL."""
+    """Rounds over all tables of the warehouse under the policy, recorded in this history."""
 
     warehouse: str
     history_url: str
@@ -34,7 +34,10 @@ class Scheduler:
         return self._round(dry_run=True).health
 
     def run(self, tell: Callable[[str], None]) -> tuple[Mapping[str, Health], int]:
-        """Run rounds until none of them runs a job; the health afterwards, and the number of jobs."""
+        """Run rounds until none of them runs a job.
+
+        Returns the health afterwards and the number of jobs.
+        """
         jobs = 0
         for _ in range(_MOST_ROUNDS):
             done = self._round(

@@ -1,4 +1,4 @@
-"""What happens to the demo's own lake around the first compaction: the scheduler, people, later jobs."""
+"""The demo's own lake around the first compaction: the scheduler, people, later jobs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,10 @@ class Story:
             step.done(f"{counts}. The page: {self.place.url}/plugin/caretaker")
 
     def go_on(self) -> ExitCode:
-        """All that follows the first compaction, except for the approval; FAILURE if something fails."""
+        """All that follows the first compaction, except for the approval.
+
+        FAILURE if something fails.
+        """
         self._schedule()
         self._let_people_act()
         self._propose()
@@ -95,7 +98,7 @@ class Story:
             self.screen.say(f"  {act.who}: {act.text}{then}")
 
     def _propose(self) -> None:
-        """One more round of the scheduler, in Airflow: it goes on, and proposes what a person decides."""
+        """One more round of the scheduler, in Airflow: it proposes what a person must decide."""
         dag = proposal.SCHEDULER_DAG
         with self.screen.step(f"Running DAG {dag}: one round of the scheduler in Airflow") as step:
             state, self.proposal = proposal.propose(

@@ -4,8 +4,8 @@
 
 When standard input closes, for any reason (including SIGKILL of the owner), the supervisor ends all
 descendants: with SIGTERM first, then with SIGKILL after a timeout.  On Linux the supervisor adopts
-orphaned descendants, so that none survives by outliving its parent or leaving the process group.  It
-uses only the standard library, so that it starts fast.
+orphaned descendants, so that none survives by outliving its parent or leaving the process group.
+It uses only the standard library, so that it starts fast.
 """
 
 from __future__ import annotations
@@ -119,7 +119,8 @@ def _parents(*, zombies: bool = False) -> dict[int, int]:
         if not entry.name.isdigit():
             continue
         try:
-            # The name in parentheses may contain anything, so parse what follows the last parenthesis.
+            # The name in parentheses may contain anything, so parse what
+            # follows the last parenthesis.
             stat = (entry / "stat").read_text("latin-1").rpartition(")")[2].split()
             state, parent, threads = stat[0], int(stat[1]), int(stat[17])
         except (OSError, ValueError, IndexError):

@@ -1,8 +1,8 @@
 """Joins the work of several small tables, which run in threads, into one Spark job.
 
 A Spark job costs some tenths of a second, even for little work.  The first thread that brings small
-work waits a moment for others, and runs a job for all of them; the others wait for their results.  If
-that job fails, each thread runs its own work alone, so that one table cannot harm another.
+work waits a moment for others, and runs a job for all of them; the others wait for their results.
+If that job fails, each thread runs its own work alone, so that one table cannot harm another.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """A driver that ends when its supervisor ends, for whatever reason.
 
-The supervisor (the task that calls spark-submit) holds the write end of a named pipe and never writes.
-The driver holds the read end.  When the supervisor ends, the system closes the write end, and the
-driver reads end-of-file.  This does not depend on process ids, which can be reused, and it also works
-if the supervisor is killed before the driver starts.  The driver locks the pipe, so that the supervisor
-can see when the driver has ended.
+The supervisor (the task that calls spark-submit) holds the write end of a named pipe and never
+writes.  The driver holds the read end.  When the supervisor ends, the system closes the write end,
+and the driver reads end-of-file.  This does not depend on process ids, which can be reused, and it
+also works if the supervisor is killed before the driver starts.  The driver locks the pipe, so that
+the supervisor can see when the driver has ended.
 
-The driver also ends when its parent, the JVM, ends: a driver with a killed JVM is reported as lost, so it
-must not commit.  The JVM ends when its Python process ends (Spark's PythonRunner waits for it), so the
-whole application ends.
+The driver also ends when its parent, the JVM, ends: a driver with a killed JVM is reported as lost,
+so it must not commit.  The JVM ends when its Python process ends (Spark's PythonRunner waits for
+it), so the whole application ends.
 """
 
 from __future__ import annotations

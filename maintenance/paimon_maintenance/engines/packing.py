@@ -18,8 +18,8 @@ TASKS_PER_SLOT = 4
 def pack(items: Sequence[T], groups: int, size: Callable[[T], int]) -> list[list[T]]:
     """At most `groups` non-empty groups of about equal size, with the largest items first in each.
 
-    Longest processing time first: each item goes to the smallest group.  Ties are broken by position,
-    so the same input always gives the same groups.
+    Longest processing time first: each item goes to the smallest group.  Ties are broken by
+    position, so the same input always gives the same groups.
     """
     count = min(max(1, groups), len(items))
     packed: list[list[T]] = [[] for _ in range(count)]

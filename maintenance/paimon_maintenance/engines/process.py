@@ -7,8 +7,8 @@ import os
 from typing import Final
 
 SETTINGS: Final = {
-    # Arrow's allocator gives memory back to the system after a second.  A merge needs it again soon,
-    # and on a virtual machine new pages cost up to a tenth of its time.  Milliseconds.
+    # Arrow's allocator gives memory back to the system after a second.  A merge needs it again
+    # soon, and on a virtual machine new pages cost up to a tenth of its time.  Milliseconds.
     "MIMALLOC_PURGE_DELAY": "10000",
     # numpy would start a thread for each core at its import; nothing here does linear algebra.
     "OPENBLAS_NUM_THREADS": "1",
@@ -19,8 +19,9 @@ SETTINGS: Final = {
 def prepare_process() -> None:
     """Prepare a process that works for Caretaker alone; best before it loads native libraries."""
     prepare_libraries()
-    # Imports, plans and merges make many objects that stay, and few cycles.  With Python's threshold of
-    # 700 new objects, looking for garbage takes a tenth of the start and a sixth of some merges.
+    # Imports, plans and merges make many objects that stay, and few cycles.  With
+    # Python's threshold of 700 new objects, looking for garbage takes a tenth of the
+    # start and a sixth of some merges.
     gc.set_threshold(150_000, 20, 50)
 
 

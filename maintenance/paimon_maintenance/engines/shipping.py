@@ -1,11 +1,11 @@
 """Packs Caretaker's packages into a zip file for executors without an installation.
 
-They are pure Python.  Their dependencies (pyarrow, numpy, fastavro, fsspec, zstandard, pyroaring) must be
-installed on the executors.
+They are pure Python.  Their dependencies (pyarrow, numpy, fastavro, fsspec, zstandard, pyroaring)
+must be installed on the executors.
 
-The bytecode goes with the sources.  Python keeps no bytecode of modules in a zip file, so each Python
-worker would compile all of them again, which takes longer than the rest of its start.  A Python of another
-version takes the sources.
+The bytecode goes with the sources.  Python keeps no bytecode of modules in a zip file, so each
+Python worker would compile all of them again, which takes longer than the rest of its start.  A
+Python of another version takes the sources.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _FIXED_TIME: Final = (2020, 1, 1, 0, 0, 0)
 _UNCHECKED: Final = (1).to_bytes(4, "little")
 """The flags of bytecode that is not compared with its source (PEP 552)."""
 _WITHOUT_REFERENCES: Final = 2
-"""The version of marshal.  References between constants depend on what else the process has loaded."""
+"""The version of marshal.  References between constants depend on what else
+the process has loaded."""
 _QUICK: Final = 1
 """The level of compression: the driver waits for it, and bytecode does not get much smaller."""
 
@@ -46,7 +47,10 @@ def write_packages(target: Path) -> Path:
 
 
 def package_folder(name: str) -> Path:
-    """The folder of a package, without importing it.  ModuleNotFoundError if it is not installed."""
+    """The folder of a package, without importing it.
+
+    ModuleNotFoundError if it is not installed.
+    """
     spec = importlib.util.find_spec(name)
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         return Path(folder)
@@ -60,9 +64,9 @@ def package_parents() -> list[str]:
 
 
 def _bytecode(source: Path, content: bytes) -> bytes | None:
-    """The content of a module's .pyc file, the same each time; None if this version of marshal cannot.
+    """The content of a module's .pyc file, the same each time.
 
-    Python's cache spares compiling what did not change.
+    None if this version of marshal cannot.  Python's cache spares compiling what did not change.
     """
     code = SourceFileLoader(source.stem, str(source)).get_code(source.stem)
     head = importlib.util.MAGIC_NUMBER + _UNCHECKED + importlib.util.source_hash(content)

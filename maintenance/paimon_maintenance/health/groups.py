@@ -27,8 +27,8 @@ _MOST: Final = 2**60
 class Groups:
     """The files of each partition, of each bucket, or of the whole table: one number for each.
 
-    `newest` is the creation time of the newest file (milliseconds of local wall clock), `NULL` if no
-    file has one.  `sorted_runs` is only meaningful for buckets of primary-key tables.
+    `newest` is the creation time of the newest file (milliseconds of local wall clock), `NULL` if
+    no file has one.  `sorted_runs` is only meaningful for buckets of primary-key tables.
     """
 
     files: Counts

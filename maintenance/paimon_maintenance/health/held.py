@@ -86,9 +86,9 @@ def consumers_of(
 ) -> list[dict[str, object]]:
     """The position and lag of each consumer, and the files that it retains.
 
-    A consumer retains everything from the first existing snapshot that it has not read: the time since
-    its commit, and the data files that it or later snapshots need but the newest does not.  Tags,
-    branches and the retention of the table may retain the same files.
+    A consumer retains everything from the first existing snapshot that it has not read: the time
+    since its commit, and the data files that it or later snapshots need but the newest does not.
+    Tags, branches and the retention of the table may retain the same files.
     """
     found: list[dict[str, object]] = []
     for consumer in table.consumers.all():

@@ -51,8 +51,8 @@ def consumer_holders(
 ) -> tuple[list[Holder], int, int]:
     """The consumers that hold back snapshots beyond the retention, and what all of them hold.
 
-    `beyond` are the ids that exceed the retention, `deletions` the files that each snapshot removed.
-    Returns the holders, the number of blocked snapshots, and their bytes.
+    `beyond` are the ids that exceed the retention, `deletions` the files that each snapshot
+    removed.  Returns the holders, the number of blocked snapshots, and their bytes.
     """
 
     def freed(first: int) -> int:

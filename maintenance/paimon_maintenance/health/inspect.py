@@ -1,7 +1,7 @@
 """The health of a table, from its metadata alone: facts and advice.
 
-Advice is ordered by urgency and names the command to run.  Thresholds are table options wherever Paimon
-has one.
+Advice is ordered by urgency and names the command to run.  Thresholds are table
+options wherever Paimon has one.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ def inspect_table(table: FileStoreTable, env: Environment) -> Inspection:
 class _Layout:
     """The live files counted as a whole, by partition and by bucket.
 
-    `order` are the positions of the partitions with files, the most files first; `rows` their stored
-    rows by position.  `bucket_numbers` is how many different bucket numbers there are.
+    `order` are the positions of the partitions with files, the most files first; `rows` their
+    stored rows by position.  `bucket_numbers` is how many different bucket numbers there are.
     """
 
     whole: Groups

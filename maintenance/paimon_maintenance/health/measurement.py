@@ -1,7 +1,7 @@
 """What one measurement of a table found: numbers from metadata, without judgement.
 
-All times are milliseconds since the epoch, all sizes bytes.  The JSON form is kept in the history, so
-that unchanged tables need not be read again.
+All times are milliseconds since the epoch, all sizes bytes.  The JSON form is kept in the history,
+so that unchanged tables need not be read again.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ JSON_VERSION: Final = 3
 class Rewrite:
     """What one compaction of a partition would read, and the layout that it leaves behind.
 
-    `level_0_bytes` is the part of `bytes` at level 0.  `runs_after` is the mean number of sorted runs that
-    a full read merges afterwards, `dead_rows_after` the number of `dead_rows` that remain.
+    `level_0_bytes` is the part of `bytes` at level 0.  `runs_after` is the mean
+    number of sorted runs that a full read merges afterwards, `dead_rows_after` the
+    number of `dead_rows` that remain.
     """
 
     files: int = 0
@@ -38,8 +39,8 @@ class PartitionMeasurement:
     """The live files of one partition; `values` are its keys as text, for job arguments.
 
     - `point_runs`: the largest number of sorted runs whose key ranges contain the same key.
-    - `full_runs`: the mean number of sorted runs that a full read merges, weighted by bytes; 1 for append
-      tables.
+    - `full_runs`: the mean number of sorted runs that a full read merges, weighted by
+      bytes; 1 for append tables.
     - `ideal_files`: the smallest number of files of the target size.
     - `oldest_level_0`: the creation time of the oldest file at level 0; None without one.
     - `oldest_file`, `newest_file`: the creation times of the oldest and newest file at any level.
@@ -121,11 +122,11 @@ class Orphans:
 class Measurement:
     """One table at one moment.
 
-    `needs_merge`: whether reads merge sorted runs (a primary-key table without deletion vectors or
-    first-row, whose reads leave out level 0 instead).  `beyond_bytes`: what an expiry would free of
-    the `beyond_snapshots` that exceed the retention.  `blocked_bytes`: the part that consumers hold.
-    `stuck`: partition -> why it never expires.  `options` are those of the schema that are not
-    secret.
+    `needs_merge`: whether reads merge sorted runs (a primary-key table without deletion vectors
+    or first-row, whose reads leave out level 0 instead).  `beyond_bytes`: what an expiry would
+    free of the `beyond_snapshots` that exceed the retention.  `blocked_bytes`: the part that
+    consumers hold.  `stuck`: partition -> why it never expires.  `options` are those of the
+    schema that are not secret.
     """
 
     table: str

@@ -1,8 +1,8 @@
 """The live files of a table by partition, bucket and level, for a picture.
 
-Where a file lies among the keys of its bucket is given by rank: the distinct first and last keys of the
-bucket's files are numbered in order, and `low` and `high` of a file are such numbers.  So overlapping
-files overlap in the picture whatever the keys are.
+Where a file lies among the keys of its bucket is given by rank: the distinct first and last keys of
+the bucket's files are numbered in order, and `low` and `high` of a file are such numbers.  So
+overlapping files overlap in the picture whatever the keys are.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ _MOST_KEY: Final = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileBox:
-    """One data file; `low` and `high` are ranks of its first and last key, equal for append tables."""
+    """One data file.
+
+    `low` and `high` are ranks of its first and last key, equal for append tables.
+    """
 
     name: str
     level: int
@@ -96,7 +99,10 @@ def file_picture(
     *,
     partition: str | None = None,
 ) -> FilePicture:
-    """The files of the partition with this path; without one, of the partition with the most files."""
+    """The files of the partition with this path.
+
+    Without one, of the partition with the most files.
+    """
     latest = table.snapshots.latest()
     entries = [] if latest is None else scan_files(table, latest)
     by_partition: dict[str, list[ManifestEntry]] = defaultdict(list)

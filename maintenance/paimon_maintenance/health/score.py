@@ -3,8 +3,8 @@
     score = 100 x product over all criteria of (1 - weight x severity)
 
 So one severe problem is enough for a low score, several problems compound, and the score is never
-negative.  A criterion of partitions counts with the mean of its severity in the worst partition and its
-mean severity over all partitions, weighted by bytes.  Everything here is pure.
+negative.  A criterion of partitions counts with the mean of its severity in the worst partition and
+its mean severity over all partitions, weighted by bytes.  Everything here is pure.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """A score from 0 to 100 with its reasons, the worst first.  `name` is a table or a partition."""
+    """A score from 0 to 100 with its reasons, the worst first.
+
+    `name` is a table or a partition.
+    """
 
     name: str
     score: int

@@ -73,8 +73,8 @@ DEFAULTS: Final[Mapping[str, Threshold]] = {
 class Thresholds:
     """All criteria for one table, and its goals.
 
-    `freshness_millis`: the goal "level 0 is not older than this", None without one.  Consumer limits:
-    a consumer that exceeds one of them is too far behind.
+    `freshness_millis`: the goal "level 0 is not older than this", None without one.  Consumer
+    limits: a consumer that exceeds one of them is too far behind.
     """
 
     criteria: Mapping[str, Threshold] = field(default_factory=lambda: DEFAULTS)

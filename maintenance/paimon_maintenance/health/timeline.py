@@ -38,8 +38,8 @@ class SnapshotDot:
 class Mark:
     """A tag, the newest snapshot of a branch, or the next snapshot that a consumer reads.
 
-    `at_millis` is the time of the snapshot, None if it is unknown; `until_millis` when it expires, None
-    for never.
+    `at_millis` is the time of the snapshot, None if it is unknown; `until_millis` when
+    it expires, None for never.
     """
 
     kind: str

@@ -1,7 +1,7 @@
 """Stores open alerts and who was notified, so that each target gets each message once.
 
-An alert is one row from the moment its condition holds until it no longer does.  A message is due to
-each of its targets when it opens, once a day while it stays open, and when it is over.
+An alert is one row from the moment its condition holds until it no longer does.  A message is due
+to each of its targets when it opens, once a day while it stays open, and when it is over.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Stores which runs wait for a person, and the answers, for the command line and for Airflow.
 
-An approval belongs to one request: job, table, arguments, and whether it overrides guards.  It holds
-for one run within a day; the run makes its own plan, and its guards apply.
+An approval belongs to one request: job, table, arguments, and whether it overrides guards.  It
+holds for one run within a day; the run makes its own plan, and its guards apply.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class ApprovalState(StrEnum):
 class Approval:
     """A request for an approval, and its answer.
 
-    `reason` is what the policy calls it: rescale, rollback or force.  `asked_by` is a user, or the DAG
-    and its run; `run_id` is the run that used it.
+    `reason` is what the policy calls it: rescale, rollback or force.  `asked_by` is a user, or the
+    DAG and its run; `run_id` is the run that used it.
     """
 
     id: int
@@ -83,7 +83,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalStore(ScopedStore):
-    """The approvals of one warehouse and branch.  MaintenanceError if the database does not answer."""
+    """The approvals of one warehouse and branch.
+
+    MaintenanceError if the database does not answer.
+    """
 
     def use(self, asked: Asked, run_id: str, now: int) -> bool:
         """Use up an approval for this run, and return whether there was one."""
@@ -152,7 +155,8 @@ class ApprovalStore(ScopedStore):
         """
         c = _APPROVALS.c
         found = sa.select(_APPROVALS).where(*self.is_here(_APPROVALS), c.id == number)
-        # Two people may answer at once: the condition is part of the update, and the first one wins.
+        # Two people may answer at once: the condition is part of the update,
+        # and the first one wins.
         waiting = sa.and_(
             *self.is_here(_APPROVALS),
             c.id == number,

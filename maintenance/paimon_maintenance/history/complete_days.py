@@ -1,7 +1,7 @@
 """Sums over runs by table, and by job and day; those of complete days are computed once a process.
 
-A database sorts all runs of the period for each sum.  No run is added to a day that is over, so its sums
-stay, unless the history's retention deletes its runs: then their number differs.
+A database sorts all runs of the period for each sum.  No run is added to a day that is over, so its
+sums stay, unless the history's retention deletes its runs: then their number differs.
 """
 
 from __future__ import annotations

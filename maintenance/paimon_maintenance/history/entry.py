@@ -1,10 +1,10 @@
 """One line of the history: a plan, a start, a run or a skip of one job on one table.
 
-A run writes a start before its first change, and an end with the same run id.  A start without an end
-belongs to a run in progress or to a lost run (`history.lost_runs`).
+A run writes a start before its first change, and an end with the same run id.  A start without an
+end belongs to a run in progress or to a lost run (`history.lost_runs`).
 
-Run entries are created from the JSON of the report, so that Airflow, which only has the JSON after a
-Spark application, writes the same history as the process that runs the job.
+Run entries are created from the JSON of the report, so that Airflow, which only has the JSON after
+a Spark application, writes the same history as the process that runs the job.
 """
 
 from __future__ import annotations
@@ -66,10 +66,9 @@ class Actor:
 class Entry:
     """One line of the history.  `part_of` is the composite job that this job was a step of.
 
-    Sizes cover the files that the job changed; None if unknown.  `bytes_freed` left the store for good;
-    those of a composite job are the sum over its steps.  `application_*`: of a run on Spark, its id
-    and the address of its UI.  `arguments` and `details` are JSON
-    objects.
+    Sizes cover the files that the job changed; None if unknown.  `bytes_freed` left the store for
+    good; those of a composite job are the sum over its steps.  `application_*`: of a run on Spark,
+    its id and the address of its UI.  `arguments` and `details` are JSON objects.
     """
 
     at_millis: int
@@ -131,7 +130,10 @@ class History(Protocol):
         """
 
     def open_runs(self, *, table: str, warehouse: str) -> list[Entry]:
-        """The starts on this table without an end, oldest first; empty if the history is unreadable."""
+        """The starts on this table without an end, oldest first.
+
+        Empty if the history is unreadable.
+        """
 
 
 # --- from plans and reports ---------------------------------------------------------------------

@@ -52,8 +52,8 @@ class Place:
 class LakeQuery:
     """Which tables to list, and in which order; empty filters match everything.
 
-    `color` is green, yellow, red or unknown (not measured).  `search` matches a part of the name, the
-    owner or the worst reason.
+    `color` is green, yellow, red or unknown (not measured).  `search` matches a part of the name,
+    the owner or the worst reason.
     """
 
     warehouse: str
@@ -202,8 +202,8 @@ def tables_by_color(
 
 def _rows(query: LakeQuery, matching: sa.ColumnElement[bool]) -> sa.Select[Any]:
     c, e = STATUS.c, _ENTRIES.c
-    # The newest run of each table, found by a walk back in the index by outcome; it ends at the first
-    # run of the branch.
+    # The newest run of each table, found by a walk back in the index by outcome; it ends at the
+    # first run of the branch.
     run = _ENTRIES.alias("run")
     newest = (
         sa.select(run.c.id)

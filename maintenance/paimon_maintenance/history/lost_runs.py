@@ -1,8 +1,8 @@
 """Finds the outcome of lost runs: those with a start but no end, because their process was killed.
 
-The commit user of a run contains its id (`paimon_maintenance.job.commit_user`).  So the snapshots of the
-table show whether the run committed, unless they have expired.  The next plan or run on the table
-checks this, and writes the end entry of the lost run.
+The commit user of a run contains its id (`paimon_maintenance.job.commit_user`).  So the snapshots
+of the table show whether the run committed, unless they have expired.  The next plan or run on the
+table checks this, and writes the end entry of the lost run.
 """
 
 from __future__ import annotations

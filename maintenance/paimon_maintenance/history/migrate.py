@@ -55,8 +55,8 @@ def _unknown(reason: str) -> MaintenanceError:
 def migrate(connection: sa.Connection, *, to: int = LATEST) -> int:
     """Migrate the database in the open transaction of the connection; return its version.
 
-    A lock prevents concurrent migrations: PostgreSQL's advisory lock, SQLite's write lock.  A database
-    of a newer Caretaker version is left unchanged.
+    A lock prevents concurrent migrations: PostgreSQL's advisory lock, SQLite's write lock.  A
+    database of a newer Caretaker version is left unchanged.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({_POSTGRES_LOCK})"))

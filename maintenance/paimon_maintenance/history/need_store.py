@@ -78,8 +78,8 @@ class StoredScore:
 class StoredDecision:
     """One decision and its result: `status`, `seconds` and `result` are None before a run ends.
 
-    `work` and `predicted` are JSON objects of the scheduler.  `past_runs` is how many runs of the job the
-    prediction rests on; None if that was not recorded.
+    `work` and `predicted` are JSON objects of the scheduler.  `past_runs` is how many runs of the
+    job the prediction rests on; None if that was not recorded.
     """
 
     at_millis: int
@@ -286,7 +286,10 @@ class NeedStore(ScopedStore):
             )
 
     def last_round(self) -> tuple[float, float | None]:
-        """The seconds that rounds borrowed so far, and the price; 0 and None before the first round."""
+        """The seconds that rounds borrowed so far, and the price.
+
+        0 and None before the first round.
+        """
         c = _ROUNDS.c
         query = (
             sa.select(c.overspent, c.price)

@@ -1,4 +1,4 @@
-"""What earlier runs on a table say about it: what the last search for orphans found, when it was sorted."""
+"""What earlier runs say about a table: the orphans of the last search, when it was sorted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _LOOKED_AT: Final = 20
 
 
 def last_orphans(history: SqlHistory | None, *, table: str, warehouse: str) -> Orphans | None:
-    """The orphans that the last plan found and no later run removed; None if there was no search."""
+    """The orphans that the last plan found and no later run removed.
+
+    None if there was no search.
+    """
     for entry in _newest(history, table=table, warehouse=warehouse, job=_JOB):
         if entry.status in ("planned", "dry_run"):
             return _of_effect(entry)

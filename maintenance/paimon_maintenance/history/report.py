@@ -30,7 +30,10 @@ _FAILED: Final = frozenset({"failed", "unknown_outcome", "not_committed"})
 
 @dataclass(slots=True)
 class Sums:
-    """Runs added up.  `files` and `bytes` are those that became fewer, `deleted` what left the store."""
+    """Runs added up.
+
+    `files` and `bytes` are those that became fewer, `deleted` what left the store.
+    """
 
     runs: int = 0
     failed: int = 0

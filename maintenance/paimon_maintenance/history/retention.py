@@ -1,4 +1,7 @@
-"""Deletes what is older than the history's own retention; CARETAKER_HISTORY_RETENTION, default 365 d."""
+"""Deletes what is older than the history's own retention.
+
+CARETAKER_HISTORY_RETENTION, default 365 d.
+"""
 
 from __future__ import annotations
 
@@ -47,10 +50,10 @@ def retention_millis(environ: Mapping[str, str] = os.environ) -> int:
 
 
 def prune(history: SqlHistory, *, before: int) -> dict[str, int]:
-    """Delete entries, scores, decisions, rounds, ended alerts and approvals before this time; the rows by table.
+    """Delete entries, scores, decisions, rounds, ended alerts and approvals before this time.
 
-    Starts without an end stay, because the outcome of their runs is still to be found.
-    MaintenanceError if the database does not answer.
+    The rows by table.  Starts without an end stay, because the outcome of their runs is still to be
+    found.  MaintenanceError if the database does not answer.
     """
     found = {}
     with ScopedStore(history, "").transaction() as connection:
@@ -74,7 +77,10 @@ def prune(history: SqlHistory, *, before: int) -> dict[str, int]:
 
 
 def keep_retention(history: SqlHistory | None, now: int) -> None:
-    """Delete what is too old at `now`, if there is any; a failure is a warning, because jobs go on without."""
+    """Delete what is too old at `now`, if there is any.
+
+    A failure is a warning, because jobs go on without it.
+    """
     if history is None:
         return
     try:

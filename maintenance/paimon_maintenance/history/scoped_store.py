@@ -26,9 +26,9 @@ def replace_rows(
 ) -> None:
     """Write one row for each of these tables, in place of the row that it has.
 
-    Several schedulers may write the same tables at once.  A row that is deleted and inserted again would
-    fail one of them: in PostgreSQL, it does not see what the other one has inserted since.  Rows are
-    written by the names of their tables, so that no two schedulers wait for each other.
+    Several schedulers may write the same tables at once.  A row that is deleted and inserted again
+    would fail one of them: in PostgreSQL, it does not see what the other one has inserted since.
+    Rows are written by the names of their tables, so that no two schedulers wait for each other.
     """
     if not rows:
         return
@@ -48,8 +48,8 @@ def replace_rows(
 class ScopedStore:
     """Tables of the history's database, for one warehouse and branch.
 
-    Unlike the history of runs, their callers cannot work without them: every failure of the database
-    is a MaintenanceError.
+    Unlike the history of runs, their callers cannot work without them: every failure of the
+    database is a MaintenanceError.
     """
 
     history: SqlHistory

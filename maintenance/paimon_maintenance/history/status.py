@@ -1,7 +1,7 @@
 """One line for each table: its health, its size and its next job, for pages over many tables.
 
-The scheduler writes it in every round, `caretaker health --save` on request.  Unlike a measurement it has
-columns that a database can sort and filter.
+The scheduler writes it in every round, `caretaker health --save` on request.  Unlike a measurement
+it has columns that a database can sort and filter.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class NextStep:
 class TableStatus:
     """The newest status of one table; sizes are those of the live data files.
 
-    `score` is None if the table could not be measured; `error` says why.  `runs`: the most sorted runs
-    that hold one key.  `held_bytes`: what only snapshots beyond the retention, tags and branches hold.
-    `health` is the JSON of the score with its reasons.
+    `score` is None if the table could not be measured; `error` says why.  `runs`: the most sorted
+    runs that hold one key.  `held_bytes`: what only snapshots beyond the retention, tags and
+    branches hold.  `health` is the JSON of the score with its reasons.
     """
 
     table: str

@@ -121,8 +121,8 @@ class SqlHistory:
     ) -> list[Entry]:
         """The newest matching entries, newest first; `*` is a wildcard in table names.
 
-        Starts are included only without an end.  `status` is one status or several.  NotFound if there
-        is no history, MaintenanceError if the database does not answer.
+        Starts are included only without an end.  `status` is one status or several.  NotFound if
+        there is no history, MaintenanceError if the database does not answer.
         """
         entries = _entries_table()
         query = sa.select(entries).order_by(entries.c.id.desc()).limit(limit)
@@ -235,7 +235,10 @@ class SqlHistory:
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """A connection to the migrated database that only reads; MaintenanceError if it does not answer."""
+        """A connection to the migrated database that only reads.
+
+        MaintenanceError if it does not answer.
+        """
         try:
             with _reading(self._migrated()) as connection:
                 yield connection
@@ -271,13 +274,19 @@ class SqlHistory:
 
 
 def open_history(url: str | None = None) -> SqlHistory | None:
-    """The history at this URL, else at that of the environment, else in a file; None if disabled."""
+    """The history at this URL, else at that of the environment, else in a file.
+
+    None if disabled.
+    """
     chosen = url or os.environ.get(URL_VARIABLE) or f"sqlite:///{state_folder()}/history.db"
     return None if chosen == NONE else SqlHistory(chosen)
 
 
 def needed_history(user: str, url: str | None = None) -> SqlHistory:
-    """The history for `user`, which names a command or a part of Caretaker; InvalidArgument if disabled."""
+    """The history for `user`, which names a command or a part of Caretaker.
+
+    InvalidArgument if disabled.
+    """
     found = open_history(url)
     if found is None:
         raise InvalidArgument(
@@ -383,8 +392,8 @@ def _row_of(entry: Entry) -> dict[str, object]:
 def _storable(value: object) -> object:
     r"""A text without the bytes of names that are not UTF-8, which no database takes.
 
-    They become `\udcff`, which is an escape of JSON, too: most of these texts are JSON, which the `\xff`
-    of `path_text` would break.
+    They become `\udcff`, which is an escape of JSON, too: most of these texts are JSON, which the
+    `\xff` of `path_text` would break.
     """
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()

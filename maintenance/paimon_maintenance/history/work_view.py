@@ -33,8 +33,8 @@ _BRANCH: Final = sa.func.coalesce(ENTRIES.c.branch, sa.literal_column("'main'"))
 class Work:
     """Sums over runs; `files_fewer` and `bytes_fewer` are negative if there are more afterwards.
 
-    `bytes_rewritten`: what the runs read and wrote.  `bytes_freed`: what they deleted from the store.
-    `warehouse`: that of a table; None for other sums.
+    `bytes_rewritten`: what the runs read and wrote.  `bytes_freed`: what they deleted from the
+    store.  `warehouse`: that of a table; None for other sums.
     """
 
     name: str
@@ -65,7 +65,9 @@ class Day:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Failures of one job on one branch of a table with the same error; `newest` is the last of them.
+    """Failures of one job on one branch of a table with the same error.
+
+    `newest` is the last of them.
 
     `solved_at`: when the job succeeded on this branch afterwards, None if it did not.
     """
@@ -102,8 +104,9 @@ class Prediction:
 class WorkView:
     """What happened since `since_millis`.
 
-    The errors are quantiles over the predictions that rest on past runs; None without any.
-    `tables_changed` counts all tables with a run, `by_table` lists those that took the most seconds.
+    The errors are quantiles over the predictions that rest on past runs; None
+    without any.  `tables_changed` counts all tables with a run, `by_table` lists
+    those that took the most seconds.
     """
 
     since_millis: int
@@ -263,7 +266,10 @@ def _longest(by_table: Sums) -> list[Work]:
 
 
 def _failures(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[Failure]:
-    """The failures by table, branch, job and error; first those without a later success, then the newest."""
+    """The failures by table, branch, job and error.
+
+    First those without a later success, then the newest.
+    """
     e = ENTRIES.c
     place = (e.warehouse, e.table_name, _BRANCH, e.job)
     newest = (
@@ -320,7 +326,8 @@ def _newest_successes(
     since = min(line.at_millis for line in failed)
     query = (
         sa.select(*place, sa.func.max(e.at_millis))
-        # The index by time has all columns of these conditions: only the branch needs the wide rows.
+        # The index by time has all columns of these conditions: only the
+        # branch needs the wide rows.
         .where(e.event == "run", e.at_millis >= since, e.status == "success")
         .where(e.table_name.in_({line.table for line in failed}))
         .where(e.job.in_({line.job for line in failed}))

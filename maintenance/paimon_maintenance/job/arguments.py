@@ -1,7 +1,7 @@
 """Job arguments: names, kinds and help texts, the source of CLI options and Airflow forms.
 
-Names are those of Paimon's procedures.  An argument converts raw values (text from the command line,
-JSON from a form) to one typed value, or raises an InvalidArgument that names the argument.
+Names are those of Paimon's procedures.  An argument converts raw values (text from the command
+line, JSON from a form) to one typed value, or raises an InvalidArgument that names the argument.
 DAG files import this module, so it imports nothing heavy.
 """
 
@@ -23,7 +23,10 @@ _CAPITAL: Final = re.compile(r"(?<=[a-z])[A-Z]")
 
 
 def with_underscores(name: str) -> str:
-    """The argument name in snake_case; Paimon's procedures use both consumerId and next_snapshot."""
+    """The argument name in snake_case.
+
+    Paimon's procedures use both consumerId and next_snapshot.
+    """
     return _CAPITAL.sub(lambda m: f"_{m.group().lower()}", name.replace("-", "_"))
 
 
@@ -59,8 +62,8 @@ REPEATABLE: Final = frozenset({Kind.PARTITIONS, Kind.OPTIONS, Kind.TEXTS})
 class Argument:
     """One argument of a job.
 
-    `name` is the procedure's name with underscores.  `flag` is the name on the command line, without
-    leading dashes, if it differs from `name`.  `aliases` are other names that JSON may use.
+    `name` is the procedure's name with underscores.  `flag` is the name on the command line,
+    without leading dashes, if it differs from `name`.  `aliases` are other names that JSON may use.
     `default` is a typed value; `least` is the minimum of a number.
     """
 

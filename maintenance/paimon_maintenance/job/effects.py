@@ -1,9 +1,9 @@
 """What a deleting plan removes, by kind; the guards check it.
 
-Expiry jobs delete superseded files.  A healthy table has more of them than live files, so their
-share means nothing: the guards look at the number of versions, and at files that the newest snapshot
-needs.  For jobs that change what readers of the newest snapshot see, the guards look at its data
-files.
+Expiry jobs delete superseded files.  A healthy table has more of them than live files, so
+their share means nothing: the guards look at the number of versions, and at files that the
+newest snapshot needs.  For jobs that change what readers of the newest snapshot see, the
+guards look at its data files.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def history_effect(
 ) -> Effect:
     """The effect of a job that moves the newest snapshot: lost versions and lost live files.
 
-    `live` are the data files of the newest snapshot before the job.  `newest` is the newest snapshot
-    after it, which must need none of the garbage.
+    `live` are the data files of the newest snapshot before the job.  `newest` is the newest
+    snapshot after it, which must need none of the garbage.
     """
     paths = {f.path for f in garbage}
     lost = [e for e in live if any(f.path in paths for f in data_files(table, e))]

@@ -1,9 +1,9 @@
 """The work that a job hands to an engine, and what every engine does with it.
 
-The payload of a unit is bytes.  A function from bytes to bytes, which can be pickled, processes it.  The
-same jobs run in this process (`paimon_maintenance.engines.local`) and on Spark
-(`paimon_maintenance.engines.spark.engine`), and cannot tell the difference.  The result of a unit that
-fails is its error; the other units continue.
+The payload of a unit is bytes.  A function from bytes to bytes, which can be pickled, processes it.
+The same jobs run in this process (`paimon_maintenance.engines.local`) and on Spark
+(`paimon_maintenance.engines.spark.engine`), and cannot tell the difference.  The result of a unit
+that fails is its error; the other units continue.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ class Engine(Protocol):
         """The number of units that run at the same time; starts the engine if necessary."""
 
     def with_parallelism(self, parallelism: int | None) -> Self:
-        """The same engine, limited to this number of units at once; None: the engine's own limit."""
+        """The same engine, limited to this number of units at once.
+
+        None: the engine's own limit.
+        """
 
     def run_units(
         self,
@@ -72,10 +75,10 @@ class Engine(Protocol):
     ) -> list[UnitResult]:
         """Run all units; one result per unit, in the order of the units.
 
-        Errors of `run` are results.  A raised error is a failure of the engine; the outcome of the
-        units is then unknown.  The engine calls `on_done` with each result.  An engine that returns all
-        results at the end calls `on_share` with the finished share (0 to 1).  Any thread may call
-        both.
+        Errors of `run` are results.  A raised error is a failure of the engine; the outcome of
+        the units is then unknown.  The engine calls `on_done` with each result.  An engine
+        that returns all results at the end calls `on_share` with the finished share (0 to 1).
+        Any thread may call both.
         """
 
     def close(self) -> None:
@@ -113,9 +116,9 @@ class ShuffleEngine(Engine, Protocol):
     ) -> list[UnitResult]:
         """One result per non-empty range (0 to `ranges` - 1), with the range number as `index`.
 
-        `split` yields the chunks of a unit, each with its range number.  `join` gets all chunks of one
-        range in any order.  Errors of `join` are results; errors of `split` or of the engine are
-        raised.
+        `split` yields the chunks of a unit, each with its range number.  `join` gets all
+        chunks of one range in any order.  Errors of `join` are results; errors of `split` or
+        of the engine are raised.
         """
 
 

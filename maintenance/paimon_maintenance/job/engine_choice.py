@@ -1,8 +1,8 @@
 """Which engine does the work of a plan: this process for little work, Spark for much.
 
-The bytes that the plan rewrites decide, not the size of the table.  Spark takes several seconds before
-it reads the first row, and a small table takes less than a second in this process.  Plans that rewrite
-no data change metadata alone and need no Spark.
+The bytes that the plan rewrites decide, not the size of the table.  Spark takes several seconds
+before it reads the first row, and a small table takes less than a second in this process.  Plans
+that rewrite no data change metadata alone and need no Spark.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class EngineRule:
     def from_json(cls, parts: Mapping[str, object]) -> EngineRule:
         """The rule with these parts, under the policy's names; None: the default.
 
-        The threshold is a number of bytes or a text such as "256 mb".  InvalidArgument for a part that
-        is unknown or cannot be read.
+        The threshold is a number of bytes or a text such as "256 mb".  InvalidArgument for a part
+        that is unknown or cannot be read.
         """
         rule = cls()
         for name, value in parts.items():

@@ -116,7 +116,7 @@ def commit_exact(
 
 
 def check_changelog_complete(table: FileStoreTable, label: str, levels: Iterable[int]) -> None:
-    """SchemaError if rewriting files of these levels would lose changes that are in no changelog yet."""
+    """SchemaError if a rewrite of these levels would lose changes that no changelog has yet."""
     producer = changelog_producer_of(table.options)
     complete = producer.complete_from(top_level=number_of_levels(table.options) - 1)
     untold = sum(level < complete for level in levels)

@@ -1,7 +1,7 @@
 """The exit codes of all commands, and the exit code of each error.
 
-They are a public interface: schedulers and scripts depend on them.  docs/cli.md lists them.  They do
-not say what a failed run changed before it failed; the report does.
+They are a public interface: schedulers and scripts depend on them.  docs/cli.md lists them.  They
+do not say what a failed run changed before it failed; the report does.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class OnRefused(StrEnum):
 
 
 def is_refusal(error: BaseException | None) -> bool:
-    """Whether the error is a refusal: this version does not support the table, so retries are useless."""
+    """Whether this version does not support the table, so that retries are useless."""
     return isinstance(error, UnsupportedFeature)
 
 
@@ -108,9 +108,9 @@ def refusal_fails(on_refused: OnRefused | None, *, known: bool) -> bool:
 def combined(codes: Iterable[ExitCode]) -> ExitCode:
     """The exit code of a run over several tables.
 
-    SUCCESS if at least one table succeeded and none failed, NOTHING_TO_DO if no table had work.  The
-    common code of all failures, or FAILURE if they differ.  Callers leave out refused tables that do
-    not count (`refusal_fails`).
+    SUCCESS if at least one table succeeded and none failed, NOTHING_TO_DO if no table had work.
+    The common code of all failures, or FAILURE if they differ.  Callers leave out refused tables
+    that do not count (`refusal_fails`).
     """
     seen = set(codes)
     failures = seen - {ExitCode.SUCCESS, ExitCode.NOTHING_TO_DO}

@@ -8,9 +8,9 @@ Each plan lists its losses by kind (`Effect.losses`).  A kind trips a guard if t
 - more than `max_deleted_share` of it, and more than a small number that is always allowed; or
 - more than the absolute limit that the policy sets for it.
 
-The allowed numbers keep ordinary runs green: a young table loses most of its few files, and an hourly
-expiry keeps one of two hundred snapshots.  No flag overrides the last guard: a plan must not delete
-files that the newest snapshot needs.  See decision 0023.
+The allowed numbers keep ordinary runs green: a young table loses most of its few files, and an
+hourly expiry keeps one of two hundred snapshots.  No flag overrides the last guard: a plan must not
+delete files that the newest snapshot needs.  See decision 0023.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ FREE: Final[Mapping[LossKind, int]] = {
 class Guards:
     """The limits of a run; None: no absolute limit.
 
-    `max_deleted_share` is the maximum share (0 to 1) of each kind.  `max_deleted_snapshots` applies to
-    snapshots, changelogs and tags separately, `max_deleted_files` to data files and to metadata
+    `max_deleted_share` is the maximum share (0 to 1) of each kind.  `max_deleted_snapshots` applies
+    to snapshots, changelogs and tags separately, `max_deleted_files` to data files and to metadata
     files.  `max_rewrite_bytes` limits the bytes to rewrite.
     """
 
@@ -176,7 +176,10 @@ def _read(name: str, raw: object) -> Any:
 
 
 def _check_needed(plan: Plan) -> None:
-    """GuardTripped if the plan deletes files of the newest snapshot; `--force` does not override it."""
+    """GuardTripped if the plan deletes files of the newest snapshot.
+
+    `--force` does not override it.
+    """
     needed = plan.effect.needed
     if needed:
         raise GuardTripped(

@@ -80,11 +80,11 @@ def unsupervised() -> None:
 class RunContext:
     """The services and settings that a run passes to its steps.
 
-    `commit_user` is unique for every attempt: batch commits all have the same identifier, so only the
-    user distinguishes them (java-rules A5).  The loop checks `guards` for each plan.  `max_attempts`
-    limits the number of plans after commit conflicts.  `ledger` records the changes of the run.
-    `check_supervised` runs before each commit; it ends the process if its supervisor has ended
-    (`paimon_maintenance.engines.lifeline`).
+    `commit_user` is unique for every attempt: batch commits all have the same identifier, so only
+    the user distinguishes them (java-rules A5).  The loop checks `guards` for each plan.
+    `max_attempts` limits the number of plans after commit conflicts.  `ledger` records the changes
+    of the run.  `check_supervised` runs before each commit; it ends the process if its supervisor
+    has ended (`paimon_maintenance.engines.lifeline`).
     """
 
     run_id: str
@@ -102,7 +102,8 @@ class RunContext:
     lease_wait_millis: int = 0
     """How long a job waits for the lease on the table."""
     fence: Callable[[], None] = unfenced
-    """Runs before each change; raises LeaseLost if the lease is gone, TableGone if another table has the name."""
+    """Runs before each change; raises LeaseLost if the lease is gone, TableGone if
+    another table has the name."""
     check_supervised: Callable[[], None] = unsupervised
 
 
@@ -110,8 +111,9 @@ class RunContext:
 class Committed:
     """The result of committing a batch; `snapshots` are its new snapshots, oldest first.
 
-    `conflicts` names the work that the commit left out because a concurrent commit replaced its input;
-    the loop plans again for it.  `parts` are the step results of a composite job, as in reports.
+    `conflicts` names the work that the commit left out because a concurrent commit
+    replaced its input; the loop plans again for it.  `parts` are the step results of a
+    composite job, as in reports.
     """
 
     snapshots: tuple[int, ...] = ()
@@ -153,19 +155,20 @@ class Job:
     Texts for operators, used by help texts and the documentation of DAGs:
 
     - `summary`: what the job does, in one line.
-    - `changes`, `protects`, `undo`: what the job changes, what protects the data, and how to undo it.
+    - `changes`, `protects`, `undo`: what the job changes, what protects the
+      data, and how to undo it.
 
     Rules of a run:
 
     - `replans`: the loop plans again after a commit conflict.
     - `exclusive`: the job removes history or files, so it needs the lease on the table.
     - `needs_line`: the job refuses a table with a gap between its snapshots.
-    - `by_age`: the job deletes by age (files, snapshots, tags, partitions, rows), so it refuses to run if
-      the clocks of this machine and of the store differ.
+    - `by_age`: the job deletes by age (files, snapshots, tags, partitions, rows), so it refuses to
+      run if the clocks of this machine and of the store differ.
     - `rewrites`: the job may rewrite data files, which is work for Spark; False for a job that only
       changes metadata or deletes.
-    - `retry_safe`: a scheduler may run the job again after a failure without asking a person, although
-      the table may have changed since.
+    - `retry_safe`: a scheduler may run the job again after a failure without asking a person,
+      although the table may have changed since.
 
     Rules of its arguments:
 

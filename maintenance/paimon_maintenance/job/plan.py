@@ -1,8 +1,8 @@
 """The interface of plans: what a job will change, what it keeps, and why.
 
-A plan is pinned to the *content* of one snapshot (a rollback reuses ids), runs at most once, and has a
-text form (`lines`) and a JSON form (`to_json`).  Each job defines its own frozen plan class; runner,
-guards and CLI use the protocol `Plan`.
+A plan is pinned to the *content* of one snapshot (a rollback reuses ids), runs at most once, and
+has a text form (`lines`) and a JSON form (`to_json`).  Each job defines its own frozen plan class;
+runner, guards and CLI use the protocol `Plan`.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ class LossKind(StrEnum):
 class Loss:
     """The amount of one kind that a plan deletes, and the total amount.
 
-    `whole` is None if a share means nothing: an expiry frees superseded files, regardless of how many
-    are live.  `exact`: the share counts even for small numbers.
+    `whole` is None if a share means nothing: an expiry frees superseded files, regardless of how
+    many are live.  `exact`: the share counts even for small numbers.
     """
 
     kind: LossKind
@@ -126,10 +126,10 @@ class Loss:
 class Effect:
     """How much a plan changes.
 
-    Rewritten files are replaced by files with the same rows.  Deleted files are removed from storage,
-    or from the newest snapshot, without a replacement.  They are of any kind, so guards check `losses`
-    instead.  `table_files` and `table_bytes` are the data files of the newest snapshot.  `needed`
-    names deleted files that the newest snapshot needs: a correct plan has none.
+    Rewritten files are replaced by files with the same rows.  Deleted files are removed from
+    storage, or from the newest snapshot, without a replacement.  They are of any kind, so guards
+    check `losses` instead.  `table_files` and `table_bytes` are the data files of the newest
+    snapshot.  `needed` names deleted files that the newest snapshot needs: a correct plan has none.
     """
 
     rewritten_files: int = 0

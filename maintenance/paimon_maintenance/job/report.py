@@ -93,8 +93,8 @@ class Size:
 def rewritten(report: Mapping[str, object]) -> tuple[Size, Size]:
     """The files that a run replaced, and those that replaced them, from the JSON of its report.
 
-    History, metrics and Airflow show these sizes, not those of whole buckets: a run leaves most files
-    of a large bucket unchanged.
+    History, metrics and Airflow show these sizes, not those of whole buckets: a run leaves most
+    files of a large bucket unchanged.
     """
     before, after, untouched = (_size(report.get(n)) for n in ("before", "after", "untouched"))
     return before.without(untouched), after.without(untouched)

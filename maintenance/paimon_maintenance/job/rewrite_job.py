@@ -94,7 +94,10 @@ def rewrite_steps(
 def batches_of(
     items: Iterable[T], size: Callable[[T], int], *, most: int
 ) -> Iterator[tuple[T, ...]]:
-    """The items in parts whose sizes add up to at most `most`; a larger item is a part of its own."""
+    """The items in parts whose sizes add up to at most `most`.
+
+    A larger item is a part of its own.
+    """
     part: list[T] = []
     total = 0
     for item in items:
@@ -131,7 +134,7 @@ def slice_bytes_of(table: FileStoreTable, arguments: Mapping[str, object]) -> in
 
 
 def even_slice_bytes(sizes: Iterable[int], slice_bytes: int, slots: int) -> int:
-    """The size of slices of work of these sizes: `slice_bytes`, or less so that no slot waits at the end.
+    """The size of slices of such work: `slice_bytes`, or less so that no slot waits at the end.
 
     The number of slices is then a multiple of `slots`.  But no slice gets smaller than half of
     `slice_bytes`, since each one costs something of its own.

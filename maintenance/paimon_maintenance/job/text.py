@@ -21,7 +21,10 @@ def human_bytes(size: float) -> str:
 
 
 def counted(number: int, plural: str) -> str:
-    """The number with its noun: "1 file", "1,204 files", "1 branch", "1 entry"; `plural` ends with "s"."""
+    """The number with its noun: "1 file", "1,204 files", "1 branch", "1 entry".
+
+    `plural` ends with "s".
+    """
     if number == 1 and plural.endswith("ies"):
         plural = f"{plural.removesuffix('ies')}y"
     elif number == 1:

@@ -20,7 +20,8 @@ def approval_wanted(
 ) -> Approval | None:
     """Why a run of the job on the table needs an approval; None if it does not.
 
-    `force`: the run ignores guards, or raises the limit of one.  `proposed`: the scheduler proposes it.
+    `force`: the run ignores guards, or raises the limit of one.  `proposed`:
+    the scheduler proposes it.
     """
     own = OF_JOB.get(job)
     if own is not None and (own in needs.approval or (proposed and own is Approval.RESCALE)):

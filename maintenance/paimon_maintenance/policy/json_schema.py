@@ -1,4 +1,7 @@
-"""The JSON Schema (2020-12) of policy files, for editors; made from the same tables as the reader."""
+"""The JSON Schema (2020-12) of policy files, for editors.
+
+Made from the same tables as the reader.
+"""
 
 from __future__ import annotations
 

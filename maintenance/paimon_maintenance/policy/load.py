@@ -87,7 +87,10 @@ _OPTIONS: Final = (
 
 
 def load_policy(path: str | Path) -> Policy:
-    """The policy in this file; NotFound if there is no file, InvalidArgument for invalid content."""
+    """The policy in this file.
+
+    NotFound if there is no file, InvalidArgument for invalid content.
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError as e:

@@ -1,7 +1,7 @@
 """The model of a policy: rules, and the resulting settings of one table.
 
-All rules with a matching pattern apply to a table, in the order of the file.  If two rules set the same
-option, argument, schedule or guard, the later rule wins, key by key.
+All rules with a matching pattern apply to a table, in the order of the file.  If two rules set the
+same option, argument, schedule or guard, the later rule wins, key by key.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ class GuardPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnginePolicy:
-    """Where a run works; None means that a lower source decides (`paimon_maintenance.policy.resolve`).
+    """Where a run works.
 
-    `engine` is "auto", "local" or "spark"; `spark_threshold` is a size such as "256 mb".
+    None means that a lower source decides (`paimon_maintenance.policy.resolve`).  `engine` is
+    "auto", "local" or "spark"; `spark_threshold` is a size such as "256 mb".
     """
 
     engine: str | None = None
@@ -123,9 +124,9 @@ class JobRule:
 class Rule:
     """One rule of the file: tables and their settings.
 
-    `tables` and `excluding` are shell wildcards over "database.table"; `match` are conditions on the
-    table itself.  `options` are defaults for table options that a table does not set.  `needs` are
-    the fields of `TableNeeds` that the rule sets.
+    `tables` and `excluding` are shell wildcards over "database.table"; `match` are conditions on
+    the table itself.  `options` are defaults for table options that a table does not set.  `needs`
+    are the fields of `TableNeeds` that the rule sets.
     """
 
     name: str
@@ -249,8 +250,8 @@ class Policy:
     def for_table(self, table: str, facts: Callable[[], TableFacts] | None = None) -> TablePolicy:
         """The settings for "database.table".
 
-        `facts` reads the table; it is called at most once, and only if a rule has conditions besides
-        names.  InvalidArgument if such a rule applies and the caller has no facts.
+        `facts` reads the table; it is called at most once, and only if a rule has conditions
+        besides names.  InvalidArgument if such a rule applies and the caller has no facts.
         """
         matching = []
         known: TableFacts | None = None

@@ -1,8 +1,8 @@
 """What a table needs, as a policy says it: goals, limits, windows, owner.  The scheduler reads it.
 
 A rule sets some of them; later rules override earlier ones key by key.  Two options of the table
-itself override the policy: `caretaker.maintenance` ("off": the scheduler leaves the table alone) and
-`caretaker.owner`.
+itself override the policy: `caretaker.maintenance` ("off": the scheduler leaves the table alone)
+and `caretaker.owner`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class RescaleRule(StrEnum):
     OFF = "off"
     PROPOSE = "propose"
     IDLE = "idle"
-    """Rescale partitions that have received no file for a day, unless that would stop a writer of others:
-    then propose it."""
+    """Rescale partitions that have received no file for a day, unless that would stop a writer of
+    others: then propose it."""
 
 
 class OnCommit(StrEnum):

@@ -39,7 +39,7 @@ _NO_ENGINE = EnginePolicy()
 
 
 def under(policy: TablePolicy, table: FileStoreTable) -> FileStoreTable:
-    """The table with the options of the policy that it does not set, as jobs and measurements see it."""
+    """The table with the options of the policy that it does not set itself, as jobs see it."""
     supplied = lacking(table.options, policy.options)
     if not supplied:
         return table
@@ -104,8 +104,9 @@ def resolve(
 ) -> Resolved:
     """The settings for a run of the job on the table of the policy.
 
-    `typed` and `defaults` are raw values under the names of the job; `limits` and `default_limits` are
-    their guards, `engine` and `default_engine` where they let the run work.  InvalidArgument for an unknown argument or an invalid value.
+    `typed` and `defaults` are raw values under the names of the job; `limits` and `default_limits`
+    are their guards, `engine` and `default_engine` where they let the run work.  InvalidArgument
+    for an unknown argument or an invalid value.
     """
     own = policy.job(job.name)
     raw = merged(job, defaults, policy.arguments_of(job.name), typed)

@@ -52,7 +52,10 @@ def wrong_schedule(text: str) -> str | None:
 
 
 def _has_no_day(*, days: str, months: str, weekdays: str) -> bool:
-    """Whether no month has one of the days, as in `0 0 31 2 *`; Airflow cannot schedule such a DAG."""
+    """Whether no month has one of the days, as in `0 0 31 2 *`.
+
+    Airflow cannot schedule such a DAG.
+    """
     if weekdays != "*" or "*" in days or "*" in months:
         return False  # A day of the week counts as well; `*/2` begins with the first day.
     first_day = min(int(piece.split("-")[0].split("/")[0]) for piece in days.split(","))

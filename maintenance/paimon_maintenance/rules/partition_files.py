@@ -47,7 +47,10 @@ P = TypeVar("P", bound=PartitionFiles)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionScan(Generic[P]):
-    """The partitions of one snapshot by name; `chosen` are rows, `others`: whether some are not chosen."""
+    """The partitions of one snapshot by name.
+
+    `chosen` are rows, `others`: whether some are not chosen.
+    """
 
     snapshot: Snapshot | None
     partitions: tuple[P, ...]

@@ -47,10 +47,11 @@ def safety_tag(
     kept: list[Retained],
     interrupted: Iterable[Reference] = (),
 ) -> Tag | None:
-    """The tag to create, or the tag of an interrupted run; None without one, with the reason in `kept`.
+    """The tag to create, or the tag of an interrupted run.
 
-    `prefix` identifies the job; `name` follows it.  `interrupted` are the references that interrupted
-    runs removed.  If `latest` is one of them, their tag protects the snapshot that was newest before.
+    None without one, with the reason in `kept`.  `prefix` identifies the job; `name` follows it.
+    `interrupted` are the references that interrupted runs removed.  If `latest` is one of them,
+    their tag protects the snapshot that was newest before.
     """
     if not retained_millis:
         return None

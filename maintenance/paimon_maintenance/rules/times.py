@@ -18,8 +18,8 @@ _AGE: Final = re.compile(r"\d+\s*[a-zA-Zµ]+")
 def parse_instant(text: str, env: Environment) -> int:
     """Milliseconds since the epoch, from a wall clock time or a number of milliseconds.
 
-    Accepts "2024-01-31" and "2024-01-31 12:00:00" with or without a fraction, as Paimon's procedures
-    do.  A "Z" or an offset at the end overrides the configured zone.
+    Accepts "2024-01-31" and "2024-01-31 12:00:00" with or without a fraction, as Paimon's
+    procedures do.  A "Z" or an offset at the end overrides the configured zone.
     """
     if _MILLIS.fullmatch(text.strip()):
         return int(text)
@@ -50,8 +50,8 @@ def parse_older_than(text: str, env: Environment) -> int:
 def _instant_of(local: int, env: Environment) -> int:
     """The instant at which the wall clock shows this time.
 
-    The earlier of two instants if the clock is set back.  In a gap, the offset before the gap applies
-    (Java: `LocalDateTime.atZone`).
+    The earlier of two instants if the clock is set back.  In a gap, the offset before the gap
+    applies (Java: `LocalDateTime.atZone`).
     """
     before = local - _offset(local - _DAY, env)
     after = local - _offset(local + _DAY, env)

@@ -4,8 +4,8 @@
        ^                                                        |
        +------ a concurrent commit won, or more is due now -----+
 
-`run_job` drives one job on one table and returns an `Outcome`.  `paimon_maintenance.run.runner` adds history,
-metrics and the report; `maintain` calls `run_job` for each of its steps.
+`run_job` drives one job on one table and returns an `Outcome`.  `paimon_maintenance.run.runner`
+adds history, metrics and the report; `maintain` calls `run_job` for each of its steps.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ _MAX_WAIT_MILLIS: Final = 10_000
 class Outcome:
     """How a job ended on one table, and everything it did up to then.
 
-    `first_plan` is the plan that the run started from, `plan` the last one; both are None if no plan
-    could be made.  `findings` come from the job's own verification.  `seconds` maps phases to
+    `first_plan` is the plan that the run started from, `plan` the last one; both are None if no
+    plan could be made.  `findings` come from the job's own verification.  `seconds` maps phases to
     seconds, summed over attempts and batches.  `error` is set if the job failed, and for a dry run
     whose plan has a `failure`.
     """
@@ -126,9 +126,9 @@ def run_job(
 
     `table` is the name for logs; `open_table` returns the table under its newest schema and is
     called before each plan.  `plan`: one made earlier, to start from.  `before_changes` is called
-    once, with the plan that is about to make the first change.  `choose_engine` returns the engine for
-    each plan that is executed; None: that of the context.  `check_commits` is called at the
-    end with the ids of the snapshots that were committed, and raises if they are damaged.
+    once, with the plan that is about to make the first change.  `choose_engine` returns the engine
+    for each plan that is executed; None: that of the context.  `check_commits` is called at the end
+    with the ids of the snapshots that were committed, and raises if they are damaged.
 
     Raises nothing: every error, also KeyboardInterrupt, is in the outcome.  Use `Outcome.failure`.
     """
@@ -180,7 +180,8 @@ class _Loop:
         self.references: frozenset[object] = frozenset()
         """What held files when the last plan was made; empty if that does not matter."""
         self.clock_lead = clock_lead(context.env)
-        """The machine's clock before the first plan: if it is set later, ages in plans are wrong."""
+        """The machine's clock before the first plan: if it is set later,
+        ages in plans are wrong."""
         self.first_plan: Plan | None = None
         self.plan: Plan | None = None
         self.opened: FileStoreTable | None = None
@@ -238,10 +239,11 @@ class _Loop:
         return status
 
     def plan_in_turn(self, steps: Steps[Any, Any, Any, Any]) -> tuple[FileStoreTable, Plan]:
-        """Like `next_plan`; if the table is corrupt, waits for the job with the lease and tries again.
+        """Like `next_plan`.
 
-        That job may be restoring snapshots to close a gap, or renaming a branch, whose files object
-        stores move one by one.
+        If the table is corrupt, waits for the job with the lease and tries again.  That
+        job may be restoring snapshots to close a gap, or renaming a branch, whose files
+        object stores move one by one.
         """
         try:
             return self.next_plan(steps)
@@ -251,7 +253,10 @@ class _Loop:
                 return self.next_plan(steps)
 
     def next_plan(self, steps: Steps[Any, Any, Any, Any]) -> tuple[FileStoreTable, Plan]:
-        """The current table, and a plan for it; the first plan is the given one, if there is one."""
+        """The current table, and a plan for it.
+
+        The first plan is the given one, if there is one.
+        """
         plan, self.given = self.given, None
         if plan is not None:
             table = self.open_table()
@@ -271,7 +276,10 @@ class _Loop:
         return table, plan
 
     def open_table(self) -> FileStoreTable:
-        """The table under its newest schema; TableGone if it is not the one that the run began with."""
+        """The table under its newest schema.
+
+        TableGone if it is not the one that the run began with.
+        """
         table = self._open()
         if self.opened is None:
             self.opened = table
@@ -307,9 +315,9 @@ class _Loop:
     def has_lost_references(self, table: FileStoreTable) -> bool:
         """Whether history was removed since the plan was made, and a new plan does no harm.
 
-        Files that this job and the removed references held are now its garbage alone: by the old plan,
-        each of two jobs would leave them to the other.  A new plan of a rollback could remove commits
-        that the old one did not know.
+        Files that this job and the removed references held are now its garbage alone: by the old
+        plan, each of two jobs would leave them to the other.  A new plan of a rollback could remove
+        commits that the old one did not know.
         """
         return bool(self.references) and not self.references <= reference_names(table)
 

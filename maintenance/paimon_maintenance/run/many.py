@@ -28,9 +28,9 @@ def run_tables(
 ) -> Iterator[tuple[RunRequest, Report]]:
     """The report of each request, as soon as its run ends.
 
-    Requests for the same table run one after the other, in their order.  If the caller stops, by an error
-    such as KeyboardInterrupt or by closing the iterator, then Spark ends, no table begins, and none that
-    runs commits any more.
+    Requests for the same table run one after the other, in their order.  If the caller stops, by an
+    error such as KeyboardInterrupt or by closing the iterator, then Spark ends, no table begins,
+    and none that runs commits any more.
     """
     by_table: dict[str, list[RunRequest]] = {}
     for request in requests:

@@ -7,8 +7,8 @@
     # TYPE paimon_maintenance_runs_total counter
     paimon_maintenance_runs_total{job="compact",outcome="success",table="db.t"} 1
 
-The CLI writes them with `--metrics-file`, for the textfile collector of the node exporter.  Details of a
-single run are in its report.
+The CLI writes them with `--metrics-file`, for the textfile collector of the node exporter.  Details
+of a single run are in its report.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a run is asked to do: one job on one table.
 
-`paimon_maintenance.policy.resolve` combines given arguments, policy and defaults into a request, for the
-command line and for Airflow.  A Spark application receives it as JSON.
+`paimon_maintenance.policy.resolve` combines given arguments, policy and defaults into a request,
+for the command line and for Airflow.  A Spark application receives it as JSON.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class RunRequest:
     - `default_options`: table options that apply where the table sets none.
     - `engine`: the rule for where the work runs.
     - `max_attempts`: the maximum number of plans if concurrent commits win.
-    - `lease_wait_millis`: how long the run waits for another job that removes history or files of the
-      table.
+    - `lease_wait_millis`: how long the run waits for another job that removes
+      history or files of the table.
     - `on_refused`: the policy's rule for what a refused table means for a run over many tables.
     - `run_id`: the id under which the caller recorded the start of the run; None: a new id.
-    - `named`: the caller named this table; otherwise the option `caretaker.maintenance` of the table
-      applies.
-    - `approval`: why the run needs an approval.  The caller asks for it before the run, so it is not
-      part of the JSON.
+    - `named`: the caller named this table; otherwise the option
+      `caretaker.maintenance` of the table applies.
+    - `approval`: why the run needs an approval.  The caller asks for it before the run, so it is
+      not part of the JSON.
     """
 
     job: Job

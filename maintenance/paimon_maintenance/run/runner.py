@@ -1,7 +1,8 @@
 """Runs one job on one table: the run loop with history, metrics and report.
 
-Dry runs, guards, metrics and reports are implemented here and in `paimon_maintenance.run.loop`, not in
-the jobs.  `plan_table` stops after the plan; `run_table` runs the job and always returns a report.
+Dry runs, guards, metrics and reports are implemented here and in
+`paimon_maintenance.run.loop`, not in the jobs.  `plan_table` stops after the plan; `run_table`
+runs the job and always returns a report.
 """
 
 from __future__ import annotations
@@ -195,8 +196,8 @@ class _Run:
     def open(self) -> FileStoreTable:
         """The current table; the first call closes earlier lost runs in the history.
 
-        Raises OptedOut if the table opted out of maintenance, the request does not name it, and the run
-        has changed nothing yet.
+        Raises OptedOut if the table opted out of maintenance, the request does not name it, and the
+        run has changed nothing yet.
         """
         table = self.request.open(self.ledger)
         if not self.lost_runs_closed and self.services.history is not None:

@@ -1,10 +1,11 @@
 """What a second of compute is worth, from round to round.  Pure.
 
-The budget of a round holds on average.  If each round spent exactly its budget, a large job would block
-the rounds after it, in which small jobs of a higher rank wait, and a quiet round would spend the rest
-on jobs of little use.  So a job runs if its rank reaches the price, which rises while rounds spend more
-than their budget and falls while they spend less.  What is borrowed raises it further, and no amount stops the
-rounds: while nothing but urgent jobs runs, all other tables get worse until they are urgent as well.
+The budget of a round holds on average.  If each round spent exactly its budget, a large job would
+block the rounds after it, in which small jobs of a higher rank wait, and a quiet round would spend
+the rest on jobs of little use.  So a job runs if its rank reaches the price, which rises while
+rounds spend more than their budget and falls while they spend less.  What is borrowed raises it
+further, and no amount stops the rounds: while nothing but urgent jobs runs, all other tables get
+worse until they are urgent as well.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _MOST_PRESSURE: Final = 400.0
 """More borrowed budgets do not raise the price further: then only urgent jobs reach it anyway."""
 _LEAST_PRICE: Final = 1e-4
 _OF_MARGIN: Final = 0.1
-"""The price is at least this part of the rank at which the budget of this round alone would end: after
-a quiet time it is too low for a burst."""
+"""The price is at least this part of the rank at which the budget of this round alone would end:
+after a quiet time it is too low for a burst."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,7 @@ class Account:
         return max(price, _OF_MARGIN * margin)
 
     def after(self, *, seconds: float, above: float, threshold: float, budget: float) -> Account:
-        """The account after a round that took `seconds`, `above` of them for jobs that reached the price."""
+        """The account after a round of `seconds`, `above` of them for jobs that reached the price."""
         borrowed = max(0.0, self.borrowed + seconds - budget)
         if budget <= 0:
             return Account(borrowed=borrowed, price=self.price)

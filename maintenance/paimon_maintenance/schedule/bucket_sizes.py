@@ -1,7 +1,7 @@
 """Which partitions have buckets of a wrong size, and which number of buckets they need.  Pure.
 
-A bucket that is too large stays so.  One that is too small may still grow: a partition counts when it has
-received no file for a day, or when its buckets were too small for three days.
+A bucket that is too large stays so.  One that is too small may still grow: a partition counts when
+it has received no file for a day, or when its buckets were too small for three days.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def rescaled(
 def writers_stopped(table: Measurement, buckets: int, now: int) -> tuple[str, ...]:
     """The partitions to which writers could not write on after a rescale of others to this number.
 
-    It sets the option of the table, and Paimon refuses writers whose number is not that of the partition.
+    It sets the option of the table, and Paimon refuses writers whose number is
+    not that of the partition.
     """
     if table.options.get("bucket") == str(buckets):
         return ()

@@ -1,7 +1,8 @@
 """The jobs that would help a table, with what they gain.  Pure.
 
-Rewriting jobs compete: a cheap minor compaction, a full one of the partitions where it pays most, or
-a sort for tables that are clustered.  Upkeep is one run of `maintain`, whose steps have their own order.
+Rewriting jobs compete: a cheap minor compaction, a full one of the partitions where it
+pays most, or a sort for tables that are clustered.  Upkeep is one run of `maintain`, whose
+steps have their own order.
 """
 
 from __future__ import annotations
@@ -58,12 +59,12 @@ class Candidate:
 
     - `arguments`: job arguments, which override those of the policy.
     - `benefit`: in excess hours (see `benefit`).
-    - `urgent`: a goal of the policy is missed or nearly missed, or the job helps a table that has been red
-      for a long time.
+    - `urgent`: a goal of the policy is missed or nearly missed, or the job helps a table that has
+      been red for a long time.
     - `proposal`: a person has to decide.
     - `predicted`: predicted results, which are compared with the measured ones after the run.
-    - `avoidable`: the share of the work that a longer wait saves, from 0 to 1.  A longer wait always saves
-      the fixed costs.
+    - `avoidable`: the share of the work that a longer wait saves, from 0 to 1.  A longer wait
+      always saves the fixed costs.
     """
 
     table: str
@@ -214,8 +215,9 @@ def _late_partitions(table: Measurement, needs: TableNeeds, now: int) -> list[Pa
 def _against_red(reads: _Reads, *, layout: bool) -> Iterator[Candidate]:
     """An urgent compaction of the partitions that make the table red, if there are any.
 
-    These may be so small that the table as a whole gains almost nothing; but the worst partition counts as
-    much for the health as the mean.  The compaction is minor if that leaves few runs, or with `layout`.
+    These may be so small that the table as a whole gains almost nothing; but the worst
+    partition counts as much for the health as the mean.  The compaction is minor if that leaves
+    few runs, or with `layout`.
     """
     table = reads.table
     bad = _worst(table)
@@ -235,7 +237,8 @@ def _worst(table: Measurement) -> list[PartitionMeasurement]:
 def _is_bad(table: Measurement, partition: PartitionMeasurement, after: Rewrite | None) -> bool:
     """Whether reads of the partition, now or after a compaction, merge too much.
 
-    Too much are as many sorted runs as trigger a compaction in Paimon, or as many dead rows as live ones.
+    Too much are as many sorted runs as trigger a compaction in Paimon, or as
+    many dead rows as live ones.
     """
     dead = partition.dead_rows if after is None else after.dead_rows_after
     if dead_rows_excess(dead, partition.rows) >= 1:

@@ -1,7 +1,8 @@
 """The commits of a lake since tables were maintained last, and the partitions that they changed.
 
-One look reads the newest snapshot id of every table, several tables at a time: two small requests for
-each table that did not change.  The schema and the manifests of a table are read only after a commit.
+One look reads the newest snapshot id of every table, several tables at a time: two small
+requests for each table that did not change.  The schema and the manifests of a table are
+read only after a commit.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ _MOST_SNAPSHOTS: Final = 200
 class Commits:
     """The commits to a table after its position; `newest` is the id of its newest snapshot.
 
-    `partitions` are those that received files, {} for an unpartitioned table.  None: unknown, because
-    snapshots expired or there are too many.
+    `partitions` are those that received files, {} for an unpartitioned table.  None: unknown,
+    because snapshots expired or there are too many.
     """
 
     table: str
@@ -45,8 +46,8 @@ class Commits:
 class Watch:
     """Looks for commits, again and again; keeps tables open between looks.
 
-    `names` lists the tables, `open_table` opens one.  OSError and PaimonError of one table do not stop
-    the others; they are logged once.
+    `names` lists the tables, `open_table` opens one.  OSError and PaimonError of one table do not
+    stop the others; they are logged once.
     """
 
     store: PositionStore

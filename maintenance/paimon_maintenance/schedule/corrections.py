@@ -1,8 +1,8 @@
 """What the line of the cost model misses: the size of a table's runs.
 
-A line does not fit all sizes of a table: pages of large files are copied, those of small ones encoded.  So the
-logarithm of measured seconds divided by those of the line is taken from the table's last runs of
-about the same size.  Pure.
+A line does not fit all sizes of a table: pages of large files are copied, those of small ones
+encoded.  So the logarithm of measured seconds divided by those of the line is taken from the
+table's last runs of about the same size.  Pure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _LAST_TRUST: Final = 1.0
 _LAST_KEPT: Final = 0.95
 """The weight of a run relative to that of the table's next one."""
 _ALIKE: Final = 0.5
-"""Runs are similar if the logarithms of their bytes differ by at most this; at twice, they count little."""
+"""Runs are similar if the logarithms of their bytes differ by at most this; at
+twice, they count little."""
 _LARGEST: Final = 1.0
 """The error of a single run is cut to this value."""
 
@@ -36,7 +37,7 @@ class Error:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corrections:
-    """What to add to the logarithm of the line: `last` has the size and the error of each table's last runs.
+    """What to add to the logarithm of the line; `last`: size and error of each table's last runs.
 
     The oldest comes first.
     """

@@ -1,12 +1,14 @@
 """The cost of a job in seconds, predicted from the runs of this very lake.
 
-    seconds = fixed factor x (c0 + c1 files) + factor x (c2 GB + c3 million rows + c4 million values)
+    seconds = fixed factor x (c0 + c1 files) + factor x (c2 GB + c3 million
+    rows + c4 million values)
 
-The coefficients of a job are a least-squares fit to its past runs, in which an error counts relative to
-the seconds of the run.  Coefficients from our benchmarks are the prior: with few runs they dominate, with
-many they do not matter.  Each kind, a merge engine or "append", has a factor for both parts, because
-opening files costs all of them alike and merging does not.  Each table has one for the second part:
-texts, wide values and slow stores stay with a table.  Factors are drawn towards 1.
+The coefficients of a job are a least-squares fit to its past runs, in which an error counts
+relative to the seconds of the run.  Coefficients from our benchmarks are the prior: with few
+runs they dominate, with many they do not matter.  Each kind, a merge engine or "append", has a
+factor for both parts, because opening files costs all of them alike and merging does not.  Each
+table has one for the second part: texts, wide values and slow stores stay with a table.
+Factors are drawn towards 1.
 
 What the line misses is in `corrections`.
 """
@@ -44,7 +46,8 @@ _KIND_TRUST: Final = 0.3
 _TABLE_TRUST: Final = 0.3
 _LARGEST_FACTOR: Final = 20.0
 _ROUNDS, _MANY_RUNS, _FEWER_ROUNDS = 20, 100, 6
-"""How often the parts of the model are fitted in turn; with many runs the first rounds come closer."""
+"""How often the parts of the model are fitted in turn; with many runs the
+first rounds come closer."""
 _NEWEST: Final = 400
 """Only this many of the newest runs count, so that a faster machine is noticed."""
 _LEAST_SECONDS: Final = 0.01
@@ -52,7 +55,10 @@ _LEAST_SECONDS: Final = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a job has to do; `kind` is the merge engine, or "append", `table` the one it works on."""
+    """What a job has to do.
+
+    `kind` is the merge engine, or "append", `table` the one it works on.
+    """
 
     job: str
     kind: str = "append"

@@ -1,8 +1,8 @@
 """Chooses what to run: the most benefit for the cost, until the budget is spent.  Pure.
 
-The rank of a job is benefit x priority x age / seconds.  Age grows while a worthwhile job waits, so that no
-table starves.  Jobs that a goal of the policy calls for come first.  Every candidate gets a decision with
-a reason, also those that are left.
+The rank of a job is benefit x priority x age / seconds.  Age grows while a worthwhile job waits, so
+that no table starves.  Jobs that a goal of the policy calls for come first.  Every candidate gets a
+decision with a reason, also those that are left.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ class Action(StrEnum):
 class TableView:
     """The information about one table on which a round bases its decisions.
 
-    `off` are the jobs that the policy switches off.  `claimed`: another scheduler works on the table.
-    `engines` are the rules by which jobs choose their engine, by job; a job without a rule never uses Spark.
+    `off` are the jobs that the policy switches off.  `claimed`: another scheduler works on
+    the table.  `engines` are the rules by which jobs choose their engine, by job; a job
+    without a rule never uses Spark.
     """
 
     measurement: Measurement
@@ -58,8 +59,8 @@ class TableView:
 class Decision:
     """One decision: what, why, its rank, and the predicted seconds.
 
-    `on_spark`: Spark does the work.  `waits`: the job is worth running, and only the budget or a window
-    prevents it.
+    `on_spark`: Spark does the work.  `waits`: the job is worth running, and only the
+    budget or a window prevents it.
     """
 
     table: str
@@ -90,8 +91,8 @@ class Decision:
 class Spent:
     """The costs of the jobs chosen so far in a round.
 
-    A job whose rank reaches the price may exceed the rest of the budget; otherwise cheap jobs of a low
-    rank would fill every round.  The rest of the budget goes to the best of the other jobs.
+    A job whose rank reaches the price may exceed the rest of the budget; otherwise cheap jobs of a
+    low rank would fill every round.  The rest of the budget goes to the best of the other jobs.
     """
 
     account: Account = field(default_factory=Account)

@@ -38,8 +38,9 @@ class KnownTable:
 class KnownTables:
     """The tables of a round.
 
-    `known` has those that could be measured, by name, `failed` the errors of the others.  `measured` are
-    the names of those that were measured in this round, `looked` counts those that were opened.
+    `known` has those that could be measured, by name, `failed` the errors of the
+    others.  `measured` are the names of those that were measured in this round,
+    `looked` counts those that were opened.
     """
 
     def __init__(self, scope: Scope, policy: Policy, store: NeedStore, env: Environment) -> None:
@@ -105,7 +106,8 @@ class KnownTables:
     def _is_fresh(self, name: str, old: Measurement) -> bool:
         """Whether the measurement is still valid if there is no new snapshot.
 
-        A job that ran since may have changed what snapshots do not show: tags, consumers, orphan files.
+        A job that ran since may have changed what snapshots do not show:
+        tags, consumers, orphan files.
         """
         age = self._env.now_millis() - old.at_millis
         return age < LONGEST_MEASUREMENT and self._worked_on.get(name, 0) <= old.at_millis

@@ -7,8 +7,8 @@
     run       one `compact` of those partitions through the runner
     advance   the position moves to what was maintained; after a failure it stays
 
-The position moves only after the run, so a process that is killed repeats the look, not the work: the
-new plan finds nothing to do in what was committed.
+The position moves only after the run, so a process that is killed repeats the look, not the work:
+the new plan finds nothing to do in what was committed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ JOB = "compact"
 class Maintained:
     """The outcome of maintaining the commits to one table.
 
-    `why` says why there was no run.  `failed`: the run or the look failed, and is tried again later.
+    `why` says why there was no run.  `failed`: the run or the look failed,
+    and is tried again later.
     """
 
     table: str
@@ -186,7 +187,7 @@ class OnCommitRun:
 
 
 def _maintained_up_to(commits: Commits, report: Report | None) -> int:
-    """The newest snapshot that is maintained: that of the run itself if no other commit came before."""
+    """The newest snapshot that is maintained: the run's own if no other commit came before."""
     newest = commits.newest
     for snapshot in () if report is None else report.snapshots:
         if snapshot == newest + 1:

@@ -100,8 +100,8 @@ def run_round(
 ) -> Round:
     """Run one round and return it; failures of tables and jobs are in the result, not raised.
 
-    With `dry_run`, measure, decide and record, but run nothing.  MaintenanceError if the history does not
-    answer.
+    With `dry_run`, measure, decide and record, but run nothing.  MaintenanceError if
+    the history does not answer.
     """
     return _Round(scope, policy, services, store, budget or policy.budget).go(
         dry_run=dry_run, on_result=on_result
@@ -276,7 +276,10 @@ class _Round:
         return self.policy.for_table(name, lambda: facts).needs.of_table(facts).owner
 
     def forget_dropped(self, stored: Mapping[str, StoredTable], now: int) -> None:
-        """Remove dropped tables from the history; each round checks a few tables out of its scope."""
+        """Remove dropped tables from the history.
+
+        Each round checks a few tables out of its scope.
+        """
         scope = set(self.scope.tables)
         old = now - 2 * LONGEST_MEASUREMENT
         measured = {name for name, one in stored.items() if one.at_millis < old}

@@ -1,4 +1,7 @@
-"""What the scheduler remembers of a table from round to round.  Pure; the history stores it as JSON."""
+"""What the scheduler remembers of a table from round to round.
+
+Pure; the history stores it as JSON.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ MINUTE: Final = 60_000
 FIRST_BACK_OFF: Final = 30 * MINUTE
 LONGEST_BACK_OFF: Final = 4 * HOUR
 SHORTEST_LOOK_INTERVAL: Final = 10 * MINUTE
-"""A look that would be due earlier is due at once: an owner who altered the table waits for the next round."""
+"""A look that would be due earlier is due at once: an owner who altered the table
+waits for the next round."""
 LONGEST_LOOK_INTERVAL: Final = 6 * HOUR
 LONGEST_MEASUREMENT: Final = 6 * HOUR
 """After this long a table is measured again even without a new snapshot: tags, consumers and ages
@@ -26,10 +30,11 @@ _SMOOTHING_HOURS: Final = 6.0
 class TableState:
     """The memory of one table; times are milliseconds since the epoch.
 
-    `growth` is the excess of reads that commits add per hour, `held_growth` that of storage, both
-    smoothed.  `failures` counts consecutive failures by job.  `waiting_since`: since when a job is
-    worth running and was not run.  `red_since`: since when the score is red.  `said`: the reason of the
-    last decision if that was "no".  `small_since`: since when the buckets of a partition are too small.
+    `growth` is the excess of reads that commits add per hour, `held_growth` that of storage,
+    both smoothed.  `failures` counts consecutive failures by job.  `waiting_since`: since when
+    a job is worth running and was not run.  `red_since`: since when the score is red.  `said`:
+    the reason of the last decision if that was "no".  `small_since`: since when the buckets of
+    a partition are too small.
     """
 
     growth: float = 0.0

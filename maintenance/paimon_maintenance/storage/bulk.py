@@ -1,9 +1,9 @@
-"""Lists folders, reads states and deletes files, in this process or, for very many paths, on the engine.
+"""Lists folders, reads states and deletes files; on the engine if the paths are very many.
 
 The threads of one process send a few hundred requests at a time, or read a few local folders, which
-is enough for nearly all tables.  Above the limits below, the workers of the engine send the requests,
-in units of paths.  A unit may run twice if a worker is lost: it lists again, or finds files already
-deleted.
+is enough for nearly all tables.  Above the limits below, the workers of the engine send the
+requests, in units of paths.  A unit may run twice if a worker is lost: it lists again, or finds
+files already deleted.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def list_folders(
 ) -> Iterator[FileStats]:
     """The content of the folders, some of them at a time: `FileStats.folders` are the next ones.
 
-    Sizes and times are unknown where they take a call for each file (`FileIO.list_names`).  Raises the
-    first failure: OSError, or the engine's error for a lost worker.
+    Sizes and times are unknown where they take a call for each file (`FileIO.list_names`).  Raises
+    the first failure: OSError, or the engine's error for a lost worker.
     """
     if len(folders) < FROM_FOLDERS or not context.engine.is_parallel:
         for start in range(0, len(folders), _FOLDERS_HERE):
@@ -64,7 +64,10 @@ def list_folders(
 def read_states(
     table: FileStoreTable, files: FileStats, context: RunContext
 ) -> tuple[Column, Column]:
-    """The sizes and times of the files; `NO_SIZE` for what is no file, or no longer.  Raises as above."""
+    """The sizes and times of the files; `NO_SIZE` for what is no file, or no longer.
+
+    Raises as above.
+    """
     states: list[Column] = [np.zeros((0, 2), np.int64)]
     for start in range(0, len(files), FROM_FILES):
         paths = [f.path for f in files[start : start + FROM_FILES]]

@@ -1,6 +1,7 @@
 """Catalogs by name, and tables of a warehouse or a catalog.
 
-A warehouse is a folder or URL, or `catalog:NAME` for a catalog that is defined in `caretaker.toml`::
+A warehouse is a folder or URL, or `catalog:NAME` for a catalog that is
+defined in `caretaker.toml`::
 
     [catalogs.prod]                     # Paimon's own option names
     metastore = "rest"
@@ -45,7 +46,10 @@ def catalog_name(warehouse: str) -> str | None:
 
 
 def defined_catalogs(environ: Mapping[str, str] = os.environ) -> dict[str, dict[str, str]]:
-    """The options of each catalog by name, with secrets; InvalidArgument for a broken definition."""
+    """The options of each catalog by name, with secrets.
+
+    InvalidArgument for a broken definition.
+    """
     found = {name: dict(options) for name, options in _of_file(environ).items()}
     for name, options in _of_environment(environ).items():
         found[name] = {**found.get(name, {}), **options}
@@ -150,7 +154,10 @@ def _of_file(environ: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
 
 
 def catalogs_from(raw: object, where: str) -> dict[str, dict[str, str]]:
-    """The tables `[catalogs.NAME]` of a TOML file; InvalidArgument if one is wrong or has a secret."""
+    """The tables `[catalogs.NAME]` of a TOML file.
+
+    InvalidArgument if one is wrong or has a secret.
+    """
     found = _checked(raw, f"{where}: [catalogs]")
     for name, options in found.items():
         refuse_secrets(

@@ -1,12 +1,12 @@
 """Compares the clock of this machine with that of the store, before a job deletes by age.
 
-Files have the time of the store, snapshots that of their writer.  If the clock of this machine is two
-days ahead, a job considers a file from three minutes ago old enough to delete.  So the check writes a
-small file below the root of the table and reads its time, which is the time of the store.
+Files have the time of the store, snapshots that of their writer.  If the clock of this machine is
+two days ahead, a job considers a file from three minutes ago old enough to delete.  So the check
+writes a small file below the root of the table and reads its time, which is the time of the store.
 
-Above `MOST_SKEW_MILLIS` the job is refused.  Using the clock of the store instead does not help: the
-ages of snapshots, tags and partitions, and the times of our own commits, come from machines that NTP
-synchronizes, and this machine is not one of them.
+Above `MOST_SKEW_MILLIS` the job is refused.  Using the clock of the store instead does not help:
+the ages of snapshots, tags and partitions, and the times of our own commits, come from machines
+that NTP synchronizes, and this machine is not one of them.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ MOST_SKEW_MILLIS: Final = 60_000
 VALID_MILLIS = 300_000.0
 """How long a passed check holds for all tables of a warehouse in one process."""
 _passed: Final[dict[tuple[Callable[[], int], str], tuple[float, float]]] = {}
-"""For the clock and the warehouse of a passed check: the monotonic time, and the clock ahead of it."""
+"""For the clock and the warehouse of a passed check: the monotonic time, and
+the clock ahead of it."""
 
 
 def check_clock(table: FileStoreTable, env: Environment) -> None:
     """ClockSkew if the clocks of this machine and of the store differ too much.
 
-    Does nothing if `env` has no machine clock, or if the check passed within `VALID_MILLIS` for a table
-    of the same warehouse and the clock was not set since.  Raises OSError if the store does not answer,
-    and UnsupportedFeature if it does not report modification times.
+    Does nothing if `env` has no machine clock, or if the check passed within `VALID_MILLIS` for a
+    table of the same warehouse and the clock was not set since.  Raises OSError if the store does
+    not answer, and UnsupportedFeature if it does not report modification times.
     """
     clock = env.machine_millis
     if clock is None:

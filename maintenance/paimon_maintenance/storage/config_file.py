@@ -1,7 +1,7 @@
 """The configuration file `caretaker.toml`: catalogs, and where runs work.
 
-It is the file that CARETAKER_CONFIG names, else `caretaker.toml` in the working directory.  The DAGs
-read their own settings from the `caretaker.toml` beside the DAG file.
+It is the file that CARETAKER_CONFIG names, else `caretaker.toml` in the working directory.  The
+DAGs read their own settings from the `caretaker.toml` beside the DAG file.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
 A job creates its own file and then lists the folder: it holds the lease if there is no other live
 file.  If two jobs do this at the same time, at least one sees the other; if both do, both withdraw.
 A holder renews its file.  A file is stale if it was not renewed for `LIFETIME_MILLIS`, or if its
-process on this host has ended.  A job that finds a stale file deletes it.  A job that continues after
-a long pause finds its own file missing: `Lease.check`, called before each change, stops it.
+process on this host has ended.  A job that finds a stale file deletes it.  A job that continues
+after a long pause finds its own file missing: `Lease.check`, called before each change, stops it.
 
 Ages are differences between file times, which all come from the clock of the store.
 
@@ -134,7 +134,8 @@ def hold_lease(
 ) -> Iterator[tuple[Lease, bool]]:
     """The lease on the table, and whether another job held it first: then a plan is out of date.
 
-    Calls `waiting` once with the holder.  LeaseHeld if another job still holds it after `wait_millis`.
+    Calls `waiting` once with the holder.  LeaseHeld if another job still
+    holds it after `wait_millis`.
     """
     lease, waited = _acquire(table, job, run_id, env, wait_millis, waiting)
     lease.keep()
@@ -147,8 +148,8 @@ def hold_lease(
 def leases_of(table: FileStoreTable, *, now: FileStat | None = None) -> list[FoundLease]:
     """The lease files of a table, oldest first.
 
-    `now` is a file just written, as the reference for ages.  Without it, only leases of ended processes
-    count as stale.
+    `now` is a file just written, as the reference for ages.  Without it, only leases of ended
+    processes count as stale.
     """
     listed = table.io.list_dir(f"{table.root}/{LEASES}")
     found: list[FoundLease] = []

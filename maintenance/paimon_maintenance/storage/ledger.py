@@ -1,10 +1,10 @@
 """Records the changes of a run at the storage of the table, which every change passes.
 
-The report of a failed run lists the changes before the failure.  A job that raises returns nothing, so
-the runner opens the table on a `LedgerFileIO`, which records each file that is created, replaced,
-moved or deleted.  The ledger keeps net changes.  It ignores files that the run created and deleted
-again, unreferenced new files (data files and manifests before their commit), hints, journals and
-Iceberg metadata, which commits write again.
+The report of a failed run lists the changes before the failure.  A job that raises returns nothing,
+so the runner opens the table on a `LedgerFileIO`, which records each file that is created,
+replaced, moved or deleted.  The ledger keeps net changes.  It ignores files that the run created
+and deleted again, unreferenced new files (data files and manifests before their commit), hints,
+journals and Iceberg metadata, which commits write again.
 """
 
 from __future__ import annotations
@@ -213,7 +213,10 @@ class Ledger:
 
 
 class LedgerSnapshotCommit:
-    """The commits that a catalog makes, kept in a ledger.  Pickled, it is the catalog's part alone."""
+    """The commits that a catalog makes, kept in a ledger.
+
+    Pickled, it is the catalog's part alone.
+    """
 
     def __init__(self, inner: SnapshotCommit, snapshots: SnapshotStore, ledger: Ledger) -> None:
         self._inner = inner
@@ -250,7 +253,10 @@ class LedgerSnapshotCommit:
 
 
 class LedgerSchemaCommit:
-    """The schemas that a catalog makes, kept in a ledger.  Pickled, it is the catalog's part alone."""
+    """The schemas that a catalog makes, kept in a ledger.
+
+    Pickled, it is the catalog's part alone.
+    """
 
     def __init__(self, inner: SchemaCommit, ledger: Ledger) -> None:
         self._inner = inner

@@ -1,8 +1,8 @@
 """Object store options: which ones are secret, and where secrets come from.
 
 Configuration files are reviewed, copied and serialized into DAGs, and arguments are visible in the
-process list.  So neither may contain secrets.  Secrets come from the environment, an Airflow connection
-or the store itself (instance roles, workload identity).
+process list.  So neither may contain secrets.  Secrets come from the environment, an Airflow
+connection or the store itself (instance roles, workload identity).
 
 The DAG processor uses this module, so it imports nothing heavy.
 """
@@ -71,7 +71,10 @@ def refuse_secrets(
 
 
 def options_of_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The options in CARETAKER_STORAGE; InvalidArgument, without the value, if it is not a JSON object."""
+    """The options in CARETAKER_STORAGE.
+
+    InvalidArgument, without the value, if it is not a JSON object.
+    """
     text = environ.get(STORAGE_VARIABLE)
     if not text:
         return {}

@@ -1,7 +1,7 @@
 """One spelling for one warehouse.
 
-The history finds measurements, alerts, approvals and claims by the text of the warehouse, so `/lake`,
-`/lake/` and a relative path must be one of it.
+The history finds measurements, alerts, approvals and claims by the text of the warehouse, so
+`/lake`, `/lake/` and a relative path must be one of it.
 """
 
 from __future__ import annotations

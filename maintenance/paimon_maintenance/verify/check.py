@@ -339,8 +339,8 @@ class _Walk:
     def lost_changelog(self, reference: Reference) -> bool:
         """Whether the first snapshot of a branch lacks its changelog manifest list; adds a finding.
 
-        Java creates such a snapshot from a tag, in a rollback to a tag whose snapshot has expired, or
-        when the first snapshot of a branch expires.  All rows exist, and readers do not need the
+        Java creates such a snapshot from a tag, in a rollback to a tag whose snapshot has expired,
+        or when the first snapshot of a branch expires.  All rows exist, and readers do not need the
         changelog of an expired snapshot.
         """
         name = reference.snapshot.changelog_manifest_list

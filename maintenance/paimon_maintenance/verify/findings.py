@@ -69,8 +69,8 @@ class Repair(StrEnum):
 class Finding:
     """One problem.
 
-    `reference` is a label such as "snapshot 12" or "tag t1 of branch b".  `snapshot` is its snapshot id
-    if it has one; `file` is a path or a name.
+    `reference` is a label such as "snapshot 12" or "tag t1 of branch b".  `snapshot` is its
+    snapshot id if it has one; `file` is a path or a name.
     """
 
     problem: Problem

@@ -85,8 +85,8 @@ def _hint(table: FileStoreTable, kind: RefKind, name: str) -> str | None:
 def _wrong_latest(kind: RefKind, text: str, ids: Sequence[int]) -> Wrong | None:
     """What is wrong with LATEST (Java: `HintFileUtils.findLatest`).
 
-    Java trusts LATEST unless the next id exists.  It does not check that the file of LATEST exists, so
-    a hint beyond the newest snapshot makes the table unreadable.
+    Java trusts LATEST unless the next id exists.  It does not check that the file of LATEST exists,
+    so a hint beyond the newest snapshot makes the table unreadable.
     """
     newest = max(ids, default=None)
     if newest is not None and text == str(newest):

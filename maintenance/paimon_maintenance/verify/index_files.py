@@ -16,9 +16,9 @@ def wrong_index(
 ) -> str | None:
     """The problem of an index file, or None.
 
-    `rows` are the row counts of the data files in its bucket, as far as known.  Decodes every vector
-    to check checksum, cardinality and row positions.  CorruptTable if the file is unreadable,
-    FileNotFoundError if it does not exist.
+    `rows` are the row counts of the data files in its bucket, as far as known.  Decodes every
+    vector to check checksum, cardinality and row positions.  CorruptTable if the file is
+    unreadable, FileNotFoundError if it does not exist.
     """
     if file.index_type == HASH_INDEX:
         read_hash_index(io, path, file)

@@ -30,7 +30,10 @@ def check_live_files(reference: Reference, live: Live) -> Iterator[Finding]:
 
 
 def key_overlaps(reference: Reference, files: EntryColumns) -> Iterator[Finding]:
-    """Findings about overlapping key ranges in one bucket and level >= 1; touching ranges overlap."""
+    """Findings about overlapping key ranges in one bucket and level >= 1.
+
+    Touching ranges overlap.
+    """
     table = reference.table
     for left, right in overlapping(files, table.schema.key_type):
         level, name = int(files.level[left]), files.name(right)
@@ -50,7 +53,7 @@ def key_overlaps(reference: Reference, files: EntryColumns) -> Iterator[Finding]
 
 
 def hidden_files(reference: Reference, live: Live) -> Iterator[Finding]:
-    """Findings about live files that Java treats as deleted, because it ignores the order of entries."""
+    """Findings about live files that Java treats as deleted: it ignores the order of entries."""
     table, files = reference.table, live.files
     for position in live.hidden:
         name = files.name(position)

@@ -32,7 +32,8 @@ _NUMBERS: Final = {
 def overlapping(live: EntryColumns, key_type: RowType) -> Iterator[tuple[int, int]]:
     """Yield the positions of two files with overlapping keys in the same bucket and level >= 1.
 
-    Touching ranges overlap.  `live` has `KEYS`.  Raises CorruptTable for a key that cannot be decoded.
+    Touching ranges overlap.  `live` has `KEYS`.  Raises CorruptTable for a
+    key that cannot be decoded.
     """
     upper = np.flatnonzero(live.level > 0)
     if len(upper) <= 1:

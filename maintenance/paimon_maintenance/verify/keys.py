@@ -1,12 +1,12 @@
 """Finds keys in two buckets of a table with dynamic buckets, or of a cross-partition table.
 
-Readers merge each bucket separately, so they return such a key twice, and a delete in one bucket leaves
-the row in the other.  Metadata does not show this: the check reads the keys.  The cause is two writers
-that assign buckets at the same time, or a move of rows to other buckets while a running writer has
-cached their old buckets.
+Readers merge each bucket separately, so they return such a key twice, and a delete in one bucket
+leaves the row in the other.  Metadata does not show this: the check reads the keys.  The cause is
+two writers that assign buckets at the same time, or a move of rows to other buckets while a running
+writer has cached their old buckets.
 
-1. Read and merge each bucket.  Write a 64-bit hash of each key and its bucket number to one of several
-   *spill files*, chosen by the hash.  Large spill files are on local disk.
+1. Read and merge each bucket.  Write a 64-bit hash of each key and its bucket number to one of
+   several *spill files*, chosen by the hash.  Large spill files are on local disk.
 2. Sort each spill file: equal hashes with different buckets are suspects.
 3. Read the buckets of some suspects again and compare the keys.
 """

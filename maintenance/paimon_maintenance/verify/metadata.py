@@ -38,10 +38,11 @@ _MOST_TOGETHER: Final = 50_000
 
 @dataclass(slots=True)
 class Metadata:
-    """Reads manifest lists and manifests of one table; missing and unreadable files become findings.
+    """Reads manifest lists and manifests of one table.
 
-    `read_ahead` fetches the files of some references in parallel and drops the files fetched before,
-    so that memory is bounded even with ten thousand snapshots.
+    Missing and unreadable files become findings.  `read_ahead` fetches the files of some
+    references in parallel and drops the files fetched before, so that memory is bounded even
+    with ten thousand snapshots.
     """
 
     io: FileIO
@@ -123,8 +124,8 @@ class Metadata:
     def schema(self, reference: Reference, schema_id: int) -> None:
         """Check that a schema exists and is readable, once per branch.
 
-        A broken schema is a finding about the first snapshot and the first changelog that need it, and
-        about each tag, because tags are deleted one by one.
+        A broken schema is a finding about the first snapshot and the first changelog that need it,
+        and about each tag, because tags are deleted one by one.
         """
         path = reference.table.paths.schema(schema_id)
         whose = reference.label if reference.kind is RefKind.TAG else str(reference.kind)
@@ -143,7 +144,10 @@ class Metadata:
     def manifests_of(
         self, reference: Reference, name: str, size: int | None
     ) -> list[ManifestFileMeta] | None:
-        """The manifests of a manifest list; None, with a finding, if it is missing or unreadable."""
+        """The manifests of a manifest list.
+
+        None, with a finding, if it is missing or unreadable.
+        """
         path = reference.table.paths.manifest(name)
         if not self.present(reference, path, size, problem=Problem.MISSING_MANIFEST_LIST):
             return None
@@ -240,7 +244,10 @@ class Metadata:
         return entries if complete else None
 
     def index_entries(self, reference: Reference, name: str) -> list[IndexManifestEntry] | None:
-        """The entries of an index manifest; None, with a finding, if it is missing or unreadable."""
+        """The entries of an index manifest.
+
+        None, with a finding, if it is missing or unreadable.
+        """
         path = reference.table.paths.manifest(name)
         if not self.present(reference, path, None, problem=Problem.MISSING_INDEX_MANIFEST):
             return None

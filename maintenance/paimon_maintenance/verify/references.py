@@ -26,7 +26,10 @@ def branches_of(table: FileStoreTable) -> list[FileStoreTable]:
 
 
 def each_branch(table: FileStoreTable) -> Iterator[tuple[str, FileStoreTable | PaimonError]]:
-    """Name and handle of every branch, main first; an error instead of a handle for a broken schema."""
+    """Name and handle of every branch, main first.
+
+    An error instead of a handle for a broken schema.
+    """
     for branch in (MAIN_BRANCH, *table.branches.names()):
         try:
             yield branch, open_table_at(table.io, table.root, table.name, branch=branch)

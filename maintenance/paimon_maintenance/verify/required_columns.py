@@ -76,7 +76,8 @@ class FilesOfFolders:
 class RequiredColumns:
     """Required files, each path once, with the first reference that needs it.
 
-    A path is known by a hash of 64 bits: of two files with the same hash, only the first is checked.
+    A path is known by a hash of 64 bits: of two files with the same hash,
+    only the first is checked.
     """
 
     _references: list[Reference] = field(default_factory=list)

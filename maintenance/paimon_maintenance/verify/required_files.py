@@ -71,7 +71,10 @@ class RequiredFiles:
     def _note_one(
         self, reference: Reference, files: EntryColumns, position: int, missing: Problem
     ) -> bool:
-        """Add a slice, or a file with extra files or a path of its own; False if that is outside."""
+        """Add a slice, or a file with extra files or a path of its own.
+
+        False if that is outside.
+        """
         paths, file = reference.table.paths, files.located(position)
         place = (file.partition, file.bucket)
         try:

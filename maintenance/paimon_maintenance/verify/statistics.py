@@ -1,7 +1,7 @@
 """Compares the statistics in manifests with the rows of a sample of files.
 
-Readers skip files by their statistics, so bounds that are too narrow lose rows.  Bounds may be wider
-than the values, because long strings are truncated.
+Readers skip files by their statistics, so bounds that are too narrow lose rows.  Bounds may be
+wider than the values, because long strings are truncated.
 """
 
 from __future__ import annotations

@@ -315,7 +315,8 @@ class HiveCatalog:
     ) -> None:
         """Give the metastore's table the columns and options of the schema; `removed` options go.
 
-        By default, those go that the schema before has and this one has not.  If another client has changed the schema meanwhile, they are those of its schema.
+        By default, those go that the schema before has and this one has not.  If another client has
+        changed the schema meanwhile, they are those of its schema.
         """
         try:
             # The metastore's table is replaced as a whole: what another client writes between our
@@ -455,7 +456,10 @@ class HiveCatalog:
     # --- partitions ---
 
     def list_partitions(self, identifier: str) -> list[Partition]:
-        """The partitions of the newest snapshot; for `metastore.tag-to-partition`, the metastore's."""
+        """The partitions of the newest snapshot.
+
+        With `metastore.tag-to-partition`, those of the metastore.
+        """
         table = self.get_table(identifier)
         registry = HivePartitions(self._metastore.client, *hive_name(identifier))
         if table.options.value(TAG_TO_PARTITION) is not None:

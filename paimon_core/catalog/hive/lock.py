@@ -1,10 +1,10 @@
 """The lock of a Hive metastore (Java: `hive/HiveCatalogLock`).
 
 An exclusive lock on the table, as Hive's own writers take it.  The metastore keeps it until it is
-released; the lock of a client that died expires after the metastore's `hive.txn.timeout`, if something runs
-the metastore's housekeeper.  Otherwise it stops all commits, Java's too.  So a client that waits releases
-the locks of processes of ours that have ended on its host.  If the reply to a request gets lost, its lock is
-found among all locks by the text that it was requested with.
+released; the lock of a client that died expires after the metastore's `hive.txn.timeout`, if
+something runs the metastore's housekeeper.  Otherwise it stops all commits, Java's too.  So a
+client that waits releases the locks of processes of ours that have ended on its host.  If the reply
+to a request gets lost, its lock is found among all locks by the text that it was requested with.
 """
 
 from __future__ import annotations
@@ -128,7 +128,10 @@ class HiveLock:
         return shown.locks or ()
 
     def _release_ended(self, ended: dict[int, float]) -> None:
-        """Release the locks of ended processes; `ended` holds since when they are known to have ended."""
+        """Release the locks of ended processes.
+
+        `ended` holds since when they are known to have ended.
+        """
         for lock in self._shown():
             if lock.lock_id is None or not _is_of_ended_process(lock):
                 continue

@@ -30,7 +30,10 @@ _BATCH: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Metastore:
-    """The metastore that the options of a catalog name.  Each call opens a connection of its own."""
+    """The metastore that the options of a catalog name.
+
+    Each call opens a connection of its own.
+    """
 
     options: Mapping[str, str] = field(repr=False)
 
@@ -83,7 +86,10 @@ class Metastore:
             yield from self.client.call("get_table_objects_by_name", database, batch)
 
     def table(self, identifier: str) -> Table:
-        """The metastore's table; NotFound, also for a view, UnsupportedFeature for other formats."""
+        """The metastore's table.
+
+        NotFound, also for a view, UnsupportedFeature for other formats.
+        """
         try:
             found: Table = self.client.call("get_table", *hive_name(identifier))
         except NotFound as e:

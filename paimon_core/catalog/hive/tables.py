@@ -122,7 +122,10 @@ def new_table(
     owner: str,
     now_millis: int,
 ) -> Table:
-    """The metastore's table (database, table) for a new Paimon table; `options` are the catalog's."""
+    """The metastore's table (database, table) for a new Paimon table.
+
+    `options` are the catalog's.
+    """
     if _shows_all(options):
         parameters = shown_properties(schema)
     else:

@@ -1,7 +1,7 @@
 """Views in a Hive metastore (Java: `hive/HiveCatalog.createView`).
 
-A view is an entry of the kind VIRTUAL_VIEW, as Hive has it: the text of its query, and its columns in
-Hive's types.  It has one text for all engines.
+A view is an entry of the kind VIRTUAL_VIEW, as Hive has it: the text of its query, and its columns
+in Hive's types.  It has one text for all engines.
 """
 
 from __future__ import annotations

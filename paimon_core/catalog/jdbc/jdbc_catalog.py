@@ -458,7 +458,10 @@ class JdbcCatalog:
             raise taken
 
     def _move_rows(self, source: str, target: str) -> None:
-        """Rename the rows; NotFound if another client has dropped or renamed the table meanwhile."""
+        """Rename the rows.
+
+        NotFound if another client has dropped or renamed the table meanwhile.
+        """
         from sqlalchemy.exc import IntegrityError  # noqa: PLC0415 - an extra
 
         try:
@@ -484,7 +487,10 @@ class JdbcCatalog:
             ) from e
 
     def drop_table(self, identifier: str, *, if_exists: bool = False) -> None:
-        """Delete the table's row, then its folder; UnsupportedFeature as in a filesystem catalog."""
+        """Delete the table's row, then its folder.
+
+        UnsupportedFeature as in a filesystem catalog.
+        """
         if if_exists and not self._exists(identifier):
             return
         self._check_exists(identifier)

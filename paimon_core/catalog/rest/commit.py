@@ -1,4 +1,4 @@
-"""Commits that a REST catalog makes (Java: `catalog/CatalogSnapshotCommit`, `tag/SnapshotLoaderImpl`)."""
+"""Commits that a REST catalog makes (Java: `CatalogSnapshotCommit`, `SnapshotLoaderImpl`)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The REST catalog: a server that owns databases, tables and commits (Java: `rest/RESTCatalog`).
 
-The API is that of Paimon 1.4.2.  Schemas, snapshots, tags and data are files that the server and its
-clients share; the server alone creates schemas and snapshots.  Tables that it does not manage
+The API is that of Paimon 1.4.2.  Schemas, snapshots, tags and data are files that the server and
+its clients share; the server alone creates schemas and snapshots.  Tables that it does not manage
 ("external") are committed to in their files, as in Java.
 """
 

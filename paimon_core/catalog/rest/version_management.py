@@ -14,8 +14,8 @@ from paimon_core.table.open import split_identifier
 class RestVersions:
     """`VersionManagement` of one table; `branch` is that of the handle.
 
-    Nothing is sent again after 503: it may have been done, and a second time it would remove what was
-    committed in between.
+    Nothing is sent again after 503: it may have been done, and a second time it would remove what
+    was committed in between.
     """
 
     client: RestClient

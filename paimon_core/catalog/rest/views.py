@@ -36,7 +36,10 @@ class RestViews:
         return replace(view, options={**view.options, **audit_of(found)})
 
     def create(self, view: View) -> None:
-        """Create the view; AlreadyExists if there is one of this name, NotFound without database."""
+        """Create the view.
+
+        AlreadyExists if there is one of this name, NotFound without database.
+        """
         database, _ = split_identifier(view.name)
         body = {"identifier": identifier_json(view.name), "schema": view.schema()}
         self.client.post(self.client.path("databases", database, "views"), body)

@@ -1,4 +1,4 @@
-"""Which files of a table Iceberg's metadata names, and their records (Java: `IcebergCommitCallback`)."""
+"""The files that Iceberg's metadata names, and their records (Java: `IcebergCommitCallback`)."""
 
 from __future__ import annotations
 

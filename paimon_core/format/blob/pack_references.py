@@ -1,7 +1,7 @@
 """The sidecar of a data file whose rows have BLOBs in packs (Java: `blob/ManagedBlobReferenceFile`).
 
-`data-*.parquet.blobref` lists the packs that the rows of `data-*.parquet` name.  All numbers are big
-endian::
+`data-*.parquet.blobref` lists the packs that the rows of `data-*.parquet` name.
+All numbers are big endian::
 
     magic (4 bytes), version 1, count (4 bytes), folder and name of each pack, CRC-32 of all but magic
 """

@@ -109,8 +109,8 @@ class EngineTraits:
     `skips_level_0`: batch reads skip level 0 until the next compaction.
 
     `removes_deleted`: a delete removes the row of its key; otherwise only under one of the
-    `removing_options`.  `updatable`: UPDATE and MERGE write the new values of a row as a newer version
-    of it (Java: `RowLevelOp`).
+    `removing_options`.  `updatable`: UPDATE and MERGE write the new values of a row as a newer
+    version of it (Java: `RowLevelOp`).
 
     `changelog_producers` holds the names of the producers that the engine allows; None for all.
     """
@@ -200,7 +200,10 @@ def newest_file_wins(options: Options) -> bool:
 
 
 def removes_deleted_keys(options: Options) -> bool:
-    """Return whether a delete removes the row of its key (Java: `TableUtils.validatePKUpsertDeletable`)."""
+    """Return whether a delete removes the row of its key.
+
+    Java: `TableUtils.validatePKUpsertDeletable`.
+    """
     traits = traits_of(options)
     return traits.removes_deleted or any(
         options.get(o, "false") not in ("false", "") for o in traits.removing_options

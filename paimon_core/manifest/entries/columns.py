@@ -1,7 +1,7 @@
 """Manifest entries as columns, for tables whose entries are too many to be objects.
 
-An entry takes some hundred bytes here and a kilobyte as `ManifestEntry`, and a fifteenth of the time.
-A caller names the columns that it needs; the others are not decoded.
+An entry takes some hundred bytes here and a kilobyte as `ManifestEntry`, and a fifteenth of the
+time.  A caller names the columns that it needs; the others are not decoded.
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ class EntryColumns:
     """Entries in order: one value for each in every array.
 
     `manifest` is the number of the manifest among those that were read, `partition` a number in
-    `partitions`.  `names` are file names in UTF-8.  `numbers` holds the wanted columns of `NUMBERS`, with
-    `NULL` for null, `keys` those of `KEYS`.  `rare` and `unknown` (fields of newer versions, of the file
-    and of the entry) hold only entries that have any, by position.
+    `partitions`.  `names` are file names in UTF-8.  `numbers` holds the wanted columns of
+    `NUMBERS`, with `NULL` for null, `keys` those of `KEYS`.  `rare` and `unknown` (fields of newer
+    versions, of the file and of the entry) hold only entries that have any, by position.
     """
 
     partitions: Partitions

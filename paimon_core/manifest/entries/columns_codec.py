@@ -58,7 +58,8 @@ _REFUSED: Final[tuple[type[Exception], ...]] = (
     UnsupportedFeature,
     *DAMAGE_OF_STREAMS,
 )
-"""The errors of bytes that cannot be decoded; none names the file, as the decoder of objects does."""
+"""The errors of bytes that cannot be decoded; none names the file, as the
+decoder of objects does."""
 _UNDECODED: Final[tuple[type[Exception], ...]] = (_UnusualError, *_REFUSED)
 
 
@@ -285,7 +286,8 @@ def _names(blocks: EncodedBlocks, at: Mapping[str, Positions]) -> pa.Array:
 
 def _binary(blocks: EncodedBlocks, at: Positions, end: Positions) -> pa.Array:
     """Return the byte strings at these positions, which end at `end`."""
-    # Each string and the gap after it are a value of an array over all bytes; Arrow copies the strings.
+    # Each string and the gap after it are a value of an array over all bytes;
+    # Arrow copies the strings.
     offsets = np.empty(2 * len(at), np.int64)
     offsets[::2] = blocks.skip(at)
     offsets[1::2] = end

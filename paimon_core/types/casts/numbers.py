@@ -1,4 +1,7 @@
-"""Casts between numbers: integers, floats, DECIMAL and BOOLEAN; one function for each `cast_rules.Rule`."""
+"""Casts between numbers: integers, floats, DECIMAL and BOOLEAN.
+
+One function for each `cast_rules.Rule`.
+"""
 
 from __future__ import annotations
 

@@ -150,7 +150,8 @@ _RULES: Final[dict[tuple[TypeRoot, TypeRoot], Rule]] = {
 def rule_for(source: DataType, target: DataType) -> Rule | None:
     """Return the cast rule from source to target; None if Java has none.
 
-    `paimon_core.types.casts.cast` matches the fields of nested types: there is no rule for ROW to ROW.
+    `paimon_core.types.casts.cast` matches the fields of nested types: there
+    is no rule for ROW to ROW.
     """
     rule = _RULES.get((source.root, target.root))
     if rule is None:

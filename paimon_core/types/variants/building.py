@@ -8,8 +8,8 @@ data, whose first byte is a type of two bits and a header of six::
     2 object      header: widths          count, key ids in the order of the keys, offsets, values
     3 array       header: widths          count, offsets, values
 
-Integers are little endian.  Internally a value is the pair `(value, metadata)`, in Arrow a struct of
-these two binary fields.
+Integers are little endian.  Internally a value is the pair `(value, metadata)`, in Arrow a struct
+of these two binary fields.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ from paimon_spark.sql.text.tokens import START, Words
 from paimon_spark.sql.text.types import read_schema_text, read_type
 
 _CALLED: Final = "__paimon_fn_"
-"""Before the names of temporary functions that stand for those of a catalog, with what tells them apart."""
+"""Before the names of temporary functions that stand for those of a catalog, with
+what tells them apart."""
 _IN_COLUMN: Final = re.compile(rf"{_CALLED}[0-9a-f]+_")
 _DIGITS: Final = 16
 _IS_QUERY: Final = "spark.sql-function.is-query"

@@ -53,9 +53,10 @@ _OPENER: Final = urllib.request.build_opener(_NoRedirect)
 class WebhookNotifier(BaseNotifier):
     """Posts an alert as one JSON object to a URL.
 
-    The object has `word` ("open", "still open", "all clear"), `subject`, `text`, `next_step`, `table`,
-    `kind`, `owner`, `opened_millis` and `resolved_millis`.  `connection` names an Airflow connection of
-    type HTTP instead of `url`; its password becomes a bearer token.  A redirect is an error.
+    The object has `word` ("open", "still open", "all clear"), `subject`, `text`,
+    `next_step`, `table`, `kind`, `owner`, `opened_millis` and `resolved_millis`.
+    `connection` names an Airflow connection of type HTTP instead of `url`; its password
+    becomes a bearer token.  A redirect is an error.
     """
 
     template_fields = ("url",)
@@ -119,7 +120,10 @@ def _posted(context: Any) -> dict[str, object]:
 
 
 def notifier_of(target: AlertTarget) -> BaseNotifier:
-    """The notifier of a target; ValueError if there is no such notifier, or its arguments are wrong."""
+    """The notifier of a target.
+
+    ValueError if there is no such notifier, or its arguments are wrong.
+    """
     path = _PATHS.get(target.notifier, target.notifier)
     module, _, name = path.rpartition(".")
     try:
@@ -140,8 +144,8 @@ def send_alerts(
 ) -> tuple[int, list[str]]:
     """Send the messages that are due; returns how many were sent, and why others failed.
 
-    A message that could not be sent is due again at the next call.  A target that does not answer is
-    asked once: during an outage its timeouts would keep the alerts from all others.
+    A message that could not be sent is due again at the next call.  A target that does not answer
+    is asked once: during an outage its timeouts would keep the alerts from all others.
     """
     from paimon_maintenance.history.alert_store import to_send  # noqa: PLC0415 - when a task runs
 
@@ -172,7 +176,10 @@ def send_alerts(
 
 
 def _notify(notifier: BaseNotifier, context: Any) -> None:
-    """Call the notifier; TimeoutError if it hangs, because the task and all other alerts wait for it."""
+    """Call the notifier.
+
+    TimeoutError if it hangs, because the task and all other alerts wait for it.
+    """
     errors: list[BaseException] = []
 
     def call() -> None:

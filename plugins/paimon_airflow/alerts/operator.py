@@ -48,8 +48,8 @@ class SendAlerts(BaseOperator):
     def execute(self, context: Context) -> dict[str, object]:
         """Return the subjects of the open alerts, and the number of messages sent.
 
-        Raises AirflowFailException without a warehouse or a history, and AirflowException if a message
-        could not be sent.
+        Raises AirflowFailException without a warehouse or a history, and AirflowException if a
+        message could not be sent.
         """
         from paimon_core.environment import system_environment
         from paimon_maintenance.history.alert_store import AlertStore  # noqa: PLC0415 - when a task runs

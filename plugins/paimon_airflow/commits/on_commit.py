@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from paimon_maintenance.schedule.scope import Scope
 
 _NEW_DRIVERS: Final = 2
-"""More losses in a row are probably due to the table itself, for example to the memory that it takes."""
+"""More losses in a row are probably due to the table itself, for example to
+the memory that it takes."""
 
 
 def watch_of(
@@ -109,9 +110,9 @@ def maintain_until_quiet(
     """Maintain the commits to all tables of the request until no commit arrives for a while.
 
     Returns the last result of each table; a failure takes precedence.  Waiting for more commits is
-    much faster than a new task for each commit.  No table waits for a slower one.  A table whose Spark
-    driver was lost, or did not start, gets another one at once, as often as `_NEW_DRIVERS`; later tries
-    wait like those after other failures.
+    much faster than a new task for each commit.  No table waits for a slower one.  A table whose
+    Spark driver was lost, or did not start, gets another one at once, as often as `_NEW_DRIVERS`;
+    later tries wait like those after other failures.
     """
     from paimon_maintenance.run.many import TABLES_AT_ONCE  # noqa: PLC0415 - when a task runs
 

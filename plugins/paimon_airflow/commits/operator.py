@@ -32,8 +32,8 @@ class MaintainCommits(WithLineage, JobTask):
     - `longest_seconds`: end after this time, even if commits still arrive.
     - `poll_seconds`: how often to look for new commits.
     - `lake`: the name of the lake in assets (`paimon_airflow.tasks.assets`).
-    - `spark_connection`: the connection whose master runs the plans for Spark, in one application that
-      lasts as long as the task; None: the scheduler runs these plans later.
+    - `spark_connection`: the connection whose master runs the plans for Spark, in one application
+      that lasts as long as the task; None: the scheduler runs these plans later.
     - `spark_conf`: the configuration of this application.
 
     In a run with a partition key, the task compacts this partition of the tables whose asset events
@@ -70,7 +70,8 @@ class MaintainCommits(WithLineage, JobTask):
     def execute(self, context: Context) -> str:
         """Return the number of tables by outcome as text.
 
-        Raises AirflowException if a table failed, and AirflowSkipException if nothing was compacted.
+        Raises AirflowException if a table failed, and AirflowSkipException
+        if nothing was compacted.
         """
         request = self.request(context)
         ti = context["ti"]

@@ -1,7 +1,7 @@
 """The watcher: fires when tables of a lake have commits that are not maintained yet.
 
-One look reads the newest snapshot id of every table; looks run in a thread, so that the event loop of
-the triggerer stays free.  What is maintained is in the history (`position_store`), so a killed
+One look reads the newest snapshot id of every table; looks run in a thread, so that the event loop
+of the triggerer stays free.  What is maintained is in the history (`position_store`), so a killed
 triggerer loses nothing: its successor finds the same commits.
 """
 

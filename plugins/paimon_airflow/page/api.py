@@ -1,4 +1,7 @@
-"""The routes under /caretaker/api.  All only read; the page triggers jobs through Airflow's own API."""
+"""The routes under /caretaker/api.
+
+All only read; the page triggers jobs through Airflow's own API.
+"""
 
 from __future__ import annotations
 

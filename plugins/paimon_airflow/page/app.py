@@ -1,7 +1,7 @@
 """The application that Airflow mounts under /caretaker.
 
-Every route depends on `may_see`, also those of files and of the API's description, and a path without
-a route answers like any other without a login.
+Every route depends on `may_see`, also those of files and of the API's description, and a path
+without a route answers like any other without a login.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One table's metadata, read from the lake on request: files, snapshots, schemas and plans.
 
-The API server needs access to the store for these: options come from `CARETAKER_STORAGE`, catalogs from
-`caretaker.toml`, as on the command line.  Only tables that the history knows can be read.
+The API server needs access to the store for these: options come from `CARETAKER_STORAGE`, catalogs
+from `caretaker.toml`, as on the command line.  Only tables that the history knows can be read.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The policy says which runs wait (`approval: [rescale, rollback, force]`); a rescale that the
 scheduler proposes always waits.  Plans are made again after the approval, because the table changes
-in the meantime.  The history has every request and its answer; one that was approved on the command line
-does not wait again.
+in the meantime.  The history has every request and its answer; one that was approved on the command
+line does not wait again.
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ class PlanTables(JobTask):
     - `batch_tables`: the maximum number of tables in a batch; None: no table goes to Spark.
     - `approval`: also push the plans that a person has to approve.
 
-    Pushes the results of tables that need no run (nothing to do, dry run, failed) under the XCom key
-    `results`, and the names of tables that run in the worker under `in_process`.
+    Pushes the results of tables that need no run (nothing to do, dry run, failed) under the XCom
+    key `results`, and the names of tables that run in the worker under `in_process`.
     """
 
     ui_color = "#e8f4fb"
@@ -136,10 +136,11 @@ class PlanTables(JobTask):
 
 
 class RunInProcess(TableWork):
-    """Runs the job in the worker on the tables whose plan needs no Spark; skipped if there are none.
+    """Runs the job in the worker on the tables whose plan needs no Spark.
 
-    `planned_by` is the id of the task that planned them.  After the run, `engine` on the page of the
-    task, under *Rendered Templates*, explains why the tables ran here (see `ReportRun`).
+    Skipped if there are none.  `planned_by` is the id of the task that planned them.  After the
+    run, `engine` on the page of the task, under *Rendered Templates*, explains why the tables ran
+    here (see `ReportRun`).
     """
 
     template_fields: Sequence[str] = (*JobTask.template_fields, "engine")
@@ -178,11 +179,12 @@ class ReportRun(BaseOperator):
     - `planned_by`: the id of the task that planned the tables.
     - `run_by`: the ids of the tasks that ran the job.
     - `approved_by`: the id of the task that waits for an approval; None without one.
-    - `skip_if_refused`: end as skipped, neither green nor red, if tables were refused but none failed.
+    - `skip_if_refused`: end as skipped, neither green nor red, if tables
+      were refused but none failed.
 
-    Refused tables that the history knows, or that the policy skips, do not fail the run; the log names
-    them.  If no table failed, the task adds an asset event for each table with a new snapshot to the alias
-    `caretaker` (`paimon_airflow.tasks.assets`).
+    Refused tables that the history knows, or that the policy skips, do not fail the run; the log
+    names them.  If no table failed, the task adds an asset event for each table with a new snapshot
+    to the alias `caretaker` (`paimon_airflow.tasks.assets`).
 
     The report is in the log, in XCom as `return_value`, and on the page of the task under *Rendered
     Templates*: `report` is not a template, but Airflow stores these fields again after the task.

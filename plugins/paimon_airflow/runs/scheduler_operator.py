@@ -36,8 +36,9 @@ _SEPARATORS: Final = re.compile("[,;]")
 class RunScheduler(WithLineage, JobTask):
     """Measures changed tables, and runs the jobs that are worth their cost (docs/scheduling.md).
 
-    Small plans run in the worker, others on the master of `spark_connection`.  If this connection does
-    not exist, all plans run in the worker.  `spark_conf` is the configuration of the application.
+    Small plans run in the worker, others on the master of `spark_connection`.  If this
+    connection does not exist, all plans run in the worker.  `spark_conf` is the
+    configuration of the application.
     """
 
     ui_color = "#e8eaf6"
@@ -158,9 +159,9 @@ def proposals_of(
 ) -> list[dict[str, object]]:
     """The proposals of a round as runs of `caretaker_rescale`, which wait for an approval.
 
-    The id of a run is made of warehouse, branch, table and number of buckets.  So rounds that repeat the
-    proposal make no second run.  The partitions are not part of the id, because new ones become due
-    every day.
+    The id of a run is made of warehouse, branch, table and number of buckets.  So rounds that
+    repeat the proposal make no second run.  The partitions are not part of the id, because new ones
+    become due every day.
     """
     from paimon_airflow.runs.approval import PROPOSED  # noqa: PLC0415 - the provider
 

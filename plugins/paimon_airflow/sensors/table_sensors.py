@@ -33,14 +33,14 @@ class TableSensor(BaseSensorOperator):
     - `table`: "database.table".
     - `warehouse`: a path, a URL or `catalog:NAME`; None: CARETAKER_WAREHOUSE of the worker.
     - `branch`: the branch of the table; None: main.
-    - `storage`: options of the store; InvalidArgument for secrets, which Airflow would store with the
-      trigger.
+    - `storage`: options of the store; InvalidArgument for secrets, which Airflow
+      would store with the trigger.
     - `storage_connection`: the Airflow connection with the credentials of the store.
     - `deferrable`: wait in the triggerer instead of a worker.
     - `poke_interval`: seconds between two checks (default: 30).
 
-    Raises AirflowFailException, which is not retried, without a warehouse, for a wrong argument, and
-    for a table that does not exist: a misspelled name could not be told from a table to come.
+    Raises AirflowFailException, which is not retried, without a warehouse, for a wrong argument,
+    and for a table that does not exist: a misspelled name could not be told from a table to come.
     """
 
     condition: ClassVar[str]

@@ -152,8 +152,8 @@ def read_reports(
 def _with_reason(report: Mapping[str, object], failure: str | None) -> Mapping[str, object]:
     """The report; if Spark was lost, with the reason that spark-submit gives.
 
-    The driver's Python process often outlives its JVM for long enough to report the lost connection,
-    but only spark-submit's exit code shows how the JVM ended.
+    The driver's Python process often outlives its JVM for long enough to report the lost
+    connection, but only spark-submit's exit code shows how the JVM ended.
     """
     error = report.get("error")
     if failure is None or not isinstance(error, Mapping) or error.get("type") != "SparkLost":

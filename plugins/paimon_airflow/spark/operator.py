@@ -39,14 +39,14 @@ class RunOnSpark(TableWork):
     - `spark_conf`: the configuration of the application.
     - `results`: a folder or URL that driver and worker can both reach; needed if the driver runs on
       the cluster.
-    - `packages`: a zip file with `paimon_core` and `paimon_maintenance` for the executors; None: made
-      when the task needs it.
+    - `packages`: a zip file with `paimon_core` and `paimon_maintenance` for the executors; None:
+      made when the task needs it.
     - `submit`: more arguments of SparkSubmitOperator.
     - `application`: the path of the application to submit; None: Caretaker's own.
 
-    The task creates a SparkSubmitOperator of the Spark provider and executes it: so it finds a driver
-    on a cluster again after the worker crashed.  It is no subclass of that operator, because every
-    parse of the DAG would then import the provider.
+    The task creates a SparkSubmitOperator of the Spark provider and executes it: so it finds a
+    driver on a cluster again after the worker crashed.  It is no subclass of that operator, because
+    every parse of the DAG would then import the provider.
     """
 
     template_fields: Sequence[str] = (
@@ -93,7 +93,7 @@ class RunOnSpark(TableWork):
 
     @property
     def label(self) -> str:
-        """The task in the UI: the batch's tables, why they are on Spark, and in the end their outcome."""
+        """The task in the UI: the tables of the batch, why they are on Spark, and their outcome."""
         if not self.outcome:
             return str(self.batch["label"])
         return f"{names(self.batch['tables'])}: {self.outcome} ({self.batch['why']})"

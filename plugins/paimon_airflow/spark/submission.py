@@ -76,8 +76,8 @@ def spark_conf(target: Target, own: Mapping[str, str]) -> dict[str, str]:
 def tracking(target: Target, submit: Mapping[str, object]) -> dict[str, object]:
     """How the Spark provider follows the driver, where its defaults would refuse to.
 
-    On YARN it can find a driver again only through the resource manager's REST API.  On Kubernetes it
-    needs the client of another provider: SubmitError without it.
+    On YARN it can find a driver again only through the resource manager's REST API.  On Kubernetes
+    it needs the client of another provider: SubmitError without it.
     """
     if target.master.startswith("k8s") and not has_kubernetes_client():
         message = (

@@ -4,7 +4,8 @@ A table is an asset, and one of its partitions is the partition key of an asset 
 the table's folder: "dt=2024-01-01" or "dt=2024-01-01/hr=03".
 
 Caretaker's tasks add an event for each table that they changed to the alias `caretaker`; the events
-carry the snapshot in `extra`.  A DAG waits for a table with `schedule=[table_asset("sales.orders")]`.
+carry the snapshot in `extra`.  A DAG waits for a table with
+`schedule=[table_asset("sales.orders")]`.
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ _SIZES: Final = ("max_rewrite", "max_deleted_bytes")
 class JobRequest:
     """One job on many tables.
 
-    - `arguments`, `limits`, `engine`: the untyped values that the run was given, under the job's own
-      names.
+    - `arguments`, `limits`, `engine`: the untyped values that the run was given,
+      under the job's own names.
     - `defaults`, `default_limits`, `default_engine`: those of the DAG.
       `paimon_maintenance.policy.resolve` defines which values a table gets.
     - `timezone`: the time zone of the tables' writers; None: that of the process.
@@ -125,7 +125,9 @@ class JobRequest:
         return not self.by_schedule and table in self.patterns
 
     def approval_wanted(self, table: str, *, proposed: bool) -> Approval | None:
-        """Why the policy wants a person to approve this run of the job on the table; None: it does not.
+        """Why the policy wants a person to approve this run of the job on the table.
+
+        None if it does not.
 
         `proposed`: the scheduler proposes the run.
         """
@@ -254,7 +256,10 @@ def request_from(
 
 
 def _arguments(job: Job, params: Mapping[str, object]) -> dict[str, object]:
-    """The job's arguments among the params, under its own names; InvalidArgument for unknown ones."""
+    """The job's arguments among the params, under its own names.
+
+    InvalidArgument for unknown ones.
+    """
     from paimon_core.errors import InvalidArgument
     from paimon_maintenance.policy.resolve import is_given  # noqa: PLC0415 - only when a task runs
 

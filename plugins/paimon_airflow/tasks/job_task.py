@@ -73,7 +73,10 @@ class JobTask(BaseOperator):
         self.timezone = timezone
 
     def request(self, context: Context) -> JobRequest:
-        """The request of this run; AirflowFailException, which is not retried, for an invalid one."""
+        """The request of this run.
+
+        AirflowFailException, which is not retried, for an invalid one.
+        """
         with without_retry():
             credentials = storage_of_connection(self.storage_connection)
             policy = os.environ.get(POLICY_VARIABLE) if self.policy is None else self.policy
@@ -163,8 +166,8 @@ def _keep(context: Context, written: list[dict[str, object]]) -> None:
 def _kept(context: Context) -> dict[str, TableResult]:
     """The results of earlier tries that remain valid.
 
-    A retry repeats failures that may pass.  A person who clears the task wants all failures repeated;
-    then Airflow allows more tries than before.
+    A retry repeats failures that may pass.  A person who clears the task wants all failures
+    repeated; then Airflow allows more tries than before.
     """
     store = context.get("task_state_store")
     text = store.get(RESULTS) if store is not None else None

@@ -21,7 +21,10 @@ FACET: Final = "caretaker"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedTable:
-    """A table that a task changed, as a dataset; sizes cover the files of the run, None if unknown."""
+    """A table that a task changed, as a dataset.
+
+    Sizes cover the files of the run, None if unknown.
+    """
 
     namespace: str
     name: str

@@ -36,7 +36,7 @@ class SparkUiLink(BaseOperatorLink):
     name = "Spark UI"
 
     def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002
-        """The address; empty if nothing ran on Spark, or if its UI is disabled as with local masters."""
+        """The address; empty if nothing ran on Spark, or if its UI is disabled (local masters)."""
         return str(getattr(operator, "spark_ui", None) or "")
 
 
@@ -60,7 +60,10 @@ class CaretakerLink(BaseOperatorLink):
     name = "Caretaker"
 
     def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002
-        """The address within Airflow that the task set (`page_of`); empty before it knows its tables."""
+        """The address within Airflow that the task set (`page_of`).
+
+        Empty before it knows its tables.
+        """
         return str(getattr(operator, "page", None) or "")
 
 

@@ -17,7 +17,8 @@ _ORDER: dict[Outcome, int] = {
     "nothing": 5,
 }
 _IDLE: frozenset[Outcome] = frozenset({"nothing", "skipped"})
-# Airflow cuts what it shows of a task's fields at 4096 characters, [core] max_templated_field_length.
+# Airflow cuts what it shows of a task's fields at 4096 characters, [core]
+# max_templated_field_length.
 LONGEST_REPORT = 3900
 _REASON_WIDTH = 90
 """Characters of a line that Airflow's page shows without scrolling sideways."""

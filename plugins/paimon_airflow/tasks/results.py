@@ -55,8 +55,8 @@ SPARK_LOST = "SparkApplicationLost"
 def retry_helps(error: str, text: str = "") -> bool:
     """Whether a retry may succeed after an error of this class with this text.
 
-    It may after a conflict or a stale plan (a new plan sees the other commit), after errors of storage
-    or network, and when the Spark application was lost; not when credentials are refused.
+    It may after a conflict or a stale plan (a new plan sees the other commit), after errors of
+    storage or network, and when the Spark application was lost; not when credentials are refused.
     """
     return error not in _PERMANENT and not are_refused(f"{error}: {text}")
 
@@ -68,12 +68,12 @@ class TableResult:
     - `summary`: one line of text; for a skipped table, why it was skipped.
     - `error`: the name of the error's class; None without an error.
     - `seconds`: the duration of the run.
-    - `figures`: numbers before and after the run ("files": [480, 12]): the replaced files and the new ones,
-      their bytes, and the sorted runs of their buckets.
+    - `figures`: numbers before and after the run ("files": [480, 12]): the replaced files and the
+      new ones, their bytes, and the sorted runs of their buckets.
     - `fails`: a refused table makes its task and the run fail, like a failed one.
     - `changed`: a table that failed may have been changed before the failure.
-    - `engine`: the engine that did the work, and why: "local: 12 MB to rewrite, below spark_threshold 256
-      MB".
+    - `engine`: the engine that did the work, and why: "local: 12 MB to rewrite, below
+      spark_threshold 256 MB".
     - `spark_ui`: the address of the UI of the Spark application.
     """
 

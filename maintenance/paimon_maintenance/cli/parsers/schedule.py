@@ -1,4 +1,4 @@
-"""The parsers of the commands about need: `health`, `schedule`, `alerts`, `report`, `policy explain`."""
+"""The parsers of `health`, `schedule`, `alerts`, `report` and `policy explain`."""
 
 from __future__ import annotations
 

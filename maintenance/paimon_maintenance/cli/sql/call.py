@@ -126,7 +126,10 @@ class JobProcedures:
     def _without_job(
         self, name: str, values: dict[str, object], site: CallSite
     ) -> list[Any] | None:
-        """Run a procedure that no job does, and return its answer; None for a procedure of a job."""
+        """Run a procedure that no job does, and return its answer.
+
+        None for a procedure of a job.
+        """
         match name:
             case "create_function" | "alter_function" | "drop_function":
                 change_function(name, _opener(site)(), values, site.database)
@@ -158,8 +161,8 @@ class JobProcedures:
     ) -> Result:
         """Compact each table that is meant.
 
-        As in Java's `CompactDatabaseProcedure`, one that fails does not keep others from it, and the
-        patterns of tables are for "database.table".
+        As in Java's `CompactDatabaseProcedure`, one that fails does not keep others from it, and
+        the patterns of tables are for "database.table".
         """
         database = str(values.pop("including_databases", None) or ".*")
         included = str(values.pop("including_tables", None) or ".*")
@@ -219,7 +222,10 @@ class JobProcedures:
         *,
         named: bool,
     ) -> Rows:
-        """The answer of the job; OptedOut if nobody named the table, and it wants no maintenance."""
+        """The answer of the job.
+
+        OptedOut if nobody named the table, and it wants no maintenance.
+        """
         assert procedure.job is not None
         job = job_named(procedure.job)
         dry_run = str(values.pop("dry_run", False)).lower() == "true"

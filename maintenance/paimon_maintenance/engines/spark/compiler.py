@@ -1,7 +1,7 @@
 """Which compiler Spark's JVM uses.
 
-Jobs read and write in Python, and the JVM only passes bytes on.  The optimizing compiler takes more processor
-time than it saves: without it, Spark starts in two thirds of the time.
+Jobs read and write in Python, and the JVM only passes bytes on.  The optimizing compiler takes more
+processor time than it saves: without it, Spark starts in two thirds of the time.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Units are packed into tasks of similar size.  `mapInArrow` runs them on the executors, with classic
 Spark and Spark Connect, and returns the results as rows.  The payloads of units travel with the
 function as long as they are small, otherwise as rows, which costs a shuffle.  An error in a unit is
-the result of that unit.  If tasks die without an error (a killed worker), every task runs again in its
-own Spark job, so that only the tasks that die again are lost.
+the result of that unit.  If tasks die without an error (a killed worker), every task runs again in
+its own Spark job, so that only the tasks that die again are lost.
 """
 
 from __future__ import annotations
@@ -59,11 +59,12 @@ OnBatches = Callable[["Iterable[pa.RecordBatch]"], "Iterator[pa.RecordBatch]"]
 class SparkEngine:
     """Runs units on Spark; the session starts with the first units.
 
-    `master` is a master URL or a Spark Connect URL (sc://...); None uses that of spark-submit or of an
-    active session, else local[*].  `parallelism` is the maximum number of tasks.  Without `verbose`,
-    the JVM's messages appear only if Spark does not start, or after it has started.  With `combiner`,
-    small work of several threads shares Spark jobs, unless a run has a `parallelism` of its own.
-    `queries`: the session also runs queries in the JVM, so that its optimizing compiler pays.
+    `master` is a master URL or a Spark Connect URL (sc://...); None uses that of spark-submit or of
+    an active session, else local[*].  `parallelism` is the maximum number of tasks.  Without
+    `verbose`, the JVM's messages appear only if Spark does not start, or after it has started.
+    With `combiner`, small work of several threads shares Spark jobs, unless a run has a
+    `parallelism` of its own.  `queries`: the session also runs queries in the JVM, so that its
+    optimizing compiler pays.
     """
 
     master: str | None = None
@@ -91,7 +92,10 @@ class SparkEngine:
 
     @property
     def application(self) -> SparkApplication | None:
-        """The application of the newest session; None before the first one, and for Spark Connect."""
+        """The application of the newest session.
+
+        None before the first one, and for Spark Connect.
+        """
         return self.shared.application
 
     def with_parallelism(self, parallelism: int | None) -> Self:
@@ -106,7 +110,7 @@ class SparkEngine:
         on_done: Callable[[UnitResult], None] | None = None,
         on_share: Callable[[float], None] | None = None,
     ) -> list[UnitResult]:
-        """One result per unit, in the order of the units (see `paimon_maintenance.job.engine.Engine`)."""
+        """One result per unit, in the order of the units (see `job.engine.Engine`)."""
         if not units:
             return []
         session = self.session()
@@ -125,7 +129,10 @@ class SparkEngine:
     def _run_combined(
         self, units: Sequence[WorkUnit], run: Callable[[bytes], bytes], tables: int
     ) -> list[UnitResult]:
-        """Results in one job, whose errors are raised; small units of several tables run in parallel."""
+        """Results in one job, whose errors are raised.
+
+        Small units of several tables run in parallel.
+        """
         session = self.session()
         slots, tasks = self._tasks(units)
         if len(tasks) < min(slots, tables):

@@ -1,7 +1,7 @@
 """Explains the loss of Spark: which process ended, how it ended, and the next step.
 
-A dead JVM causes a refused connection, which looks like a network or storage problem.  The error must
-not send operators in that direction.
+A dead JVM causes a refused connection, which looks like a network or storage problem.  The error
+must not send operators in that direction.
 """
 
 from __future__ import annotations
@@ -102,7 +102,10 @@ def how_it_ended(code: int) -> str:
 
 
 def signal_of(code: int) -> str | None:
-    """The signal that ended a process, for example SIGKILL for -9 and for 137 (shells); else None."""
+    """The signal that ended a process, for example SIGKILL for -9 and for 137 (shells).
+
+    None if no signal ended it.
+    """
     number = -code if code < 0 else code - _SHELL_SIGNAL
     try:
         return signal.Signals(number).name
@@ -118,7 +121,10 @@ def reason_of(error: BaseException) -> str:
 
 
 def jvm_exit_code(session: SparkSession, *, wait_seconds: float = 0.0) -> int | None:
-    """The exit code of the JVM that this process started; None if there is none or it still runs."""
+    """The exit code of the JVM that this process started.
+
+    None if there is none or it still runs.
+    """
     try:
         gateway: Any = session.sparkContext._gateway  # noqa: SLF001 - nothing public has it
         return int(gateway.proc.wait(wait_seconds))

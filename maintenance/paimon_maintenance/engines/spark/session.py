@@ -1,7 +1,7 @@
 """Starts the Spark session of an engine, or joins one that is active; ends what it started.
 
-Several threads share one session: each has a scheduler pool of its own, so that the tasks of a small
-table do not wait for all tasks of a large one.
+Several threads share one session: each has a scheduler pool of its own, so that the tasks of a
+small table do not wait for all tasks of a large one.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def _forget_context(context: SparkContext) -> None:
 
 
 def _forget_gateway() -> None:
-    """Make pyspark forget its gateway if the JVM behind it has ended, also if it did while starting."""
+    """Make pyspark forget its gateway if the JVM behind it has ended, even while starting."""
     from pyspark import SparkContext  # noqa: PLC0415 - see `_start`
 
     gateway = SparkContext._gateway  # noqa: SLF001 - nothing public has it

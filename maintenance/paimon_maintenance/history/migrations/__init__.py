@@ -1,4 +1,4 @@
-"""The database schema of the history: a folder of Alembic migrations, which never change once released.
+"""The database schema of the history: Alembic migrations, which never change once released.
 
 env.py       what Alembic runs for each command
 columns.py   columns that several migrations share

@@ -1,8 +1,8 @@
 """Counts distinct values in bounded memory, exactly if there are few.
 
-Values are 64-bit hashes.  A set stores up to `EXACT` distinct hashes.  Beyond that, a HyperLogLog with
-4,096 registers stores the maximum number of leading zeros for each group of hashes (standard error
-1.6 %).  Counters can be merged.
+Values are 64-bit hashes.  A set stores up to `EXACT` distinct hashes.  Beyond that, a HyperLogLog
+with 4,096 registers stores the maximum number of leading zeros for each group of hashes (standard
+error 1.6 %).  Counters can be merged.
 """
 
 from __future__ import annotations

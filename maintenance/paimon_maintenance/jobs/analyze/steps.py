@@ -41,7 +41,7 @@ UNIT_BYTES: Final = 512 * 1024**2
 
 @dataclass(frozen=True, slots=True)
 class ReadUnit:
-    """The files of one unit: whole buckets of a primary-key table, or single files of an append table."""
+    """Files of one unit: whole buckets of a primary-key table, or files of an append table."""
 
     files: frozenset[str]
     bytes: int

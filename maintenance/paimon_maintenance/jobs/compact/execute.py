@@ -302,8 +302,8 @@ def stale_buckets(
 ) -> list[BucketKey]:
     """The buckets with a file that is no longer live, or whose rows were deleted or updated.
 
-    `read` has the files of each bucket when it was planned, `vectors` the index files at that time, and
-    `results` the results of the buckets that have one.
+    `read` has the files of each bucket when it was planned, `vectors` the index files at that time,
+    and `results` the results of the buckets that have one.
     """
     latest = table.snapshots.latest()
     if latest is None:

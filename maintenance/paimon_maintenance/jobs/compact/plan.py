@@ -60,11 +60,11 @@ class BucketPortion:
 class CompactState:
     """What inspection found: the chosen partitions' buckets in one snapshot.
 
-    `portions` are those in which a compaction may be due; the others are only counted: `idle` for those
-    of idle partitions, `busy` for those of partitions that received files lately, `skipped` for those of
-    expired ones.
-    `newest_file` maps partitions to their newest file's creation time, `idle_before` is the time
-    before which a partition counts as idle (both milliseconds of local wall clock).
+    `portions` are those in which a compaction may be due; the others are only counted: `idle` for
+    those of idle partitions, `busy` for those of partitions that received files lately, `skipped`
+    for those of expired ones.  `newest_file` maps partitions to their newest file's creation time,
+    `idle_before` is the time before which a partition counts as idle (both milliseconds of local
+    wall clock).
     """
 
     snapshot: Snapshot | None
@@ -82,10 +82,10 @@ class CompactState:
 class CompactPlan:
     """Units of work pinned to a snapshot; units of one bucket are committed together.
 
-    `goes_on`: the units move postponed rows to their buckets, where compaction is due after that, or
-    `later` buckets are left for the next plan.  Their files count in `effect` as if all were rewritten.
-    `names` are partitions as text; `files` and `vector_files` are all live files of the buckets that
-    have units, and their index files with deletion vectors.
+    `goes_on`: the units move postponed rows to their buckets, where compaction is due after that,
+    or `later` buckets are left for the next plan.  Their files count in `effect` as if all were
+    rewritten.  `names` are partitions as text; `files` and `vector_files` are all live files of the
+    buckets that have units, and their index files with deletion vectors.
     """
 
     table: str

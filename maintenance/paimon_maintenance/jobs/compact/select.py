@@ -38,10 +38,11 @@ class Portion:
 class Candidates:
     """The buckets to look at, and what is known of all chosen partitions.
 
-    `portions` reads them.  `idle` are number and bytes of the buckets in which nothing is due, `busy`
-    of those in partitions that received files since the limit, `skipped` of those in partitions that
-    are not to be compacted.  `newest_file` maps partitions to the time at which their newest file was made
-    (milliseconds of local wall clock; 0 if no file says so); it is empty without a limit.
+    `portions` reads them.  `idle` are number and bytes of the buckets in which nothing is due,
+    `busy` of those in partitions that received files since the limit, `skipped` of those in
+    partitions that are not to be compacted.  `newest_file` maps partitions to the time at which
+    their newest file was made (milliseconds of local wall clock; 0 if no file says so); it is empty
+    without a limit.
     """
 
     portions: Iterator[Portion]

@@ -23,7 +23,10 @@ from paimon_maintenance.job.text import counted, human_bytes
 def make(
     table: FileStoreTable, arguments: Mapping[str, object], _: RunContext
 ) -> MetadataPlan[None]:
-    """The small manifests and those with deletions; empty for a single manifest without deletions."""
+    """The small manifests and those with deletions.
+
+    Empty for a single manifest without deletions.
+    """
     check_committable(table)
     latest = table.snapshots.latest()
     metas = [] if latest is None else data_manifests(table, latest)

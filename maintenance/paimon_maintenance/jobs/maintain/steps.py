@@ -1,8 +1,8 @@
 """Plans and runs the steps of `maintain` one after another.
 
-All steps are planned from one state of the table; a dry run shows these plans.  Each step runs in the
-common run loop, and plans again if an earlier step changed the table.  All steps share the cache of
-decoded manifests.
+All steps are planned from one state of the table; a dry run shows these plans.  Each step runs in
+the common run loop, and plans again if an earlier step changed the table.  All steps share the
+cache of decoded manifests.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ Plan = MetadataPlan[PartitionExpiry | ChainExpiry]
 def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunContext) -> Plan:
     """The partitions beyond the expiration time, and the reasons for keeping the others.
 
-    The plan is empty for a table without partitions or expiration time, so that the job can run on a
-    whole database; Java's procedure fails.
+    The plan is empty for a table without partitions or expiration time, so that the job can run on
+    a whole database; Java's procedure fails.
     """
     check_committable(table)
     check_droppable(table)

@@ -1,12 +1,13 @@
 """Lists the files of a table that may be orphans: those that are not known to be young.
 
-Lists only folders that Paimon writes: bucket folders at the depth of the partition keys, `manifest`,
-`index`, `statistics`, and the metadata folders of every branch and of Caretaker.  In metadata and
-partition folders, only temporary files are candidates.  External paths (`data-file.external-paths`) are
-listed only on request, because other tables may use the same paths.
+Lists only folders that Paimon writes: bucket folders at the depth of the partition keys,
+`manifest`, `index`, `statistics`, and the metadata folders of every branch and of
+Caretaker.  In metadata and partition folders, only temporary files are candidates.
+External paths (`data-file.external-paths`) are listed only on request, because other
+tables may use the same paths.
 
-Where a listing has no sizes and times, every file is a candidate, and `states.py` reads these later, only
-of files that nothing mentions.
+Where a listing has no sizes and times, every file is a candidate, and `states.py` reads these
+later, only of files that nothing mentions.
 
 A file whose name has no pattern that this version knows is listed apart: a newer version may use it
 although no manifest mentions it.
@@ -47,9 +48,9 @@ from paimon_maintenance.jobs.remove_orphan_files.quarantine import QUARANTINES
 class Candidates:
     """The candidates, and the totals of all listed files.
 
-    `data_bytes` and `young` do not count candidates without a size and time.  `kinds` and `entries` are
-    the kind of each folder of `files.folders`, None where all its candidates are temporary, and the
-    number of its entries.
+    `data_bytes` and `young` do not count candidates without a size and time.  `kinds` and `entries`
+    are the kind of each folder of `files.folders`, None where all its candidates are temporary, and
+    the number of its entries.
     """
 
     files: FileStats

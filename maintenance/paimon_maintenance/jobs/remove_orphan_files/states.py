@@ -1,8 +1,8 @@
 """Reads sizes and times of files of which only names were listed, if nothing mentions them.
 
-That is after the listing and after the references were read.  A file that was written again meanwhile is
-younger, thus kept; one that is gone needs no deletion.  What was committed meanwhile is found when
-references are read again, right before the deletion.
+That is after the listing and after the references were read.  A file that was written again
+meanwhile is younger, thus kept; one that is gone needs no deletion.  What was committed meanwhile
+is found when references are read again, right before the deletion.
 """
 
 from __future__ import annotations

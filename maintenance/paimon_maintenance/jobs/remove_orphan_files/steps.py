@@ -1,8 +1,8 @@
-"""remove_orphan_files (Java: `operation/OrphanFilesClean`; docs/architecture.md, "Rules for deleting").
+"""remove_orphan_files (Java: `OrphanFilesClean`; docs/architecture.md, "Rules for deleting").
 
-Lists the candidates first and reads the references afterwards, so that files committed in between are
-referenced (apache/paimon #3074).  Sizes and times that a listing does not have are read last, of what is
-left.
+Lists the candidates first and reads the references afterwards, so that files committed in
+between are referenced (apache/paimon #3074).  Sizes and times that a listing does not have are
+read last, of what is left.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ MOST_NAMED: Final = 1000
 class Orphans:
     """The files to remove, their target, and the journals of interrupted runs to finish.
 
-    `unknown` are the paths of the first files that stay because their kind is unknown, `folder_sizes`
-    the number of entries in the folders of `files`.
+    `unknown` are the paths of the first files that stay because their kind is unknown,
+    `folder_sizes` the number of entries in the folders of `files`.
     """
 
     files: FileStats
@@ -179,7 +179,7 @@ def _unsure_indexes(files: FileStats, chosen: Column, mentioned: Mentioned) -> C
 
 
 def _pin(table: FileStoreTable, mentioned: Mentioned) -> SnapshotPin | None:
-    """The pin of the newest snapshot, which was read unless the catalog knows it, or no file is old."""
+    """The pin of the newest snapshot; not read if the catalog knows it, or if no file is old."""
     if mentioned.newest is None or table.snapshots.owner is not None:
         return latest_pin(table)
     return SnapshotPin.of(mentioned.newest)

@@ -1,7 +1,7 @@
 """The fixes for findings.  Each fix checks its finding again right before the change.
 
-A fix does nothing if its finding is gone.  Each fix is one write or one commit, so after a crash it is
-done or not done, and the next repair continues.
+A fix does nothing if its finding is gone.  Each fix is one write or one commit, so after a crash it
+is done or not done, and the next repair continues.
 """
 
 from __future__ import annotations

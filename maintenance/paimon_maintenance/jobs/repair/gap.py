@@ -30,10 +30,10 @@ from paimon_maintenance.verify.findings import Repair
 class GapFix:
     """A commit on top of a snapshot that a rollback removed, which left a gap.
 
-    Its writer considers it committed.  So the fix commits its content again after the snapshot before
-    the gap, and removes the snapshots beyond the gap.  If its files are gone, there is no content to
-    keep, unless files of the snapshot before the gap are missing, too: then it is the storage that
-    lacks them, which may not be mounted.
+    Its writer considers it committed.  So the fix commits its content again after the snapshot
+    before the gap, and removes the snapshots beyond the gap.  If its files are gone, there is no
+    content to keep, unless files of the snapshot before the gap are missing, too: then it is the
+    storage that lacks them, which may not be mounted.
     """
 
     branch: FileStoreTable

@@ -55,9 +55,10 @@ def lost_action(table: FileStoreTable, entry: ManifestEntry) -> Action:
 def remove_lost(
     table: FileStoreTable, lost: Sequence[ManifestEntry], *, user: str, env: Environment
 ) -> Snapshot | None:
-    """Commit an OVERWRITE snapshot without the files that are still missing; None if there are none.
+    """Commit an OVERWRITE snapshot without the files that are still missing.
 
-    CommitConflict if another commit replaced one of them, so that it is no longer needed.
+    None if there are none.  CommitConflict if another commit replaced one of them, so
+    that it is no longer needed.
     """
     paths = [table.paths.data_file(e.partition, e.bucket, e.file) for e in lost]
     there = map_parallel(table.io, table.io.exists, paths)

@@ -1,8 +1,8 @@
 """Removes deletion vectors of data files that are not live from the newest snapshot.
 
-Java 1.4 leaves them behind if a full compaction rewrites only files of the top level.  They hide no rows,
-but their number grows with every such compaction, and our compaction only drops those of the buckets
-that it rewrites.
+Java 1.4 leaves them behind if a full compaction rewrites only files of the top level.  They hide no
+rows, but their number grows with every such compaction, and our compaction only drops those of the
+buckets that it rewrites.
 """
 
 from __future__ import annotations

@@ -169,9 +169,9 @@ def entries_of(
     files: EntryColumns,
     partitions: Sequence[PartitionLayout],
 ) -> list[PartitionFiles]:
-    """The partitions with their live files in this snapshot as objects; those without files are left out.
+    """The partitions with their live files in this snapshot as objects.
 
-    `files` are those of the plan.
+    Those without files are left out.  `files` are those of the plan.
     """
     wanted = _flags(files, partitions)
 

@@ -98,7 +98,10 @@ def commit_dynamic(
     failed: Sequence[FailedUnit],
     context: RunContext,
 ) -> Committed:
-    """One OVERWRITE snapshot a partition; after a commit of another writer the rest stays as it is."""
+    """One OVERWRITE snapshot per partition.
+
+    After a commit of another writer the rest stays as it is.
+    """
 
     def commit(item: Moved, user: str) -> Snapshot:
         group, moved = item

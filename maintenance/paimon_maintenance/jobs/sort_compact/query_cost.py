@@ -83,7 +83,10 @@ def cost_of(
     groups: Sequence[Sequence[DataFileMeta]],
     queries: Mapping[str, Sequence[tuple[Any, Any]]],
 ) -> dict[str, Cost]:
-    """What the queries on each column read of these files, on average; `merged_groups` made them."""
+    """What the queries on each column read of these files, on average.
+
+    `merged_groups` made them.
+    """
     files = [f for group in groups for f in group]
     total = sum(f.file_size for f in files)
     costs: dict[str, Cost] = {}

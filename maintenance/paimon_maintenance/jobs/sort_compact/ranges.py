@@ -2,7 +2,7 @@
 
 ::
 
-    sample (a group of files a task) -> cuts -> split (a group of files a task) -> join (a range a task)
+    sample (task: a group of files) -> cuts -> split (task: a group of files) -> join (task: a range)
 """
 
 from __future__ import annotations

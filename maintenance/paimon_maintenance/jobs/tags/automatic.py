@@ -1,4 +1,4 @@
-"""trigger_tag_automatic_creation (Java: `tag/TagAutoManager`, `TagAutoCreation`, `TagBatchCreation`)."""
+"""trigger_tag_automatic_creation (Java: `TagAutoManager`, `TagAutoCreation`, `TagBatchCreation`)."""
 
 from __future__ import annotations
 
@@ -142,8 +142,8 @@ def _batch_tag(
 ) -> list[tuple[str, Snapshot]]:
     """The batch tag for the newest snapshot, unless a tag with this name exists.
 
-    Java's batch jobs replace a tag of the same day; we keep the first one of a day, and do not count
-    manual tags towards tag.num-retained-max (decision 0008).
+    Java's batch jobs replace a tag of the same day; we keep the first one of a day, and do not
+    count manual tags towards tag.num-retained-max (decision 0008).
     """
     found = batch_tag(table, context.env)
     return [] if found is None or any(t.name == found[0] for t in tags) else [found]

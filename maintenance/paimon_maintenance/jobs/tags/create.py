@@ -46,7 +46,8 @@ def required(arguments: Arguments, name: str) -> str:
 def _chosen(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Snapshot:
     """The snapshot to tag; CorruptTable if its metadata is missing.
 
-    Such a tag is unreadable, and jobs that delete files fail because they cannot tell what it needs.
+    Such a tag is unreadable, and jobs that delete files fail because they
+    cannot tell what it needs.
     """
     snapshot = _named(table, arguments, context)
     data_manifests(table, snapshot)

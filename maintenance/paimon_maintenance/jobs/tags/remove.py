@@ -110,7 +110,10 @@ def plan_deletion(
     arguments: Arguments,
     written: Mapping[str, int] = NONE_WRITTEN,
 ) -> Plan:
-    """The plan that deletes these tags and the files that only they need; `written` as in `expired_tags`."""
+    """The plan that deletes these tags and the files that only they need.
+
+    `written` as in `expired_tags`.
+    """
     interrupted = tuple(journals(table))
     work, garbage, references = plan_tag_deletion(table, [tag for tag, _ in tags])
     going = work.going

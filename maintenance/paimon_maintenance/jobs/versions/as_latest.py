@@ -34,15 +34,16 @@ _PROTECTING: Final = "rollback-to-as-latest-"
 
 @dataclass(frozen=True, slots=True)
 class AsLatest:
-    """The snapshot whose content becomes the newest, and the tag that protects its files from Java's expiry.
+    """The snapshot whose content becomes the newest, and the tag that protects its files.
 
-    When snapshots expire, Java deletes the files that the next commit removed, without checking that a
-    later commit added them again.  It keeps the files of the nearest older tag.  When a tag is deleted, it
-    keeps those of its neighbours and of the oldest snapshot, but not those of the newest one; so the tag that
-    the target has may not be the only one.
+    When snapshots expire, Java deletes the files that the next commit removed, without checking
+    that a later commit added them again.  It keeps the files of the nearest older tag.  When a tag
+    is deleted, it keeps those of its neighbours and of the oldest snapshot, but not those of the
+    newest one; so the tag that the target has may not be the only one.
 
-    If the new snapshot expires, the nearest older tag may be one between the two, without the files; Java would
-    then delete files of the target's tags.  So the new snapshot is tagged as well if there are such tags.
+    If the new snapshot expires, the nearest older tag may be one between the two, without the
+    files; Java would then delete files of the target's tags.  So the new snapshot is tagged as well
+    if there are such tags.
     """
 
     target: Snapshot
@@ -130,9 +131,9 @@ def apply_as_latest(
 ) -> Committed:
     """Commit one OVERWRITE snapshot; it also replaces concurrent commits.
 
-    If files return to their previous level, a COMPACT snapshot without changes follows, with one entry
-    per file in its manifests: to Java, a file with a DELETE entry in any manifest does not exist, even
-    if a later manifest adds it.
+    If files return to their previous level, a COMPACT snapshot without changes follows, with one
+    entry per file in its manifests: to Java, a file with a DELETE entry in any manifest does not
+    exist, even if a later manifest adds it.
 
     StalePlan, without a commit, if another job removed the version before its files were live.
     """

@@ -1,7 +1,7 @@
 """Consumers that have read snapshots which a rollback or a fast-forward deletes.
 
-The jobs leave them alone, as Java does.  A reader that starts again at such a position misses the new
-snapshots with smaller numbers, so the plan and the report name them.
+The jobs leave them alone, as Java does.  A reader that starts again at such a position misses the
+new snapshots with smaller numbers, so the plan and the report name them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """fast_forward (Java: `FileSystemBranchManager.fastForward`): replaces main with a branch.
 
-From the first snapshot of the branch on, deletes the versions of main that the branch does not have, and
-tags whose names other tags of the branch have, then copies the schemas, snapshots and tags of the branch.
-A tag that somebody makes meanwhile stays.  After an interruption, main is a shorter history of
-one of the two, and the next run continues: it skips versions that are already equal.
+From the first snapshot of the branch on, deletes the versions of main that the branch does
+not have, and tags whose names other tags of the branch have, then copies the schemas,
+snapshots and tags of the branch.  A tag that somebody makes meanwhile stays.  After an
+interruption, main is a shorter history of one of the two, and the next run continues: it
+skips versions that are already equal.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ from paimon_maintenance.storage.bulk import delete_paths
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FastForward:
-    """The branch and its newest snapshot, the references to delete from main and to copy to it, and the
-    newest snapshot of main.
+    """The branch and its newest snapshot, the references to delete from main and to copy to it, and
+    the newest snapshot of main.
 
     `safety` is the tag that keeps that snapshot, if there is one.
     """
@@ -208,8 +209,8 @@ def _check_adjoins(
 def _shared_schemas(table: FileStoreTable, branch: FileStoreTable) -> set[int]:
     """The ids of the oldest schemas that are identical in main and the branch.
 
-    A version of main stays readable after the move only if its schema and the older schemas of its files
-    do not change.
+    A version of main stays readable after the move only if its schema and the older schemas of its
+    files do not change.
     """
     shared: set[int] = set()
     for number in table.schemas.ids():
@@ -230,7 +231,10 @@ def _safety_tag(
     context: RunContext,
     left: list[Retained],
 ) -> Tag | None:
-    """The tag for the newest snapshot of main; None if it stays, or is unreadable after the move."""
+    """The tag for the newest snapshot of main.
+
+    None if it stays, or is unreadable after the move.
+    """
     lost = {r.snapshot.identity for r in going if r.kind is RefKind.SNAPSHOT}
     retained = cast("int | None", arguments.get("safety_tag"))
     if latest is None or latest.identity not in lost or not retained:
@@ -334,7 +338,8 @@ def _move(table: FileStoreTable, work: FastForward, context: RunContext) -> list
     last: Snapshot | None = None
     if going:
         if coming and coming[0].id <= going[0].id and not table.snapshots.exists(going[0].id - 1):
-            # A writer that finds no snapshot begins a new history, so one stays until another is there.
+            # A writer that finds no snapshot begins a new history, so one stays
+            # until another is there.
             last, *going = going
         context.fence()
         table.snapshots.delete_latest_hint()

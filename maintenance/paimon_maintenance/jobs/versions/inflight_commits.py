@@ -18,9 +18,9 @@ REMOTE_MILLIS = 5_000
 def wait_for_inflight_commits(table: FileStoreTable, latest: Snapshot, env: Environment) -> None:
     """Wait until commits that started before the removal of `latest` have probably ended.
 
-    A commit reads the newest snapshot, writes manifests, and then creates its own snapshot.  A Java writer
-    cannot be stopped in between.  A commit that lands before files are deleted is detected, and its base
-    is restored.
+    A commit reads the newest snapshot, writes manifests, and then creates its own snapshot.  A Java
+    writer cannot be stopped in between.  A commit that lands before files are deleted is detected,
+    and its base is restored.
     """
     if env.now_millis() - latest.time_millis < ACTIVE_MILLIS:
         env.sleep_millis(REMOTE_MILLIS if table.io.parallelism > 1 else LOCAL_MILLIS)
@@ -29,8 +29,8 @@ def wait_for_inflight_commits(table: FileStoreTable, latest: Snapshot, env: Envi
 def check_no_new_commits(table: FileStoreTable, latest: Snapshot, env: Environment) -> None:
     """StalePlan if there is a new commit after the wait.
 
-    A concurrent commit builds on a snapshot that the job removes, so the job does not change a table
-    with an active writer.
+    A concurrent commit builds on a snapshot that the job removes, so the job does not change a
+    table with an active writer.
     """
     wait_for_inflight_commits(table, latest, env)
     now = table.snapshots.latest()

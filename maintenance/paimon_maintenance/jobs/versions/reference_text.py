@@ -12,7 +12,10 @@ _MOST_TAGS = 5
 
 
 def describe_references(references: Iterable[Reference]) -> str:
-    """The snapshots and changelogs by id and the first tags by name; "nothing" without references."""
+    """The snapshots and changelogs by id and the first tags by name.
+
+    "nothing" without references.
+    """
     by_kind: dict[RefKind, list[Reference]] = {kind: [] for kind in RefKind}
     for reference in references:
         by_kind[reference.kind].append(reference)

@@ -59,8 +59,8 @@ Arguments = Mapping[str, object]
 class Rollback:
     """The target, the references to delete, and the safety tag of the newest snapshot.
 
-    `source` is the snapshot or tag that holds the target.  `revives`: the snapshot of the target has
-    expired, and its file is created from the tag.
+    `source` is the snapshot or tag that holds the target.  `revives`: the snapshot of the target
+    has expired, and its file is created from the tag.
     """
 
     target: Snapshot
@@ -193,8 +193,8 @@ def _source(table: FileStoreTable, target: Snapshot) -> Reference:
 def _check_in_line(table: FileStoreTable, target: Snapshot, latest: Snapshot) -> None:
     """InvalidArgument for a version that is not part of the current history.
 
-    A tag from before a rollback or fast-forward may have an id that another snapshot has now, or a later
-    id, so that the snapshots in between are missing.
+    A tag from before a rollback or fast-forward may have an id that another snapshot has now, or a
+    later id, so that the snapshots in between are missing.
     """
     there = table.snapshots.get_or_none(target.id)
     if there is not None and there.identity != target.identity:
@@ -270,8 +270,8 @@ def _ask_catalog(table: FileStoreTable, work: Rollback, context: RunContext) -> 
 def _go_back(table: FileStoreTable, work: Rollback, context: RunContext) -> None:
     """Delete from newest to oldest, so that an interruption leaves no gap.
 
-    Java writes the LATEST hint first.  If the target then expires, the hint is dangling and Java cannot
-    read the table.  Without a hint, readers list the folder.
+    Java writes the LATEST hint first.  If the target then expires, the hint is dangling and Java
+    cannot read the table.  Without a hint, readers list the folder.
     """
     target = work.target
     by_kind = {k: [r for r in work.going if r.kind is k] for k in RefKind}

@@ -50,7 +50,7 @@ def upgrade() -> None:
 
 
 def _fill_freed_bytes(connection: sa.Connection, entries: sa.Table) -> None:
-    """Fill `bytes_freed` of earlier runs from their details, and of composite jobs from their steps."""
+    """Fill `bytes_freed` of earlier runs from their details; of composite jobs from their steps."""
     c = entries.c
     rows = connection.execute(
         sa.select(c.id, c.run_id, c.table_name, c.part_of, c.details).where(
