@@ -39,7 +39,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions, without_deleted
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.read.ahead import one_after_the_other, source_of
-from paimon_core.read.data_file import read_data_file
+from paimon_core.read.data_file import read_table_file
 from paimon_core.read.section import MOST_ROWS
 from paimon_core.read.table_read import deletion_vectors
 from paimon_core.types.arrow import arrow_schema
@@ -213,18 +213,10 @@ def _rows(
     vectors: Mapping[str, Positions],
 ) -> RecordBatches:
     source = unit.source
-    batches = read_data_file(
-        table.io,
-        table.paths.data_file(source.partition, source.bucket, file),
-        file,
-        file_schema=table.schema_of(file.schema_id),
-        read_type=read_type,
-        key_value=False,
-        batch_rows=MOST_ROWS,
-        partition=source.partition,
+    batches = read_table_file(
+        table, source.partition, source.bucket, file, read_type, batch_rows=MOST_ROWS
     )
-    deleted = vectors.get(file.file_name)
-    return batches if deleted is None else without_deleted(batches, deleted)
+    return without_deleted(batches, vectors.get(file.file_name))
 
 
 def _write(

@@ -42,7 +42,7 @@ from paimon_core.lsm.key_order import Key, KeyView, stored_key
 from paimon_core.lsm.tree.sorted_run import Section, SortedRun
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import DATA_FILE_THIN_MODE, SNAPSHOT_ORDERING
-from paimon_core.read.data_file import missing_data_file, read_data_file
+from paimon_core.read.data_file import missing_data_file, read_table_file
 from paimon_core.schema.key_value import file_row_type
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_core.write.file_layout import key_value_layout
@@ -279,14 +279,7 @@ class PageKeys:
     def _divide(self, file: DataFileMeta, block: _Block, cuts: Sequence[Key]) -> list[_Block]:
         """Read the keys of a file and return its rows from cut to cut."""
         table, key = self.table, self.table.schema.key_type
-        batches = read_data_file(
-            table.io,
-            table.paths.data_file(self.unit.partition, self.unit.bucket, file),
-            file,
-            file_schema=table.schema_of(file.schema_id),
-            read_type=key,
-            key_value=False,
-        )
+        batches = read_table_file(table, self.unit.partition, self.unit.bucket, file, key)
         parts: list[_Block] = []
         begin = 0
         for batch in batches:

@@ -30,7 +30,7 @@ from paimon_core.lsm.key_column import BoolArray, Rows
 from paimon_core.lsm.key_order import Key, KeyView, has_signed_zeros, key_digits, sort_rows
 from paimon_core.lsm.tree.sorted_run import KeyedFile, SortedRun
 from paimon_core.manifest.data_file import DataFileMeta
-from paimon_core.read.data_file import partition_to_read, read_data_file
+from paimon_core.read.data_file import read_table_file
 from paimon_core.read.section import SectionReader, batch_rows
 from paimon_core.schema.key_value import kv_schema
 from paimon_core.types.buffers import index_array
@@ -238,17 +238,15 @@ class _Level:
         self, file: DataFileMeta, first: int
     ) -> Iterator[tuple[pa.RecordBatch, Positions]]:
         """Yield the existing rows of a file from this one on, with their positions."""
-        table = self._reader.table
         deleted = self._vectors.get(file.file_name)
-        for batch in read_data_file(
-            table.io,
-            table.paths.data_file(self._reader.partition, self._reader.bucket, file),
+        for batch in read_table_file(
+            self._reader.table,
+            self._reader.partition,
+            self._reader.bucket,
             file,
-            file_schema=table.schema_of(file.schema_id),
-            read_type=self._reader.read_type,
+            self._reader.read_type,
             key_value=True,
             batch_rows=self._rows,
-            partition=partition_to_read(table.schema, file, self._reader.partition),
             rows=range(first, file.row_count),
         ):
             there = np.ones(batch.num_rows, np.bool_)

@@ -29,7 +29,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
 from paimon_core.options import BUCKET, POSTPONE_DEFAULT_BUCKETS
 from paimon_core.paths import POSTPONE_BUCKET
-from paimon_core.read.data_file import partition_to_read, read_data_file
+from paimon_core.read.data_file import read_table_file
 from paimon_core.read.section import MOST_ROWS
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.write.incoming_rows import without_defaults
@@ -125,15 +125,14 @@ def replay(
     writer = RowWriter(real, env=env, first_sequence=unit.replay.first_sequence_number)
     try:
         for file in unit.append_files:
-            batches = read_data_file(
-                table.io,
-                table.paths.data_file(unit.partition, unit.bucket, file),
+            batches = read_table_file(
+                table,
+                unit.partition,
+                unit.bucket,
                 file,
-                file_schema=table.schema_of(file.schema_id),
-                read_type=table.schema.row_type,
+                table.schema.row_type,
                 key_value=True,
                 batch_rows=MOST_ROWS,
-                partition=partition_to_read(table.schema, file, unit.partition),
             )
             for batch in batches:
                 kinds = np.asarray(batch.column(VALUE_KIND)).astype(np.int8)

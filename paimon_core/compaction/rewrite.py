@@ -296,8 +296,6 @@ class _Work:
             partition=unit.partition,
         )
         deleted = self._vectors.get(file.file_name)
-        if deleted is None:
-            return batches
         return without_deleted(batches, deleted, 0 if rows is None else rows.start)
 
     def _write(

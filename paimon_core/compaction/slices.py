@@ -32,7 +32,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.key_order import Key, stored_key
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import FILE_FORMAT
-from paimon_core.read.data_file import read_data_file
+from paimon_core.read.data_file import read_table_file
 from paimon_core.types.binary_rows import encode_rows
 from paimon_core.types.buffers import index_array
 
@@ -95,14 +95,8 @@ def sample_keys(table: FileStoreTable, request: SampleRequest) -> KeySample:
     """Read the key columns of a file; return at least one key."""
     file, stride = request.file, request.stride
     key = table.schema.key_type
-    batches = read_data_file(
-        table.io,
-        table.paths.data_file(request.partition, request.bucket, file),
-        file,
-        file_schema=table.schema_of(file.schema_id),
-        read_type=key,
-        key_value=False,
-        batch_rows=_BATCH_ROWS,
+    batches = read_table_file(
+        table, request.partition, request.bucket, file, key, batch_rows=_BATCH_ROWS
     )
     stored: list[bytes] = []
     first = skip = min(stride // 2, max(0, file.row_count - 1))

@@ -158,9 +158,12 @@ def union(a: Positions, b: Positions) -> Positions:
 
 
 def without_deleted(
-    batches: Iterator[pa.RecordBatch], deleted: Positions, first: int = 0
+    batches: Iterator[pa.RecordBatch], deleted: Positions | None, first: int = 0
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows that are not deleted; the input is the file from row `first` on."""
+    if deleted is None:
+        yield from batches
+        return
     for batch in batches:
         begin, end = np.searchsorted(deleted, (first, first + batch.num_rows))
         if begin == end:

@@ -122,8 +122,7 @@ def read_group(
     UnsupportedFeature for columns in files of vectors, and as `deleted_rows`.
     """
     rows = _all_rows(table, group, needed)
-    deleted = deleted_rows(table, group, vectors)
-    return rows if deleted is None else without_deleted(rows, deleted)
+    return without_deleted(rows, deleted_rows(table, group, vectors))
 
 
 def _all_rows(

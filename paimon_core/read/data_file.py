@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from paimon_core.errors import CorruptTable
+from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.data_format import BATCH_ROWS, format_of, read_batches
 from paimon_core.format.parquet.row_window import PagedFile
 from paimon_core.io.file_io import FileIO
@@ -82,6 +83,31 @@ def read_data_file(
         raise CorruptTable(
             f"a data file holds {count} rows where its metadata says {expected}", file=path
         )
+
+
+def read_table_file(
+    table: FileStoreTable,
+    partition: bytes,
+    bucket: int,
+    file: DataFileMeta,
+    read_type: RowType,
+    *,
+    key_value: bool = False,
+    batch_rows: int = BATCH_ROWS,
+    rows: range | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file of the table, all or some of them, as `read_data_file` does."""
+    return read_data_file(
+        table.io,
+        table.paths.data_file(partition, bucket, file),
+        file,
+        file_schema=table.schema_of(file.schema_id),
+        read_type=read_type,
+        key_value=key_value,
+        batch_rows=batch_rows,
+        partition=partition_to_read(table.schema, file, partition) if key_value else partition,
+        rows=rows,
+    )
 
 
 def _snapshot_of(meta: DataFileMeta, schema: TableSchema, path: str) -> int | None:

@@ -121,8 +121,7 @@ class _PositionReader(VersionReader):
 
     def file(self, file: DataFileMeta, rows: int) -> Iterator[pa.RecordBatch]:
         batches = self._numbered(VersionReader.file(self, file, rows), self.begins[file.file_name])
-        deleted = self.deleted.get(file.file_name)
-        return batches if deleted is None else without_deleted(batches, deleted)
+        return without_deleted(batches, self.deleted.get(file.file_name))
 
     def _numbered(self, batches: Iterator[pa.RecordBatch], begin: int) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -127,9 +127,8 @@ class SectionReader:
     def file(self, file: DataFileMeta, rows: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a file, or of its window, without those deleted by its vector."""
         table = self.table
-        schema = table.schema
         window = self.windows.get(file.file_name)
-        file_schema = schema if file.schema_id == schema.id else table.schemas.get(file.schema_id)
+        file_schema = table.schema_of(file.schema_id)
 
         def decode(wanted: range | None, rows: int) -> Iterator[pa.RecordBatch]:
             return read_data_file(
@@ -151,8 +150,6 @@ class SectionReader:
         else:
             batches = cursor.read(window, rows, decode)
         deleted = self.vectors.get(file.file_name)
-        if deleted is None:
-            return batches
         return without_deleted(batches, deleted, 0 if window is None else window.start)
 
     def _runs(

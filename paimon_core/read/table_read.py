@@ -41,7 +41,7 @@ from paimon_core.read.data_evolution import (
     read_group,
     row_groups,
 )
-from paimon_core.read.data_file import read_data_file
+from paimon_core.read.data_file import read_table_file
 from paimon_core.read.managed_blobs import with_managed_blobs
 from paimon_core.read.version_reader import VersionReader
 from paimon_core.scan.engine import merge_engine_for
@@ -221,21 +221,11 @@ def _appended(
     read_type = table.schema.row_type.project([n for n in table.schema.names if n in needed])
     for entry in sorted(entries, key=lambda e: e.file.min_sequence_number):
         file = entry.file
-        path = table.paths.data_file(entry.partition, entry.bucket, file)
-        batches = read_data_file(
-            table.io,
-            path,
-            file,
-            file_schema=table.schema_of(file.schema_id),
-            read_type=read_type,
-            key_value=False,
-            batch_rows=BATCH_ROWS,
-            partition=entry.partition,
-        )
+        batches = read_table_file(table, entry.partition, entry.bucket, file, read_type)
         if lenient:
+            path = table.paths.data_file(entry.partition, entry.bucket, file)
             batches = readable_rows(table, path, batches)
-        deleted = vectors.get(file.file_name)
-        for batch in batches if deleted is None else without_deleted(batches, deleted):
+        for batch in without_deleted(batches, vectors.get(file.file_name)):
             yield _with_kind(batch)
 
 

@@ -38,7 +38,7 @@ from paimon_core.lsm.tree.universal_compaction import number_of_levels
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.options import BUCKET_FUNCTION, OVERWRITE_UPGRADE
 from paimon_core.read.ahead import one_after_the_other, side_by_side, source_of
-from paimon_core.read.data_file import read_data_file
+from paimon_core.read.data_file import read_table_file
 from paimon_core.read.section import MOST_ROWS, batch_rows, fan_in, plain_rows
 from paimon_core.read.table_read import deletion_vectors, skips_level_0
 from paimon_core.read.version_reader import VersionReader
@@ -272,18 +272,15 @@ class _Work:
 
     def append_rows(self, source: CompactUnit, file: DataFileMeta) -> RecordBatches:
         table = self.table
-        batches = read_data_file(
-            table.io,
-            table.paths.data_file(source.partition, source.bucket, file),
+        batches = read_table_file(
+            table,
+            source.partition,
+            source.bucket,
             file,
-            file_schema=table.schema_of(file.schema_id),
-            read_type=table.schema.row_type,
-            key_value=False,
+            table.schema.row_type,
             batch_rows=plain_rows(file, table.schema.row_type),
-            partition=source.partition,
         )
-        deleted = self.vectors.get(file.file_name)
-        return batches if deleted is None else without_deleted(batches, deleted)
+        return without_deleted(batches, self.vectors.get(file.file_name))
 
     def reader(self, source: CompactUnit) -> VersionReader:
         limits = self.unit.key_range

@@ -85,9 +85,7 @@ def _file_may_match(
 ) -> bool:
     if file.row_count == 0:
         return False
-    written = (
-        table.schema if file.schema_id == table.schema.id else table.schemas.get(file.schema_id)
-    )
+    written = table.schema_of(file.schema_id)
     layout = _layout(table.schema, written, file, by_key=by_key)
     lookup = layout.lookup(file, file.key_stats if by_key else file.value_stats)
     if not may_match(predicate, file.row_count, lookup):

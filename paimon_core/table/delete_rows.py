@@ -29,8 +29,8 @@ from paimon_core.lsm.merge_engine import DELETE
 from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.options import DELETION_VECTORS_ENABLED, IGNORE_DELETE
 from paimon_core.predicate import Predicate, evaluate, fields_of
-from paimon_core.read.data_file import read_data_file
-from paimon_core.read.table_read import BATCH_ROWS, bucket_vectors, by_file_indexes, read_table
+from paimon_core.read.data_file import read_table_file
+from paimon_core.read.table_read import bucket_vectors, by_file_indexes, read_table
 from paimon_core.scan.scan import in_plan_order, scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.schema.table_schema import VALUE_KIND
@@ -189,15 +189,8 @@ class _AppendDelete:
         """Yield the file's batches with the position of their first row."""
         table = self._table
         first = 0
-        for batch in read_data_file(
-            table.io,
-            table.paths.data_file(entry.partition, entry.bucket, entry.file),
-            entry.file,
-            file_schema=table.schema_of(entry.file.schema_id),
-            read_type=table.schema.row_type.project(names),
-            key_value=False,
-            batch_rows=BATCH_ROWS,
-            partition=entry.partition,
+        for batch in read_table_file(
+            table, entry.partition, entry.bucket, entry.file, table.schema.row_type.project(names)
         ):
             yield first, batch
             first += batch.num_rows

@@ -72,7 +72,7 @@ def describe_entry(table: FileStoreTable, entry: ManifestEntry, *, stats: bool =
         described["min_key"] = list(_row(key_fields, f.min_key).values())
         described["max_key"] = list(_row(key_fields, f.max_key).values())
     if stats:
-        schema = table.schema if f.schema_id == table.schema.id else table.schemas.get(f.schema_id)
+        schema = table.schema_of(f.schema_id)
         if key_fields:
             described["key_stats"] = describe_stats(key_fields, f.key_stats)
         names = f.value_stats_cols

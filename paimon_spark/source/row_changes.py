@@ -27,8 +27,8 @@ from paimon_core.environment import Environment
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions
 from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
-from paimon_core.read.data_file import read_data_file
-from paimon_core.read.table_read import BATCH_ROWS, bucket_vectors
+from paimon_core.read.data_file import read_table_file
+from paimon_core.read.table_read import bucket_vectors
 from paimon_core.types.data_types import RowType
 from paimon_core.write.incoming_rows import without_defaults
 from paimon_spark.source.distribution import counted_batches, shuffled_for
@@ -65,16 +65,7 @@ class PlacedFile:
             entry.file.file_name
         )
         first = 0
-        for batch in read_data_file(
-            table.io,
-            table.paths.data_file(entry.partition, entry.bucket, entry.file),
-            entry.file,
-            file_schema=table.schema_of(entry.file.schema_id),
-            read_type=row_type,
-            key_value=False,
-            batch_rows=BATCH_ROWS,
-            partition=entry.partition,
-        ):
+        for batch in read_table_file(table, entry.partition, entry.bucket, entry.file, row_type):
             positions = np.arange(first, first + batch.num_rows, dtype=np.int64)
             first += batch.num_rows
             if deleted is None:

@@ -102,7 +102,7 @@ def _of_files(table: FileStoreTable, snapshot: Snapshot) -> Iterator[pa.RecordBa
             partition=entry.partition,
         )
         deleted = bucket_vectors(table, bucket, vectors.get(bucket, ())).get(entry.file.file_name)
-        yield from rows if deleted is None else without_deleted(rows, deleted)
+        yield from without_deleted(rows, deleted)
 
 
 def _of_groups(table: FileStoreTable, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
@@ -114,8 +114,7 @@ def _of_groups(table: FileStoreTable, snapshot: Snapshot) -> Iterator[pa.RecordB
         vectors = bucket_vectors(table, bucket, index_files.get(bucket, ()))
         for group in row_groups(entries, table):
             rows = _of_group(table, group)
-            deleted = deleted_rows(table, group, vectors)
-            yield from rows if deleted is None else without_deleted(rows, deleted)
+            yield from without_deleted(rows, deleted_rows(table, group, vectors))
 
 
 def _of_group(table: FileStoreTable, group: Group) -> Iterator[pa.RecordBatch]:

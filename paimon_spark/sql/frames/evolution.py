@@ -66,7 +66,7 @@ def evolved_rows(table: FileStoreTable, snapshot: Snapshot | None) -> EvolvedRow
     within: list[Numbers] = []
     for group, gone in grouped:
         found = read_group(table, group, table.schema.names, {})
-        kept = found if gone is None else without_deleted(found, gone)
+        kept = without_deleted(found, gone)
         batches += [b.select(list(schema.names)).cast(schema) for b in kept]
         places = np.arange(group[0].file.row_count, dtype=np.int64)
         within.append(places if gone is None else np.setdiff1d(places, gone, assume_unique=True))
