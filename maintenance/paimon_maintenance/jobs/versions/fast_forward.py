@@ -1,10 +1,10 @@
 """fast_forward (Java: `FileSystemBranchManager.fastForward`): replaces main with a branch.
 
-From the first snapshot of the branch on, deletes the versions of main that the branch does
-not have, and tags whose names other tags of the branch have, then copies the schemas,
-snapshots and tags of the branch.  A tag that somebody makes meanwhile stays.  After an
-interruption, main is a shorter history of one of the two, and the next run continues: it
-skips versions that are already equal.
+From the first snapshot of the branch on, deletes the versions of main that the branch does not
+have, and tags whose names other tags of the branch have, then copies the schemas, snapshots and
+tags of the branch.  A tag that somebody makes meanwhile stays.  After an interruption, main is a
+shorter history of one of the two, and the next run continues: it skips versions that are already
+equal.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, cast
 
-from paimon_core.commit.iceberg.publish import republish
 from paimon_core.errors import SEE_INSPECT, InvalidArgument, LeaseLost, NotFound, StalePlan
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import MAIN_BRANCH
@@ -37,9 +36,8 @@ from paimon_core.reachability.release import (
 )
 from paimon_core.reachability.stored_files import NOTHING_PLANNED, PlannedFiles
 from paimon_core.refs.tags import Tag
-from paimon_core.retention.registered_partitions import synchronise_partitions
 from paimon_core.scan.scan import scan_files
-from paimon_core.snapshot.line import gaps_in, unbroken_ids
+from paimon_core.snapshot.line import gaps_in
 from paimon_core.snapshot.removal import Removal, Side, check_no_straggler, remove_newest, undone
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.effects import history_effect
@@ -47,11 +45,14 @@ from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
 from paimon_maintenance.job.plan import Retained, retained_files
 from paimon_maintenance.job.text import counted, human_bytes
-from paimon_maintenance.jobs.versions.asked_catalog import prove_moved
-from paimon_maintenance.jobs.versions.consumers_ahead import consumers_ahead, left_ahead
+from paimon_maintenance.jobs.versions.consumers_ahead import left_ahead
 from paimon_maintenance.jobs.versions.inflight_commits import wait_for_inflight_commits
-from paimon_maintenance.jobs.versions.prepare_removal import prepare_removal
 from paimon_maintenance.jobs.versions.reference_text import describe_references
+from paimon_maintenance.jobs.versions.removal_steps import (
+    follow_removal,
+    prepare_removal,
+    prove_moved,
+)
 from paimon_maintenance.jobs.versions.schema_copy import SchemaCopy, stored_schema
 from paimon_maintenance.rules.safety_tag import (
     BEFORE_FAST_FORWARD,
@@ -306,11 +307,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
         planned=work.planned,
         delete=partial(delete_paths, context=context),
     )
-    unbroken_ids(table.snapshots)
-    synchronise_partitions(table)
-    republish(table, context.env)
-    if ahead := consumers_ahead(table, work.going):
-        details["consumers_ahead"] = ahead
+    details |= follow_removal(table, context, going=work.going)
     return Committed(details={**details, **removed.to_json()})
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, cast
 
-from paimon_core.commit.iceberg.publish import republish
 from paimon_core.errors import InvalidArgument, NotFound, StalePlan
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import SNAPSHOT_CLEAN_EMPTY_DIRECTORIES
@@ -28,10 +27,8 @@ from paimon_core.reachability.release import (
 )
 from paimon_core.reachability.stored_files import NOTHING_PLANNED, PlannedFiles
 from paimon_core.refs.tags import Tag
-from paimon_core.retention.registered_partitions import synchronise_partitions
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.changelog import without_lost_changelog
-from paimon_core.snapshot.line import unbroken_ids
 from paimon_core.snapshot.removal import Removal, Side, remove_newest
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.effects import history_effect
@@ -39,11 +36,14 @@ from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
 from paimon_maintenance.job.plan import Retained, SnapshotPin, retained_files
 from paimon_maintenance.job.text import counted, human_bytes
-from paimon_maintenance.jobs.versions.asked_catalog import prove_moved
-from paimon_maintenance.jobs.versions.consumers_ahead import consumers_ahead, left_ahead
+from paimon_maintenance.jobs.versions.consumers_ahead import left_ahead
 from paimon_maintenance.jobs.versions.inflight_commits import wait_for_inflight_commits
-from paimon_maintenance.jobs.versions.prepare_removal import prepare_removal
 from paimon_maintenance.jobs.versions.reference_text import describe_references
+from paimon_maintenance.jobs.versions.removal_steps import (
+    follow_removal,
+    prepare_removal,
+    prove_moved,
+)
 from paimon_maintenance.jobs.versions.target import target_of
 from paimon_maintenance.rules.safety_tag import (
     BEFORE_ROLLBACK,
@@ -249,11 +249,7 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
         clean_folders=table.options.value(SNAPSHOT_CLEAN_EMPTY_DIRECTORIES),
         delete=partial(delete_paths, context=context),
     )
-    unbroken_ids(table.snapshots)
-    synchronise_partitions(table)
-    republish(table, context.env)
-    if ahead := consumers_ahead(table, work.going):
-        details["consumers_ahead"] = ahead
+    details |= follow_removal(table, context, going=work.going)
     return Committed(details={**details, **removed.to_json()})
 
 
