@@ -138,9 +138,9 @@ def _columns_apart(
 ) -> frozenset[int]:
     """Return the ids of the columns that have files of their own in the group, for all of its rows.
 
-    `dedicated` and `inside` are the columns that new files have in files of their own,
-    and the others.  UnsupportedFeature if some rows lack them, or if a column is
-    elsewhere: then it would be lost.
+    `dedicated` and `inside` are the columns that new files have in files of their own, and the
+    others.  UnsupportedFeature if some rows lack them, or if a column is elsewhere: then it would
+    be lost.
     """
     lacking = partly_held_column(table, [rows], (e.file for e in group))
     if lacking is not None:

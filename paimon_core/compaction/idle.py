@@ -1,8 +1,8 @@
 """Finds buckets in which no compaction can be due, from a few columns of the live files.
 
-In a large table these are nearly all buckets.  Only the others need their files as
-objects, for the rules in `pick` and `append_coordinator`.  A bucket that is not idle here
-may still have nothing due.
+In a large table these are nearly all buckets.  Only the others need their files as objects, for the
+rules in `pick` and `append_coordinator`.  A bucket that is not idle here may still have nothing
+due.
 """
 
 from __future__ import annotations

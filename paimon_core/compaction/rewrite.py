@@ -15,7 +15,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from paimon_core.compaction.alone import PageKeys
+from paimon_core.compaction.copyable_pages import CopyablePages
 from paimon_core.compaction.evolution import group_rows, merged_file, merged_schema, unit_groups
 from paimon_core.compaction.merge import UnitMerge
 from paimon_core.compaction.page_copy import PageCopy
@@ -138,7 +138,7 @@ class _Work:
     def merge(self, group: Rewrite) -> None:
         """Merge the sections of a group into one sequence of files, and write their changelog."""
         merge = self._unit_merge()
-        pages = PageKeys.of(self._table, self._unit, self._vectors, is_plain=merge.is_plain)
+        pages = CopyablePages.of(self._table, self._unit, self._vectors, is_plain=merge.is_plain)
         steps = None if pages is None else pages.steps(group)
         if pages is not None and steps is not None:
             writer = self._splicing_writer()

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from paimon_core.compaction.alone import CopiedRows, MergedRange, PageKeys, Step
+from paimon_core.compaction.copyable_pages import CopiedRows, CopyablePages, MergedRange, Step
 from paimon_core.compaction.merge import UnitMerge, holds_new
 from paimon_core.compaction.unit import Rewrite
 from paimon_core.format.stored_file import StoredFile
@@ -21,7 +21,7 @@ class SplicedMerge:
     """The merge of a group of sections, and the files whose pages are copied."""
 
     merge: UnitMerge
-    pages: PageKeys
+    pages: CopyablePages
     group: Rewrite
 
     def results(self, steps: Sequence[Step]) -> Iterator[MergeResult | StoredRange]:

@@ -21,7 +21,7 @@ from type_strategies import atomic_types, data_types, same, values
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
-from paimon_core.compaction.alone import PageKeys
+from paimon_core.compaction.copyable_pages import CopyablePages
 from paimon_core.compaction.due import BucketFiles, units_due
 from paimon_core.compaction.rewrite import rewrite
 from paimon_core.compaction.unit import CompactResult, CompactUnit, merged
@@ -157,7 +157,7 @@ def done(table: FileStoreTable, units: Sequence[CompactUnit], *, threads: int = 
 
 def decoded(table: FileStoreTable, units: Sequence[CompactUnit]) -> CompactResult:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PageKeys, "of", lambda *_, **__: None)
+        patch.setattr(CopyablePages, "of", lambda *_, **__: None)
         return done(table, units)
 
 

@@ -15,7 +15,7 @@ from typing import TextIO
 from paimon_core.errors import PaimonError
 from paimon_maintenance.job.error_json import error_json, storage_next_step
 from paimon_maintenance.job.exit_codes import ExitCode, exit_code_of
-from paimon_maintenance.job.made import json_parts
+from paimon_maintenance.job.lazy_list import json_parts
 
 
 def to_json_text(value: object) -> str:

@@ -39,7 +39,7 @@ from paimon_maintenance.health.groups import (
     small_bytes,
 )
 from paimon_maintenance.health.held import consumers_of, deletions_of, held_after, retention_of
-from paimon_maintenance.job.made import Made
+from paimon_maintenance.job.lazy_list import LazyList
 from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.storage.options import hide_secrets
 
@@ -205,7 +205,7 @@ def _partition_list(table: FileStoreTable, layout: _Layout) -> Sequence[Mapping[
             "newest_file_millis": layout.partitions.newest_millis(position),
         }
 
-    return Made(layout.order, shown)
+    return LazyList(layout.order, shown)
 
 
 def _advice(

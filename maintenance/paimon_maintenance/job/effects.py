@@ -1,9 +1,9 @@
 """What a deleting plan removes, by kind; the guards check it.
 
-Expiry jobs delete superseded files.  A healthy table has more of them than live files, so
-their share means nothing: the guards look at the number of versions, and at files that the
-newest snapshot needs.  For jobs that change what readers of the newest snapshot see, the
-guards look at its data files.
+Expiry jobs delete superseded files.  A healthy table has more of them than live files, so their
+share means nothing: the guards look at the number of versions, and at files that the newest
+snapshot needs.  For jobs that change what readers of the newest snapshot see, the guards look at
+its data files.
 """
 
 from __future__ import annotations

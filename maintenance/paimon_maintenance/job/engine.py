@@ -75,10 +75,10 @@ class Engine(Protocol):
     ) -> list[UnitResult]:
         """Run all units; one result per unit, in the order of the units.
 
-        Errors of `run` are results.  A raised error is a failure of the engine; the outcome of
-        the units is then unknown.  The engine calls `on_done` with each result.  An engine
-        that returns all results at the end calls `on_share` with the finished share (0 to 1).
-        Any thread may call both.
+        Errors of `run` are results.  A raised error is a failure of the engine; the outcome of the
+        units is then unknown.  The engine calls `on_done` with each result.  An engine that returns
+        all results at the end calls `on_share` with the finished share (0 to 1).  Any thread may
+        call both.
         """
 
     def close(self) -> None:
@@ -116,9 +116,9 @@ class ShuffleEngine(Engine, Protocol):
     ) -> list[UnitResult]:
         """One result per non-empty range (0 to `ranges` - 1), with the range number as `index`.
 
-        `split` yields the chunks of a unit, each with its range number.  `join` gets all
-        chunks of one range in any order.  Errors of `join` are results; errors of `split` or
-        of the engine are raised.
+        `split` yields the chunks of a unit, each with its range number.  `join` gets all chunks of
+        one range in any order.  Errors of `join` are results; errors of `split` or of the engine
+        are raised.
         """
 
 

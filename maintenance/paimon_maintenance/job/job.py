@@ -111,9 +111,9 @@ class RunContext:
 class Committed:
     """The result of committing a batch; `snapshots` are its new snapshots, oldest first.
 
-    `conflicts` names the work that the commit left out because a concurrent commit
-    replaced its input; the loop plans again for it.  `parts` are the step results of a
-    composite job, as in reports.
+    `conflicts` names the work that the commit left out because a concurrent commit replaced its
+    input; the loop plans again for it.  `parts` are the step results of a composite job, as in
+    reports.
     """
 
     snapshots: tuple[int, ...] = ()

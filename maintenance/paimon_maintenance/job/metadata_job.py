@@ -12,7 +12,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_maintenance.job.job import Committed, RunContext, Steps
-from paimon_maintenance.job.made import Made
+from paimon_maintenance.job.lazy_list import LazyList
 from paimon_maintenance.job.plan import (
     Effect,
     Retained,
@@ -71,7 +71,7 @@ class MetadataPlan(Generic[W]):
             self,
             self.job,
             self.arguments,
-            actions=Made(self.actions, Action.to_json),
+            actions=LazyList(self.actions, Action.to_json),
             details=dict(self.details),
         )
 

@@ -214,7 +214,7 @@ class Plan(Protocol):
         """What the plan keeps, and why."""
 
     def to_json(self) -> Mapping[str, object]:
-        """The plan as one JSON object; its long lists are `Made` as they are written."""
+        """The plan as one JSON object; its long lists are lazy (`LazyList`)."""
 
     def lines(self) -> Iterator[str]:
         """The plan as text lines, most important first."""

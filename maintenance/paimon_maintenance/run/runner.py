@@ -1,8 +1,8 @@
 """Runs one job on one table: the run loop with history, metrics and report.
 
-Dry runs, guards, metrics and reports are implemented here and in
-`paimon_maintenance.run.loop`, not in the jobs.  `plan_table` stops after the plan; `run_table`
-runs the job and always returns a report.
+Dry runs, guards, metrics and reports are implemented here and in `paimon_maintenance.run.loop`, not
+in the jobs.  `plan_table` stops after the plan; `run_table` runs the job and always returns a
+report.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from paimon_maintenance.job.job import (
     RunContext,
     unsupervised,
 )
-from paimon_maintenance.job.made import plain
+from paimon_maintenance.job.lazy_list import plain
 from paimon_maintenance.job.opt_out import OptedOut, refuse_opted_out
 from paimon_maintenance.job.plan import Plan
 from paimon_maintenance.job.report import BucketChange, FailedUnit, Report, Status, total

@@ -25,7 +25,7 @@ from paimon_core.retention.partitions import compacts_partition
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.job import RunContext
-from paimon_maintenance.job.made import Made
+from paimon_maintenance.job.lazy_list import LazyList
 from paimon_maintenance.job.plan import (
     Effect,
     Retained,
@@ -121,7 +121,7 @@ class CompactPlan:
             self,
             "compact",
             self.arguments,
-            units=Made(self.units, self._unit_json),
+            units=LazyList(self.units, self._unit_json),
         )
 
     def _unit_json(self, unit: CompactUnit) -> dict[str, object]:

@@ -25,7 +25,7 @@ from paimon_core.refs.tags import Tag
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.exact_commit import check_changelog_complete
 from paimon_maintenance.job.job import RunContext
-from paimon_maintenance.job.made import Made
+from paimon_maintenance.job.lazy_list import LazyList
 from paimon_maintenance.job.plan import (
     Effect,
     Retained,
@@ -121,7 +121,7 @@ class RescalePlan:
             buckets=self.buckets,
             sets_option=self.sets_option,
             safety_tag=None if self.safety is None else self.safety.name,
-            partitions=Made(self.partitions, partial(_partition_json, units)),
+            partitions=LazyList(self.partitions, partial(_partition_json, units)),
             state=list(self.state),
         )
 

@@ -31,7 +31,7 @@ from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.snapshot.snapshot_json import snapshot_to_json
 from paimon_core.table.open import open_table, open_table_at
 from paimon_maintenance.job.job import RunContext
-from paimon_maintenance.job.made import json_parts
+from paimon_maintenance.job.lazy_list import json_parts
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.request import RunRequest

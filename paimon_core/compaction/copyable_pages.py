@@ -105,7 +105,7 @@ class _Block:
 
 
 @dataclass(frozen=True, slots=True)
-class PageKeys:
+class CopyablePages:
     """The files of a unit whose pages can be copied, and the layout that they need for it."""
 
     table: FileStoreTable
@@ -123,7 +123,7 @@ class PageKeys:
         vectors: Mapping[str, Positions],
         *,
         is_plain: bool,
-    ) -> PageKeys | None:
+    ) -> CopyablePages | None:
         """Return the unit's work; None if all its rows must be decoded.
 
         `is_plain`: rows alone with their key are written as they are, whatever their level.
@@ -149,7 +149,7 @@ class PageKeys:
             return None
         like = layout_like(columns, compression)
         codec = COPIED_CODECS[compression]
-        return PageKeys(table, unit, vectors, is_plain, columns, like, codec)
+        return CopyablePages(table, unit, vectors, is_plain, columns, like, codec)
 
     def steps(self, group: Rewrite) -> list[Step] | None:
         """Return what to do in key order; None if nothing can be copied."""

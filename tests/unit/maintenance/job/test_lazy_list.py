@@ -1,4 +1,4 @@
-"""Lists that are made while somebody looks, and their JSON in parts."""
+"""Lazy lists, and their JSON in parts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from paimon_maintenance.job import made
-from paimon_maintenance.job.made import Made, json_parts, plain
+from paimon_maintenance.job import lazy_list
+from paimon_maintenance.job.lazy_list import LazyList, json_parts, plain
 
 
 def test_items_are_made_when_somebody_looks() -> None:
@@ -17,7 +17,7 @@ def test_items_are_made_when_somebody_looks() -> None:
         looked.append(n)
         return {"n": n}
 
-    items = Made(range(1000), make)
+    items = LazyList(range(1000), make)
     assert len(items) == 1000
     assert not looked
     assert items[2:4] == [{"n": 2}, {"n": 3}]
@@ -30,8 +30,8 @@ def test_items_are_made_when_somebody_looks() -> None:
 def test_json_is_that_of_lists(
     monkeypatch: pytest.MonkeyPatch, count: int, indent: int | None
 ) -> None:
-    monkeypatch.setattr(made, "_TOGETHER", 3)
-    items = Made(range(count), lambda n: {"ü": [n, None, {"x": (n,)}]})
+    monkeypatch.setattr(lazy_list, "_TOGETHER", 3)
+    items = LazyList(range(count), lambda n: {"ü": [n, None, {"x": (n,)}]})
     value = {"a": 1, "tables": [{"list": items, "empty": []}, {"none": {}}], "path": items}
     same = {"a": 1, "tables": [{"list": list(items), "empty": []}, {"none": {}}], "path": [*items]}
     text = "".join(json_parts(value, indent=indent))
@@ -39,7 +39,7 @@ def test_json_is_that_of_lists(
 
 
 def test_plain_objects_hold_ordinary_lists() -> None:
-    items = Made(range(2), lambda n: {"inner": Made(range(n), str)})
+    items = LazyList(range(2), lambda n: {"inner": LazyList(range(n), str)})
     value = plain({"a": {"b": [items, 1]}, "c": "text", "d": [2]})
     assert json.loads(json.dumps(value)) == {
         "a": {"b": [[{"inner": []}, {"inner": ["0"]}], 1]},

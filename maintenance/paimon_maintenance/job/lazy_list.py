@@ -12,7 +12,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-class Made(Sequence[T], Generic[S, T]):
+class LazyList(Sequence[T], Generic[S, T]):
     """A lazy list: it applies a function to the items of another list, on each access."""
 
     __slots__ = ("_make", "_sources")
@@ -43,24 +43,24 @@ class Made(Sequence[T], Generic[S, T]):
 
 
 def plain(value: Mapping[str, object]) -> dict[str, object]:
-    """Return a JSON object whose `Made` lists are ordinary lists."""
+    """Return a JSON object whose lazy lists are ordinary lists."""
     return {key: _listed(item) for key, item in value.items()}
 
 
 def _listed(value: object) -> object:
     if isinstance(value, Mapping):
         return plain(value)
-    if isinstance(value, Made) or (isinstance(value, list) and _holds_made(value)):
+    if isinstance(value, LazyList) or (isinstance(value, list) and _holds_lazy(value)):
         return [_listed(item) for item in value]
     return value
 
 
 def json_parts(value: object, *, indent: int | None = None) -> Iterator[str]:
-    """Yield the JSON text of the value in parts, so that no `Made` list is completely in memory.
+    """Yield the JSON text of the value in parts, so that no lazy list is completely in memory.
 
     Characters beyond ASCII are not escaped.  With `indent`, the text is one part.
     """
-    if indent is not None or not _holds_made(value):
+    if indent is not None or not _holds_lazy(value):
         yield _text(value, indent)
     elif isinstance(value, Mapping):
         start = "{"
@@ -69,7 +69,7 @@ def json_parts(value: object, *, indent: int | None = None) -> Iterator[str]:
             yield from json_parts(item)
             start = ", "
         yield "}"
-    elif isinstance(value, Made):
+    elif isinstance(value, LazyList):
         start = "["
         for first in range(0, len(value), _TOGETHER):
             yield start + _text(value[first : first + _TOGETHER])[1:-1]
@@ -88,14 +88,14 @@ def _text(value: object, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent, default=_plain)
 
 
-def _holds_made(value: object) -> bool:
-    """Return whether the value, or something directly in its mappings and lists, is a `Made`."""
-    if isinstance(value, Made):
+def _holds_lazy(value: object) -> bool:
+    """Return whether the value, or something directly in its mappings and lists, is a lazy list."""
+    if isinstance(value, LazyList):
         return True
     if isinstance(value, Mapping):
-        return any(map(_holds_made, value.values()))
-    return isinstance(value, list) and any(map(_holds_made, value))
+        return any(map(_holds_lazy, value.values()))
+    return isinstance(value, list) and any(map(_holds_lazy, value))
 
 
 def _plain(value: object) -> Any:
-    return list(value) if isinstance(value, Made) else str(value)
+    return list(value) if isinstance(value, LazyList) else str(value)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_core.compaction.alone import _alone, _Block, _tightened
+from paimon_core.compaction.copyable_pages import _alone, _Block, _tightened
 from paimon_core.compaction.untouched import untouched
 
 
