@@ -74,9 +74,9 @@ def job_form(
 ) -> Form:
     """The form of the job's own DAG.
 
-    The job's arguments open empty, so that only typed values override the policy.  Their
-    help says what applies otherwise, `defaults` of the DAG included.  Other params open with
-    the values of `defaults`.
+    The job's arguments open empty, so that only typed values override the policy.  Their help says
+    what applies otherwise, `defaults` of the DAG included.  Other params open with the values of
+    `defaults`.
     """
     arguments = {a.name: _argument(a, job, page, defaults, policy) for a in job.arguments}
     first = {name: param for name, param in arguments.items() if name in page.first}

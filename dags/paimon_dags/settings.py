@@ -96,9 +96,9 @@ class JobSettings:
 class OnCommitSettings:
     """Maintenance on commit: which tables are watched, and how often.
 
-    `assets` are tables whose asset events with a partition key compact that
-    partition.  With `spark`, plans for Spark run on the master of `spark_connection`;
-    without, the scheduler runs them.
+    `assets` are tables whose asset events with a partition key compact that partition.  With
+    `spark`, plans for Spark run on the master of `spark_connection`; without, the scheduler runs
+    them.
     """
 
     tables: tuple[str, ...] = ("*.*",)

@@ -124,9 +124,9 @@ class Table:
 
         - `snapshot`: the id of a snapshot.
         - `tag`: the name of a tag.
-        - `timestamp`: the last snapshot committed at or before this time.  Milliseconds
-          since the epoch, a datetime, or text; text and datetimes without an offset are in
-          the time zone of the catalog.
+        - `timestamp`: the last snapshot committed at or before this time.  Milliseconds since the
+          epoch, a datetime, or text; text and datetimes without an offset are in the time zone of
+          the catalog.
         - `watermark`: the first snapshot with at least this watermark, in milliseconds.
 
         Raises NotFound if there is no such version.
@@ -264,10 +264,10 @@ class Table:
     ) -> Iterator[pa.Table]:
         """Yield the rows of the newest snapshot, then the changes of each later snapshot.
 
-        `_row_kind` is the first column.  Waits `poll_interval_ms` when there is nothing
-        new, and does not end unless `scan.bounded.watermark` is set.  With `consumer_id`,
-        the stream continues where this consumer stopped; its progress is stored when the
-        caller asks for the next table.
+        `_row_kind` is the first column.  Waits `poll_interval_ms` when there is nothing new, and
+        does not end unless `scan.bounded.watermark` is set.  With `consumer_id`, the stream
+        continues where this consumer stopped; its progress is stored when the caller asks for the
+        next table.
         """
         builder = self.new_stream_read_builder().with_include_row_kind()
         builder.with_poll_interval_ms(poll_interval_ms)
@@ -355,9 +355,9 @@ class Table:
     def maintain(self) -> Maintained:
         """Do the maintenance that normally follows a commit, also for `write-only` tables.
 
-        Creates automatic tags, and expires the tags, partitions, consumers and
-        snapshots that are due by the options of the table.  The jobs of `caretaker run`
-        do more, with plans and guards.
+        Creates automatic tags, and expires the tags, partitions, consumers and snapshots that are
+        due by the options of the table.  The jobs of `caretaker run` do more, with plans and
+        guards.
         """
         env = self.context.env
         table = replace(self.core, schema=self.core.schema.with_options({WRITE_ONLY.key: "false"}))

@@ -311,9 +311,9 @@ class StreamTableCommit(_TableCommit):
     def filter_and_commit(self, pending: Mapping[int, Sequence[CommitMessage]]) -> int:
         """Commit the messages of all identifiers that are not committed yet, in order.
 
-        Returns the number of these identifiers.  Raises InvalidArgument, before it
-        commits anything, if a file of the messages no longer exists, or if the
-        builder was set to overwrite.
+        Returns the number of these identifiers.  Raises InvalidArgument, before it commits
+        anything, if a file of the messages no longer exists, or if the builder was set to
+        overwrite.
         """
         if self._partition is not None:
             raise InvalidArgument(

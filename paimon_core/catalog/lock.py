@@ -32,7 +32,7 @@ def lock_enabled(options: Mapping[str, str], own: str) -> bool:
         raise UnsupportedFeature(
             f"lock.type={lock_type}",
             f"the lock.type {lock_type} is not supported for a catalog with metastore {own}",
-            next_step=f"leave lock.type out: the catalog's own lock is {own}",
+            next_step=f"omit lock.type: the catalog's own lock is {own}",
         )
     given = options.get("lock.enabled")
     if given is not None:

@@ -79,7 +79,7 @@ def overwrite(
     if test is not None and changes.files and table.bucket_mode is BucketMode.CROSS_PARTITION:
         raise InvalidArgument(
             f"keys of the new rows of table {table.name} may lie in partitions that are not "
-            "overwritten: only the whole table can be",
+            "overwritten: only the whole table can be overwritten",
             table=table.name,
             next_step="overwrite the table without a partition, or delete and insert the rows",
         )

@@ -1,9 +1,9 @@
 """Finds commits that came too late: others took their number and expired before them.
 
-A commit of N + 1 may stop for long before it creates the snapshot.  Others then commit N +
-1 and more, and let them expire, so that the number is free again.  The snapshot takes it,
-but nothing builds on it: its rows would be lost, although the commit looks like a success
-(Java has this race, too).
+A commit of N + 1 may stop for long before it creates the snapshot.  Others then commit N + 1 and
+more, and let them expire, so that the number is free again.  The snapshot takes it, but nothing
+builds on it: its rows would be lost, although the commit looks like a success (Java has this race,
+too).
 """
 
 from __future__ import annotations

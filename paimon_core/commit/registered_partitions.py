@@ -1,8 +1,8 @@
 """Adds the partitions of a commit to the catalog (Java: `metastore/AddPartitionCommitCallback`).
 
-A partition is added to the catalog after the commit that fills it, and dropped from it
-before the commit that empties it (`retention/registered_partitions`).  So repeating an
-interrupted operation completes it.
+A partition is added to the catalog after the commit that fills it, and dropped from it before the
+commit that empties it (`retention/registered_partitions`).  So repeating an interrupted operation
+completes it.
 """
 
 from __future__ import annotations

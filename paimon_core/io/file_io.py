@@ -136,9 +136,9 @@ class FileIO(Protocol):
     def list_dir(self, path: str) -> list[FileStat]:
         """Return the folder's content in no particular order; empty for a missing folder.
 
-        Any other failure is raised, so an incomplete listing is never mistaken for a
-        complete one: a folder that is a link to nothing is a failure.  Files deleted
-        during the call may be missing.
+        Any other failure is raised, so an incomplete listing is never mistaken for a complete one:
+        a folder that is a link to nothing is a failure.  Files deleted during the call may be
+        missing.
         """
 
     def list_names(self, path: str) -> FolderNames | None:

@@ -284,7 +284,7 @@ class _TooLongIsMissing:
     def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
             raise FileNotFoundError(
-                errno.ENOENT, "no file has so long a name", self._target
+                errno.ENOENT, "no file can have such a long name", self._target
             ) from error
 
 

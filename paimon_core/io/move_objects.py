@@ -1,12 +1,12 @@
 """Moves a folder of an object store: copies all objects below it, then deletes the originals.
 
-All copies are made before the first deletion, so that one of the two folders is
-complete at any time.  Readers take a folder with schemas for a table: so schemas are
-copied last, and deleted first.
+All copies are made before the first deletion, so that one of the two folders is complete at any
+time.  Readers take a folder with schemas for a table: so schemas are copied last, and deleted
+first.
 
-A move that was interrupted is continued by the next call: then one folder holds nothing
-but files of the other one, with the same sizes, and schemas, which hold the time of
-their creation, are the same.
+A move that was interrupted is continued by the next call: then one folder holds nothing but files
+of the other one, with the same sizes, and schemas, which hold the time of their creation, are the
+same.
 """
 
 from __future__ import annotations

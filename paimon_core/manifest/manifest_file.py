@@ -75,10 +75,10 @@ def write_manifests(
 ) -> list[ManifestFileMeta]:
     """Write the entries in order and return the new manifests; empty without entries.
 
-    A new manifest starts when one has reached `manifest.target-file-size`.  A few thousand
-    entries are in memory at a time.  On failure, written files are deleted again.  A manifest's
-    schema id is the greatest of its files; like Java, a manifest without files gets
-    `schema_id`, the newest schema's id.
+    A new manifest starts when one has reached `manifest.target-file-size`.  A few thousand entries
+    are in memory at a time.  On failure, written files are deleted again.  A manifest's schema id
+    is the greatest of its files; like Java, a manifest without files gets `schema_id`, the newest
+    schema's id.
     """
     target = options.value(MANIFEST_TARGET_SIZE)
     made: list[ManifestFileMeta] = []

@@ -27,10 +27,10 @@ def check_history(
 ) -> None:
     """Raise CorruptTable if a branch has no snapshot, but there are lists of unknown commits.
 
-    That is main, or another branch with tags or changelogs alone, unless it is `deleted` or
-    its creation has not finished.  One without a schema may be what Java 1.4 leaves of a
-    branch (`on_branch`).  `references` are all of the table.  The manifest lists are listed
-    only if there is such a branch.
+    That is main, or another branch with tags or changelogs alone, unless it is `deleted` or its
+    creation has not finished.  One without a schema may be what Java 1.4 leaves of a branch
+    (`on_branch`).  `references` are all of the table.  The manifest lists are listed only if there
+    is such a branch.
     """
     mentioned: set[str | None] = set()
     with_commits: set[str] = set()

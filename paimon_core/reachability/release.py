@@ -102,12 +102,12 @@ def release(
     """Delete references and the files that only they need; return what was deleted.
 
     `delete_references` deletes the references themselves, or raises StalePlan; if it restored all
-    of them, there is nothing to finish.  With `planned`, only those files are deleted.  The
-    journal leaves others to the next run: another job has removed references to them since the
-    plan, and its plan left them to this job.  Without a lease (`leased`), the journal says so: a
-    job with a lease may meet it while this call is at work.  Raises CorruptTable if the remaining
-    references cannot be read: then the references are deleted but their files are not, and the
-    journal remains for the next run.
+    of them, there is nothing to finish.  With `planned`, only those files are deleted.  The journal
+    leaves others to the next run: another job has removed references to them since the plan, and
+    its plan left them to this job.  Without a lease (`leased`), the journal says so: a job with a
+    lease may meet it while this call is at work.  Raises CorruptTable if the remaining references
+    cannot be read: then the references are deleted but their files are not, and the journal remains
+    for the next run.
     """
     journal = write_journal(table, going, new_uuid, leased=leased) if going else None
     try:

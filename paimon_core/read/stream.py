@@ -119,9 +119,9 @@ class StreamScan:
     def plan(self) -> StreamPlan:
         """Return the next plan; an empty one if there is nothing new.
 
-        Raises NotFound if the next snapshot expired before it was read, or the table no
-        longer has those before it (Java: `NextSnapshotFetcher`; it does not notice that
-        others have their numbers).
+        Raises NotFound if the next snapshot expired before it was read, or the table no longer has
+        those before it (Java: `NextSnapshotFetcher`; it does not notice that others have their
+        numbers).
         """
         if self.next_snapshot is None:
             plan = self._first_plan()

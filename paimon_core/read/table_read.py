@@ -287,9 +287,9 @@ def least_level(table: FileStoreTable) -> int:
 def skips_level_0(table: FileStoreTable) -> bool:
     """Return whether batch reads skip new files until they are compacted (java-rules G1).
 
-    They do not under `deletion-vectors.merge-on-read`, see `least_level`; files above level 0
-    need no merge in any case.  Append tables have no levels: all of their files have level 0,
-    also with deletion vectors.
+    They do not under `deletion-vectors.merge-on-read`, see `least_level`; files above level 0 need
+    no merge in any case.  Append tables have no levels: all of their files have level 0, also with
+    deletion vectors.
     """
     options = table.options
     return table.has_primary_key and (

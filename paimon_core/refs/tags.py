@@ -86,11 +86,7 @@ class TagStore:
         """Return the tag; NotFound if it does not exist, CorruptTable if it is unreadable."""
         tag = self.get_or_none(name)
         if tag is None:
-            raise NotFound(
-                f"tag {name!r} of table {self.table} does not exist",
-                table=self.table,
-                next_step=SEE_INSPECT,
-            )
+            raise self._not_found(name)
         return tag
 
     def get_or_none(self, name: str) -> Tag | None:
@@ -125,11 +121,7 @@ class TagStore:
         """Point an existing tag at another snapshot; NotFound if it does not exist."""
         path = self.paths.tag(_checked(tag.name))
         if not self.io.exists(path):
-            raise NotFound(
-                f"tag {tag.name!r} of table {self.table} does not exist",
-                table=self.table,
-                next_step=SEE_INSPECT,
-            )
+            raise self._not_found(tag.name)
         self.io.overwrite(path, tag_to_json(tag).encode())
 
     def rename(self, name: str, new_name: str) -> None:
@@ -138,11 +130,7 @@ class TagStore:
         try:
             renamed = self.io.rename(source, target)
         except FileNotFoundError as e:
-            raise NotFound(
-                f"tag {name!r} of table {self.table} does not exist",
-                table=self.table,
-                next_step=SEE_INSPECT,
-            ) from e
+            raise self._not_found(name) from e
         if not renamed:
             raise AlreadyExists(
                 f"tag {new_name!r} of table {self.table} already exists", table=self.table
@@ -154,6 +142,13 @@ class TagStore:
         Return False if it was missing (object stores cannot tell).
         """
         return self.io.delete(self.paths.tag(_checked(name)))
+
+    def _not_found(self, name: str) -> NotFound:
+        return NotFound(
+            f"tag {name!r} of table {self.table} does not exist",
+            table=self.table,
+            next_step=SEE_INSPECT,
+        )
 
 
 def tag_from_json(name: str, text: bytes | str) -> Tag:

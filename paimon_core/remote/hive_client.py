@@ -248,7 +248,10 @@ def _answer(protocol: Any, name: str, call: Call) -> Any:
     protocol.readStructEnd()
     protocol.readMessageEnd()
     if found is None and call.result is not None:
-        raise CatalogError(f"the Hive metastore gave no result for {name}")
+        raise CatalogError(
+            f"the Hive metastore gave no result for {name}",
+            next_step="look at the metastore's log; its version may not support this call",
+        )
     return found
 
 

@@ -1,9 +1,9 @@
 """Thrift structs as frozen dataclasses, which keep the fields that they do not declare.
 
-A struct that is read from a newer server and written back, as Hive's `alter_table` does
-with a whole table, must not lose what this version does not know.  Generated code drops
-such fields.  Thrift's protocols carry the type of each field, so they can be read and
-written without a declaration.
+A struct that is read from a newer server and written back, as Hive's `alter_table` does with a
+whole table, must not lose what this version does not know.  Generated code drops such fields.
+Thrift's protocols carry the type of each field, so they can be read and written without a
+declaration.
 
 ::
 

@@ -132,8 +132,8 @@ def apply_changelogs(
 ) -> dict[str, object]:
     """Delete the changelogs, then the files that only they needed; return figures for reports.
 
-    Errors as in `release`; StalePlan if a consumer came to need one: then all
-    changelogs are there again.
+    Errors as in `release`; StalePlan if a consumer began to need one: then
+    all changelogs are there again.
     """
 
     def delete_references() -> None:
@@ -145,7 +145,7 @@ def apply_changelogs(
             for reference in work.going:
                 table.changelogs.put(reference.snapshot)
             raise StalePlan(
-                f"a consumer of table {table.name} came to need changelog {wanted} while it expired; "
+                f"a consumer of table {table.name} began to need changelog {wanted} while it expired; "
                 "the changelogs were put back",
                 table=table.name,
                 snapshot=wanted,

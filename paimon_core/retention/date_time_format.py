@@ -3,9 +3,9 @@
 A formatter is a sequence of parsers.  Each parser consumes characters from a position and records
 fields.  Three rules of Java decide which texts are valid; a regular expression cannot express them:
 
-- *Adjacent values*: in `yyyyMMdd` the year leaves the last four digits to month and
-  day.  An optional section is not adjacent to the value before it: `yyyyMMdd[HH]`
-  does not match `2024013107`.
+- *Adjacent values*: in `yyyyMMdd` the year leaves the last four digits to month and day.  An
+  optional section is not adjacent to the value before it: `yyyyMMdd[HH]` does not match
+  `2024013107`.
 - *Signs*: `y` and `yyyy` accept a minus sign; `yyyy` accepts more than four digits only with a
   plus.
 - *Resolution*: `y` is the year of an era, so year 0 is invalid.  The smart style of `ofPattern`

@@ -35,9 +35,9 @@ def done_spec(spec: Mapping[str, str]) -> dict[str, str]:
 def unregistered(table: FileStoreTable, rows: Collection[bytes]) -> Iterator[None]:
     """Drop these partitions in the catalog before the block, which commits that they are gone.
 
-    If the commit fails, whatever the reason, or the catalog's reply gets lost, the
-    catalog gets those back that are still there.  A run that is killed between the two
-    finds the partition again.
+    If the commit fails, whatever the reason, or the catalog's reply gets lost, the catalog gets
+    those back that are still there.  A run that is killed between the two finds the partition
+    again.
     """
     try:
         _unregister(table, rows)

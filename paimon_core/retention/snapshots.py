@@ -343,7 +343,7 @@ def _prove_gone(
 
 
 def _prove_unneeded(table: FileStoreTable, work: Expiry, removal: Removal) -> None:
-    """Restore the snapshots and raise StalePlan if a consumer came to need one since the re-check."""
+    """Restore the snapshots and raise StalePlan if a consumer began to need one since the re-check."""
     consumer = table.consumers.furthest_behind() if work.consumers_hold else None
     if consumer is None:
         return
@@ -351,7 +351,7 @@ def _prove_unneeded(table: FileStoreTable, work: Expiry, removal: Removal) -> No
     if needed > work.going[-1].snapshot.id:
         return
     reason = StalePlan(
-        f"consumer {consumer.id} of table {table.name} came to need snapshot {needed} while it "
+        f"consumer {consumer.id} of table {table.name} began to need snapshot {needed} while it "
         "expired",
         table=table.name,
         snapshot=needed,

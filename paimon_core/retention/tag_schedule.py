@@ -52,12 +52,12 @@ def schedule_tags(
 ) -> TagSchedule:
     """The tags that are due (Java: `TagAutoCreation`).
 
-    `existing` are the automatic tags from `automatic_tags`.  `moments` are the snapshots after
-    the last of them, oldest first.  The first tag of a table names the period before that of
-    its snapshot; later tags wait for the next period and the delay.  A snapshot gets one tag;
-    with `completion`, later snapshots fill missed periods one by one.  Tags beyond
-    `retained_max` are deleted even if no tag is due, because an interrupted run may have left
-    them (Java waits for the next tag).
+    `existing` are the automatic tags from `automatic_tags`.  `moments` are the snapshots after the
+    last of them, oldest first.  The first tag of a table names the period before that of its
+    snapshot; later tags wait for the next period and the delay.  A snapshot gets one tag; with
+    `completion`, later snapshots fill missed periods one by one.  Tags beyond `retained_max` are
+    deleted even if no tag is due, because an interrupted run may have left them (Java waits for the
+    next tag).
     """
     tags = list(existing)
     created: list[TaggedSnapshot] = []

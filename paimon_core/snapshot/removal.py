@@ -166,11 +166,11 @@ class Removal:
         of snapshots must not get a gap, a snapshot that does not build on the one before, or one
         that expired because others follow it.
 
-        A job that has lost its lease also restores, because the table might have no snapshot
-        left otherwise.  But it restores only complete snapshots: the new owner of the lease may
-        have deleted files.  The same applies to the oldest snapshots, which writers expire
-        without a lease, and to the first one in an empty folder, whose table may have been
-        dropped, and created again.
+        A job that has lost its lease also restores, because the table might have no snapshot left
+        otherwise.  But it restores only complete snapshots: the new owner of the lease may have
+        deleted files.  The same applies to the oldest snapshots, which writers expire without a
+        lease, and to the first one in an empty folder, whose table may have been dropped, and
+        created again.
         """
         leased = self._is_leased()
         back = self._take_added_away(only_broken=not leased)

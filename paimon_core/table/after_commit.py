@@ -11,10 +11,10 @@ java-rules H8).
     6. end of a batch          tag.automatic-creation=batch, partition.end-input-to-done
 
 `write-only` tables leave the first five to maintenance jobs.  The last is for batches and
-micro-batches of engines (`of_engine`), which are DataFrames and SQL: Java's core does not do
-it either.  Each step plans, checks again and applies with the same code as the job of its
-kind, and refuses to delete a file that the newest snapshot needs.  Journals of runs that
-died are left to the jobs.
+micro-batches of engines (`of_engine`), which are DataFrames and SQL: Java's core does not do it
+either.  Each step plans, checks again and applies with the same code as the job of its kind, and
+refuses to delete a file that the newest snapshot needs.  Journals of runs that died are left to the
+jobs.
 
 The commit has happened before this starts, so a failure here is logged and reported, and never
 raised.  (Java raises it from batch commits, and logs it for streams, whose next commit then fails.)

@@ -1,10 +1,10 @@
 """Converts values to and from JSON.
 
-Integers, booleans and strings are plain; DECIMAL is a string with all its digits; bytes are
-hex; DATE `2024-01-31`; TIME `12:34:56.789`; TIMESTAMP `2024-01-31T12:34:56.123` with as many
-digits as its precision, LTZ in UTC with `Z`; NaN and infinities are strings; ARRAY is a list;
-MAP and MULTISET are lists of pairs sorted by their JSON text; ROW is an object.  FLOAT has the
-digits of a 32-bit float.
+Integers, booleans and strings are plain; DECIMAL is a string with all its digits; bytes are hex;
+DATE `2024-01-31`; TIME `12:34:56.789`; TIMESTAMP `2024-01-31T12:34:56.123` with as many digits as
+its precision, LTZ in UTC with `Z`; NaN and infinities are strings; ARRAY is a list; MAP and
+MULTISET are lists of pairs sorted by their JSON text; ROW is an object.  FLOAT has the digits of a
+32-bit float.
 """
 
 from __future__ import annotations

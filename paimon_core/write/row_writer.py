@@ -61,13 +61,13 @@ class RowWriter:
     then those of the fullest bucket go to local disk, or to level 0 if the table is not
     `write-buffer-spillable`.  Rows of other tables go directly to their files.
 
-    With `overwrite`, sequence numbers and hash indexes start empty, because the written
-    partitions will hold nothing else.  `user` and `writer_id` are part of the names of postpone
-    files: rows of one writer are replayed in their order.  `first_sequence` numbers the rows of
-    every bucket from there on, whatever exists.  `sequence_offset` is added to the first number
-    of each bucket, so that concurrent writers never use a number twice.  `global_index` holds the
-    key locations of a cross-partition table (`table.index_bootstrap`).  `spill_dir` is a local
-    folder (default: the system's).
+    With `overwrite`, sequence numbers and hash indexes start empty, because the written partitions
+    will hold nothing else.  `user` and `writer_id` are part of the names of postpone files: rows of
+    one writer are replayed in their order.  `first_sequence` numbers the rows of every bucket from
+    there on, whatever exists.  `sequence_offset` is added to the first number of each bucket, so
+    that concurrent writers never use a number twice.  `global_index` holds the key locations of a
+    cross-partition table (`table.index_bootstrap`).  `spill_dir` is a local folder (default: the
+    system's).
 
     With `tracked`, the rows of a table with row tracking have the columns `_ROW_ID` and
     `_SEQUENCE_NUMBER`, and keep these numbers; a null sequence number becomes that of the commit.
@@ -94,7 +94,7 @@ class RowWriter:
             raise UnsupportedFeature(
                 "overwriting partitions of a cross-partition table",
                 f"keys of the new rows of table {table.name} may lie in partitions that are not "
-                "overwritten: only the whole table can be",
+                "overwritten: only the whole table can be overwritten",
                 table=table.name,
                 next_step=f"set {DYNAMIC_PARTITION_OVERWRITE.key}=false (in SQL: "
                 "spark.sql.sources.partitionOverwriteMode=static) to overwrite all of it",

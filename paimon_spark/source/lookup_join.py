@@ -98,11 +98,11 @@ def lookup(
 ) -> Lookup:
     """The table as a function that adds its columns to rows.
 
-    `on` pairs columns of the rows with columns of the table, or names those that both
-    have.  `columns` are added (default: all others of the table).  `how` is left or inner.
-    Each Python worker keeps the rows in up to `memory` and, beyond that, in a local file,
-    and looks for new snapshots when a task begins, at most every `refresh_seconds`.
-    `options` are those of the source.
+    `on` pairs columns of the rows with columns of the table, or names those that both have.
+    `columns` are added (default: all others of the table).  `how` is left or inner.  Each Python
+    worker keeps the rows in up to `memory` and, beyond that, in a local file, and looks for new
+    snapshots when a task begins, at most every `refresh_seconds`.  `options` are those of the
+    source.
     """
     source = SourceOptions.of(options)
     for name, value in source.given.items():

@@ -1,8 +1,8 @@
 """Which files of a scan Spark's own Parquet reader can read, and as which columns.
 
-A file qualifies if each row of it is a row of the table or none (`read.hidden_rows`), and
-each wanted column is in the file with its current type, or was added after it.  Everything
-else is left to `read_task`.
+A file qualifies if each row of it is a row of the table or none (`read.hidden_rows`), and each
+wanted column is in the file with its current type, or was added after it.  Everything else is left
+to `read_task`.
 
 Not left to Spark:
 
@@ -15,9 +15,9 @@ Not left to Spark:
 - columns whose names differ in case only; hidden file names, which Spark leaves out silently; paths
   that it takes for patterns;
 - tables whose reads pass over damaged files;
-- files with hidden rows whose names Spark escapes or that two folders have, and
-  columns `_metadata`: rows are skipped by the name of their file and their number in
-  it, which Spark gives there.
+- files with hidden rows whose names Spark escapes or that two folders have, and columns
+  `_metadata`: rows are skipped by the name of their file and their number in it, which Spark gives
+  there.
 """
 
 from __future__ import annotations

@@ -210,9 +210,9 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> tuple[int, list[WholeUnit | ChangesUnit]] | None:
         """The next snapshot that has something to read from `at` on, and its units.
 
-        If they are `new`, those of snapshots that are too young have to wait.  Without units,
-        the snapshots up to it have no changes.  None if there is no snapshot yet, or the
-        stream has reached its bound.
+        If they are `new`, those of snapshots that are too young have to wait.  Without units, the
+        snapshots up to it have no changes.  None if there is no snapshot yet, or the stream has
+        reached its bound.
         """
         if at.whole:
             return at.snapshot, self._of_whole(self._table.snapshots.get(at.snapshot))

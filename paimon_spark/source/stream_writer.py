@@ -1,13 +1,13 @@
 """Stream writes: one commit a micro-batch, each micro-batch exactly once.
 
-The commit's identifier is the number of the micro-batch, its user belongs to the
-checkpoint.  After a failure Spark writes the last micro-batch again; if its commit is
-there, the new files are deleted.
+The commit's identifier is the number of the micro-batch, its user belongs to the checkpoint.  After
+a failure Spark writes the last micro-batch again; if its commit is there, the new files are
+deleted.
 
-The numbers begin again with each new checkpoint, also with one in the folder of an old one,
-and two queries may be given the same commit user.  So a commit stores the id of its query,
-which Spark keeps in the checkpoint, and only commits of this query count, also those from
-before the table was renamed.
+The numbers begin again with each new checkpoint, also with one in the folder of an old one, and two
+queries may be given the same commit user.  So a commit stores the id of its query, which Spark
+keeps in the checkpoint, and only commits of this query count, also those from before the table was
+renamed.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ SETTINGS: Final = {
 def prepare_process() -> None:
     """Prepare a process that works for Caretaker alone; best before it loads native libraries."""
     prepare_libraries()
-    # Imports, plans and merges make many objects that stay, and few cycles.  With
-    # Python's threshold of 700 new objects, looking for garbage takes a tenth of the
-    # start and a sixth of some merges.
+    # Imports, plans and merges make many objects that stay, and few cycles.  With Python's
+    # threshold of 700 new objects, looking for garbage takes a tenth of the start and a sixth of
+    # some merges.
     gc.set_threshold(150_000, 20, 50)
 
 

@@ -20,9 +20,9 @@ JSON_VERSION: Final = 3
 class Rewrite:
     """What one compaction of a partition would read, and the layout that it leaves behind.
 
-    `level_0_bytes` is the part of `bytes` at level 0.  `runs_after` is the mean
-    number of sorted runs that a full read merges afterwards, `dead_rows_after` the
-    number of `dead_rows` that remain.
+    `level_0_bytes` is the part of `bytes` at level 0.  `runs_after` is the mean number of sorted
+    runs that a full read merges afterwards, `dead_rows_after` the number of `dead_rows` that
+    remain.
     """
 
     files: int = 0
@@ -122,11 +122,11 @@ class Orphans:
 class Measurement:
     """One table at one moment.
 
-    `needs_merge`: whether reads merge sorted runs (a primary-key table without deletion vectors
-    or first-row, whose reads leave out level 0 instead).  `beyond_bytes`: what an expiry would
-    free of the `beyond_snapshots` that exceed the retention.  `blocked_bytes`: the part that
-    consumers hold.  `stuck`: partition -> why it never expires.  `options` are those of the
-    schema that are not secret.
+    `needs_merge`: whether reads merge sorted runs (a primary-key table without deletion vectors or
+    first-row, whose reads leave out level 0 instead).  `beyond_bytes`: what an expiry would free of
+    the `beyond_snapshots` that exceed the retention.  `blocked_bytes`: the part that consumers
+    hold.  `stuck`: partition -> why it never expires.  `options` are those of the schema that are
+    not secret.
     """
 
     table: str

@@ -104,9 +104,9 @@ class Prediction:
 class WorkView:
     """What happened since `since_millis`.
 
-    The errors are quantiles over the predictions that rest on past runs; None
-    without any.  `tables_changed` counts all tables with a run, `by_table` lists
-    those that took the most seconds.
+    The errors are quantiles over the predictions that rest on past runs; None without any.
+    `tables_changed` counts all tables with a run, `by_table` lists those that took the most
+    seconds.
     """
 
     since_millis: int

@@ -241,9 +241,9 @@ class _Loop:
     def plan_in_turn(self, steps: Steps[Any, Any, Any, Any]) -> tuple[FileStoreTable, Plan]:
         """Like `next_plan`.
 
-        If the table is corrupt, waits for the job with the lease and tries again.  That
-        job may be restoring snapshots to close a gap, or renaming a branch, whose files
-        object stores move one by one.
+        If the table is corrupt, waits for the job with the lease and tries again.  That job may be
+        restoring snapshots to close a gap, or renaming a branch, whose files object stores move one
+        by one.
         """
         try:
             return self.next_plan(steps)

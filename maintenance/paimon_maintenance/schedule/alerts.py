@@ -1,8 +1,8 @@
 """Alerts: conditions of tables and runs that maintenance alone does not cure.  Pure.
 
-Each alert has a kind, a sentence and a next step (docs/runbooks/alerts.md).  A table
-has at most one open alert of each kind; `history.alert_store` stores which alerts are
-open and who was notified.
+Each alert has a kind, a sentence and a next step (docs/runbooks/alerts.md).  A table has at most
+one open alert of each kind; `history.alert_store` stores which alerts are open and who was
+notified.
 """
 
 from __future__ import annotations

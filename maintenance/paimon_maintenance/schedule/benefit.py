@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Final
 
 HORIZON_HOURS: Final = 12.0
-"""No saving is counted for longer.  With a week, the scheduler rewrites cold
-partitions while hot tables wait: 28 % more read amplification on the simulated lake
-(40 tables, 20 days, 36 s a round)."""
+"""No saving is counted for longer.  With a week, the scheduler rewrites cold partitions while hot
+tables wait: 28 % more read amplification on the simulated lake (40 tables, 20 days, 36 s a
+round)."""
 _LEAST_HOURS: Final = 0.25
 
 
@@ -24,9 +24,9 @@ _LEAST_HOURS: Final = 0.25
 class Weights:
     """What one unit of excess is worth per hour: of reads, and of storage.
 
-    With 2 for storage, expiries wait so long on a busy lake that it holds a fifth
-    more bytes than with one expiry a day.  An expiry takes a thousandth of the
-    compute that made its bytes obsolete.
+    With 2 for storage, expiries wait so long on a busy lake that it holds a fifth more bytes than
+    with one expiry a day.  An expiry takes a thousandth of the compute that made its bytes
+    obsolete.
     """
 
     read: float = 1.0

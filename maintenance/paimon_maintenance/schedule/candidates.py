@@ -1,8 +1,8 @@
 """The jobs that would help a table, with what they gain.  Pure.
 
-Rewriting jobs compete: a cheap minor compaction, a full one of the partitions where it
-pays most, or a sort for tables that are clustered.  Upkeep is one run of `maintain`, whose
-steps have their own order.
+Rewriting jobs compete: a cheap minor compaction, a full one of the partitions where it pays most,
+or a sort for tables that are clustered.  Upkeep is one run of `maintain`, whose steps have their
+own order.
 """
 
 from __future__ import annotations
@@ -215,9 +215,9 @@ def _late_partitions(table: Measurement, needs: TableNeeds, now: int) -> list[Pa
 def _against_red(reads: _Reads, *, layout: bool) -> Iterator[Candidate]:
     """An urgent compaction of the partitions that make the table red, if there are any.
 
-    These may be so small that the table as a whole gains almost nothing; but the worst
-    partition counts as much for the health as the mean.  The compaction is minor if that leaves
-    few runs, or with `layout`.
+    These may be so small that the table as a whole gains almost nothing; but the worst partition
+    counts as much for the health as the mean.  The compaction is minor if that leaves few runs, or
+    with `layout`.
     """
     table = reads.table
     bad = _worst(table)

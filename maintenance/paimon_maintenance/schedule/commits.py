@@ -1,8 +1,8 @@
 """The commits of a lake since tables were maintained last, and the partitions that they changed.
 
-One look reads the newest snapshot id of every table, several tables at a time: two small
-requests for each table that did not change.  The schema and the manifests of a table are
-read only after a commit.
+One look reads the newest snapshot id of every table, several tables at a time: two small requests
+for each table that did not change.  The schema and the manifests of a table are read only after a
+commit.
 """
 
 from __future__ import annotations

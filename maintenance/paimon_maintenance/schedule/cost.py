@@ -4,11 +4,11 @@
     rows + c4 million values)
 
 The coefficients of a job are a least-squares fit to its past runs, in which an error counts
-relative to the seconds of the run.  Coefficients from our benchmarks are the prior: with few
-runs they dominate, with many they do not matter.  Each kind, a merge engine or "append", has a
-factor for both parts, because opening files costs all of them alike and merging does not.  Each
-table has one for the second part: texts, wide values and slow stores stay with a table.
-Factors are drawn towards 1.
+relative to the seconds of the run.  Coefficients from our benchmarks are the prior: with few runs
+they dominate, with many they do not matter.  Each kind, a merge engine or "append", has a factor
+for both parts, because opening files costs all of them alike and merging does not.  Each table has
+one for the second part: texts, wide values and slow stores stay with a table.  Factors are drawn
+towards 1.
 
 What the line misses is in `corrections`.
 """

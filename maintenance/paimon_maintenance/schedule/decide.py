@@ -42,9 +42,9 @@ class Action(StrEnum):
 class TableView:
     """The information about one table on which a round bases its decisions.
 
-    `off` are the jobs that the policy switches off.  `claimed`: another scheduler works on
-    the table.  `engines` are the rules by which jobs choose their engine, by job; a job
-    without a rule never uses Spark.
+    `off` are the jobs that the policy switches off.  `claimed`: another scheduler works on the
+    table.  `engines` are the rules by which jobs choose their engine, by job; a job without a rule
+    never uses Spark.
     """
 
     measurement: Measurement

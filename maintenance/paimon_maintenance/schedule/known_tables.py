@@ -38,9 +38,9 @@ class KnownTable:
 class KnownTables:
     """The tables of a round.
 
-    `known` has those that could be measured, by name, `failed` the errors of the
-    others.  `measured` are the names of those that were measured in this round,
-    `looked` counts those that were opened.
+    `known` has those that could be measured, by name, `failed` the errors of the others.
+    `measured` are the names of those that were measured in this round, `looked` counts those that
+    were opened.
     """
 
     def __init__(self, scope: Scope, policy: Policy, store: NeedStore, env: Environment) -> None:

@@ -30,11 +30,11 @@ _SMOOTHING_HOURS: Final = 6.0
 class TableState:
     """The memory of one table; times are milliseconds since the epoch.
 
-    `growth` is the excess of reads that commits add per hour, `held_growth` that of storage,
-    both smoothed.  `failures` counts consecutive failures by job.  `waiting_since`: since when
-    a job is worth running and was not run.  `red_since`: since when the score is red.  `said`:
-    the reason of the last decision if that was "no".  `small_since`: since when the buckets of
-    a partition are too small.
+    `growth` is the excess of reads that commits add per hour, `held_growth` that of storage, both
+    smoothed.  `failures` counts consecutive failures by job.  `waiting_since`: since when a job is
+    worth running and was not run.  `red_since`: since when the score is red.  `said`: the reason of
+    the last decision if that was "no".  `small_since`: since when the buckets of a partition are
+    too small.
     """
 
     growth: float = 0.0

@@ -40,9 +40,9 @@ _MOST_TOGETHER: Final = 50_000
 class Metadata:
     """Reads manifest lists and manifests of one table.
 
-    Missing and unreadable files become findings.  `read_ahead` fetches the files of some
-    references in parallel and drops the files fetched before, so that memory is bounded even
-    with ten thousand snapshots.
+    Missing and unreadable files become findings.  `read_ahead` fetches the files of some references
+    in parallel and drops the files fetched before, so that memory is bounded even with ten thousand
+    snapshots.
     """
 
     io: FileIO

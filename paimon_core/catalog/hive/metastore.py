@@ -117,7 +117,8 @@ class Metastore:
         location = hive_tables.location_of(table, self.options)
         if not location:
             raise CatalogError(
-                f"the Hive metastore has no location for table {table.db_name}.{table.table_name}"
+                f"the Hive metastore has no location for table {table.db_name}.{table.table_name}",
+                next_step="set it in Hive with ALTER TABLE ... SET LOCATION, then run again",
             )
         return location
 

@@ -101,17 +101,18 @@ class TableRows:
 
 
 def check_lengths(names: Sequence[str], properties: Mapping[str, str]) -> None:
-    """InvalidArgument for what Paimon's tables have no room for."""
+    """InvalidArgument for what is too long for Paimon's tables in the database."""
     for name in (*names, *properties):
         if len(name) > NAME_LENGTH:
             raise InvalidArgument(
-                f"a JDBC catalog has room for names of {NAME_LENGTH} characters: {name[:40]}..."
+                f"a name in a JDBC catalog has at most {NAME_LENGTH} characters, {name[:40]}... has "
+                f"{len(name)}"
             )
     for key, value in properties.items():
         if len(value) > VALUE_LENGTH:
             raise InvalidArgument(
-                f"a JDBC catalog has room for values of {VALUE_LENGTH} characters, the value of "
-                f"{key} has {len(value)}",
+                f"a value in a JDBC catalog has at most {VALUE_LENGTH} characters, that of {key} has "
+                f"{len(value)}",
                 next_step="shorten it, or set the catalog option sync-all-properties to false",
             )
 

@@ -1,9 +1,9 @@
 """Finds the fields of many encoded manifest entries at once, with numpy.
 
-Avro has no index: a field begins where the one before it ends.  So one block can only be
-walked entry by entry, but many blocks can be walked side by side: step n looks at entry n of
-each block.  Each operation then handles hundreds of entries, and an entry costs a tenth of
-what a loop in Python costs.
+Avro has no index: a field begins where the one before it ends.  So one block can only be walked
+entry by entry, but many blocks can be walked side by side: step n looks at entry n of each block.
+Each operation then handles hundreds of entries, and an entry costs a tenth of what a loop in Python
+costs.
 
 Only the layout of Java 1.x and 2.x is walked (`layouts.MANIFEST_ENTRY`).
 """

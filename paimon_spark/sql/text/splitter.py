@@ -16,9 +16,9 @@ _BLOCKS: Final = ("BEGIN", "CASE", "LOOP", "WHILE", "REPEAT", "FOR")
 def split_statements(text: str) -> list[str]:
     """The statements in order, without their `;`; parts with nothing but comments are left out.
 
-    Quotes are `'`, `"` (a backslash escapes in both, unless r precedes) and backquotes.
-    `comments` says what a comment is.  An open quote or comment runs to the end.  A script, BEGIN
-    ... END, is one statement.
+    Quotes are `'`, `"` (a backslash escapes in both, unless r precedes) and backquotes.  `comments`
+    says what a comment is.  An open quote or comment runs to the end.  A script, BEGIN ... END, is
+    one statement.
     """
     found, rest = complete_statements(text)
     return [*found, rest] if rest else found

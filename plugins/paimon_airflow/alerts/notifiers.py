@@ -53,10 +53,10 @@ _OPENER: Final = urllib.request.build_opener(_NoRedirect)
 class WebhookNotifier(BaseNotifier):
     """Posts an alert as one JSON object to a URL.
 
-    The object has `word` ("open", "still open", "all clear"), `subject`, `text`,
-    `next_step`, `table`, `kind`, `owner`, `opened_millis` and `resolved_millis`.
-    `connection` names an Airflow connection of type HTTP instead of `url`; its password
-    becomes a bearer token.  A redirect is an error.
+    The object has `word` ("open", "still open", "all clear"), `subject`, `text`, `next_step`,
+    `table`, `kind`, `owner`, `opened_millis` and `resolved_millis`.  `connection` names an Airflow
+    connection of type HTTP instead of `url`; its password becomes a bearer token.  A redirect is an
+    error.
     """
 
     template_fields = ("url",)

@@ -36,9 +36,9 @@ _SEPARATORS: Final = re.compile("[,;]")
 class RunScheduler(WithLineage, JobTask):
     """Measures changed tables, and runs the jobs that are worth their cost (docs/scheduling.md).
 
-    Small plans run in the worker, others on the master of `spark_connection`.  If this
-    connection does not exist, all plans run in the worker.  `spark_conf` is the
-    configuration of the application.
+    Small plans run in the worker, others on the master of `spark_connection`.  If this connection
+    does not exist, all plans run in the worker.  `spark_conf` is the configuration of the
+    application.
     """
 
     ui_color = "#e8eaf6"

@@ -162,7 +162,7 @@ def test_a_write_that_fails_names_its_file(io: LocalFileIO, tmp_path: Path, writ
 def test_a_name_that_is_too_long_for_a_file_names_none(io: LocalFileIO, tmp_path: Path) -> None:
     path = f"{tmp_path}/{'é' * 200}"
     for read in (io.read_bytes, io.open_input, io.stat):
-        with pytest.raises(FileNotFoundError, match="so long a name"):
+        with pytest.raises(FileNotFoundError, match="such a long name"):
             read(path)
     assert not io.exists(path)
     assert not io.delete(path)

@@ -1,10 +1,10 @@
 """Lists the files of a table that may be orphans: those that are not known to be young.
 
 Lists only folders that Paimon writes: bucket folders at the depth of the partition keys,
-`manifest`, `index`, `statistics`, and the metadata folders of every branch and of
-Caretaker.  In metadata and partition folders, only temporary files are candidates.
-External paths (`data-file.external-paths`) are listed only on request, because other
-tables may use the same paths.
+`manifest`, `index`, `statistics`, and the metadata folders of every branch and of Caretaker.  In
+metadata and partition folders, only temporary files are candidates.  External paths
+(`data-file.external-paths`) are listed only on request, because other tables may use the same
+paths.
 
 Where a listing has no sizes and times, every file is a candidate, and `states.py` reads these
 later, only of files that nothing mentions.

@@ -1,8 +1,8 @@
 """remove_orphan_files (Java: `OrphanFilesClean`; docs/architecture.md, "Rules for deleting").
 
-Lists the candidates first and reads the references afterwards, so that files committed in
-between are referenced (apache/paimon #3074).  Sizes and times that a listing does not have are
-read last, of what is left.
+Lists the candidates first and reads the references afterwards, so that files committed in between
+are referenced (apache/paimon #3074).  Sizes and times that a listing does not have are read last,
+of what is left.
 """
 
 from __future__ import annotations

@@ -188,10 +188,10 @@ def put_back(
 ) -> None:
     """Set the option to what it was before this run, which rewrote nothing; never raises.
 
-    It stays if another run has rewritten partitions for the new number.  Partitions that
-    are new since the plan do not count: they are readable by their own number, and the
-    others must be writable again.  `after` is the error that ended the run; its next step
-    says so if the option stays.
+    It stays if another run has rewritten partitions for the new number.  Partitions that are new
+    since the plan do not count: they are readable by their own number, and the others must be
+    writable again.  `after` is the error that ended the run; its next step says so if the option
+    stays.
     """
     if not plan.sets_option:
         return

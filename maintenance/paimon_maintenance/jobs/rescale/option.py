@@ -44,5 +44,6 @@ def set_buckets(table: FileStoreTable, *, before: int, after: int, env: Environm
         if committed:
             return
     raise StalePlan(
-        f"other changes of the schema of table {table.name} were always faster", table=table.name
+        f"other schema changes of table {table.name} were committed first in every attempt",
+        table=table.name,
     )

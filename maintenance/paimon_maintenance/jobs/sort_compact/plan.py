@@ -280,8 +280,8 @@ def chosen_clustering(table: FileStoreTable, arguments: Mapping[str, object]) ->
     partition_keys = [c for c in columns if c in table.schema.partition_keys]
     if partition_keys:
         raise InvalidArgument(
-            f"sorting table {table.name} by {', '.join(partition_keys)} means nothing: within a "
-            f"partition it is always the same",
+            f"sorting table {table.name} by {', '.join(partition_keys)} has no effect: all rows "
+            f"of a partition have the same value",
             table=table.name,
         )
     if len(set(columns)) < len(columns):

@@ -207,7 +207,7 @@ def test_the_table_says_how(tmp_path: Path) -> None:
     ("arguments", "reason"),
     [
         ({}, "--order-by is required"),
-        ({"order_by": ["dt"]}, "means nothing"),
+        ({"order_by": ["dt"]}, "has no effect"),
         ({"order_by": ["nothing"]}, "no column nothing"),
         ({"order_by": ["x", "x"]}, "twice"),
         ({"order_by": ["x"], "order_strategy": "hilbert"}, "2 to 7 columns"),
