@@ -188,11 +188,7 @@ def _csv(
     import pyarrow as pa  # noqa: PLC0415 - fast start
     from pyarrow import csv  # noqa: PLC0415 - fast start
 
-    from paimon_core.types.casts.cast import cast_column  # noqa: PLC0415 - fast start
-    from paimon_core.types.sql import parse_type  # noqa: PLC0415 - fast start
-
     fields = {f.name: f for f in schema.fields}
-    text = parse_type("STRING")
     options = csv.ConvertOptions(
         column_types=dict.fromkeys(fields, pa.string()),
         null_values=[null_text],
@@ -214,19 +210,25 @@ def _csv(
                 f"{name}: the table has no column {unknown[0]!r} (columns: {', '.join(fields)})"
             )
         for batch in reader:
-            columns = {}
-            for column, values in zip(batch.schema.names, batch.columns, strict=True):
-                target = fields[column].type.with_nullable(True)
-                try:
-                    if str(target.root) in _INTEGERS:
-                        _check_whole(values)
-                    columns[column] = cast_column(values, text, target, zone)
-                except PaimonError as e:
-                    raise InvalidArgument(f"{name}, column {column}: {e.message}") from e
-            yield pa.table(columns)
+            columns = zip(batch.schema.names, batch.columns, strict=True)
+            yield pa.table({c: _cast(v, fields[c], name, zone) for c, v in columns})
     except pa.ArrowInvalid as e:
         if "Empty CSV" not in str(e):
             raise InvalidArgument(f"{name}: {e}") from e
+
+
+def _cast(texts: pa.Array, field: DataField, name: str, zone: tzinfo) -> pa.Array:
+    """The column cast from text; InvalidArgument names the file `name` and the column."""
+    from paimon_core.types.casts.cast import cast_column  # noqa: PLC0415 - fast start
+    from paimon_core.types.sql import parse_type  # noqa: PLC0415 - fast start
+
+    target = field.type.with_nullable(True)
+    try:
+        if str(target.root) in _INTEGERS:
+            _check_whole(texts)
+        return cast_column(texts, parse_type("STRING"), target, zone)
+    except PaimonError as e:
+        raise InvalidArgument(f"{name}, column {field.name}: {e.message}") from e
 
 
 def _check_whole(texts: pa.Array) -> None:

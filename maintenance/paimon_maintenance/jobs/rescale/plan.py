@@ -197,24 +197,9 @@ def plan(
     files = replace(files_of(found.files, going), numbers={})
     if snapshot is not None:
         _check_files(table, snapshot, files, going)
-    kept: list[Retained] = []
-    _keep(kept, [p for p in chosen if p.totals == (buckets,)], f"has {buckets} buckets already")
-    if state.buckets == POSTPONE_BUCKET and not found.partitions and snapshot is not None:
-        why = "all rows still wait to be put into buckets; see compact"
-        kept.append(Retained(what="postponed rows", why=why, count=0))
-    left_out = [p for p in found.partitions if p.row not in found.chosen]
-    for totals, count in sorted(Counter(p.totals for p in left_out).items()):
-        same = [p for p in left_out if p.totals == totals]
-        refused = "; writers are refused there until it is rescaled"
-        if totals == (buckets,) or state.buckets == POSTPONE_BUCKET:
-            refused = ""
-        number = " and ".join(map(str, totals))
-        _keep(kept, same, f"not chosen: {count} stay at {number} buckets{refused}")
+    kept = _kept_partitions(state, chosen, buckets)
     safety = None
-    resumed = buckets == state.buckets and any(
-        t.name.startswith(BEFORE_RESCALE) and t.name.split("-to-")[-1].startswith(f"{buckets}-")
-        for t in table.tags.all()
-    )
+    resumed = _is_resumed(table, state, buckets)
     if snapshot is not None and going and not resumed:
         safety = safety_tag(
             table,
@@ -245,6 +230,35 @@ def plan(
         safety=safety,
         batch_bytes=cast("int", arguments["batch_bytes"]),
         slice_bytes=slice_bytes_of(table, arguments),
+    )
+
+
+def _kept_partitions(
+    state: RescaleState, chosen: Sequence[PartitionLayout], buckets: int
+) -> list[Retained]:
+    """The partitions that the plan does not rescale to `buckets`, and why."""
+    found = state.layouts
+    kept: list[Retained] = []
+    _keep(kept, [p for p in chosen if p.totals == (buckets,)], f"has {buckets} buckets already")
+    if state.buckets == POSTPONE_BUCKET and not found.partitions and found.snapshot is not None:
+        why = "all rows still wait to be put into buckets; see compact"
+        kept.append(Retained(what="postponed rows", why=why, count=0))
+    left_out = [p for p in found.partitions if p.row not in found.chosen]
+    for totals, count in sorted(Counter(p.totals for p in left_out).items()):
+        same = [p for p in left_out if p.totals == totals]
+        refused = "; writers are refused there until it is rescaled"
+        if totals == (buckets,) or state.buckets == POSTPONE_BUCKET:
+            refused = ""
+        number = " and ".join(map(str, totals))
+        _keep(kept, same, f"not chosen: {count} stay at {number} buckets{refused}")
+    return kept
+
+
+def _is_resumed(table: FileStoreTable, state: RescaleState, buckets: int) -> bool:
+    """Whether an interrupted run has set the option, and left its safety tag."""
+    return buckets == state.buckets and any(
+        t.name.startswith(BEFORE_RESCALE) and t.name.split("-to-")[-1].startswith(f"{buckets}-")
+        for t in table.tags.all()
     )
 
 

@@ -101,30 +101,11 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         raise NotFound(f"branch {name!r} of table {table.name} has no snapshot", table=table.name)
     newest, first = line[-1], line[0].snapshot.id
     _check_adjoins(table, references, line)
-    taken = set() if table.versions is not None else {r.name for r in theirs if _is_tag(r)}
-    mine = [
-        r
-        for r in references
-        if r.table.branch == MAIN_BRANCH
-        and (r.snapshot.id >= first or (_is_tag(r) and r.name in taken))
-    ]
-    kept = {_same(r) for r in theirs}
-    there = {_same(r) for r in references if r.table.branch == MAIN_BRANCH}
+    mine = [r for r in references if r.table.branch == MAIN_BRANCH]
     branch = on_branch(table, name)
     shared = _shared_schemas(table, branch)
-    going = [
-        r
-        for r in mine
-        if _same(r) not in kept
-        # Keep safety tags until they expire, if main can read them afterwards.
-        and not (
-            table.versions is None
-            and _is_tag(r)
-            and is_safety_tag(r.name)
-            and r.name not in taken
-            and r.snapshot.schema_id in shared
-        )
-    ]
+    going = _going(table, mine, theirs, first, shared)
+    there = {_same(r) for r in mine}
     coming = [r for r in theirs if _same(r) not in there]
     left: list[Retained] = []
     latest = table.snapshots.latest()
@@ -161,6 +142,38 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
         ),
         arguments=arguments,
     )
+
+
+def _going(
+    table: FileStoreTable,
+    mine: Sequence[Reference],
+    theirs: Sequence[Reference],
+    first: int,
+    shared: set[int],
+) -> list[Reference]:
+    """The references of main to delete: from the first snapshot of the branch on, or taken names.
+
+    Safety tags stay until they expire, if main can read them afterwards.
+    """
+    taken = set() if table.versions is not None else {r.name for r in theirs if _is_tag(r)}
+    kept = {_same(r) for r in theirs}
+
+    def is_safe(reference: Reference) -> bool:
+        return (
+            table.versions is None
+            and _is_tag(reference)
+            and is_safety_tag(reference.name)
+            and reference.name not in taken
+            and reference.snapshot.schema_id in shared
+        )
+
+    return [
+        r
+        for r in mine
+        if (r.snapshot.id >= first or (_is_tag(r) and r.name in taken))
+        and _same(r) not in kept
+        and not is_safe(r)
+    ]
 
 
 def _actions(
