@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from lakes import Lake
@@ -18,6 +19,7 @@ from lakes import Lake
 from paimon_airflow.commits import on_commit
 from paimon_airflow.commits.trigger import CommitTrigger
 from paimon_airflow.tasks import assets
+from paimon_airflow.tasks.results import TableResult
 from paimon_core.errors import InvalidArgument
 from paimon_core.scan.scan import scan_files
 from paimon_dags.commit_dags import commit_dags
@@ -138,6 +140,20 @@ def test_a_table_whose_driver_was_lost_gets_another_at_once(monkeypatch):
     assert (len(order), found["db.t"].failed) == (3, True)
     order, found = until_quiet(monkeypatch, {"db.t": [ended("db.t", OSError("z")), ended("db.t")]})
     assert (len(order), found["db.t"].failed) == (1, True)
+
+
+def test_events_are_those_of_the_named_lake():
+    events = {assets.MAINTAINED: Mock()}
+    context = {"outlet_events": events, "task": SimpleNamespace(outlets=[assets.MAINTAINED])}
+    results = [
+        TableResult(table="db.t", outcome="done", snapshot=7),
+        TableResult(table="db.u", outcome="nothing"),
+    ]
+    number = assets.emit(context, results, job="compact", warehouse="/west", lake="west")
+    assert number == 1
+    (asset,) = events[assets.MAINTAINED].add.call_args.args
+    assert asset == assets.table_asset("db.t", lake="west")
+    assert asset.name == "paimon/west/db.t"
 
 
 def test_no_table_waits_for_a_slower_one(monkeypatch):

@@ -131,6 +131,7 @@ class MaintainCommits(WithLineage, JobTask):
             job=self.job,
             warehouse=warehouse,
             partitions={t: one.partitions or () for t, one in found.items()},
+            lake=self.lake,
         )
         self.spark_ui = spark_ui_of(results)
         self.page = page_of(warehouse, request.branch, [r.table for r in results])

@@ -78,6 +78,7 @@ def emit(
     job: str,
     warehouse: str,
     partitions: Mapping[str, Sequence[Mapping[str, str]]] | None = None,
+    lake: str = LAKE,
 ) -> int:
     """Add an event for each table that got a new snapshot; return how many.
 
@@ -90,7 +91,7 @@ def emit(
     for result in results:
         if result.outcome != "done" or result.snapshot is None or number >= _MOST_EVENTS:
             continue
-        asset = table_asset(result.table)
+        asset = table_asset(result.table, lake=lake)
         changed = [dict(p) for p in (partitions or {}).get(result.table, ())]
         extra: dict[str, Any] = {
             "table": result.table,
