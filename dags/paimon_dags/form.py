@@ -70,7 +70,7 @@ def job_form(
     defaults: Mapping[str, object],
     *,
     has_schedule: bool,
-    policy: Policy | None = None,
+    policy: Policy | None,
 ) -> Form:
     """The form of the job's own DAG.
 

@@ -62,7 +62,7 @@ def read_listed(
     )
 
 
-def check_is_file(found: FileStat, table: str | None = None) -> None:
+def check_is_file(found: FileStat, table: str | None) -> None:
     """Raise CorruptTable for a folder or a link to nothing.
 
     What the file in its place held, and kept, is unknown.
@@ -72,7 +72,7 @@ def check_is_file(found: FileStat, table: str | None = None) -> None:
     _check_leads_somewhere(found, table)
 
 
-def check_is_folder(found: FileStat, table: str | None = None) -> None:
+def check_is_folder(found: FileStat, table: str | None) -> None:
     """Raise CorruptTable for a file or a link to nothing, as `check_is_file`."""
     _check_leads_somewhere(found, table)
     if not found.is_dir:

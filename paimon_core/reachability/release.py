@@ -142,7 +142,7 @@ def write_journal(
     going: Iterable[Reference],
     new_uuid: Callable[[], str],
     *,
-    leased: bool = True,
+    leased: bool,
 ) -> str:
     """Write the journal of the removed references and return its path."""
     path = f"{table.root}/{JOURNALS}/{new_uuid()}{'' if leased else _OF_WRITER}.json"

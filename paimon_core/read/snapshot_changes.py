@@ -64,7 +64,7 @@ def read_between(
     start: int,
     end: int,
     *,
-    mode: str = "auto",
+    mode: str,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the changes after `start`, up to and including `end`: `_VALUE_KIND` and the
     columns of the table.

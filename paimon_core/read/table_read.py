@@ -178,7 +178,7 @@ def read_bucket(
     table: FileStoreTable,
     entries: Sequence[ManifestEntry],
     needed: Collection[str],
-    vectors: Mapping[str, Positions] | None = None,
+    vectors: Mapping[str, Positions],
     *,
     engine: ChosenEngine | None = None,
     keep_deletes: bool = False,
@@ -196,13 +196,13 @@ def read_bucket(
             table,
             entries,
             needed,
-            vectors or {},
+            vectors,
             engine,
             keep_deletes=keep_deletes,
             lenient=lenient,
         )
         return with_managed_blobs(table, rows, BATCH_ROWS)
-    return _appended(table, entries, needed, vectors or {}, lenient=lenient)
+    return _appended(table, entries, needed, vectors, lenient=lenient)
 
 
 def _appended(

@@ -88,7 +88,7 @@ class BranchStore:
     def exists(self, name: str) -> bool:
         return name == MAIN_BRANCH or name in self.names()
 
-    def check_new(self, name: str, *, tag: str | None = None) -> None:
+    def check_new(self, name: str, *, tag: str | None) -> None:
         """Raise InvalidArgument for a name that Java refuses, AlreadyExists for one in use.
 
         A name is not in use if its creation from the same tag was interrupted.

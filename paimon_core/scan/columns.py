@@ -65,7 +65,7 @@ def entry_columns(
     table: FileStoreTable,
     manifests: Iterable[ManifestFileMeta],
     partitions: Partitions,
-    numbers: Iterable[str] = (),
+    numbers: Iterable[str],
     *,
     exact: bool = False,
 ) -> Iterator[EntryColumns]:

@@ -175,7 +175,7 @@ def _field(name: str, arrow: pa.DataType, field_id: int | None, *, nullable: boo
     return pa.field(name, arrow, nullable=nullable, metadata=metadata)
 
 
-def _child_id(field_id: int | None, depth: int, *, sign: int = 1) -> int | None:
+def _child_id(field_id: int | None, depth: int, *, sign: int) -> int | None:
     """Return the id of a list element or map entry, in Java's wrapping 32-bit arithmetic."""
     if field_id is None:
         return None

@@ -35,8 +35,8 @@ def route(
     table: FileStoreTable,
     batch: pa.RecordBatch,
     *,
-    dynamic: AssignDynamic | None = None,
-    bucket: int | None = None,
+    dynamic: AssignDynamic,
+    bucket: int | None,
 ) -> list[Routed]:
     """Group the rows of the batch by partition (stored row bytes) and bucket.
 
@@ -101,7 +101,7 @@ def _buckets(
     batch: pa.RecordBatch,
     partitions: list[bytes],
     codes: npt.NDArray[np.int64],
-    dynamic: AssignDynamic | None,
+    dynamic: AssignDynamic,
 ) -> Buckets:
     match table.bucket_mode:
         case BucketMode.FIXED:
@@ -109,7 +109,6 @@ def _buckets(
         case BucketMode.POSTPONE:
             return np.full(batch.num_rows, POSTPONE_BUCKET, np.int64)
         case BucketMode.DYNAMIC:
-            assert dynamic is not None
             hashes = key_hashes(table, batch)
             buckets = np.zeros(batch.num_rows, np.int64)
             for code, partition in enumerate(partitions):

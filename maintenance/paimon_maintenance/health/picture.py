@@ -97,7 +97,7 @@ def file_picture(
     table: FileStoreTable,
     env: Environment,
     *,
-    partition: str | None = None,
+    partition: str | None,
 ) -> FilePicture:
     """The files of the partition with this path.
 

@@ -216,7 +216,7 @@ class OpenAlerts:
     oldest_millis: int
 
 
-def open_alerts(history: SqlHistory, warehouse: str | None = None) -> list[OpenAlerts]:
+def open_alerts(history: SqlHistory, warehouse: str | None) -> list[OpenAlerts]:
     """The open alerts by place and kind, of one warehouse or of all."""
     c = _ALERTS.c
     place = (c.warehouse, c.branch, c.kind)
@@ -257,7 +257,7 @@ def _stored(row: Mapping[Any, Any]) -> StoredAlert:
 
 
 def to_send(
-    alerts: Iterable[StoredAlert], now: int, *, default: str | None = None
+    alerts: Iterable[StoredAlert], now: int, *, default: str | None
 ) -> Iterator[tuple[StoredAlert, dict[str, Word]]]:
     """The messages that are due: each alert with the targets and their words.
 

@@ -186,9 +186,7 @@ def totals_since(
     return found[::-1][::step][::-1]
 
 
-def tables_by_color(
-    history: SqlHistory, warehouse: str | None = None
-) -> dict[tuple[str, str, str], int]:
+def tables_by_color(history: SqlHistory, warehouse: str | None) -> dict[tuple[str, str, str], int]:
     """The number of tables by warehouse, branch and color; "unknown" if they cannot be measured."""
     c = STATUS.c
     place = (c.warehouse, c.branch, c.color)

@@ -145,7 +145,7 @@ def predictions_of(decisions: Sequence[StoredDecision]) -> Predictions | None:
 
 
 def newest_predictions(
-    history: SqlHistory, warehouse: str | None = None
+    history: SqlHistory, warehouse: str | None
 ) -> dict[tuple[str, str], Predictions]:
     """The errors of the newest successful runs by warehouse and branch, of one warehouse or of all.
 

@@ -39,7 +39,7 @@ class Weights:
 WEIGHTS: Final = Weights()
 
 
-def lasting_hours(excess: float, growth: float, idle_hours: float = 0.0) -> float:
+def lasting_hours(excess: float, growth: float, idle_hours: float) -> float:
     """How long it takes until the excess is back; `growth` is excess per hour."""
     returns = excess / growth if growth > 0 else HORIZON_HOURS
     # Under constant growth, half of the saving is lost by the end.

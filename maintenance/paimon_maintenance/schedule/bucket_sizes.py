@@ -50,7 +50,7 @@ def small_since(known: Mapping[str, int], table: Measurement, now: int) -> dict[
 
 
 def rescaled(
-    table: Measurement, small: Mapping[str, int], now: int, *, only_idle: bool = False
+    table: Measurement, small: Mapping[str, int], now: int, *, only_idle: bool
 ) -> list[Rescaled]:
     """What a rescale would help, those with the most bytes first; `small` is from `small_since`."""
     left = [

@@ -6,7 +6,6 @@ DAGs read their own settings from the `caretaker.toml` beside the DAG file.
 
 from __future__ import annotations
 
-import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +17,7 @@ CONFIG_VARIABLE: Final = "CARETAKER_CONFIG"
 DEFAULT_CONFIG: Final = "caretaker.toml"
 
 
-def read_config(environ: Mapping[str, str] = os.environ) -> tuple[str, Mapping[str, object]]:
+def read_config(environ: Mapping[str, str]) -> tuple[str, Mapping[str, object]]:
     """The path of the file and its content; empty without a file.
 
     InvalidArgument if the file that CARETAKER_CONFIG names is missing, or a file cannot be read.

@@ -38,8 +38,6 @@ from paimon_core.format.orc.zone import UTC, ZONE_KEY, has_ltz, to_instants
 from paimon_core.types.data_types import RowType
 
 MAGIC: Final = b"ORC"
-STRIPE_BYTES: Final = 48 * 1024 * 1024
-"""The Arrow bytes that are collected for a stripe."""
 FIRST_RATIO: Final = 0.5
 """The estimated bytes on disk per Arrow byte before the first stripe is written."""
 _CODECS: Final = {"none": 0, "zlib": 1, "snappy": 2, "lz4": 4, "zstd": 5}
@@ -64,10 +62,13 @@ class OrcFileWriter:
         *,
         compression: str,
         zstd_level: int,
-        stripe_bytes: int = STRIPE_BYTES,
-        ltz_zone: str = UTC,
+        stripe_bytes: int,
+        ltz_zone: str,
     ) -> None:
-        """`ltz_zone`: the zone to which TIMESTAMP LTZ is bound, "UTC" for plain instants."""
+        """`stripe_bytes`: the Arrow bytes that are collected for a stripe.
+
+        `ltz_zone`: the zone to which TIMESTAMP LTZ is bound, "UTC" for plain instants.
+        """
         codec = _CODECS.get(compression.lower())
         if codec is None:
             raise UnsupportedFeature(

@@ -121,7 +121,7 @@ def check_aggregate_functions(schema: TableSchema) -> None:
 
 
 def column_function(
-    name: str, field: DataField, options: Options, *, rules: JavaRules = JavaRules.JAVA_1_4
+    name: str, field: DataField, options: Options, *, rules: JavaRules
 ) -> ColumnFunction:
     """Return the function of this name for a field.
 

@@ -217,7 +217,7 @@ class Listagg(Aggregate):
 
     name = "listagg"
 
-    def __init__(self, delimiter: str, *, distinct: bool, skips_blank: bool = False) -> None:
+    def __init__(self, delimiter: str, *, distinct: bool, skips_blank: bool) -> None:
         self._delimiter = delimiter
         self._distinct = distinct
         self._skips_blank = skips_blank
@@ -271,7 +271,7 @@ class Collect(Aggregate):
 
     name = "collect"
 
-    def __init__(self, *, distinct: bool, hash_of: Hash | None = None) -> None:
+    def __init__(self, *, distinct: bool, hash_of: Hash | None) -> None:
         self._distinct = distinct
         self._hash_of = hash_of
 
@@ -414,8 +414,8 @@ class NestedUpdate(Aggregate):
         table: NestedTable,
         *,
         count_limit: int,
-        newer: bool = False,
-        sequence_of: Callable[[Value], Any] = lambda _: (),
+        newer: bool,
+        sequence_of: Callable[[Value], Any],
     ) -> None:
         self._table = table
         self._limit = count_limit
@@ -467,7 +467,7 @@ class NestedPartialUpdate(Aggregate):
 
     name = "nested_partial_update"
 
-    def __init__(self, table: NestedTable, *, cleans_first: bool = False) -> None:
+    def __init__(self, table: NestedTable, *, cleans_first: bool) -> None:
         self._table = table
         self._cleans_first = cleans_first
 

@@ -132,7 +132,7 @@ def lost_run(request: JobRequest, run: StartedRun, reason: str, *, ended: bool) 
 
 
 def read_reports(
-    request: JobRequest, folder: str, tables: Sequence[str], failure: str | None = None
+    request: JobRequest, folder: str, tables: Sequence[str], failure: str | None
 ) -> dict[str, Mapping[str, object]]:
     """The reports that the Spark application left in this folder, by table; for the history too.
 

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def spark_of_connection(
-    connection: str, conf: Mapping[str, str] | None = None
-) -> SparkEngine | None:
+def spark_of_connection(connection: str, conf: Mapping[str, str]) -> SparkEngine | None:
     """Spark on the master of this connection, which starts with the first work; None without it."""
     from airflow.sdk import BaseHook  # noqa: PLC0415 - only when a task runs
 
@@ -27,4 +25,4 @@ def spark_of_connection(
     except AirflowNotFoundException:
         logger.info("no connection %r: everything runs in the worker", connection)
         return None
-    return SparkEngine(master=host or "local[*]", conf=dict(conf or {}))
+    return SparkEngine(master=host or "local[*]", conf=dict(conf))
