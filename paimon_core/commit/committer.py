@@ -85,10 +85,10 @@ def commit(
 
     Without changes no snapshot is created, unless `ignore_empty` is False (a streaming commit that
     only advances identifier and watermark).  An append that deletes files or carries deletion
-    vectors becomes an OVERWRITE and is checked for conflicts; so are new columns for `row_groups`, the
-    files that were read for them.  Raises CommitConflict (nothing was
-    committed; the caller may delete the files of the messages), CommitStateUnknown (delete nothing;
-    also if only the APPEND was made) or UnsupportedFeature.
+    vectors becomes an OVERWRITE and is checked for conflicts; so are new columns for `row_groups`,
+    the files that were read for them.  Raises CommitConflict (nothing was committed; the caller may
+    delete the files of the messages), CommitStateUnknown (delete nothing; also if only the APPEND
+    was made) or UnsupportedFeature.
     """
     check_committable(table)
     made: list[Snapshot] = []

@@ -9,8 +9,8 @@ file can hold, by these bounds, need no merge::
 The keys of smaller files are read, so that a few of them do not count for all keys between them.
 
 The rows between two copied stretches are merged as always, each file limited to its rows there.
-Bounds may be wider than the keys of a page: then rows are merged without need, never copied without
-leave.  What a merge would drop or change is not copied: deletes, rows that a deletion vector names,
+Bounds may be wider than the keys of a page: then rows are merged needlessly, but never copied
+wrongly.  What a merge would drop or change is not copied: deletes, rows that a deletion vector names,
 rows of files with other columns, and rows whose changes go into a changelog.
 """
 
@@ -207,7 +207,7 @@ class CopyablePages:
     def _groups(self, file: DataFileMeta, key_leaves: Sequence[int]) -> tuple[StoredGroup, ...]:
         """Return the row groups of a file whose pages may be copied; empty for others.
 
-        Only those of the key are known: files that overlap everywhere are opened for nothing.
+        Only the pages of the key are known: opening a file that overlaps everywhere gains nothing.
         """
         opened = self._opened(file, key_leaves) if self._may_be_copied(file) else None
         if opened is None:

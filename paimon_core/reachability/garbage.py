@@ -89,7 +89,7 @@ def find_garbage(
     """Return the files that only the references in `going` need.
 
     `staying` are all other references.  Raises CorruptTable if a staying reference is unreadable,
-    or if a branch has lost its snapshots that is not deleted as a whole.
+    or if a branch that is not deleted as a whole has lost its snapshots.
     """
     alive = {r.snapshot.identity for r in staying if r.kind is not RefKind.CHANGELOG}
     going = [r for r in going if r.kind is not RefKind.TAG or r.snapshot.identity not in alive]

@@ -220,10 +220,9 @@ def _point_back(table: FileStoreTable, old: Tag) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagDeletion:
-    """The tags to delete, as they were planned, the files that only they need, and journals of
-    interrupted runs.
+    """The tags to delete, as planned, the files that only they need, and interrupted runs' journals.
 
-    `written`: by name, when the files of tags were written that go by that time (milliseconds).
+    `written`: for tags that expire by the time of their file, that time by name (milliseconds).
     """
 
     tags: tuple[Tag, ...] = ()

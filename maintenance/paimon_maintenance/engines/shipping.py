@@ -66,7 +66,8 @@ def package_parents() -> list[str]:
 def _bytecode(source: Path, content: bytes) -> bytes | None:
     """The content of a module's .pyc file, the same each time.
 
-    None if this version of marshal cannot.  Python's cache spares compiling what did not change.
+    None if this version of marshal cannot do that.  Python's cache spares compiling what did not
+    change.
     """
     code = SourceFileLoader(source.stem, str(source)).get_code(source.stem)
     head = importlib.util.MAGIC_NUMBER + _UNCHECKED + importlib.util.source_hash(content)

@@ -228,7 +228,7 @@ def _worse(known: TableFindings, entries: Sequence[Entry], now: int) -> Iterator
     if len(scores) < _WORSE_RUNS or runs < _WORSE_RUNS:
         return
     newest, oldest = scores[0], scores[-1]
-    # Not a moment before the next compaction: all of the newest scores are low.
+    # Not just the moment before the next compaction: all of the newest scores are low.
     recent = max(s.score for s in scores[:_WORSE_RUNS])
     if recent <= oldest.score - _WORSE_POINTS:
         name = known.measurement.table

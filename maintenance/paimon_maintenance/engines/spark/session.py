@@ -200,7 +200,7 @@ def _forget_gateway() -> None:
     if gateway is None or process is None:
         return
     try:
-        # A JVM that was killed answers no more some time before its process has ended.
+        # A killed JVM stops answering some time before its process ends.
         process.wait(0.0 if _answers(gateway) else _END_SECONDS)
     except subprocess.TimeoutExpired:
         return
