@@ -42,6 +42,7 @@ from paimon_core.options import (
     DATA_EVOLUTION_ENABLED,
     DELETION_VECTORS_ENABLED,
     FILE_FORMAT,
+    INDEX_FILE_IN_DATA_FILE_DIR,
     MANIFEST_FORMAT,
     MERGE_ENGINE,
     PARTITIONED_TABLE,
@@ -80,7 +81,7 @@ _AS_DESCRIPTOR = "blob-as-descriptor"
 _READABLE_INDEXES = frozenset({HASH_INDEX, DELETION_VECTORS_INDEX})
 
 _REFUSED_TO_READ = (
-    "data-evolution.enabled",
+    DATA_EVOLUTION_ENABLED.key,
     CHAIN_TABLE,
     "pk-clustering-override",
 )
@@ -100,7 +101,7 @@ _TABLE_TYPES = frozenset({"table"})
 
 _REFUSED_TO_WRITE = (
     "lookup.remote-file.enabled",
-    "index-file-in-data-file-dir",
+    INDEX_FILE_IN_DATA_FILE_DIR.key,
     "primary-key.nullable",
 )
 """Boolean options of features that a native commit would leave outdated or broken."""
@@ -253,7 +254,7 @@ def unrescalable_features(table: FileStoreTable) -> Iterator[str]:
     if options.value(BUCKET_FUNCTION) not in ("default", "mod", "hive"):
         yield f"bucket-function.type={options.value(BUCKET_FUNCTION)}"
     if options.value(ROW_TRACKING_ENABLED):
-        yield "row-tracking.enabled"
+        yield ROW_TRACKING_ENABLED.key
 
 
 def unsortable_features(table: FileStoreTable) -> Iterator[str]:
@@ -265,7 +266,7 @@ def unsortable_features(table: FileStoreTable) -> Iterator[str]:
     elif table.bucket_mode is not BucketMode.UNAWARE:
         yield f"bucket={table.options.get('bucket', '-1')} ({table.bucket_mode.value} buckets)"
     if table.options.value(ROW_TRACKING_ENABLED):
-        yield "row-tracking.enabled"
+        yield ROW_TRACKING_ENABLED.key
 
 
 def _uncommittable(table: FileStoreTable) -> Iterator[str]:

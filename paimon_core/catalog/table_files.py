@@ -25,7 +25,7 @@ from paimon_core.errors import (
 )
 from paimon_core.io.file_io import FileIO
 from paimon_core.known_options import check_values, similar_name, unknown_options
-from paimon_core.options import PATH, Options
+from paimon_core.options import DATA_FILE_EXTERNAL_PATHS, PATH, Options
 from paimon_core.paths import SNAPSHOT_PREFIX, TablePaths
 from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
@@ -34,7 +34,6 @@ from paimon_core.snapshot.store import SnapshotStore
 log = logging.getLogger(__name__)
 
 TABLE_DEFAULT: Final = "table-default."
-_OUTSIDE: Final = "data-file.external-paths"
 _NOT_COMPARED: Final = frozenset({"owner", PATH.key})
 _ATTEMPTS: Final = 10
 
@@ -204,8 +203,8 @@ class TableFiles:
 
     def check_droppable(self) -> None:
         """UnsupportedFeature for a table with data outside of its folder."""
-        if any(_OUTSIDE in s.options for s in self.schemas().all()):
-            raise UnsupportedFeature(_OUTSIDE, table=self.identifier)
+        if any(DATA_FILE_EXTERNAL_PATHS.key in s.options for s in self.schemas().all()):
+            raise UnsupportedFeature(DATA_FILE_EXTERNAL_PATHS.key, table=self.identifier)
 
     def _warn_of_unknown(self, options: Mapping[str, str]) -> None:
         """Log the keys that Paimon does not know; it stores and ignores them."""

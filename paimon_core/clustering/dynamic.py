@@ -18,6 +18,7 @@ from paimon_core.compaction.unit import CompactResult
 from paimon_core.environment import Environment
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileKind, ManifestEntry
+from paimon_core.options import CHANGELOG_PRODUCER, DYNAMIC_BUCKET_INITIAL_BUCKETS, ROWKIND_FIELD
 from paimon_core.rescale.rewrite import rows_of_unit
 from paimon_core.rescale.unit import RescaleResult, RescaleUnit
 from paimon_core.types.buffers import RecordBatches
@@ -27,10 +28,10 @@ from paimon_core.write.row_writer import RowWriter
 _EXPANSION = 4
 _OPTIONS = {
     # The rewrite does not change rows, so it needs no changelog.
-    "changelog-producer": "none",
+    CHANGELOG_PRODUCER.key: "none",
     # Several initial buckets would distribute keys by hash.
-    "dynamic-bucket.initial-buckets": None,
-    "rowkind.field": None,
+    DYNAMIC_BUCKET_INITIAL_BUCKETS.key: None,
+    ROWKIND_FIELD.key: None,
 }
 
 

@@ -44,7 +44,28 @@ from paimon_core.ddl.schema_change import (
 from paimon_core.ddl.validation import validate_schema
 from paimon_core.errors import ForbiddenChange, ImmutableOption, SchemaError
 from paimon_core.known_options import check_value
-from paimon_core.options import BUCKET, IGNORE_DELETE, IGNORE_UPDATE_BEFORE, Options, parse_bool
+from paimon_core.options import (
+    AGGREGATION_REMOVE_RECORD_ON_DELETE,
+    BUCKET,
+    BUCKET_FUNCTION,
+    CLUSTERING_COLUMNS,
+    DATA_EVOLUTION_ENABLED,
+    DATA_FILE_PATH_DIRECTORY,
+    DELETION_VECTORS_ENABLED,
+    FORCE_LOOKUP,
+    IGNORE_DELETE,
+    IGNORE_UPDATE_BEFORE,
+    INDEX_FILE_IN_DATA_FILE_DIR,
+    MERGE_ENGINE,
+    PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE,
+    PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP,
+    ROW_TRACKING_ENABLED,
+    ROWKIND_FIELD,
+    SEQUENCE_FIELD,
+    SNAPSHOT_ORDERING,
+    Options,
+    parse_bool,
+)
 from paimon_core.schema.schema_json import NEWEST_VERSION
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.types.casts.rules import can_evolve
@@ -54,32 +75,32 @@ from paimon_core.types.sql import type_to_sql
 IMMUTABLE_OPTIONS: Final = frozenset(
     {
         "bucket-key",
-        "bucket-function.type",
-        "data-file.path-directory",
-        "merge-engine",
-        "aggregation.remove-record-on-delete",
-        "partial-update.remove-record-on-delete",
-        "partial-update.remove-record-on-sequence-group",
-        "rowkind.field",
+        BUCKET_FUNCTION.key,
+        DATA_FILE_PATH_DIRECTORY.key,
+        MERGE_ENGINE.key,
+        AGGREGATION_REMOVE_RECORD_ON_DELETE.key,
+        PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE.key,
+        PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP.key,
+        ROWKIND_FIELD.key,
         "primary-key",
         "partition",
-        "force-lookup",
-        "row-tracking.enabled",
-        "data-evolution.enabled",
-        "index-file-in-data-file-dir",
+        FORCE_LOOKUP.key,
+        ROW_TRACKING_ENABLED.key,
+        DATA_EVOLUTION_ENABLED.key,
+        INDEX_FILE_IN_DATA_FILE_DIR.key,
         "blob-descriptor-field",
         "blob-view-field",
         "blob-external-storage-path",
         "blob-external-storage-field",
         "pk-clustering-override",
-        "sequence.snapshot-ordering",
+        SNAPSHOT_ORDERING.key,
     }
 )
 """Options that cannot change once the table has a snapshot (Java: `@Immutable`)."""
 _TYPE: Final = "type"
 _FIELD_OPTIONS: Final = ("aggregate-function", "ignore-retract", "distinct", "list-agg-delimiter")
 _GROUP_OPTIONS: Final = ("sequence-group", "nested-key")
-_NAME_LISTS: Final = ("bucket-key", "sequence.field")
+_NAME_LISTS: Final = ("bucket-key", SEQUENCE_FIELD.key)
 
 
 def apply_changes(
@@ -402,7 +423,7 @@ def _check_set(old: Options, key: str, value: str) -> None:
                 f"the number of buckets cannot change from {before} to {after}"
             )
     if (
-        key == "deletion-vectors.enabled"
+        key == DELETION_VECTORS_ENABLED.key
         and parse_bool(old.get(key, "false")) != parse_bool(value)
         and not parse_bool(old.get("deletion-vectors.modifiable", "false"))
     ):
@@ -414,7 +435,7 @@ def _check_set(old: Options, key: str, value: str) -> None:
     for option in (IGNORE_DELETE, IGNORE_UPDATE_BEFORE):
         if key == option.key and parse_bool(old.get(key, "false")) and not parse_bool(value):
             raise ImmutableOption(f"Cannot change {key} from true to false: it cannot be changed")
-    if key == "clustering.columns" and "pk-clustering-override" in old:
+    if key == CLUSTERING_COLUMNS.key and "pk-clustering-override" in old:
         raise ImmutableOption(f"Cannot change {key} when pk-clustering-override enabled.")
 
 
@@ -423,7 +444,7 @@ def _check_reset(old: Options, key: str) -> None:
         raise ImmutableOption(
             f"Change '{key}' is not supported yet: it cannot be removed once the table has a snapshot"
         )
-    if key == "clustering.columns" and "pk-clustering-override" in old:
+    if key == CLUSTERING_COLUMNS.key and "pk-clustering-override" in old:
         raise ImmutableOption(f"Cannot reset {key} when pk-clustering-override enabled.")
 
 

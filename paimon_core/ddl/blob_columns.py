@@ -12,6 +12,7 @@ from paimon_core.errors import SchemaError
 from paimon_core.options import (
     CHANGELOG_PRODUCER,
     DATA_EVOLUTION_ENABLED,
+    DATA_FILE_EXTERNAL_PATHS,
     MERGE_ENGINE,
     SEQUENCE_FIELD,
 )
@@ -90,7 +91,7 @@ def _check_managed(schema: TableSchema, blobs: set[str]) -> None:
         f"{tables} only support changelog-producer 'none'.",
     )
     _require(
-        "data-file.external-paths" not in schema.options,
+        DATA_FILE_EXTERNAL_PATHS.key not in schema.options,
         f"{tables} do not support 'data-file.external-paths'.",
     )
 

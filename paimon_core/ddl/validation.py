@@ -19,12 +19,16 @@ from paimon_core.lsm.changelog_producers import CHANGELOG_PRODUCERS, changelog_p
 from paimon_core.lsm.engines.traits import MERGE_ENGINES, traits_of
 from paimon_core.options import (
     BUCKET,
+    BUCKET_FUNCTION,
     CHANGELOG_PRODUCER,
     CLUSTERING_INCREMENTAL,
     DATA_EVOLUTION_ENABLED,
     DELETION_VECTORS_ENABLED,
     FILE_FORMAT,
+    FULL_COMPACTION_DELTA_COMMITS,
     MERGE_ENGINE,
+    PARTITION_EXPIRATION_TIME,
+    RECORD_LEVEL_TIME_FIELD,
     ROW_TRACKING_ENABLED,
     ROWKIND_FIELD,
     SEQUENCE_FIELD,
@@ -89,7 +93,7 @@ def _check_known_words(schema: TableSchema) -> None:
         _require(
             value in words, f"{option.key} is {value!r}, but must be one of {', '.join(words)}"
         )
-    function = options.get("bucket-function.type", "default")
+    function = options.get(BUCKET_FUNCTION.key, "default")
     _require(function in _BUCKET_FUNCTIONS, f"unknown bucket function {function!r}")
     kind = options.get("type", "table").lower()
     if kind not in ("table", "materialized-table"):
@@ -151,7 +155,7 @@ def _check_bucket(schema: TableSchema) -> None:
             "bucket-key" not in options, "bucket-key needs a fixed number of buckets, not bucket=-1"
         )
         _require(
-            bool(schema.primary_keys) or "full-compaction.delta-commits" not in options,
+            bool(schema.primary_keys) or FULL_COMPACTION_DELTA_COMMITS.key not in options,
             "full-compaction.delta-commits cannot be combined with an append table of bucket=-1",
         )
         return
@@ -181,7 +185,7 @@ def _check_field_options(schema: TableSchema) -> None:
 
 
 def _check_sequence_field(schema: TableSchema) -> None:
-    names = [n.strip() for n in schema.options.get("sequence.field", "").split(",")]
+    names = [n.strip() for n in schema.options.get(SEQUENCE_FIELD.key, "").split(",")]
     if names == [""]:
         return
     for name in names:
@@ -288,10 +292,10 @@ def _check_vectors(schema: TableSchema) -> None:
 
 def _check_expiration(schema: TableSchema) -> None:
     options = schema.options
-    if "partition.expiration-time" in options:
+    if PARTITION_EXPIRATION_TIME.key in options:
         _require(bool(schema.partition_keys), "partition.expiration-time needs a partitioned table")
-        parse_duration_millis(options["partition.expiration-time"])
-    time_field = options.get("record-level.time-field")
+        parse_duration_millis(options[PARTITION_EXPIRATION_TIME.key])
+    time_field = options.get(RECORD_LEVEL_TIME_FIELD.key)
     if time_field is None:
         return
     field = schema.row_type.get(time_field)

@@ -31,6 +31,7 @@ from paimon_core.io.file_io import FileIO
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.options import (
     DATA_EVOLUTION_ENABLED,
+    DATA_FILE_EXTERNAL_PATHS,
     DATA_FILE_PREFIX,
     FILE_FORMAT,
     STATS_DENSE_STORE,
@@ -49,7 +50,7 @@ _KEPT: Final = (
     DATA_EVOLUTION_ENABLED.key,
     DATA_FILE_PREFIX.key,
     STATS_DENSE_STORE.key,
-    "data-file.external-paths",
+    DATA_FILE_EXTERNAL_PATHS.key,
 )
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from paimon_core.catalog.hive.tables import LOCATION_PROPERTY, in_properties, location_of
 from paimon_core.errors import AlreadyExists, NotFound
+from paimon_core.options import DATA_FILE_PATH_DIRECTORY
 from paimon_core.paths import spec_path
 from paimon_core.remote.hive_client import HiveClient
 from paimon_core.remote.thrift_calls import (
@@ -20,7 +21,6 @@ from paimon_core.remote.thrift_calls import (
 )
 from paimon_core.snapshot.snapshot_commit import PartitionStatistics
 
-_DATA_DIRECTORY: Final = "data-file.path-directory"
 _ALL: Final = -1
 _BATCH: Final = 1000
 
@@ -57,7 +57,7 @@ class HivePartitions:
 
     def _partition(self, table: Table, spec: Mapping[str, str]) -> Partition:
         folder = location_of(table, self.client.options) or ""
-        directory = (table.parameters or {}).get(_DATA_DIRECTORY)
+        directory = (table.parameters or {}).get(DATA_FILE_PATH_DIRECTORY.key)
         if directory:
             folder = f"{folder}/{directory}"
         location = f"{folder}/{spec_path(spec)}"

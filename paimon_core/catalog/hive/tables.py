@@ -14,7 +14,13 @@ from typing import Final
 
 from paimon_core.catalog.shown_properties import shown_properties
 from paimon_core.errors import InvalidArgument
-from paimon_core.options import PARTITIONED_TABLE, TAG_TO_PARTITION, parse_bool
+from paimon_core.options import (
+    DATA_FILE_PATH_DIRECTORY,
+    PARTITION_EXPIRATION_TIME,
+    PARTITIONED_TABLE,
+    TAG_TO_PARTITION,
+    parse_bool,
+)
 from paimon_core.remote.thrift_calls import (
     Database,
     FieldSchema,
@@ -41,7 +47,7 @@ _MARKS: Final = {
 _EXTERNAL: Final = "EXTERNAL"
 _COMMENT: Final = "comment"
 _HIVE_PREFIX: Final = "hive."
-_ALWAYS_SHOWN: Final = ("partition.expiration-time", "data-file.path-directory")
+_ALWAYS_SHOWN: Final = (PARTITION_EXPIRATION_TIME.key, DATA_FILE_PATH_DIRECTORY.key)
 VIEW: Final = "VIRTUAL_VIEW"
 """The kind of an entry that is a view."""
 _VIEWS: Final = (VIEW, "MATERIALIZED_VIEW")

@@ -6,12 +6,16 @@ from typing import Final
 
 from paimon_core.errors import SchemaError
 from paimon_core.lsm.aggregates.options import check_aggregate_functions
-from paimon_core.options import IGNORE_DELETE
+from paimon_core.options import (
+    IGNORE_DELETE,
+    PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE,
+    PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP,
+)
 from paimon_core.schema.table_schema import TableSchema
 
 GROUP_SUFFIX: Final = ".sequence-group"
-_REMOVE_ON_DELETE: Final = "partial-update.remove-record-on-delete"
-_REMOVE_ON_GROUP: Final = "partial-update.remove-record-on-sequence-group"
+_REMOVE_ON_DELETE: Final = PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE.key
+_REMOVE_ON_GROUP: Final = PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP.key
 
 
 def check_partial_update(schema: TableSchema) -> None:

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.lsm.java_rules import JavaRules
-from paimon_core.options import MERGE_ENGINE, SEQUENCE_FIELD, Options
+from paimon_core.options import (
+    AGGREGATION_REMOVE_RECORD_ON_DELETE,
+    MERGE_ENGINE,
+    PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE,
+    PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP,
+    SEQUENCE_FIELD,
+    Options,
+)
 from paimon_core.schema.table_schema import TableSchema
 
 if TYPE_CHECKING:
@@ -158,8 +165,8 @@ MERGE_ENGINES: Final = {
             differs_by_java=True,
             updatable=True,
             removing_options=(
-                "partial-update.remove-record-on-delete",
-                "partial-update.remove-record-on-sequence-group",
+                PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE.key,
+                PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP.key,
             ),
         ),
         EngineTraits(
@@ -169,7 +176,7 @@ MERGE_ENGINES: Final = {
             check=_check_aggregation,
             combines_versions=True,
             differs_by_java=True,
-            removing_options=("aggregation.remove-record-on-delete",),
+            removing_options=(AGGREGATION_REMOVE_RECORD_ON_DELETE.key,),
         ),
         EngineTraits(
             name="first-row",
