@@ -12,7 +12,7 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.io.conditional_put import COMMIT_BY_RENAME
 from paimon_core.io.delegating import DelegatingFileIO
 from paimon_core.io.file_io import FileIO, renames_atomically
-from paimon_core.options import parse_bool
+from paimon_core.options import parse_bool, parse_duration_millis
 
 
 class CatalogLock(Protocol):
@@ -38,6 +38,16 @@ def lock_enabled(options: Mapping[str, str], own: str) -> bool:
     if given is not None:
         return parse_bool(given)
     return not renames_atomically(options.get("warehouse", ""))
+
+
+def acquire_timeout_millis(options: Mapping[str, str]) -> int:
+    """How long a client waits for the lock: the catalog option `lock-acquire-timeout`."""
+    return parse_duration_millis(options.get("lock-acquire-timeout", "8 min"))
+
+
+def longest_wait_millis(options: Mapping[str, str]) -> int:
+    """The longest wait between two attempts: the catalog option `lock-check-max-sleep`."""
+    return parse_duration_millis(options.get("lock-check-max-sleep", "8 s"))
 
 
 def held(lock: CatalogLock | None) -> AbstractContextManager[None]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from paimon_core.options import parse_bool
 from paimon_core.schema.table_schema import TableSchema
 
 
@@ -10,14 +13,11 @@ def shown_properties(schema: TableSchema) -> dict[str, str]:
     keys = {
         "primary-key": schema.primary_keys,
         "partition": schema.partition_keys,
-        "bucket-key": _bucket_keys(schema),
+        "bucket-key": schema.bucket_keys,
     }
     return {**schema.options, **{key: ",".join(names) for key, names in keys.items() if names}}
 
 
-def _bucket_keys(schema: TableSchema) -> tuple[str, ...]:
-    """As `TableSchema.bucketKeys` in Java: the option, else the trimmed primary key."""
-    named = schema.options.get("bucket-key", "").strip()
-    if named:
-        return tuple(column.strip() for column in named.split(","))
-    return tuple(schema.trimmed_primary_keys)
+def shows_all_properties(options: Mapping[str, str]) -> bool:
+    """Whether the catalog shows them: its option `sync-all-properties`, by default true."""
+    return parse_bool(options.get("sync-all-properties", "true"))

@@ -33,6 +33,7 @@ from paimon_core.io.file_io import parent
 from paimon_core.remote.hive_client import (
     CLIENT_CLASS,
     CONF_DIR,
+    SOCKET_TIMEOUT,
     URI,
     HiveClient,
     check_thrift,
@@ -43,7 +44,7 @@ from paimon_core.remote.iceberg_rest import checked_options
 SECRETS: Final = "CARETAKER_ICEBERG"
 """An environment variable: a JSON object with options for each `uri` of an Iceberg REST catalog."""
 _HIVE_PREFIX: Final = "hive."
-_HIVE_DEFAULTS: Final = {"hive.metastore.client.socket.timeout": "60 s"}
+_HIVE_DEFAULTS: Final = {SOCKET_TIMEOUT: "60 s"}
 """The commit is made: it must not wait for the metastore for as long as catalogs do."""
 _REST_FORMAT_VERSION: Final = 2
 

@@ -35,7 +35,7 @@ URI: Final = "uri"
 CONF_DIR: Final = "hive-conf-dir"
 WAREHOUSE_DIR: Final = "hive.metastore.warehouse.dir"
 _URIS: Final = "hive.metastore.uris"
-_TIMEOUT: Final = "hive.metastore.client.socket.timeout"
+SOCKET_TIMEOUT: Final = "hive.metastore.client.socket.timeout"
 _SET_UGI: Final = "hive.metastore.execute.setugi"
 _REFUSED: Final = (
     "hive.metastore.sasl.enabled",
@@ -44,7 +44,7 @@ _REFUSED: Final = (
     "hive.metastore.thrift.compact.protocol.enabled",
 )
 """What a connection could need that was never run against a server."""
-_SITE_KEYS: Final = frozenset({_URIS, WAREHOUSE_DIR, _TIMEOUT, _SET_UGI, *_REFUSED})
+_SITE_KEYS: Final = frozenset({_URIS, WAREHOUSE_DIR, SOCKET_TIMEOUT, _SET_UGI, *_REFUSED})
 CLIENT_CLASS: Final = "metastore.client.class"
 _JAVA_CLIENT: Final = "org.apache.hadoop.hive.metastore.HiveMetaStoreClient"
 _PORT: Final = 9083
@@ -196,7 +196,7 @@ class HiveClient:
 
     @property
     def _timeout_millis(self) -> int:
-        text = self.options.get(_TIMEOUT, "600")
+        text = self.options.get(SOCKET_TIMEOUT, "600")
         return int(text) * 1000 if text.isdecimal() else parse_duration_millis(text)
 
 

@@ -20,9 +20,9 @@ from datetime import UTC, datetime
 from typing import Final
 from uuid import uuid4
 
+from paimon_core.catalog.lock import acquire_timeout_millis, longest_wait_millis
 from paimon_core.environment import user_name
 from paimon_core.errors import CatalogLocked, PaimonError, StorageError
-from paimon_core.options import parse_duration_millis
 from paimon_core.process_identity import has_ended, process_identity
 from paimon_core.remote.hive_client import HiveClient
 from paimon_core.remote.thrift_calls import (
@@ -76,8 +76,8 @@ class HiveLock:
             agent_info=f"{_AGENT} {uuid4().hex} {os.getpid()} {process_identity(os.getpid())}",
         )
         options = self.client.options
-        most = parse_duration_millis(options.get("lock-check-max-sleep", "8 s"))
-        timeout = parse_duration_millis(options.get("lock-acquire-timeout", "8 min"))
+        most = longest_wait_millis(options)
+        timeout = acquire_timeout_millis(options)
         started = time.monotonic()
         response = self._request(request)
         lock_id = response.lock_id or 0

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from paimon_core.catalog.shown_properties import shown_properties
+from paimon_core.catalog.shown_properties import shown_properties, shows_all_properties
 from paimon_core.errors import InvalidArgument
 from paimon_core.options import (
     DATA_FILE_PATH_DIRECTORY,
@@ -132,7 +132,7 @@ def new_table(
 
     `options` are the catalog's.
     """
-    if _shows_all(options):
+    if shows_all_properties(options):
         parameters = shown_properties(schema)
     else:
         parameters = _hive_properties(schema)
@@ -160,15 +160,11 @@ def altered_table(
     removed_options: Sequence[str],
 ) -> Table:
     """The metastore's table with the new schema."""
-    shown = shown_properties(schema) if _shows_all(options) else _hive_properties(schema)
+    shown = shown_properties(schema) if shows_all_properties(options) else _hive_properties(schema)
     parameters = {**(table.parameters or {}), **shown}
     for key in removed_options:
         parameters.pop(key, None)
     return _with_schema(replace(table, parameters=parameters), schema, location, options)
-
-
-def _shows_all(options: Mapping[str, str]) -> bool:
-    return parse_bool(options.get("sync-all-properties", "true"))
 
 
 def _hive_properties(schema: TableSchema) -> dict[str, str]:

@@ -20,7 +20,7 @@ from paimon_core.catalog.jdbc.views import JdbcViews
 from paimon_core.catalog.lock import file_options, held, lock_enabled, under_lock
 from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files
-from paimon_core.catalog.shown_properties import shown_properties
+from paimon_core.catalog.shown_properties import shown_properties, shows_all_properties
 from paimon_core.catalog.shown_schema import ShownSchemaCommit, appears
 from paimon_core.ddl.schema_change import SchemaChange, SetOption, change_from_object
 from paimon_core.errors import (
@@ -35,7 +35,7 @@ from paimon_core.errors import (
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import renames_atomically
 from paimon_core.io.open import open_file_io
-from paimon_core.options import parse_bool, parse_int
+from paimon_core.options import parse_int
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.open import split_identifier
@@ -94,7 +94,7 @@ class JdbcCatalog:
 
     @property
     def _syncs_properties(self) -> bool:
-        return parse_bool(self.options.get("sync-all-properties", "true"))
+        return shows_all_properties(self.options)
 
     @property
     def views(self) -> JdbcViews:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_core.catalog.jdbc.database import LOCKS, JdbcDatabase
+from paimon_core.catalog.lock import acquire_timeout_millis, longest_wait_millis
 from paimon_core.errors import CatalogLocked, PaimonError
-from paimon_core.options import parse_duration_millis
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class JdbcLock:
 
     @property
     def _timeout_millis(self) -> int:
-        return parse_duration_millis(self.database.options.get("lock-acquire-timeout", "8 min"))
+        return acquire_timeout_millis(self.database.options)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -55,7 +55,7 @@ class JdbcLock:
             self._release(since)
 
     def _acquire(self) -> None:
-        most = parse_duration_millis(self.database.options.get("lock-check-max-sleep", "8 s"))
+        most = longest_wait_millis(self.database.options)
         started = time.monotonic()
         wait = _FIRST_WAIT_MILLIS
         while not self._insert():
