@@ -16,6 +16,6 @@
     rules          shared rules: retention, partition times, tag periods
     job            the definition of a job: arguments, plan, guards, report, exit codes
 
-A layer imports only the layers below it.  No module here imports Airflow; only
-`engines.spark_session` imports PySpark.
+A layer imports only the layers below it.  No module here imports Airflow; only `engines.spark`
+imports PySpark.
 """

@@ -7,6 +7,6 @@
       -> snap-1-UUID.avro          manifest list of one snapshot
            -> UUID-m1.avro         manifests: data files with statistics, and deletion vectors
 
-Each line names the next.  The modules here know the format; `commit.iceberg_publish` decides what
+Each line names the next.  The modules here know the format; `commit.iceberg.publish` decides what
 the metadata of a snapshot says.
 """

@@ -2,7 +2,7 @@
 
 The writer's schema decides how a file is read: fields that an older Java lacks are absent, and
 fields that a newer one adds are found by `known_and_unknown`. (Manifests hold many entries and use
-the faster `entry_decoding` and `entry_encoding`.)
+the faster `entries.decoding` and `entries.encoding`.)
 """
 
 from __future__ import annotations

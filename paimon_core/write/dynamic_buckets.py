@@ -67,7 +67,7 @@ class BucketRules:
 class PartitionBuckets:
     """The hashes of one partition and their buckets; grows as keys arrive.
 
-    `changed` holds the buckets that got hashes since `forget_changes`.
+    `changed` holds the buckets that got hashes since their last index file.
     """
 
     rules: BucketRules

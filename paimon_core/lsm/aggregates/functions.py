@@ -3,7 +3,7 @@
 A function takes a column and the operation of each version (see `operations`), and returns one
 value per group.  Most functions choose a version, which costs no more than finding its place;
 numbers are summed by `reduceat`, or, where the order of operations matters (floats), version by
-version over all groups at once.  Rare functions work value by value (`scalar_aggregates`).
+version over all groups at once.  Rare functions work value by value (`scalar`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Decodes manifests into columns (`EntryColumns`), many of them together.
 
 Files of another layout than that of Java 1.x and 2.x, and any file with something unusual in it, go
-through the decoder of objects (`entry_decoding`): it knows every layout and raises the exact error.
+through the decoder of objects (`decoding`): it knows every layout and raises the exact error.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Java 1.x and 2.x write the same layout.  Files of exactly this layout are decoded directly into
 entries, because a plan may read hundreds of thousands of them.  So are files of newer versions
 that only have more fields at the end of `_FILE` or of the entry.  Other layouts use the general
-decoder (`entry_records`).
+decoder (`records`).
 
 Adjacent entries repeat many values (partitions, column lists, null counts): a field with the same
 bytes as in the entry before is not decoded again, and equal values share one object.

@@ -1,6 +1,6 @@
 """Manifest entries from and to records, the dicts of the general Avro codec.
 
-This way serves every layout of the files.  `entry_decoding` is faster for the common one.
+This way serves every layout of the files.  `decoding` is faster for the common one.
 """
 
 from __future__ import annotations

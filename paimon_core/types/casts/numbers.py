@@ -1,6 +1,6 @@
 """Casts between numbers: integers, floats, DECIMAL and BOOLEAN.
 
-One function for each `cast_rules.Rule`.
+One function for each `rules.Rule`.
 """
 
 from __future__ import annotations

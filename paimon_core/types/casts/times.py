@@ -1,4 +1,4 @@
-"""Casts between dates, times, timestamps and numbers; one function for each `cast_rules.Rule`."""
+"""Casts between dates, times, timestamps and numbers; one function for each `rules.Rule`."""
 
 from __future__ import annotations
 

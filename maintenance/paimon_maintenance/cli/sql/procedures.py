@@ -27,7 +27,7 @@ class Parameter:
 class Procedure:
     """One procedure: `fixed` are arguments of the job that the procedure implies.
 
-    Without a `job`, `sql_procedures` does the work.  `refused` says why one of Java's procedures is
+    Without a `job`, `cli.sql.direct` does the work.  `refused` says why one of Java's procedures is
     not here, `instead` what to do.
     """
 

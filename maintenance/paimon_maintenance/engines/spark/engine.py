@@ -1,4 +1,4 @@
-"""Runs units of work on Spark, whose session starts with the first units (`spark_session`).
+"""Runs units of work on Spark, whose session starts with the first units (`session`).
 
 Units are packed into tasks of similar size.  `mapInArrow` runs them on the executors, with classic
 Spark and Spark Connect, and returns the results as rows.  The payloads of units travel with the
