@@ -329,15 +329,20 @@ def _may_be_of_old_table(
     request: CommitRequest,
     env: Environment,
 ) -> bool:
-    """Return whether the changes may be for the table that was dropped and created again since.
+    """Return whether the changes may be for a table that was replaced since.
 
-    No: if new files are newer than a snapshot, it is of the table that they were written to.  A
-    compaction deletes files that a new table does not have.  A catalog that makes the commits
-    checks it, and without a snapshot, `is_final` does.  Nothing tells how old statistics are, or
-    the choice of partitions that go.
+    It was dropped and created again, or a fast-forward replaced the schema of the changes.
+
+    Fast-forwards keep the first schema only, and the snapshots that they bring may be of any age.
+    Under the first schema, new files that are newer than a snapshot show that it is of the table
+    that they were written to.  A compaction deletes files that a new table does not have.  A
+    catalog that makes the commits checks it, and without a snapshot, `is_final` does.  Nothing
+    tells how old statistics are, or the choice of partitions that go.
     """
     if latest is None or table.snapshots.owner is not None:
         return False
+    if table.schema.id:
+        return True
     times = [e.file.creation_time for e in changes.files if e.kind is FileKind.ADD]
     if request.kind is CommitKind.COMPACT and len(times) < len(changes.files):
         return False

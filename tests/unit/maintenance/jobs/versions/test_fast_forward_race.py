@@ -6,12 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import known_holes
+import pyarrow as pa
 import pytest
 from command_line import caretaker
 from disk import assert_no_leftovers, assert_whole
 from known_holes import each_call
-from lakes import Lake, append_to_branch
+from lakes import ENV, Lake, append_to_branch
 
+from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.commit.committer import commit
+from paimon_core.ddl.schema_change import change_from_object
+from paimon_core.errors import NotFound
+from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.job.report import Report, Status
 from paimon_maintenance.jobs.versions.schema_copy import SchemaCopy
@@ -98,3 +104,23 @@ def test_a_tag_that_is_made_meanwhile_stays(tagged: Lake) -> None:
             assert rows(tagged, "v1") == before
         assert_whole(tagged.warehouse)
     assert kept
+
+
+@pytest.mark.parametrize("columns", [("main",), ("main", "b")])
+def test_a_writer_whose_schema_is_replaced_is_refused(
+    columns: tuple[str, ...], tagged: Lake
+) -> None:
+    """All snapshots of the branch are older than the files of the writer."""
+    catalog = FileSystemCatalog(str(tagged.warehouse))
+    for branch in columns:
+        change = change_from_object({"change": "add_column", "name": f"of_{branch}", "type": "INT"})
+        catalog.alter_table("db.t", [change], now_millis=ENV.now_millis(), branch=branch)
+    table = tagged.table()
+    writer = RowWriter(table, env=ENV)
+    writer.write(pa.table({"k": pa.array([99], pa.int32()), "v": ["late"]}))
+    messages = writer.prepare_commit()
+    run(tagged, "fast_forward", branch_name="b")
+    with pytest.raises(NotFound, match="a fast-forward replaced its schema"):
+        commit(table, messages, user="u", env=ENV)
+    assert_whole(tagged.warehouse)
+    assert "late" not in caretaker("read", "db.t", "-w", tagged.warehouse).out
