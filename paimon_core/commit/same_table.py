@@ -6,9 +6,34 @@ numbers, tags and consumers.  What was planned for the old one must not happen t
 
 from __future__ import annotations
 
-from paimon_core.errors import CorruptTable, TableGone
+from collections.abc import Callable
+from typing import Final
+
+from paimon_core.errors import (
+    CommitStateUnknown,
+    CorruptTable,
+    GuardTripped,
+    InvalidArgument,
+    LeaseHeld,
+    NotFound,
+    PaimonError,
+    StorageError,
+    TableGone,
+    UnsupportedFeature,
+)
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import MAIN_BRANCH
+
+_KEPT: Final = (
+    InvalidArgument,
+    UnsupportedFeature,
+    TableGone,
+    StorageError,
+    CommitStateUnknown,
+    GuardTripped,
+    LeaseHeld,
+)
+"""Errors that do not come from a table that is gone, or that say what matters more."""
 
 
 def check_same_table(table: FileStoreTable) -> None:
@@ -36,6 +61,36 @@ def has_schema(table: FileStoreTable) -> bool:
         if stored.exists(wanted.id):
             raise
         return False
+
+
+def explained(
+    error: BaseException,
+    opened: FileStoreTable,
+    open_again: Callable[[], FileStoreTable],
+    what: str,
+) -> BaseException:
+    """Return the error with which `what` ended, or TableGone if the table is no longer there, or
+    another one of its name is.
+
+    Then any file may be missing, and what was met first does not tell why.
+    """
+    if isinstance(error, _KEPT) or not isinstance(error, Exception):
+        return error
+    try:
+        if open_again().root == opened.root:
+            check_same_table(opened)
+            return error
+        gone = dropped(opened.name, opened.branch)
+    except TableGone as e:
+        gone = e
+    except NotFound:
+        gone = dropped(opened.name, opened.branch)
+    except Exception:  # noqa: BLE001 - whether it is there is unknown
+        return error
+    met = error.message if isinstance(error, PaimonError) else str(error).partition("\n")[0]
+    gone.message += f"; {what} ended with: {met or type(error).__name__}"
+    gone.__cause__ = error
+    return gone
 
 
 def created_again(table: str) -> TableGone:

@@ -63,9 +63,10 @@ def execute(session: SqlSession, statement: str) -> Result:
     """Run one statement.  Raises PaimonError, or Spark's errors."""
     before = len(session.registered)
     try:
-        statement = plain_statement(session, statement)
-        own = _own_result(session, statement)
-        return run_query(session, statement) if own is None else own
+        with session.one_statement():
+            statement = plain_statement(session, statement)
+            own = _own_result(session, statement)
+            return run_query(session, statement) if own is None else own
     finally:
         drop_registered(session, before)
 
@@ -282,9 +283,10 @@ def sql(
     for statement in split_statements(text):
         session.take_settings()
         before = len(session.registered)
-        plain = plain_statement(session, statement)
-        own = _own_result(session, plain)
-        frame = query_dataframe(session, plain) if own is None else _frame_of(session, own)
+        with session.one_statement():
+            plain = plain_statement(session, statement)
+            own = _own_result(session, plain)
+            frame = query_dataframe(session, plain) if own is None else _frame_of(session, own)
         if own is not None or hasattr(spark, "_jsparkSession"):
             # A DataFrame of Spark Connect finds its views by their names when it runs.
             drop_registered(session, before)

@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
+from functools import partial
 from threading import local
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_core.catalog.catalog import Catalog
 from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.commit.same_table import explained
 from paimon_core.ddl.alter import check_dynamic_options
 from paimon_core.environment import Environment, machine_zone, system_environment
-from paimon_core.errors import InvalidArgument, NotFound, UnsupportedFeature
+from paimon_core.errors import CorruptTable, InvalidArgument, NotFound, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.open import open_file_io
 from paimon_core.paths import MAIN_BRANCH, TablePaths
@@ -127,7 +129,7 @@ class SqlSession:
     frames: KeptFrames = field(default_factory=KeptFrames)
     """DataFrames of tables, for the next queries."""
     _spark: SparkSession | None = None
-    _registered: local = field(default_factory=local)
+    _of_statement: local = field(default_factory=local)
     _opened: dict[str, tuple[CatalogRef, Catalog]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -136,9 +138,17 @@ class SqlSession:
     @property
     def registered(self) -> list[str]:
         """The temporary views of Spark that stand for tables in the statement of this thread."""
-        found: list[str] | None = getattr(self._registered, "views", None)
+        found: list[str] | None = getattr(self._of_statement, "views", None)
         if found is None:
-            found = self._registered.views = []
+            found = self._of_statement.views = []
+        return found
+
+    @property
+    def opened(self) -> dict[TableName, FileStoreTable]:
+        """The tables that the statement of this thread has opened, as each was the first time."""
+        found: dict[TableName, FileStoreTable] | None = getattr(self._of_statement, "tables", None)
+        if found is None:
+            found = self._of_statement.tables = {}
         return found
 
     # --- catalogs ---
@@ -343,9 +353,36 @@ class SqlSession:
             if e.feature.startswith("type="):  # Its next step is for jobs.
                 e.next_step = "use Java Paimon, or read its files with another source of Spark"
             raise
+        except CorruptTable as e:
+            if not self.has_table(name):  # It was dropped after it was found.
+                raise not_found(name) from e
+            raise
+        self.opened.setdefault(name, table)
         if dynamic:
             check_dynamic_options(table.schemas.get(table.schema.id), dynamic)
         return strict(table) if to_write else table
+
+    @contextmanager
+    def one_statement(self) -> Iterator[None]:
+        """Inside of the block one statement runs.
+
+        TableGone instead of another error if a table that it opened was dropped, renamed, or dropped and
+        created again meanwhile.
+        """
+        self.opened.clear()
+        try:
+            yield
+        except Exception as e:
+            for name, table in list(self.opened.items()):
+                again = partial(
+                    self.catalog_for(name).get_table, name.identifier, branch=name.branch
+                )
+                found = explained(e, table, again, "the statement")
+                if found is not e:
+                    raise found from e
+            raise
+        finally:
+            self.opened.clear()
 
     def table_options(self, name: TableName) -> dict[str, str]:
         """The options that SET spark.paimon.* gives this table (Java: `OptionUtils.mergeSQLConf`).

@@ -18,22 +18,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
-from paimon_core.commit.same_table import check_same_table, created_again, dropped
-from paimon_core.errors import (
-    CommitConflict,
-    CommitRemoved,
-    CommitStateUnknown,
-    CorruptTable,
-    GuardTripped,
-    InvalidArgument,
-    LeaseHeld,
-    NotFound,
-    PaimonError,
-    StalePlan,
-    StorageError,
-    TableGone,
-    UnsupportedFeature,
-)
+from paimon_core.commit.same_table import check_same_table, created_again, explained
+from paimon_core.errors import CommitConflict, CommitRemoved, CorruptTable, StalePlan
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.reachability.references import reference_names
 from paimon_core.retry import backoff_millis
@@ -52,16 +38,6 @@ logger = logging.getLogger(__name__)
 
 MAX_ROUNDS: Final = 5
 """How many plans one run executes at most, if more work is due after each (`Plan.goes_on`)."""
-_KEPT: Final = (
-    InvalidArgument,
-    UnsupportedFeature,
-    TableGone,
-    StorageError,
-    CommitStateUnknown,
-    GuardTripped,
-    LeaseHeld,
-)
-"""Errors that do not come from a table that is gone, or that say what matters more."""
 _MIN_WAIT_MILLIS: Final = 200
 _MAX_WAIT_MILLIS: Final = 10_000
 
@@ -290,27 +266,10 @@ class _Loop:
         return table
 
     def explained(self, error: BaseException) -> BaseException:
-        """The error, or TableGone if the table is no longer there, or another one of its name is.
-
-        Then any file may be missing, and what the run met first does not tell why.
-        """
-        if self.opened is None or isinstance(error, _KEPT) or not isinstance(error, Exception):
+        """The error, or TableGone if the table is no longer there, or another one of its name is."""
+        if self.opened is None:
             return error
-        try:
-            if self._open().root == self.opened.root:
-                check_same_table(self.opened)
-                return error
-            gone = dropped(self.opened.name, self.opened.branch)
-        except TableGone as e:
-            gone = e
-        except NotFound:
-            gone = dropped(self.opened.name, self.opened.branch)
-        except Exception:  # noqa: BLE001 - whether it is there is unknown
-            return error
-        met = error.message if isinstance(error, PaimonError) else str(error)
-        gone.message += f"; {self.job.name} ended with: {met or type(error).__name__}"
-        gone.__cause__ = error
-        return gone
+        return explained(error, self.opened, self._open, self.job.name)
 
     def has_lost_references(self, table: FileStoreTable) -> bool:
         """Whether history was removed since the plan was made, and a new plan does no harm.
