@@ -6,7 +6,8 @@ numbers, tags and consumers.  What was planned for the old one must not happen t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from paimon_core.errors import (
@@ -91,6 +92,20 @@ def explained(
     gone.message += f"; {what} ended with: {met or type(error).__name__}"
     gone.__cause__ = error
     return gone
+
+
+@contextmanager
+def naming_what_is_gone(
+    opened: FileStoreTable, open_again: Callable[[], FileStoreTable], what: str
+) -> Iterator[None]:
+    """Inside of the block `what` works on the table; its errors become those of `explained`."""
+    try:
+        yield
+    except Exception as e:
+        found = explained(e, opened, open_again, what)
+        if found is e:
+            raise
+        raise found from e
 
 
 def created_again(table: str) -> TableGone:

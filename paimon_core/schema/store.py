@@ -39,9 +39,15 @@ class SchemaStore:
         return numbers_named(self.io, self.paths.schema_dir, SCHEMA_PREFIX, self.table)
 
     def latest(self) -> TableSchema | None:
-        """Return the newest schema; None if the table does not exist."""
+        """Return the newest schema; None if the table does not exist, or is dropped right then."""
         ids = self.ids()
-        return self.get(ids[-1]) if ids else None
+        try:
+            return self.get(ids[-1]) if ids else None
+        except CorruptTable:
+            now = self.ids()
+            if now == ids:
+                raise
+            return self.get(now[-1]) if now else None
 
     def get(self, schema_id: int) -> TableSchema:
         """Return the schema; CorruptTable if it is missing, because its id comes from metadata."""

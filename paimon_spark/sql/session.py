@@ -16,7 +16,7 @@ from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.same_table import explained
 from paimon_core.ddl.alter import check_dynamic_options
 from paimon_core.environment import Environment, machine_zone, system_environment
-from paimon_core.errors import CorruptTable, InvalidArgument, NotFound, UnsupportedFeature
+from paimon_core.errors import InvalidArgument, NotFound, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.open import open_file_io
 from paimon_core.paths import MAIN_BRANCH, TablePaths
@@ -352,10 +352,6 @@ class SqlSession:
         except UnsupportedFeature as e:
             if e.feature.startswith("type="):  # Its next step is for jobs.
                 e.next_step = "use Java Paimon, or read its files with another source of Spark"
-            raise
-        except CorruptTable as e:
-            if not self.has_table(name):  # It was dropped after it was found.
-                raise not_found(name) from e
             raise
         self.opened.setdefault(name, table)
         if dynamic:

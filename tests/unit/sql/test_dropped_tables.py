@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -11,9 +13,9 @@ from failing_io import FailingFileIO, Trigger
 from known_holes import each_call
 from sql_sessions import Sql
 
-from paimon_core.catalog.filesystem import FileSystemCatalog
-from paimon_core.errors import CorruptTable, PaimonError, TableGone
-from paimon_core.io.file_io import FileIO
+import paimon_core.io.open
+from paimon_core.errors import CorruptTable, NotFound, PaimonError
+from paimon_core.io.local import LocalFileIO
 
 CREATE = "CREATE TABLE t (id INT, v STRING) TBLPROPERTIES ('deletion-vectors.enabled' = 'true')"
 CHANGES = {
@@ -21,12 +23,36 @@ CHANGES = {
     "rename": "ALTER TABLE t RENAME TO u",
     "create again": f"DROP TABLE t; {CREATE}",
 }
-STATEMENTS = (
-    "INSERT INTO t VALUES (3, 'c')",
-    "INSERT OVERWRITE t VALUES (3, 'c')",
-    "UPDATE t SET v = 'new' WHERE id = 1",
-    "DELETE FROM t WHERE id = 1",
-)
+STATEMENTS = {
+    "insert": "INSERT INTO t VALUES (3, 'c')",
+    "overwrite": "INSERT OVERWRITE t VALUES (3, 'c')",
+    "update": "UPDATE t SET v = 'new' WHERE id = 1",
+    "delete": "DELETE FROM t WHERE id = 1",
+    "index": """
+        SET spark.paimon.file-index.bloom-filter.columns=id;
+        CALL sys.rewrite_file_index(table => 't')
+    """,
+}
+
+
+def run_beside(warehouse: Path, statement: str, change: str) -> Iterator[PaimonError | None]:
+    """The errors of the statement, with the change before its first, second, ... read."""
+
+    def other() -> None:
+        shutil.rmtree(warehouse / "default.db" / "u", ignore_errors=True)
+        with patch.object(paimon_core.io.open, "LocalFileIO", LocalFileIO):
+            Sql(warehouse)(change)
+
+    def run(trigger: Trigger) -> PaimonError | None:
+        session = Sql(warehouse)
+        with patch.object(paimon_core.io.open, "LocalFileIO", partial(FailingFileIO, trigger)):
+            try:
+                session(statement)
+            except PaimonError as e:
+                return e
+        return None
+
+    return each_call(warehouse, other, run, reads=True)
 
 
 @pytest.mark.sampled
@@ -35,32 +61,14 @@ STATEMENTS = (
 def test_the_error_says_what_happened(statement: str, change: str, tmp_path: Path) -> None:
     first = Sql(tmp_path)
     first(f"{CREATE}; INSERT INTO t VALUES (1, 'a'), (2, 'b'); INSERT INTO t VALUES (2, 'c')")
-    plain = FileSystemCatalog._open
-
-    def other() -> None:
-        shutil.rmtree(tmp_path / "default.db" / "u", ignore_errors=True)
-        with patch.object(FileSystemCatalog, "_open", plain):
-            Sql(tmp_path)(CHANGES[change])
-
-    def run(trigger: Trigger) -> PaimonError | None:
-        def opened(self: FileSystemCatalog) -> tuple[FileIO, str]:
-            return FailingFileIO(trigger), self.warehouse
-
-        session = Sql(tmp_path)
-        with patch.object(FileSystemCatalog, "_open", opened):
-            try:
-                session(statement)
-            except PaimonError as e:
-                return e
-        return None
-
-    errors = [e for e in each_call(tmp_path, other, run, reads=True) if e is not None]
-    assert len(errors) > 5
+    ended = run_beside(tmp_path, STATEMENTS[statement], CHANGES[change])
+    errors = [e for e in ended if e is not None]
+    assert len(errors) > 3
     for error in errors:
-        assert isinstance(error, TableGone) or "TABLE_OR_VIEW_NOT_FOUND" in error.message, error
+        assert isinstance(error, NotFound) or "TABLE_OR_VIEW_NOT_FOUND" in error.message, error
 
 
-def test_an_error_of_a_table_that_stays_is_the_statement_s_own(tmp_path: Path) -> None:
+def test_the_error_of_a_table_that_stays_is_kept(tmp_path: Path) -> None:
     sql = Sql(tmp_path)
     sql(f"{CREATE}; INSERT INTO t VALUES (1, 'a')")
     for path in tmp_path.rglob("manifest-*"):

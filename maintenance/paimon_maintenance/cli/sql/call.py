@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from paimon_core.catalog.catalog import Catalog
 from paimon_core.commit.overwrite import replace_partitions
+from paimon_core.commit.same_table import naming_what_is_gone
 from paimon_core.environment import Environment, machine_zone, system_environment
 from paimon_core.errors import InvalidArgument, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import BucketMode, FileStoreTable
@@ -151,7 +152,10 @@ class JobProcedures:
                 )
             case _ if name in _OF_ONE_TABLE:
                 table, branch = _table(str(values["table"]), site)
-                return _OF_ONE_TABLE[name](_opened(table, branch, site), values, self._env)
+                again = partial(_opened, table, branch, site)
+                opened = again()
+                with naming_what_is_gone(opened, again, f"sys.{name}"):
+                    return _OF_ONE_TABLE[name](opened, values, self._env)
             case _:
                 return None
         return [True]
