@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+from paimon_core import errors
 from paimon_core.errors import (
     AlreadyExists,
     CatalogError,
@@ -14,6 +18,10 @@ from paimon_core.errors import (
     UnknownKeyColumn,
     UnsupportedFeature,
 )
+
+_OF_TASK: Final = re.compile(rf"^{re.escape(errors.__name__)}\.(\w+): (.+)$", re.MULTILINE)
+"""The line that ends the trace of a task in Spark's text."""
+_NEXT_STEP: Final = " -> "
 
 
 class SqlSyntaxError(InvalidArgument):
@@ -74,3 +82,18 @@ def error_text(error: BaseException) -> str:
     """The message of the error, without the trace that Spark appends."""
     text = str(error).partition("\n\nJVM stacktrace:")[0].partition(";\n'")[0]
     return text.strip() or type(error).__name__
+
+
+def error_of_task(error: BaseException) -> PaimonError | None:
+    """The error of ours with which a task of the executors ended, if Spark's error tells of one."""
+    if not type(error).__module__.startswith("pyspark."):
+        return None
+    found = _OF_TASK.findall(str(error))
+    if not found:
+        return None
+    name, text = found[-1]
+    kind: type[PaimonError] = getattr(errors, name)
+    message, _, next_step = text.partition(_NEXT_STEP)
+    made = kind(message, next_step=next_step)
+    made.message = message  # that of UnsupportedFeature begins with words of its own
+    return made

@@ -33,7 +33,7 @@ from paimon_spark.sql.catalogs import (
     catalog_at,
     find_catalog,
 )
-from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.errors import AnalysisError, error_of_task
 from paimon_spark.sql.kept_frames import KeptFrames
 from paimon_spark.sql.procedures import Procedures
 
@@ -362,23 +362,28 @@ class SqlSession:
     def one_statement(self) -> Iterator[None]:
         """Inside of the block one statement runs.
 
-        TableGone instead of another error if a table that it opened was dropped, renamed, or dropped and
-        created again meanwhile.
+        The error of ours with which a task of the executors ended, instead of Spark's; TableGone if a
+        table that the statement opened was dropped, renamed, or dropped and created again meanwhile.
         """
         self.opened.clear()
         try:
             yield
         except Exception as e:
-            for name, table in list(self.opened.items()):
-                again = partial(
-                    self.catalog_for(name).get_table, name.identifier, branch=name.branch
-                )
-                found = explained(e, table, again, "the statement")
-                if found is not e:
-                    raise found from e
-            raise
+            found = self._explained(error_of_task(e) or e)
+            if found is e:
+                raise
+            raise found from e
         finally:
             self.opened.clear()
+
+    def _explained(self, error: Exception) -> BaseException:
+        for name, table in list(self.opened.items()):
+            catalog = self.catalog_for(name)
+            again = partial(catalog.get_table, name.identifier, branch=name.branch)
+            found = explained(error, table, again, "the statement")
+            if found is not error:
+                return found
+        return error
 
     def table_options(self, name: TableName) -> dict[str, str]:
         """The options that SET spark.paimon.* gives this table (Java: `OptionUtils.mergeSQLConf`).

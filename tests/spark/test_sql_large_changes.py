@@ -10,7 +10,7 @@ from pyspark.errors import SparkRuntimeException
 from sql_sessions import Sql
 
 from oracle import Oracle
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_spark.sql.dml import large_changes
 from paimon_spark.sql.errors import WriteRefused
 from paimon_spark.sql.frames import distributed
@@ -115,6 +115,16 @@ def test_variants_and_vectors_stay_on_executors(
     assert sql("SELECT id, v, e FROM t ORDER BY id") == expected
     java = oracle_2_0_0.rows(projection=["id", "v"])
     assert sorted(row[1:] for row in java) == [row[:2] for row in expected]
+
+
+def test_the_error_of_a_task_is_the_one_of_the_statement(sql: Sql, tmp_path: Path) -> None:
+    sql("CREATE TABLE t (id INT, v STRING); INSERT INTO t VALUES (1, 'a')")
+    (file,) = tmp_path.rglob("data-*.parquet")
+    file.unlink()
+    with pytest.raises(CorruptTable, match=f"a data file is missing.*{file.name}") as raised:
+        sql("DELETE FROM t WHERE length(v) = 1")
+    assert raised.value.message.endswith("]")
+    assert "caretaker verify" in raised.value.next_step
 
 
 def test_char_and_varchar(oracle_1_4_2: Oracle, sql: Sql, tmp_path: Path) -> None:

@@ -1,0 +1,39 @@
+"""Errors of ours that Spark passes on as the text of a trace."""
+
+from __future__ import annotations
+
+from pyspark.errors import PythonException
+
+from paimon_core.errors import CommitConflict, UnsupportedFeature
+from paimon_spark.sql.errors import error_of_task
+
+TRACE = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "row_writer.py", line 177, in write
+paimon_core.errors.CorruptTable: a data file is missing -> read again
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "task_writer.py", line 160, in write
+paimon_core.errors.{error}
+
+JVM stacktrace:
+org.apache.spark.SparkException
+"""
+
+
+def test_the_last_one_counts_with_its_next_step() -> None:
+    told = "CommitConflict: table db.t has 2 buckets [snapshot 7] -> run again"
+    error = error_of_task(PythonException(TRACE.format(error=told)))
+    assert isinstance(error, CommitConflict)
+    assert error.message == "table db.t has 2 buckets [snapshot 7]"
+    assert str(error).endswith(" -> run again")
+    refused = error_of_task(PythonException(TRACE.format(error="UnsupportedFeature: type MAP")))
+    assert isinstance(refused, UnsupportedFeature)
+    assert str(refused) == "type MAP"
+
+
+def test_other_errors_are_not_ours() -> None:
+    assert error_of_task(PythonException("ValueError: paimon_core.errors.CommitConflict")) is None
+    assert error_of_task(ValueError(TRACE.format(error="CommitConflict: x"))) is None
