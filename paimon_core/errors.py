@@ -189,6 +189,16 @@ class OutsideTable(CorruptTable):
     )
 
 
+def missing_file(what: str, path: str) -> CorruptTable:
+    """The error for a file that a snapshot names but that does not exist."""
+    return CorruptTable(
+        f"{what} is missing",
+        file=path,
+        next_step="if its snapshot expired while it was read, read again from a newer one; "
+        "otherwise run `caretaker verify`",
+    )
+
+
 class UnsupportedFeature(PaimonError):
     """The table uses `feature`, which this version does not support.
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap, BitMap64
 
-from paimon_core.errors import UNREADABLE, CorruptTable, UnsupportedFeature
+from paimon_core.errors import UNREADABLE, CorruptTable, UnsupportedFeature, missing_file
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.data_file import DeletionVectorRange, IndexFileMeta
@@ -50,7 +50,7 @@ def read_deletion_vectors(io: FileIO, path: str, index_file: IndexFileMeta) -> d
     try:
         data = read_whole(io, path)
     except FileNotFoundError as e:
-        raise CorruptTable("a deletion vector file is missing", file=path) from e
+        raise missing_file("a deletion vector file", path) from e
     if not data or data[0] != _VERSION:
         raise CorruptTable(f"deletion vectors of unknown version {data[:1].hex()}", file=path)
     return {r.data_file: _decode(data, r, path) for r in index_file.dv_ranges or ()}

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from paimon_core.errors import CorruptTable
+from paimon_core.errors import CorruptTable, missing_file
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.data_file import IndexFileMeta
@@ -34,7 +34,7 @@ def read_hash_index(io: FileIO, path: str, index_file: IndexFileMeta) -> Hashes:
     try:
         data = read_whole(io, path)
     except FileNotFoundError as e:
-        raise CorruptTable("a hash index file is missing", file=path) from e
+        raise missing_file("a hash index file", path) from e
     if len(data) != index_file.row_count * _BIG_ENDIAN.itemsize:
         raise CorruptTable(
             f"a hash index of {index_file.row_count:,} hashes has {len(data):,} bytes",

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from paimon_core.errors import CorruptTable
+from paimon_core.errors import CorruptTable, missing_file
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.data_format import BATCH_ROWS, format_of, read_batches
 from paimon_core.format.parquet.row_window import PagedFile
@@ -144,12 +144,7 @@ def partition_to_read(schema: TableSchema, meta: DataFileMeta, partition: bytes)
 
 def missing_data_file(path: str) -> CorruptTable:
     """Return the error for a data file that a snapshot names but that does not exist."""
-    return CorruptTable(
-        "a data file is missing",
-        file=path,
-        next_step="if its snapshot expired while it was read, read again from a newer one; "
-        "otherwise run `caretaker verify`",
-    )
+    return missing_file("a data file", path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,14 @@ def test_positions_beyond_32_bit_need_the_wide_form(tmp_path):
     assert read_deletion_vectors(IO, str(tmp_path / "wide"), file)["a"].tolist() == [2**31]
 
 
+def test_a_missing_file_may_have_expired(tmp_path):
+    path = tmp_path / "index-1"
+    file = write_deletion_vectors(IO, str(path), {"a": np.arange(3)}, bitmap64=False)
+    path.unlink()
+    with pytest.raises(CorruptTable, match=r"vector file is missing.*if its snapshot expired"):
+        read_deletion_vectors(IO, str(path), file)
+
+
 @pytest.mark.parametrize("place", [0, 3, 6, 12, -2])
 @pytest.mark.parametrize("wide", [False, True])
 def test_damage_is_seen(tmp_path, place, wide):
