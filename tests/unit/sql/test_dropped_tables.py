@@ -28,6 +28,7 @@ STATEMENTS = {
     "overwrite": "INSERT OVERWRITE t VALUES (3, 'c')",
     "update": "UPDATE t SET v = 'new' WHERE id = 1",
     "delete": "DELETE FROM t WHERE id = 1",
+    "purge": "CALL sys.purge_files('t')",
     "index": """
         SET spark.paimon.file-index.bloom-filter.columns=id;
         CALL sys.rewrite_file_index(table => 't')

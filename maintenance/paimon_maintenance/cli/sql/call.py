@@ -198,15 +198,17 @@ class JobProcedures:
     def _purge_files(self, table: str, site: CallSite) -> Result:
         """Empty the table and keep one snapshot (Java: `FileStoreTable.purgeFiles`)."""
         identifier, _ = _table(table, site)
-        opened = _opened(identifier, None, site)
+        again = partial(_opened, identifier, None, site)
+        opened = again()
         name: Given = [("table", identifier)]
         for branch in opened.branches.names():
             self.call("delete_branch", [*name, ("branch", branch)], site)
         for tag in opened.tags.all():
             self.call("delete_tag", [*name, ("tag", tag.name)], site)
         self.call("clear_consumers", name, site)
-        if opened.snapshots.latest() is not None:
-            replace_partitions(opened, None, user=self._env.new_uuid(), env=self._env)
+        with naming_what_is_gone(opened, again, "sys.purge_files"):
+            if opened.snapshots.latest() is not None:
+                replace_partitions(opened, None, user=self._env.new_uuid(), env=self._env)
         if opened.changelogs.ids():
             self.call("expire_changelogs", [*name, ("delete_all", True)], site)
         now = self._env.now_millis()
