@@ -17,11 +17,16 @@ from paimon_core.errors import (
     SchemaError,
     UnknownKeyColumn,
     UnsupportedFeature,
+    missing_file,
 )
 
 _OF_TASK: Final = re.compile(rf"^{re.escape(errors.__name__)}\.(\w+): (.+)$", re.MULTILINE)
 """The line that ends the trace of a task in Spark's text."""
 _NEXT_STEP: Final = " -> "
+_MISSING: Final = re.compile(
+    r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\] Encountered error while reading file (.+?)\. File "
+)
+"""What Spark's own reader of data files says."""
 
 
 class SqlSyntaxError(InvalidArgument):
@@ -85,9 +90,15 @@ def error_text(error: BaseException) -> str:
 
 
 def error_of_task(error: BaseException) -> PaimonError | None:
-    """The error of ours with which a task of the executors ended, if Spark's error tells of one."""
-    if not type(error).__module__.startswith("pyspark."):
+    """The error of ours with which a task of the executors ended, if Spark's error tells of one.
+
+    A file that Spark's own reader misses is one, too.
+    """
+    if not type(error).__module__.startswith(("pyspark.", "py4j.")):
         return None
+    missing = _MISSING.search(str(error))
+    if missing:
+        return missing_file("a data file", missing[1])
     found = _OF_TASK.findall(str(error))
     if not found:
         return None

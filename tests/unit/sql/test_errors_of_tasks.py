@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pyspark.errors import PythonException
+from pyspark.errors import PySparkException, PythonException
 
-from paimon_core.errors import CommitConflict, UnsupportedFeature
+from paimon_core.errors import CommitConflict, CorruptTable, UnsupportedFeature
 from paimon_spark.sql.errors import error_of_task
 
 TRACE = """An exception was thrown from the Python worker:
@@ -32,6 +32,19 @@ def test_the_last_one_counts_with_its_next_step() -> None:
     refused = error_of_task(PythonException(TRACE.format(error="UnsupportedFeature: type MAP")))
     assert isinstance(refused, UnsupportedFeature)
     assert str(refused) == "type MAP"
+
+
+def test_a_file_that_the_reader_of_spark_misses() -> None:
+    path = "file:///lake/db.db/t/p=a. b/data-1.parquet"
+    told = (
+        "An error occurred while calling o1.collectToPython.\n: org.apache.spark.SparkException: "
+        f"[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file {path}. "
+        "File does not exist. It is possible the underlying files have been updated."
+    )
+    error = error_of_task(PySparkException(told))
+    assert isinstance(error, CorruptTable)
+    assert error.file == path
+    assert "expired" in error.next_step
 
 
 def test_other_errors_are_not_ours() -> None:
