@@ -222,13 +222,18 @@ def test_orphans_are_no_index_files_beside_a_cut_index_manifest(indexed: Lake) -
     for number in (2, 3):  # nothing else names the index files
         table.snapshots.delete(number)
     table.snapshots.delete(1)
-    (Path(table.root) / "bucket-0" / "data-1-0.parquet").write_text("an orphan")
+    # Only snapshots name index manifests.
+    orphans = [
+        Path(table.root) / n for n in ("bucket-0/data-1-0.parquet", "manifest/index-manifest-1-0")
+    ]
+    for orphan in orphans:
+        orphan.write_text("an orphan")
     age_all(indexed.warehouse)
     planned = caretaker("plan", "remove_orphan_files", "db.v", "-w", indexed.warehouse)
     assert str(path) in planned.out
     assert on(indexed, "remove_orphan_files", *ORPHANS).code == 0
     assert indexes(indexed) == before
-    assert not (Path(table.root) / "bucket-0" / "data-1-0.parquet").exists()
+    assert not any(orphan.exists() for orphan in orphans)
 
 
 def test_an_index_manifest_that_is_whole_lets_its_files_go(indexed: Lake) -> None:
