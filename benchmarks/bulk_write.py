@@ -4,10 +4,11 @@
     python benchmarks/bulk_write.py --only append --ways library,java
 
 The columns of `compaction.py`, random values, one commit to a write-only table: `append` without
-buckets, `pk` with one bucket.  All ways make the rows themselves, which counts; *library* and *spark*
-also say what the rows alone cost.  *spark again* is a second commit of the same application, whose
-Python workers run and whose JVM is warm.  Java is the oracle's `gen_write`, whose CPU seconds are those beyond a
-process that did nothing but open the table.  To reach: half of Java's CPU seconds.
+buckets, `pk` with one bucket.  All ways make the rows themselves, which counts; *library* and
+*spark* also say what the rows alone cost.  *spark again* is a second commit of the same
+application, whose Python workers run and whose JVM is warm.  Java is the oracle's `gen_write`,
+whose CPU seconds are those beyond a process that did nothing but open the table.  To reach: half of
+Java's CPU seconds.
 """
 
 from __future__ import annotations

@@ -1,29 +1,30 @@
-"""One huge bucket compacted on a standalone cluster of one, two and four executors of one core each.
+"""One huge bucket compacted on a standalone cluster of one, two and four one-core executors.
 
     ./caretaker python benchmarks/cluster.py [--rows 12000000] [--executors 1 2 4] [--slice-mb 128]
     ./caretaker python benchmarks/cluster.py --rows 40000000     about 4 GB; 100000000: about 10 GB
 
-The table has 12 overlapping runs in one bucket (Java's, where the oracle is there).  Each run is one
-`caretaker run compact --engine spark` on a copy of the table.  Seconds by the clock:
+The table has 12 overlapping runs in one bucket (Java's, where the oracle is there).  Each run is
+one `caretaker run compact --engine spark` on a copy of the table.  Seconds by the clock:
 
-- execute: the phase of the job.  It includes the start of Spark, which does not get faster with more
-  executors, and takes more processor time, since each of them starts a JVM and a Python;
+- execute: the phase of the job.  It includes the start of Spark, which does not get faster with
+  more executors, and takes more processor time, since each of them starts a JVM and a Python;
 - before: from the start of the application to its first job;
 - keys: the Spark job that samples keys, the first one, in which all executors start their Python;
 - slices: the Spark job that rewrites, from its first task to the end of its last one;
-- tasks: the sum of the seconds of the tasks in `slices`.  It grows with the number of executors if they
-  wait for each other: for a processor, for memory, for the disk.
+- tasks: the sum of the seconds of the tasks in `slices`.  It grows with the number of executors if
+  they wait for each other: for a processor, for memory, for the disk.
 
 Spark's event log has all but the first.  Efficiency is the speed-up over the smallest number of
-executors by the number of executors, for the whole phase and for the slices.  Each executor is held to
-one processor, or a single one would use the others too, for the collectors of its JVM and the threads
-of Arrow.  CPU seconds are those of all Python workers, their start included.  To reach: an efficiency of 0.85 with four, and 1 GiB for a
-task.  Driver, master and workers need a processor of their own to show what the executors can do: on a
-machine with as many processors as executors, the whole phase shows mostly how these start.
+executors by the number of executors, for the whole phase and for the slices.  Each executor is held
+to one processor, or a single one would use the others too, for the collectors of its JVM and the
+threads of Arrow.  CPU seconds are those of all Python workers, their start included.  To reach: an
+efficiency of 0.85 with four, and 1 GiB for a task.  Driver, master and workers need a processor of
+their own to show what the executors can do: on a machine with as many processors as executors, the
+whole phase shows mostly how these start.
 
-With `--ceiling`, the same bucket is also compacted by one process, and by as many at once as there were
-executors.  These share nothing but the machine, so the seconds of one by the mean seconds of many are
-the efficiency that no way of distributing can exceed here.
+With `--ceiling`, the same bucket is also compacted by one process, and by as many at once as there
+were executors.  These share nothing but the machine, so the seconds of one by the mean seconds of
+many are the efficiency that no way of distributing can exceed here.
 """
 
 from __future__ import annotations

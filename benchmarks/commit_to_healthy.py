@@ -3,15 +3,15 @@
     ./caretaker python benchmarks/commit_to_healthy.py --tables 200 --every 10 --minutes 10
     ./caretaker python benchmarks/commit_to_healthy.py --minutes 10 --kill-every 60     # with kills
     ./caretaker python benchmarks/commit_to_healthy.py --kill-every 60 --on-spark 4     # and Spark
-    ./caretaker python benchmarks/commit_to_healthy.py --every 0.05     # 200 tables, each every 10 s
+    ./caretaker python benchmarks/commit_to_healthy.py --every 0.05     # 200 tables every 10 s
 
 Starts an Airflow (API server, scheduler, DAG processor, triggerer) and restarts each component that
 ends, as a service manager does.  A commit is healthy when its partition has been compacted.  With
-`--on-spark 4`, every fourth table is compacted on Spark (`spark_threshold: 0`).  With `--kill-every`, a
-worker with its task, the triggerer, or a Spark driver is killed at random; a driver within three seconds
-after a commit to one of its tables.  In the end every snapshot of every table is compared with the history.
-The exit code is 1 if the 95th percentile is above a minute, a commit is never healthy, a job was done
-twice, or the history differs from the tables.
+`--on-spark 4`, every fourth table is compacted on Spark (`spark_threshold: 0`).  With
+`--kill-every`, a worker with its task, the triggerer, or a Spark driver is killed at random; a
+driver within three seconds after a commit to one of its tables.  In the end every snapshot of every
+table is compared with the history.  The exit code is 1 if the 95th percentile is above a minute, a
+commit is never healthy, a job was done twice, or the history differs from the tables.
 """
 
 from __future__ import annotations

@@ -1,19 +1,20 @@
 """How well the scheduler predicts the seconds of a job, on tables of many shapes.
 
     ./caretaker python benchmarks/cost_predictions.py                    # all three sets of tables
-    ./caretaker python benchmarks/cost_predictions.py --sets demo        # the tables of `caretaker demo`
+    ./caretaker python benchmarks/cost_predictions.py --sets demo        # those of `caretaker demo`
     ./caretaker python benchmarks/cost_predictions.py --sets small large --runs 40
 
-*small* are twelve tables of other merge engines, columns, rows (300 to 60,000), and files, *large* ten times
-larger ones.  They get commits, and are compacted and expired, in random order, as the scheduler proposes.
-The model is fitted to the runs so far, as a round of the scheduler does, and predicts the next one.  Errors
-count after 20 runs, in the processor seconds of this process and in those of the clock, which the
-scheduler sees.
+*small* are twelve tables of other merge engines, columns, rows (300 to 60,000), and files, *large*
+ten times larger ones.  They get commits, and are compacted and expired, in random order, as the
+scheduler proposes.  The model is fitted to the runs so far, as a round of the scheduler does, and
+predicts the next one.  Errors count after 20 runs, in the processor seconds of this process and in
+those of the clock, which the scheduler sees.
 
-Other work on the machine slows a run down, processor seconds too, and no model predicts that.  So each
-job runs `--repeat` times, on copies of the table.  *Least of N* takes the least seconds of each job, in the
-model and in the errors; *single* takes those of its first run.  How well the mean of the other runs of the
-very same job predicts its first one is printed beside them: no model does better.
+Other work on the machine slows a run down, processor seconds too, and no model predicts that.  So
+each job runs `--repeat` times, on copies of the table.  *Least of N* takes the least seconds of
+each job, in the model and in the errors; *single* takes those of its first run.  How well the mean
+of the other runs of the very same job predicts its first one is printed beside them: no model does
+better.
 """
 
 # ruff: noqa: E402 - libraries read their settings when they are loaded
@@ -96,7 +97,7 @@ class Run:
 
 
 def shapes(number: int, rng: random.Random, larger: float) -> list[Shape]:
-    """Tables whose sizes and shapes vary by a factor of a hundred; `larger` times 300 to 60,000 rows."""
+    """Tables whose sizes and shapes vary by a factor of 100; `larger` times 300 to 60,000 rows."""
     return [
         Shape(
             name=f"db.t{i}",

@@ -1,7 +1,8 @@
 """The figures of a benchmark and their targets, for `run_all.py`.
 
-A script calls `record` for each figure of docs/performance.md, and for each point of its curves.  On its
-own it only prints its tables; under `run_all.py`, `$CARETAKER_FIGURES` names the file that collects them.
+A script calls `record` for each figure of docs/performance.md, and for each point of its curves.
+On its own it only prints its tables; under `run_all.py`, `$CARETAKER_FIGURES` names the file that
+collects them.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def record(found: Iterable[Figure | Point]) -> None:
 
 
 def exit_code(*, missed: bool) -> int:
-    """The exit code of a script: 1 if a target is missed, but 0 in a run that says so in its page."""
+    """The exit code of a script: 1 if a target is missed, but 0 in a run whose page says so."""
     return int(missed and COLLECT not in os.environ)
 
 

@@ -1,9 +1,10 @@
-"""What importing paimon_core costs a process, beyond pyarrow: seconds and CPU seconds, the least of some.
+"""What importing paimon_core costs a process beyond pyarrow: least seconds and CPU seconds.
 
     python benchmarks/import_time.py
     python benchmarks/import_time.py --times 20
 
-To reach: 0.5 s beyond pyarrow.  `caretaker read` of a small table is there for comparison: start to end.
+To reach: 0.5 s beyond pyarrow.  `caretaker read` of a small table is there for comparison: start to
+end.
 """
 
 from __future__ import annotations

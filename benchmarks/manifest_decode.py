@@ -1,10 +1,11 @@
-"""Manifests of many entries: CPU seconds to write, to read, to read a part, and through fastavro alone.
+"""Manifests of many entries: CPU seconds to write, read, read in part, and with fastavro alone.
 
     python benchmarks/manifest_decode.py                  10,000 entries
     python benchmarks/manifest_decode.py --entries 100000 the size of a plan's worst case
 
-Entries have what those of a primary-key table have: names with UUIDs, keys of one BIGINT, statistics
-over ten columns, half of them in `_VALUE_STATS_COLS`.  To reach: 100,000 entries read in 3 s.
+Entries have what those of a primary-key table have: names with UUIDs, keys of one BIGINT,
+statistics over ten columns, half of them in `_VALUE_STATS_COLS`.  To reach: 100,000 entries read in
+3 s.
 """
 
 from __future__ import annotations

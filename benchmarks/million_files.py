@@ -2,16 +2,17 @@
 
     python benchmarks/million_files.py                                 10,000 files
     python benchmarks/million_files.py --files 10000 100000 1000000    and how they grow
-    python benchmarks/million_files.py --made FOLDER --only compact    tables that are kept in FOLDER
+    python benchmarks/million_files.py --made FOLDER --only compact    the tables in FOLDER
     python benchmarks/million_files.py --plot docs/images/million-files.svg
 
-A million files are in 100,000 partitions and 10,000 snapshots (`million_table.py`).  Each command runs
-in a process of its own, and the figures are those of the whole process: start, imports, JSON output.
-`remove_orphan_files` and `verify` list data files: they use tables whose data files exist, with
-their size but without content (`--listed`), and verify needs `--no-rows`, because it cannot count
-rows in them.  Before these two, the states of all files are read once, and before the others the files
-of metadata, so that the commands find them in the cache: that time says what the disk needs (*floor*).
-To reach: 60 s and 512 MB each with a million files, and no more than linear growth.
+A million files are in 100,000 partitions and 10,000 snapshots (`million_table.py`).  Each command
+runs in a process of its own, and the figures are those of the whole process: start, imports, JSON
+output.  `remove_orphan_files` and `verify` list data files: they use tables whose data files exist,
+with their size but without content (`--listed`), and verify needs `--no-rows`, because it cannot
+count rows in them.  Before these two, the states of all files are read once, and before the others
+the files of metadata, so that the commands find them in the cache: that time says what the disk
+needs (*floor*).  To reach: 60 s and 512 MB each with a million files, and no more than linear
+growth.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Makes the metadata of a table with up to a million live files, 100,000 partitions, 10,000 snapshots.
+"""Makes the metadata of a table: up to a million files, 100,000 partitions, 10,000 snapshots.
 
 A day has 100 partitions (one for each shop) of ten live files, and ten commits: nine append files,
-the tenth is a compaction.  It rewrites all files of its day, or, for the share `due` of the days, only
-two of each partition, so that these buckets have enough sorted runs for the next compaction.  So a
-million files take 1,000 days, 100,000 partitions and 10,000 snapshots; 10,000 files take 10 days, 1,000
-partitions and 100 snapshots.
+the tenth is a compaction.  It rewrites all files of its day, or, for the share `due` of the days,
+only two of each partition, so that these buckets have enough sorted runs for the next compaction.
+So a million files take 1,000 days, 100,000 partitions and 10,000 snapshots; 10,000 files take 10
+days, 1,000 partitions and 100 snapshots.
 
 Manifests and lists come from the library's own encoders.  As commits do, the generator merges
 manifests: 30 new ones into one, and 20 of these into a large one.
 
-Data files are absent by default, because planning never opens them.  `--data sparse` makes them with
-their size but without content, for jobs that list them.
+Data files are absent by default, because planning never opens them.  `--data sparse` makes them
+with their size but without content, for jobs that list them.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class _Writer:
         return commits
 
     def adder(self, partition: bytes, values: bytes, then: int) -> Callable[[int, int], Change]:
-        """Return a function that makes a file of the partition at a level; `place` orders its keys."""
+        """Return a function that makes a file at a level of the partition; `place` orders keys."""
         key = encode_row([0], KEY)
         table, sparse = self.table, self.size.sparse
 

@@ -2,9 +2,10 @@
 
     ./caretaker python benchmarks/new_tenth.py --rows 2000000 --times 3
 
-The columns of `compaction.py`.  A base of all keys is compacted into the top level; five commits then
-write half the keys of one tenth again, in one stretch (`together`) or in ten (`apart`).  `one file`:
-the base is one file, so that all of it is rewritten; otherwise it has files of 128 MB, and most of them are kept.
+The columns of `compaction.py`.  A base of all keys is compacted into the top level; five commits
+then write half the keys of one tenth again, in one stretch (`together`) or in ten (`apart`).
+`one file`: the base is one file, so that all of it is rewritten; otherwise it has files of 128 MB,
+and most of them are kept.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     ./caretaker python benchmarks/page_routes.py [--tables 2000] [--runs 100000] [--requests 60]
 
-Requests go through Airflow's own application in this process, with the login and the permissions of a
-real user; times are those of one request after the other, in milliseconds.  `cpu` is the median of the
-process's own time, for busy machines.  The routes that read the lake read a table of 1,000 snapshots and
-4,000 files in 50 partitions on the local disk.
+Requests go through Airflow's own application in this process, with the login and the permissions of
+a real user; times are those of one request after the other, in milliseconds.  `cpu` is the median
+of the process's own time, for busy machines.  The routes that read the lake read a table of 1,000
+snapshots and 4,000 files in 50 partitions on the local disk.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ _LEAST_MINUTES: Final = 10
 class Part:
     """One benchmark: its script, the arguments for each size of a run, and what it shows.
 
-    `minutes` is what the normal size takes on four quiet processors; `large` is `normal` where it is empty.
+    `minutes` is what the normal size takes on four quiet processors; `large` is `normal` where it
+    is empty.
     """
 
     name: str

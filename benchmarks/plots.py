@@ -69,8 +69,8 @@ def bars(title: str, figures: Sequence[Figure]) -> str:
 class Panel:
     """Curves over the same axes, each a list of (x, y) with ascending x.
 
-    `log`: both axes are logarithmic, all values are positive, and a dashed line shows linear growth.
-    `limit` is a value of y to stay below.
+    `log`: both axes are logarithmic, all values are positive, and a dashed line shows linear
+    growth.  `limit` is a value of y to stay below.
     """
 
     title: str

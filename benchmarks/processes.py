@@ -99,7 +99,8 @@ def run_step(
 ) -> Measured:
     """A step of a benchmark script, in a Python of its own.
 
-    Floors run with the defaults of their libraries, all others with the settings of the command line.
+    Floors run with the defaults of their libraries, all others with the settings of the command
+    line.
     """
     request = json.dumps({"step": step, **arguments})
     settings = {} if step in _FLOORS else SETTINGS

@@ -1,12 +1,12 @@
-"""Reading a merged primary-key table whole: ours and pypaimon, each in a process of its own, in turns.
+"""Reading a merged primary-key table whole: ours and pypaimon, each in its own process, in turns.
 
     python benchmarks/read_merged.py                       300,000 rows in 5 overlapping runs
     python benchmarks/read_merged.py --rows 3000000 --runs 10 --times 5
     python benchmarks/read_merged.py --python VENV/bin/python    an environment that has pypaimon
 
 Without --python, pypaimon's newest release goes into an environment in a temporary folder, which
-takes about a minute.  Both read all columns into Arrow, on one thread of merging, and must agree on the
-number of rows and the sum of the keys.  To reach: half of pypaimon's CPU seconds.
+takes about a minute.  Both read all columns into Arrow, on one thread of merging, and must agree on
+the number of rows and the sum of the keys.  To reach: half of pypaimon's CPU seconds.
 """
 
 from __future__ import annotations

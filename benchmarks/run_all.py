@@ -1,15 +1,15 @@
 """All figures of docs/performance.md: ours, Java's, Flink's and the floors.
 
-    ./caretaker python benchmarks/run_all.py --write           measures, and writes docs/performance.md
+    ./caretaker python benchmarks/run_all.py --write           measures, writes docs/performance.md
     ./caretaker python benchmarks/run_all.py --short           small tables, for a look
-    ./caretaker python benchmarks/run_all.py --large --write   also 10 GB on a cluster; 10,000 files on S3
-    ./caretaker python benchmarks/run_all.py --only slices     one benchmark; the others stay as they are
+    ./caretaker python benchmarks/run_all.py --large --write   also 10 GB, and 10,000 files on S3
+    ./caretaker python benchmarks/run_all.py --only slices     one benchmark; keeps all others
     ./caretaker python benchmarks/run_all.py --render --write  the page, from the stored figures
 
 Runs the benchmarks one after the other, each in a process of its own, and stores what each of them
-records (`figures.py`) in benchmarks/measured/NAME.json as soon as it ends.  A benchmark that fails, or
-takes longer than its limit, leaves a line that says so, and the others run.  Nothing else should run on
-the machine: the page states the load before each benchmark.
+records (`figures.py`) in benchmarks/measured/NAME.json as soon as it ends.  A benchmark that fails,
+or takes longer than its limit, leaves a line that says so, and the others run.  Nothing else should
+run on the machine: the page states the load before each benchmark.
 """
 
 from __future__ import annotations

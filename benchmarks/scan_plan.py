@@ -1,10 +1,10 @@
-"""Planning a read of a table with many files: seconds and CPU seconds from the table's name to its files.
+"""Planning a read of a table with many files: seconds and CPU seconds from name to files.
 
     python benchmarks/scan_plan.py                         10,000 files in 100 manifests
     python benchmarks/scan_plan.py --files 100000 --manifests 1000
 
-All plans run in one process, and each opens the table again: only the operating system caches files.
-Target: 10,000 files in 100 manifests in one second.
+All plans run in one process, and each opens the table again: only the operating system caches
+files.  Target: 10,000 files in 100 manifests in one second.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
     ./caretaker python benchmarks/scheduling_round.py --tables 2000 --changed 0.02
     ./caretaker python benchmarks/scheduling_round.py --tables 2000 10000 --without-jobs
 
-The tables are copies of one small table on a local disk.  The first round measures all of them; then
-some get a commit, and a round an hour later looks at all, measures those, and decides; another one also runs
-their jobs.  (A round right after the first would leave out tables that were quiet for a while.)
+The tables are copies of one small table on a local disk.  The first round measures all of them;
+then some get a commit, and a round an hour later looks at all, measures those, and decides; another
+one also runs their jobs.  (A round right after the first would leave out tables that were quiet for
+a while.)
 """
 
 from __future__ import annotations

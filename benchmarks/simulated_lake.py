@@ -1,9 +1,9 @@
-"""A lake of metadata models for `simulated_quarter.py`: tables that grow, and what maintenance does to them.
+"""A lake of metadata models for `simulated_quarter.py`: growing tables and their maintenance.
 
-No file exists.  A partition of a primary-key table is a list of sorted runs, the newest first; minor
-compactions pick runs by Paimon's universal rule (size amplification, size ratio, number of runs).  A
-partition of an append table is a list of file sizes.  Rewritten bytes stay on storage until an expiry
-after the retention, unless a consumer that has stopped holds them.
+No file exists.  A partition of a primary-key table is a list of sorted runs, the newest first;
+minor compactions pick runs by Paimon's universal rule (size amplification, size ratio, number of
+runs).  A partition of an append table is a list of file sizes.  Rewritten bytes stay on storage
+until an expiry after the retention, unless a consumer that has stopped holds them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ KINDS = {
 
 @dataclass(slots=True)
 class Partition:
-    """One partition: sizes of its runs or files, newest first; a primary key's last run is the base."""
+    """One partition: sizes of its runs or files, newest first; a primary key's last is the base."""
 
     name: str
     sizes: list[float]

@@ -1,10 +1,10 @@
 """A simulated quarter: our scheduler against two other ways to spend compute on the same lake.
 
     ./caretaker python benchmarks/simulated_quarter.py --days 10 --tables 40
-    ./caretaker python benchmarks/simulated_quarter.py --picture docs/images/quarter.svg   # the quarter
+    ./caretaker python benchmarks/simulated_quarter.py --picture docs/images/quarter.svg   # all
 
-(a) every table every 30 minutes, without a budget; (b) ranking by 0.7 of normalised benefit less 0.3 of
-normalised cost, with the budget of ours.  The clock is simulated, tables are metadata models
+(a) every table every 30 minutes, without a budget; (b) ranking by 0.7 of normalised benefit less
+0.3 of normalised cost, with the budget of ours.  The clock is simulated, tables are metadata models
 (`simulated_lake.py`), the same seed gives the same lake to each way, and costs have noise.
 """
 

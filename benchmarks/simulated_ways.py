@@ -1,4 +1,4 @@
-"""Three ways to maintain a simulated lake: ours, every table every 30 minutes, and a weighted ranking."""
+"""Three ways to maintain a simulated lake: ours, all tables every 30 minutes, a weighted rank."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ KIND_FACTORS = {"deduplicate": 1.0, "partial-update": 1.4, "aggregation": 1.7, "
 class Totals:
     """What a way came to, summed over tables.
 
-    `amplification` is the integral over hours, `excess` that of the part above 1, `held` GB hours of bytes
-    beyond the live ones.
-    `lost` are bytes that a run freed although the retention or a stopped consumer kept them.
-    `red_hours` is the longest time that a table whose compactions work was red, by its name; `red` are
-    the hours that such tables were red at the end of a round.
+    `amplification` is the integral over hours, `excess` that of the part above 1, `held` GB hours
+    of bytes beyond the live ones.  `lost` are bytes that a run freed although the retention or a
+    stopped consumer kept them.  `red_hours` is the longest time that a table whose compactions work
+    was red, by its name; `red` are the hours that such tables were red at the end of a round.
     """
 
     amplification: float = 0.0
@@ -97,13 +96,13 @@ class Lake:
         return seconds, True
 
     def true_seconds(self, work: Work) -> float:
-        """The cost that the scheduler does not know: other coefficients than its prior, and noise."""
+        """The cost that the scheduler does not know: not its prior's coefficients, and noise."""
         truth = 0.8 + 0.02 * work.files + 11 * work.bytes / GB + 0.2 * work.rows / 1e6
         return KIND_FACTORS[work.kind] * truth * self.rng.lognormvariate(0, 0.1)
 
 
 def is_kept(table: Table, deleted_at: int, now: int) -> bool:
-    """Whether files that a commit deleted then must exist: for the retention, or for a stopped consumer."""
+    """Whether files that a commit deleted then must exist, for retention or a stopped consumer."""
     begin, end = table.stopped
     return deleted_at >= now - RETENTION or (begin <= now < end and deleted_at >= begin)
 
@@ -166,7 +165,7 @@ def waiting(state: TableState, since: int | None) -> TableState:
 
 
 def every_table(there: Lake, now: int, _: float) -> None:
-    """Comparison (a): a minor compaction and upkeep of every table in every round, without a budget."""
+    """Comparison (a): minor compaction and upkeep of each table in each round, without a budget."""
     for name, table in there.tables.items():
         if any(table.picked(p, full=False) for p in table.partitions):
             there.run(compaction(name, table.measure(now)), now)
@@ -196,11 +195,11 @@ def compaction(name: str, found: Measurement) -> Candidate:
 
 
 class Ranking:
-    """Comparison (b): 0.7 of normalised benefit less 0.3 of normalised cost, greedy until the budget.
+    """Comparison (b): 0.7 of normalised benefit less 0.3 of normalised cost, up to the budget.
 
     It has the same measurements, the same jobs and the same cost model as ours.  Benefit is files
-    fewer.  Upkeep is due once a day, as such services schedule it, and comes first.  With `backs_off`, a
-    table whose job failed waits for a day, which the original does not do.
+    fewer.  Upkeep is due once a day, as such services schedule it, and comes first.  With
+    `backs_off`, a table whose job failed waits for a day, which the original does not do.
     """
 
     def __init__(self, *, backs_off: bool = False) -> None:

@@ -1,12 +1,12 @@
 """What cutting one bucket into slices costs: the processor time of all slices to that of the whole.
 
-    ./caretaker python benchmarks/slices.py                          3 million rows in 12 runs, by Java
+    ./caretaker python benchmarks/slices.py              3 million rows in 12 runs, by Java
     ./caretaker python benchmarks/slices.py --rows 12000000 --slice-mb 300 --slice-mb 128
     ./caretaker python benchmarks/slices.py --by ours
 
 All runs span the whole key space.  Each way runs in a process of its own, on one thread: the bucket
-is rewritten as one unit, then as slices, one after the other, with the search for the cuts.  Nothing
-is committed.
+is rewritten as one unit, then as slices, one after the other, with the search for the cuts.
+Nothing is committed.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """Small tables: the start of the command line, one table on a slow store, many tables in one run.
 
-    ./caretaker python benchmarks/small_tables.py [--tables 200] [--times 5] [--only NAME ...] [--spark]
+    ./caretaker python benchmarks/small_tables.py [--tables 200] [--times 5] [--only NAME] [--spark]
 
-Each table has five files in one bucket, about 300 KB (the DAG and Spark: five files of 1,000 rows), all
-overlapping, and `compact --strategy full` makes one of them.
+Each table has five files in one bucket, about 300 KB (the DAG and Spark: five files of 1,000 rows),
+all overlapping, and `compact --strategy full` makes one of them.
 
     start      a process of the command line: --help, inspect, run
     latency    one table on an S3 server (moto) behind a proxy that delays each request by 20 ms;
                inspect to commit, and with verification, once the client is connected
     command    `caretaker run compact 'db.*'` over all tables
-    dag        one run of the DAG caretaker_compact over all tables, in this process as `airflow dags
-               test` does it
+    dag        one run of the DAG caretaker_compact over all tables, in this process, as `dags test`
+               of Airflow does it
     connect    one table of 12 files and 19 KB through a session of Spark Connect that is warm
     spark      all tables in one Spark application (local[4]), from spark-submit to its end
 
@@ -113,7 +113,7 @@ def _starts(folder: Path, times: int) -> list[Row]:
 
 
 class Watch:
-    """Measures a block: seconds, processor seconds of this process and its children, peak memory."""
+    """Measures a block: seconds, processor seconds of this process and children, peak memory."""
 
     def __enter__(self) -> Self:
         self._started, self._cpu = time.perf_counter(), _cpu_seconds()

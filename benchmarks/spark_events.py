@@ -1,4 +1,4 @@
-"""What the event log of one Spark application says about its time: its start, and each of its jobs."""
+"""What the event log of a Spark application says about its time: its start and each job."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _MILLIS: Final = 1000.0
 class Job:
     """A Spark job: when it started after the application, and how long it took, in seconds.
 
-    `tasks` are the seconds of each task of its largest stage, and `seconds` the time from the launch of
-    the first of them to the end of the last; stages before it only hand out the units.
+    `tasks` are the seconds of each task of its largest stage, and `seconds` the time from the
+    launch of the first of them to the end of the last; stages before it only hand out the units.
     """
 
     started: float

@@ -4,8 +4,9 @@
     python benchmarks/store_requests.py --large     200 commits of 50 files, 20 ms for each request
     python benchmarks/store_requests.py --keys      also the repeated requests, by key
 
-The store is moto behind the counting proxy of the tests.  Each size has its budget of requests per job;
-the exit code is 1 if a job makes more.  The number of requests does not depend on their duration.
+The store is moto behind the counting proxy of the tests.  Each size has its budget of requests per
+job; the exit code is 1 if a job makes more.  The number of requests does not depend on their
+duration.
 """
 
 # ruff: noqa: E402 - the store is one of the tests

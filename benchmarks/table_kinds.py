@@ -1,4 +1,4 @@
-"""What each job does with each newer kind of table, beside Java: prints the table of docs/table-kinds.md.
+"""What each job does with each newer kind of table, beside Java: the table of docs/table-kinds.md.
 
     ./caretaker python benchmarks/table_kinds.py FOLDER [KIND ...]
 

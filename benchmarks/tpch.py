@@ -4,7 +4,8 @@
     python benchmarks/tpch.py --scale 0.1 --queries 1,6 --times 3
 
 DuckDB makes the data; its newest release that brings the generator goes into an environment in a
-temporary folder, or --python names a Python that has it.  What is in --folder already is used again.
+temporary folder, or --python names a Python that has it.  What is in --folder already is used
+again.
 
 ==========  ==================================================================================
 parquet     the files of DuckDB, rewritten by Spark

@@ -1,15 +1,15 @@
-"""TPC-H on one lake, by this project on Spark 4 and by Paimon's own connector on Spark 3.5, in turns.
+"""TPC-H on one lake, by this project on Spark 4 and Paimon's own connector on Spark 3.5, in turns.
 
     python benchmarks/tpch_connector.py --scale 1 --folder /tmp/tpch
 
-Makes the tables of `tpch.py` where they are not there yet, and starts one process for each side, which
-keeps its Spark: so both have warm JVMs, and the same load of the machine.  Each query runs once on each
-side without being measured, then --times in turns; the fastest counts.  Both also read the Parquet files,
-which shows what the newer Spark alone is worth.  All answers must be equal.
+Makes the tables of `tpch.py` where they are not there yet, and starts one process for each side,
+which keeps its Spark: so both have warm JVMs, and the same load of the machine.  Each query runs
+once on each side without being measured, then --times in turns; the fastest counts.  Both also read
+the Parquet files, which shows what the newer Spark alone is worth.  All answers must be equal.
 
-pip brings PySpark 3.5.5 into an environment in --folder, for the Python that --python names (default:
-this one; Spark 3.5 knows Python up to 3.12), and Maven brings the connector, unless --jar names it.
-To reach: no more time than the connector.
+pip brings PySpark 3.5.5 into an environment in --folder, for the Python that --python names
+(default: this one; Spark 3.5 knows Python up to 3.12), and Maven brings the connector, unless --jar
+names it.  To reach: no more time than the connector.
 """
 
 from __future__ import annotations

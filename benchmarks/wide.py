@@ -1,6 +1,6 @@
 """Peak memory and speed of compacting wide tables: the same bytes in ever more columns.
 
-    ./caretaker python benchmarks/wide.py                                    100, 500, 1,000 and 2,000 columns
+    ./caretaker python benchmarks/wide.py                                    100 to 2,000 columns
     ./caretaker python benchmarks/wide.py --columns 1000 --values 80000000   four times the bytes
 
 Ten overlapping runs in one bucket, which one process compacts uncut.  The columns are those of

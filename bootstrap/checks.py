@@ -38,7 +38,7 @@ def stages(python: str, caches: Path, pytest_arguments: list[str]) -> list[tuple
 
 
 def caches_folder() -> Path:
-    """Where tools keep their caches: beside the environment; the user's own if that is another's."""
+    """Where tools keep their caches: beside the environment, or the user's own if not writable."""
     home = Path(os.environ["CARETAKER_HOME"])
     if os.access(home, os.W_OK):
         return home / "cache"

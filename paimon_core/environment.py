@@ -45,8 +45,8 @@ class Environment:
 def user_name() -> str:
     """Return who runs this process, as tables and metastores note it.
 
-    For a user without a name, that is the number.  `HADOOP_USER_NAME` names somebody else, as in Java
-    (`UserGroupInformation`).
+    For a user without a name, that is the number.  `HADOOP_USER_NAME` names somebody else, as in
+    Java (`UserGroupInformation`).
     """
     try:
         return os.environ.get("HADOOP_USER_NAME") or getpass.getuser()

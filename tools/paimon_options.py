@@ -4,8 +4,8 @@
 
 REPOSITORY is a git clone of https://github.com/apache/paimon (a bare one is enough).  Each line has
 the key, the type of the value, the values of an enumeration, the class that declares the option,
-the versions that know it, and what Caretaker does with it.  The last column is kept from the present
-file; it is empty for new options, and the tests fail until it is filled in:
+the versions that know it, and what Caretaker does with it.  The last column is kept from the
+present file; it is empty for new options, and the tests fail until it is filled in:
 
 - `honoured`: the code reads it;
 - `no effect`: it does not matter to reading, maintenance and commits;

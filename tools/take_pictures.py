@@ -1,11 +1,11 @@
 """Takes the pictures in docs/images from a running `./caretaker demo`, with a headless Chromium.
 
-    ./caretaker python tools/take_pictures.py --url http://127.0.0.1:8080 --password ... --part sick
-    ./caretaker python tools/take_pictures.py --url http://127.0.0.1:8080 --password ... --part waiting
-    ./caretaker python tools/take_pictures.py --url http://127.0.0.1:8080 --password ... --part healed
+    ./caretaker python tools/take_pictures.py --url http://HOST:8080 --password P --part sick
+    ./caretaker python tools/take_pictures.py --url http://HOST:8080 --password P --part waiting
+    ./caretaker python tools/take_pictures.py --url http://HOST:8080 --password P --part healed
 
-`sick`: after the demo measured the lake, before the scheduler ran.  `waiting`: when the demo says what waits
-for you; approves it.  `healed`: when all tables are green.
+`sick`: after the demo measured the lake, before the scheduler ran.  `waiting`: when the demo says
+what waits for you; approves it.  `healed`: when all tables are green.
 """
 
 from __future__ import annotations

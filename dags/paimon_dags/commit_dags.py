@@ -1,4 +1,4 @@
-"""The DAGs that commits start: `caretaker_on_commit`, and `caretaker_on_partition` for asset events.
+"""The DAGs that commits start: `caretaker_on_commit`; `caretaker_on_partition` for asset events.
 
 They exist only with `[on_commit]` in `caretaker.toml`.  `caretaker_on_commit` is scheduled by an
 asset of the whole lake, which has a watcher (`paimon_airflow.commits.trigger`).

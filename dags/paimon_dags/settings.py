@@ -7,7 +7,7 @@ is reviewed like any other::
     warehouse = "s3://lake/warehouse"    # default: the environment's CARETAKER_WAREHOUSE
     spark_connection = "spark_default"
     engine = "auto"                      # or "local", "spark"; the form and the policy override it
-    spark_threshold = "256 mb"           # auto: Spark for tables with this much to rewrite; 0: for all
+    spark_threshold = "256 mb"           # auto: Spark from so many bytes to rewrite on; 0: for all
     batch_size = "20 gb"                 # bytes to read that one Spark application gets at most
     batch_tables = 50
     parallel_batches = 4                 # Spark applications at the same time, for each DAG

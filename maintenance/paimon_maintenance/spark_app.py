@@ -10,7 +10,8 @@
 The batch is never an argument, because every user of the machine can read those.  It is a list of
 run requests (`paimon_maintenance.run.request.RunRequest`)::
 
-    [{"job": "compact", "warehouse": "s3://lake", "table": "db.a", "arguments": {"strategy": "full"},
+    [{"job": "compact", "warehouse": "s3://lake", "table": "db.a",
+      "arguments": {"strategy": "full"},
       "storage": {"s3.endpoint": "..."}, "guards": {"max_rewrite": "10 gb"}},
      {"job": "compact", "warehouse": "s3://lake", "table": "db.b"}]
 

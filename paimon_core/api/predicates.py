@@ -131,7 +131,7 @@ class PredicateBuilder:
 
     @staticmethod
     def not_predicate(predicate: Predicate) -> Predicate:
-        """SQL's NOT.  For a row with a null value, neither the predicate nor its NOT may be true."""
+        """SQL's NOT.  For a row with a null, neither the predicate nor its NOT may be true."""
         return negate(predicate)
 
     def _leaf(self, op: Op, name: str, *literals: object) -> Predicate:

@@ -71,7 +71,7 @@ class Schema:
         options: Mapping[str, str] | None = None,
         comment: str | None = None,
     ) -> Schema:
-        """The schema with columns of SQL types, such as `{"k": "BIGINT NOT NULL", "v": "STRING"}`."""
+        """The schema with columns of SQL types, as in `{"k": "BIGINT NOT NULL", "v": "STRING"}`."""
         return Schema(
             columns=tuple(Column(name, type_) for name, type_ in columns.items()),
             partition_keys=tuple(partition_keys),

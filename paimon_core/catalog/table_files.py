@@ -191,7 +191,7 @@ class TableFiles:
         return before.id in now.ids() and now.get(before.id) == before
 
     def _revert(self, changed: TableSchema, branch: str | None) -> None:
-        """Delete a schema that was added to no table or to another one, and folders that are empty."""
+        """Delete a schema that was added to no table or another one, and empty folders."""
         now = self.schemas(branch)
         latest = now.latest()
         if latest != changed:

@@ -368,7 +368,7 @@ def _checked(
     request: CommitRequest,
     sort_key: SortKey | None,
 ) -> ManifestChanges:
-    """Return the changes with the unknown fields of their files; CommitConflict if they conflict."""
+    """Return the changes with all fields of their files; CommitConflict if they conflict."""
     partitions = changes.partitions()
     base = list(scan_files(table, latest, partitions=partitions)) if partitions else []
     check_conflicts(

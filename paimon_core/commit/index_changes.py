@@ -26,8 +26,8 @@ def combine_index_files(
     silently, so lost updates go unnoticed.  Here the changes must name the files that they replace:
     CommitConflict is raised if such a file no longer exists, or if there is an unexpected file.
     Bucket-unaware tables hold deletion vectors by file name, with at most one vector per data file.
-    Raises UnsupportedFeature for changes to an unknown index type, and for a new index file in place
-    of one whose entry has unknown fields.
+    Raises UnsupportedFeature for changes to an unknown index type, and for a new index file in
+    place of one whose entry has unknown fields.
     """
     for entry in changes:
         if entry.index_file.index_type not in _KNOWN:

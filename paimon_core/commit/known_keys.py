@@ -1,9 +1,9 @@
-"""Checks at the commit that keys still are in the partitions and buckets where the writer found them.
+"""Checks at the commit that keys are still in the partitions and buckets where they were found.
 
 In a cross-partition table, the rows of a key may be in any partition; in a dynamic-bucket table, in
-any bucket of its partition.  The writer read the locations before.  If another commit moved keys, or a
-rollback removed a commit, a key could have rows in two places, and readers would return both.  Java
-does not check this: it allows only one writer at a time for such tables.
+any bucket of its partition.  The writer read the locations before.  If another commit moved keys,
+or a rollback removed a commit, a key could have rows in two places, and readers would return both.
+Java does not check this: it allows only one writer at a time for such tables.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def _check_table(
 ) -> None:
     """Raise CommitConflict if another user wrote rows after `keys_at` and the user's own commits.
 
-    Also raises it if the snapshot that the writer read, or one of its own commits, no longer exists: a
-    rollback removes snapshots, and later commits reuse their ids.
+    Also raises it if the snapshot that the writer read, or one of its own commits, no longer
+    exists: a rollback removes snapshots, and later commits reuse their ids.
     """
     known = keys_at[0]
     later = () if latest is None else newest_first(table.snapshots, latest, down_to=known + 1)
@@ -96,7 +96,7 @@ def _check_indexes(
         if entry.index_file.index_type == HASH_INDEX:
             found[entry.partition][entry.bucket] = entry.index_file
     with_new_keys = {m.partition for m in messages if m.new_index_files}
-    # The messages of a partition share its indexes: of thousands of buckets, each is looked at once.
+    # The messages of a partition share its indexes: of thousands of buckets, each is read once.
     relied_on: dict[tuple[bytes, int], dict[int, IndexFileMeta]] = {}
     for m in messages:
         key, now = (m.partition, id(m.hash_indexes)), found.get(m.partition, {})

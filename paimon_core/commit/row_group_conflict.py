@@ -1,9 +1,9 @@
 """Checks updates and compactions of tables with data evolution against the newest snapshot.
 
-Java: `operation/commit/ConflictDetection`, the checks of row ids.  An update of columns holds values
-for all rows of a group of files, so it must not hide columns that another commit wrote meanwhile, and
-the rows must still be there.  A compaction makes one group of several, and an update that came first
-may hold only some rows of it: nobody could read both.
+Java: `operation/commit/ConflictDetection`, the checks of row ids.  An update of columns holds
+values for all rows of a group of files, so it must not hide columns that another commit wrote
+meanwhile, and the rows must still be there.  A compaction makes one group of several, and an update
+that came first may hold only some rows of it: nobody could read both.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def check_merged_groups(
     base: Iterable[ManifestEntry],
     delta: Iterable[ManifestEntry],
 ) -> None:
-    """Raise CommitConflict if what a compaction made of groups cannot be read beside the other files.
+    """Raise CommitConflict if compacted groups cannot be read beside the other files.
 
     `base` holds the live entries of all partitions that `delta` touches.
     """

@@ -1,7 +1,7 @@
 """Checks that the table of a handle is still the one that was opened.
 
-A table that was dropped and created again has the same name and folder, and may have the same snapshot
-numbers, tags and consumers.  What was planned for the old one must not happen to it.
+A table that was dropped and created again has the same name and folder, and may have the same
+snapshot numbers, tags and consumers.  What was planned for the old one must not happen to it.
 """
 
 from __future__ import annotations

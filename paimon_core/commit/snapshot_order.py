@@ -1,9 +1,9 @@
 """Sequence numbers by snapshot (Java: `FileStoreCommitImpl.stampSequenceWithSnapshotId`, 2.0).
 
 Several writers of one primary-key table cannot agree on sequence numbers.  With
-`sequence.snapshot-ordering` the later commit wins: all rows of a commit have the snapshot's id as their
-number.  It is in the metadata of their files, as the files exist before the commit.  Rows that a
-compaction wrote have these numbers in the file.
+`sequence.snapshot-ordering` the later commit wins: all rows of a commit have the snapshot's id as
+their number.  It is in the metadata of their files, as the files exist before the commit.  Rows
+that a compaction wrote have these numbers in the file.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What a commit does with metadata of newer versions: it carries the fields along, or is refused.
 
-- Unknown fields of manifest entries stay with their file, also when the file moves to another level.
-- A rewrite puts the rows of such files into new ones.  What the fields mean for those is unknown, so
-  the commit is refused.  Dropping or replacing the rows needs no field, and is not refused.
+- Unknown fields of manifest entries stay with their file, also when the file moves to another
+  level.
+- A rewrite puts the rows of such files into new ones.  What the fields mean for those is unknown,
+  so the commit is refused.  Dropping or replacing the rows needs no field, and is not refused.
 - Unknown fields of the newest snapshot go into the next one if the commit leaves the rows of the
   table as they are, or only removes some.  A commit with rows of a writer is refused: the field may
   have to count them, as `nextRowId` does.

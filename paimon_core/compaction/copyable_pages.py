@@ -10,8 +10,8 @@ The keys of smaller files are read, so that a few of them do not count for all k
 
 The rows between two copied stretches are merged as always, each file limited to its rows there.
 Bounds may be wider than the keys of a page: then rows are merged needlessly, but never copied
-wrongly.  What a merge would drop or change is not copied: deletes, rows that a deletion vector names,
-rows of files with other columns, and rows whose changes go into a changelog.
+wrongly.  What a merge would drop or change is not copied: deletes, rows that a deletion vector
+names, rows of files with other columns, and rows whose changes go into a changelog.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def pick_evolving(
 def row_ranges(
     table: FileStoreTable, files: Sequence[DataFileMeta], *, partition: bytes, bucket: int
 ) -> list[list[list[DataFileMeta]]]:
-    """Return the data files by group, and the groups by what may be merged, in the order of row ids.
+    """Return the data files by group, and the groups by what may be merged, ordered by row ids.
 
     UnsupportedFeature for groups that cannot be read, and for vectors in files of their own.
     """

@@ -121,7 +121,7 @@ def with_index_files(
 def _moved(
     table: FileStoreTable, result: CompactResult, index_files: Sequence[IndexFileMeta]
 ) -> dict[str, Positions]:
-    """Return the vectors of groups of files as those of the files into which their rows were put."""
+    """Return the vectors of groups of files as those of the files that took their rows."""
     moved: dict[str, Positions] = {}
     first_rows = {f.file_name: f.first_row_id for f in result.before}
     for name, positions in _read(table, result.partition, result.bucket, index_files).items():

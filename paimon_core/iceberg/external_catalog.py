@@ -47,7 +47,7 @@ class Version:
         return self.metadata.snapshot_id
 
     def is_overtaken_by(self, number: int) -> bool:
-        """Return whether `number`, which a catalog shows, is later and not of a removed snapshot."""
+        """Return whether `number`, shown by a catalog, is later and not of a removed snapshot."""
         return self.number < number <= self.newest()
 
     def is_own(self, path: str) -> bool:

@@ -1,4 +1,4 @@
-"""The updates that make a table of an Iceberg REST catalog show a version (Iceberg: `TableMetadata`).
+"""The updates that make an Iceberg REST catalog show a version (Iceberg: `TableMetadata`).
 
 Field ids of Paimon begin at 0, and a catalog gives new tables ids from 1.  So a table is created
 with a placeholder schema of id 0, as Java does, and gets Paimon's schemas by updates, with ids from

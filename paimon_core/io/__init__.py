@@ -4,7 +4,7 @@
 
     file_io.FileIO ---- local.LocalFileIO        system calls; the hot path
                    `--- fsspec_io.FsspecFileIO   S3, every other fsspec store, memory for tests
-                            s3                   deadlines, retries and error mapping for S3 requests
+                            s3                   deadlines, retries and errors of S3 requests
                             conditional_put      checks that a store is safe for commits
     open.open_file_io   the `FileIO` for a URL
     json_text           JSON printed as Java prints it

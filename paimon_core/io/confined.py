@@ -33,7 +33,7 @@ _MOST_KNOWN: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ConfinedFileIO(DelegatingFileIO):
-    """`FileIO` that raises CorruptTable (OutsideTable through a link) for changes outside the boundary."""
+    """`FileIO` whose changes outside the boundary raise CorruptTable (OutsideTable by a link)."""
 
     inner: FileIO
     boundary: Boundary
@@ -78,7 +78,7 @@ class ConfinedFileIO(DelegatingFileIO):
 
 
 def check_inside(boundary: Boundary, path: str) -> None:
-    """Raise CorruptTable if the path lies outside the boundary by its text, OutsideTable through a link."""
+    """Raise CorruptTable if the path's text leaves the boundary, OutsideTable if a link does."""
     boundary.checked(path)
     if not is_inside(boundary, parent(path)):
         raise OutsideTable(

@@ -194,7 +194,7 @@ def map_parallel(io: FileIO, function: Callable[[S], T], items: Iterable[S]) -> 
 
 
 def read_parallel(io: FileIO, read: Callable[[S], T], items: Iterable[S]) -> list[T]:
-    """As `map_parallel`, for many small reads: several threads serve them where a disk makes one wait.
+    """As `map_parallel`, for many small reads: several threads serve them where a disk is slow.
 
     Where it does not, because the system has the files in memory, threads only wait for each other.
     """

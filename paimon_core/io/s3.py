@@ -151,7 +151,7 @@ class BoundedS3FileSystem(S3FileSystem):  # type: ignore[misc]  # s3fs has no ty
         self.deadline_seconds = deadline_seconds
 
     def split_path(self, path: str) -> tuple[str, str, None]:
-        """Return bucket, key and no version: for s3fs it would be what follows this mark in a name."""
+        """Return bucket, key and no version; s3fs would read one from what follows the mark."""
         before, mark, after = path.partition("?versionId=")
         bucket, key, _ = super().split_path(before)
         return bucket, f"{key}{mark}{after}", None
@@ -224,7 +224,7 @@ class _Bounded:
 
 
 def _stops_early(operation: str, response: Mapping[str, Any]) -> bool:
-    """Whether it is a part of a listing without the next one, as of a store that knows only version 1.
+    """Whether it is part of a listing that does not name the next, as of a version 1 store.
 
     Botocore and s3fs would take it for all of the listing.
     """

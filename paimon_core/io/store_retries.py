@@ -95,7 +95,7 @@ def note_retry(reason: RetryReason, wait_seconds: float) -> None:
 
 
 def add_retries(counted: Mapping[str, float], to: StoreRetries | None = None) -> None:
-    """Add what `StoreRetries.to_json` returned, perhaps in another process, to the current count."""
+    """Add to the current count what `StoreRetries.to_json` returned, perhaps elsewhere."""
     current = _CURRENT.get() if to is None else to
     if current is not None:
         numbers = {k: int(v) for k, v in counted.items() if k != BACKOFF_SECONDS}

@@ -38,11 +38,12 @@ class MergeSlice:
     """Every version of some keys.
 
     `batches` hold the rows run by run; they may have columns that the table does not have (such as
-    the position of a row in its file).  Their columns are joined only when they are used.  `order` None means that the rows are already in merge order;
-    otherwise, rows that it leaves out are ignored.  `starts` None: every key has one row.  `parts`
-    holds the runs of the rows: pairs of (run, row count), in the order of `batches`.  `through` marks
-    the groups that pass through a merge function although they have one row; None: no group (Java:
-    merges with a lookup do not go through `ReducerMergeFunctionWrapper`).
+    the position of a row in its file).  Their columns are joined only when they are used.  `order`
+    None means that the rows are already in merge order; otherwise, rows that it leaves out are
+    ignored.  `starts` None: every key has one row.  `parts` holds the runs of the rows: pairs of
+    (run, row count), in the order of `batches`.  `through` marks the groups that pass through a
+    merge function although they have one row; None: no group (Java: merges with a lookup do not go
+    through `ReducerMergeFunctionWrapper`).
     """
 
     batches: Sequence[pa.RecordBatch]

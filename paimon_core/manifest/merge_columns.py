@@ -151,7 +151,7 @@ def _merged_group(columns: EntryColumns, positions: list[int]) -> list[int]:
 
 
 def _is_deletion_of(columns: EntryColumns, first: Column, second: Column) -> npt.NDArray[Any]:
-    """Return for each pair whether the first is an ADD and the second the DELETE of the same file."""
+    """Return for each pair whether the first is an ADD and the second a DELETE of the same file."""
     result: Column = (columns.kind[first] == FileKind.ADD) & (
         columns.kind[second] == FileKind.DELETE
     )

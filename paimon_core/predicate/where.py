@@ -81,7 +81,7 @@ class _Token(NamedTuple):
 
 
 class _Literal(NamedTuple):
-    """A literal as written: number (Decimal), string, boolean, null, date, time, timestamp, bytes."""
+    """A literal as written: Decimal number, string, boolean, null, date, time, timestamp, bytes."""
 
     kind: str
     value: Any

@@ -236,7 +236,7 @@ def _anchors(going: Sequence[Reference], staying: Sequence[Reference]) -> Iterat
 
 
 def _may_follow(before: Snapshot, snapshot: Snapshot) -> bool:
-    """Return whether the snapshot is younger and its records add up, as if it was made from that one.
+    """Return whether the snapshot is younger and its records add up, as if made from that one.
 
     A fast-forward puts another one there if its branch has lost the snapshots before it.
     """

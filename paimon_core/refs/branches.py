@@ -159,7 +159,7 @@ class BranchStore:
             return None
 
     def _copy(self, name: str, source: Tag | None) -> None:
-        """Write the branch's files: schemas first, because a branch without one stops other jobs."""
+        """Write the branch's files, schemas first: a branch without one stops other jobs."""
         target = self.paths.of_branch(name)
         self._copy_schemas(target, None if source is None else source.snapshot.schema_id)
         if source is None:

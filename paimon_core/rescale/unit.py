@@ -3,7 +3,7 @@
 A row's bucket is `x mod n`, where x depends only on the bucket keys.  Old and new buckets that are
 equal modulo gcd(old, new) therefore belong together, and each such group is independent::
 
-    5 -> 10    gcd 5    {0} -> {0, 5}   {1} -> {1, 6}   {2} -> {2, 7}   {3} -> {3, 8}   {4} -> {4, 9}
+    5 -> 10    gcd 5    {0} -> {0, 5}  {1} -> {1, 6}  {2} -> {2, 7}  {3} -> {3, 8}  {4} -> {4, 9}
     6 -> 4     gcd 2    {0, 2, 4} -> {0, 2}             {1, 3, 5} -> {1, 3}
     5 -> 7     gcd 1    {0, 1, 2, 3, 4} -> {0, 1, 2, 3, 4, 5, 6}
 

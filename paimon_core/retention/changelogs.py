@@ -39,7 +39,7 @@ class ChangelogExpiry:
 
 
 def changelog_retention(options: Options, *, now_millis: int) -> Retention:
-    """Return the retention of changelogs: their own options, else those of snapshots, as in Java."""
+    """Return the retention of changelogs: their own options, else the snapshots', as in Java."""
     least, most = (
         options.value(CHANGELOG_NUM_RETAINED_MIN),
         options.value(CHANGELOG_NUM_RETAINED_MAX),

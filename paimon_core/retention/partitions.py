@@ -174,7 +174,7 @@ def plan_partitions(
 def compacts_partition(
     table: FileStoreTable, *, local_millis: int
 ) -> Callable[[bytes], bool] | None:
-    """Return what says whether a compaction may rewrite a partition, by its stored row; None if any.
+    """Return what says by stored row whether a compaction may rewrite a partition; None if any.
 
     With `compaction.skip-expired-partitions`, partitions that have expired by the time in their
     values stay as they are (Java 2.0: `CompactorSourceBuilder.build`).  `local_millis` is the wall

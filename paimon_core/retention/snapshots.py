@@ -343,7 +343,7 @@ def _prove_gone(
 
 
 def _prove_unneeded(table: FileStoreTable, work: Expiry, removal: Removal) -> None:
-    """Restore the snapshots and raise StalePlan if a consumer began to need one since the re-check."""
+    """Restore the snapshots and raise StalePlan if a consumer needs one since the re-check."""
     consumer = table.consumers.furthest_behind() if work.consumers_hold else None
     if consumer is None:
         return

@@ -1,4 +1,4 @@
-"""Creates and expires tags (Java: `tag/TagAutoCreation`, `tag/TagTimeExpire`, `utils/TagManager`)."""
+"""Creates and expires tags (Java: `tag/TagAutoCreation`, `TagTimeExpire`, `utils/TagManager`)."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def _point_back(table: FileStoreTable, old: Tag) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagDeletion:
-    """The tags to delete, as planned, the files that only they need, and interrupted runs' journals.
+    """The tags to delete as planned, the files that only they need, journals of interrupted runs.
 
     `written`: for tags that expire by the time of their file, that time by name (milliseconds).
     """
@@ -351,7 +351,7 @@ def announce_tag(table: FileStoreTable, name: str, now_millis: int) -> None:
 
 
 def is_unannounced(table: FileStoreTable, name: str) -> bool:
-    """Whether the success file or the partition of a tag is missing, as after an interrupted run."""
+    """Whether a tag's success file or partition is missing, as after an interrupted run."""
     if table.options.value(TAG_CREATE_SUCCESS_FILE) and not table.io.exists(
         _success_file(table, name)
     ):

@@ -39,7 +39,7 @@ def gaps_in(ids: Sequence[int]) -> list[Gap]:
 def newest_first(
     snapshots: SnapshotStore, latest: Snapshot, *, down_to: int
 ) -> Iterator[tuple[int, Snapshot | None]]:
-    """Yield the ids from that of `latest` to `down_to`, each with its snapshot, None if it is missing.
+    """Yield the ids from that of `latest` to `down_to`, each with its snapshot or None.
 
     Snapshots are read one at a time, as the caller asks for them.
     """

@@ -1,4 +1,4 @@
-"""A snapshot: one version of a table (Java: `Snapshot`, and `Changelog`, which has the same JSON)."""
+"""A snapshot: one version of a table (Java: `Snapshot`, and `Changelog` with the same JSON)."""
 
 from __future__ import annotations
 

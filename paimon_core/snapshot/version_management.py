@@ -1,4 +1,4 @@
-"""Catalogs that change the history of a table themselves (Java: `Catalog.supportsVersionManagement`).
+"""Catalogs that change a table's history themselves (Java: `Catalog.supportsVersionManagement`).
 
 Where a catalog makes the commits, it also creates and removes branches, and rolls back: snapshots
 that disappear from the folder alone would still be the newest for every other client.

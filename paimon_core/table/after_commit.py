@@ -5,7 +5,7 @@ java-rules H8).
 
     1. automatic tags          tag.automatic-creation by process time or watermark
     2. tags over their time    tag.time-expire-enabled
-    3. partitions              partition.expiration-time, once per partition.expiration-check-interval
+    3. partitions              partition.expiration-time, per partition.expiration-check-interval
     4. consumers               consumer.expiration-time; first, so that they do not hold snapshots
     5. snapshots, changelogs   snapshot.*, changelog.*; not where rows are postponed (bucket = -2)
     6. end of a batch          tag.automatic-creation=batch, partition.end-input-to-done

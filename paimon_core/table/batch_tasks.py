@@ -54,7 +54,7 @@ class BucketTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanTask:
-    """A scan that is read in one piece: changes of a snapshot, two snapshots compared, or chains."""
+    """A scan that is read in one piece: changes of a snapshot, two compared snapshots, chains."""
 
     scan: BatchScan
 

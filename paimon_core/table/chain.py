@@ -58,7 +58,8 @@ class Chain:
 def chain_of(table: FileStoreTable) -> Chain | None:
     """Return the branches that the table reads beside its own; None for an ordinary table.
 
-    Raises UnsupportedFeature for chains that are not read as in Java, NotFound for a missing branch.
+    Raises UnsupportedFeature for chains that are not read as in Java, NotFound for a missing
+    branch.
     """
     names = chain_branches(table)
     if names is None:

@@ -30,7 +30,7 @@ from paimon_core.table.chain_partitions import ChainKeys, Values, byte_order
 def replace_partitions(
     table: FileStoreTable, test: PartitionTest | None, *, user: str, env: Environment
 ) -> Snapshot:
-    """Empty the partitions that pass `test`, of chain tables too; as `overwrite.replace_partitions`.
+    """Empty the partitions that pass `test`, also of chains; as `overwrite.replace_partitions`.
 
     InvalidArgument if deltas need one of the partitions.
     """
@@ -45,7 +45,7 @@ def replace_partitions(
 
 @dataclass(slots=True)
 class ChainOverwrite:
-    """One overwrite of a branch of a chain table: `check` goes with the commit, `follow` after it."""
+    """One overwrite of a chain table's branch: `check` goes with the commit, `follow` after it."""
 
     table: FileStoreTable
     role: ChainRole

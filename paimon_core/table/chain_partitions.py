@@ -5,8 +5,8 @@ of the *anchor*, the nearest earlier partition of the snapshot branch, merged wi
 partitions after the anchor and up to itself.  Partitions are in *groups*: only those with equal
 values before the chain's own columns (`chain-table.chain-partition-keys`) belong together.
 
-Java does not list the delta partitions after an anchor: it makes their values from each day, or each
-hour if the chain has several columns, so that partitions of other values are left out.
+Java does not list the delta partitions after an anchor: it makes their values from each day, or
+each hour if the chain has several columns, so that partitions of other values are left out.
 """
 
 from __future__ import annotations

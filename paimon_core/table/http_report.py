@@ -1,4 +1,4 @@
-"""Reports a finished partition to a web server (Java: `partition/actions/HttpReportMarkDoneAction`)."""
+"""Reports a finished partition to a server (Java: `partition/actions/HttpReportMarkDoneAction`)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Builds the file indexes of files that were written without them, or with others.
 
-Java: `index/FileIndexProcessor`, `RewriteFileIndexProcedure`.  The data files stay; their entries in
-the manifests get the index.
+Java: `index/FileIndexProcessor`, `RewriteFileIndexProcedure`.  The data files stay; their entries
+in the manifests get the index.
 
-Java counts the index files of a data file.  Two runs at once would choose the same name then, and one
-that fails would delete the index of the other.  So names hold a UUID here.
+Java counts the index files of a data file.  Two runs at once would choose the same name then, and
+one that fails would delete the index of the other.  So names hold a UUID here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Takes rows out of files of a primary-key table, which stay at their levels.
 
-For tables whose readers skip level 0 (first-row): there, rewritten rows would be invisible until the
-next compaction.  Java writes them to level 0 (`DeleteFromPaimonTableCommand`).
+For tables whose readers skip level 0 (first-row): there, rewritten rows would be invisible until
+the next compaction.  Java writes them to level 0 (`DeleteFromPaimonTableCommand`).
 """
 
 from __future__ import annotations

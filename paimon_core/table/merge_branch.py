@@ -4,9 +4,9 @@ Branches share the folders of the table, so no file is copied: both branches ref
 Neither branch may have replaced a file, because it is unknown where one began; therefore both need
 all of their snapshots, each of which only appended rows.
 
-Other jobs may work meanwhile.  One snapshot of the source is read, and its files are safe if it still
-exists after the commit.  Each attempt to commit looks at the history of the target again, because a
-compaction hides the files that both branches had.
+Other jobs may work meanwhile.  One snapshot of the source is read, and its files are safe if it
+still exists after the commit.  Each attempt to commit looks at the history of the target again,
+because a compaction hides the files that both branches had.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which columns of a batch read have no nulls.
 
-Java shows a column as the schema declares it, and Spark then reads values without looking for nulls.
-Here a column is NOT NULL only if no row can have a null in it.
+Java shows a column as the schema declares it, and Spark then reads values without looking for
+nulls.  Here a column is NOT NULL only if no row can have a null in it.
 """
 
 from __future__ import annotations

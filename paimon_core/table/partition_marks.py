@@ -1,4 +1,4 @@
-"""Marks finished partitions for their readers (Java: `partition/actions/PartitionMarkDoneAction`)."""
+"""Marks finished partitions for readers (Java: `partition/actions/PartitionMarkDoneAction`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NEED_METASTORE: Final = frozenset({_DONE_PARTITION, _MARK_EVENT})
 
 @dataclass(frozen=True, slots=True)
 class PartitionMarks:
-    """The actions of `partition.mark-done-action`, in this order, and the server for `http-report`."""
+    """The actions of `partition.mark-done-action` in order, and the server for `http-report`."""
 
     actions: tuple[str, ...]
     report: HttpReport | None = None
@@ -64,7 +64,7 @@ class PartitionMarks:
 
 
 def _mark_in_metastore(table: FileStoreTable, partition: str, action: str) -> None:
-    """Add the partition "VALUE.done" (done-partition), or set Hive's event LOAD_DONE (mark-event)."""
+    """Add the partition "VALUE.done" (done-partition), or Hive's event LOAD_DONE (mark-event)."""
     registry = registry_of(table)
     if registry is None:
         raise UnsupportedFeature(f"partition.mark-done-action={action}", table=table.name)

@@ -1,8 +1,8 @@
 """Real buckets for the rows that Spark writes to tables with bucket = -2.
 
 Java: `PaimonSparkWriter` under `postpone.batch-write-fixed-bucket` (default true), `PostponeUtils`.
-Rows of a partition that has real buckets keep their number.  A new partition gets as many as its rows
-need, if all rows are there (2.0.0), else as many as the query has `tasks` (1.4.2).
+Rows of a partition that has real buckets keep their number.  A new partition gets as many as its
+rows need, if all rows are there (2.0.0), else as many as the query has `tasks` (1.4.2).
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class RealBuckets:
     ) -> RealBuckets | None:
         """As `of`, with the number that each new partition of the rows needs.
 
-        Rows that wait in the postpone bucket count too, unless they are `replaced`.  InvalidArgument
-        for an invalid size of buckets.
+        Rows that wait in the postpone bucket count too, unless they are `replaced`.
+        InvalidArgument for an invalid size of buckets.
         """
         found = RealBuckets.of(table, tasks=1)
         if found is None or not rows.num_rows:

@@ -3,8 +3,8 @@
 Java: `table/sink/TableWriteImpl` and `TableCommitImpl` together.  A table that is not `write-only`
 is compacted by its writers: each commit then creates an APPEND snapshot and, if a bucket was due, a
 COMPACT snapshot of the same user and identifier.  What expires afterwards is up to `after_commit`.
-Compaction is optional: if another commit replaced the files that it read, its result is dropped and the
-rows stay committed.
+Compaction is optional: if another commit replaced the files that it read, its result is dropped and
+the rows stay committed.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ def commit_overwrite(
 ) -> tuple[Snapshot, ...]:
     """Commit an overwrite (`commit.overwrite.overwrite`), then do what follows a commit.
 
-    InvalidArgument if its rows or partitions are refused: then the files of the messages are deleted.
+    InvalidArgument if its rows or partitions are refused: then the files of the messages are
+    deleted.
     """
     after = after or AfterCommit(table, env=env)
     chain = ChainOverwrite.of(table)
@@ -256,7 +257,8 @@ def compact_written(
 
     When a full compaction is due (`full_compaction_due`), it compacts what the messages write to
     and, in a stream, every bucket that is not compacted fully: the ones that this and other commits
-    have written since the last time.  Like Java's core, this leaves bucket=-1 tables to the engines.
+    have written since the last time.  Like Java's core, this leaves bucket=-1 tables to the
+    engines.
     """
     if table.options.value(WRITE_ONLY) or table.bucket_mode in (
         BucketMode.UNAWARE,

@@ -1,4 +1,4 @@
-"""Checks what Arrow's types leave open: the length of VECTORs, and that VARIANTs have both parts."""
+"""Checks what Arrow's types leave open: the length of VECTORs, and both parts of VARIANTs."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ class StreamingSink:
         return 0 if self._buffer is None else self._buffer.disk
 
     def relieve(self, *, spill: bool) -> None:  # noqa: ARG002 - such rows are never sorted early
-        """Move buffered rows to local disk: the order is kept only if all rows take the same way."""
+        """Move buffered rows to local disk: only if all rows go there, they keep their order."""
         if self._buffer is not None:
             self._buffer.spill()
 

@@ -183,7 +183,7 @@ class _RollingWriter(ABC):
             self._add_index(self._index.finish())
 
     def _add_index(self, data: bytes) -> None:
-        """Embed the index of the last file in its metadata, or write it as a file if it is large."""
+        """Embed the last file's index in its metadata, or write it as a file if it is large."""
         file = self._done[-1]
         if len(data) <= self._schema.options.value(FILE_INDEX_IN_MANIFEST_THRESHOLD):
             self._done[-1] = replace(file, embedded_index=data)

@@ -158,7 +158,7 @@ class GlobalIndex:
         return code
 
     def _open_bucket(self, code: int) -> int:
-        """Return the first bucket of the partition with room for one more key, and count the key."""
+        """Return the first bucket of the partition with room for one more key; count the key."""
         counts, bucket = self._counts[code], self._open[code]
         while counts.get(bucket, 0) >= self._target:
             bucket += 1

@@ -268,7 +268,7 @@ class RowWriter:
         self._relieve()
 
     def _catch_up(self) -> None:
-        """Look at what was committed since the last look, so that the next rows get greater numbers.
+        """Look at the commits since the last look, so that the next rows get greater numbers.
 
         Otherwise a row could lose against one that another writer committed before.  In Java, only
         a bucket without rows in a commit looks again (`AbstractFileStoreWrite.prepareCommit`).

@@ -1,4 +1,4 @@
-"""Writes rows that keep their ids and sequence numbers (Java: `io/RowDataFileSequenceNumberTracker`).
+"""Writes rows with their ids and sequence numbers (Java: `io/RowDataFileSequenceNumberTracker`).
 
 A compaction, an update or a delete of a table with row tracking writes both as columns.  The file
 has no first row id, and its metadata names its columns, so that a commit does not give its rows new

@@ -4,15 +4,15 @@
 
     data_source --+-- batch_reader ---- rows           Arrow batches to Spark, and back
                   +-- batch_writer ---- task_writer     files by tasks, one commit by the driver
-                  |               `---- write_jobs      the same without Spark's processes for writers
+                  |               `---- write_jobs      the same without Spark's writer processes
                   +-- stream_reader                     micro-batches of (start, end] offsets
                   `-- stream_writer                     one commit a micro-batch, exactly once
 
     options        the options of format("paimon")      spark_types   Paimon's types as Spark's
     own_names      columns whatever their case
-    schema_merge   write.merge-schema                   distribution  rows to the task of their bucket
+    schema_merge   write.merge-schema                   distribution  rows to their bucket's task
 
-    reading ---- parquet_files                          batches that Spark's own Parquet reader reads
+    reading ---- parquet_files                          batches that Spark's Parquet reader reads
     lookup_join -- lookup_cache                          a table by key, for streams
 """
 

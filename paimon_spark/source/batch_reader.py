@@ -48,7 +48,7 @@ class SystemPartition(InputPartition):
 
 
 def row_type_of(options: SourceOptions) -> RowType:
-    """The columns of a read: those of the option `columns`, else all of the table or system table."""
+    """The columns of a read: those of the option `columns`, else all of the (system) table."""
     scan = _scan_of(options)
     row_type = _system_type(scan, options.system_table, options.zone)
     columns = options.columns

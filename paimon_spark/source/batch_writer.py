@@ -78,7 +78,7 @@ def write_and_commit(rows: DataFrame, options: SourceOptions, *, overwrite: bool
 
 
 class PaimonBatchWriter(DataSourceArrowWriter):
-    """Appends the rows of a DataFrame, or replaces the table or partitions by them, in one commit."""
+    """Appends a DataFrame's rows, or replaces the table or partitions by them, in one commit."""
 
     def __init__(
         self,

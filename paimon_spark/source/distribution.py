@@ -58,7 +58,7 @@ def write(df: DataFrame, *, mode: str = "append", **options: str) -> None:
 
 @contextmanager
 def counted_batches(spark: SparkSession) -> Iterator[None]:
-    """Let Spark bound the batches that it sends to Python by rows only, unless the session says how.
+    """Let Spark bound the batches that it sends to Python by rows, unless the session says how.
 
     To bound them by bytes, Spark measures the batch before each row, which takes as long as to fill
     it.  Writers put the batches together.

@@ -1,4 +1,4 @@
-"""The names of a table's columns and fields, whatever their case in the rows, as Spark resolves them.
+"""The names of a table's columns and fields, whatever their case in the rows, as in Spark.
 
 A name that the table has as it stands is that column, so that columns whose names differ in case
 only stay apart.
@@ -46,7 +46,7 @@ def _type_named_as(own: DataType, data: DataType) -> DataType:
 
 
 def unknown_fields(own: DataType, data: DataType, path: str) -> Iterable[str]:
-    """Yield the paths of fields that the rows have, under the table's names, and the table has not."""
+    """Yield the paths of the rows' fields that the table lacks, under the table's names."""
     match own, data:
         case RowType(), RowType():
             for field in data.fields:

@@ -98,7 +98,7 @@ class Readers:
     _rows: int = 0
 
     def take(self, task: BucketTask, files: Sequence[ParquetFile | None]) -> bool:
-        """Take these files with hidden rows, those of the task, unless Spark cannot skip the rows."""
+        """Take these files of the task, with hidden rows, unless Spark cannot skip the rows."""
         names = {e.file.file_name for e in task.entries}
         rows = sum(e.file.row_count for e in task.entries)
         found = [f for f in files if f is not None and not _has_metadata_column(f)]

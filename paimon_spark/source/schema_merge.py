@@ -66,7 +66,7 @@ def merge_schema(
 def schema_changes(
     own: RowType, data: RowType, *, explicit: bool, widen: bool
 ) -> Iterator[SchemaChange]:
-    """The schema changes after which the columns can hold the data, which is cast unless `widen`."""
+    """The schema changes after which columns can hold the data, which is cast unless `widen`."""
     return _changes(own, data, explicit=explicit, widen=widen, path=())
 
 

@@ -167,7 +167,7 @@ class TaskWriter:
 
 
 def _larger_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in fewer batches: Spark sends small ones, and each one costs the writer time."""
+    """The same rows in fewer batches: Spark sends small ones, and each costs the writer time."""
     parts: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

@@ -1,4 +1,4 @@
-"""EXPLAIN of queries, and of INSERT, UPDATE, DELETE and MERGE: the plan of the rows that they need."""
+"""EXPLAIN of queries, INSERT, UPDATE, DELETE and MERGE: the plan of the rows that they need."""
 
 from __future__ import annotations
 

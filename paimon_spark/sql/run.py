@@ -296,7 +296,7 @@ def sql(
 
 
 def _frame_of(session: SqlSession, result: Result) -> DataFrame:
-    """The answer of a statement that is not a query: booleans and whole numbers, the rest as text."""
+    """The answer of a statement without a query: booleans and whole numbers, the rest as text."""
     columns = result.columns or ("result",)
     types = [_type_of([row[i] for row in result.rows]) for i in range(len(columns))]
     rows = [

@@ -200,7 +200,7 @@ class SqlSession:
 
     @property
     def zone(self) -> tzinfo:
-        """The session's time zone: the value of SET, else Spark's if it runs, else the machine's."""
+        """The session's time zone: that of SET, else Spark's if it runs, else the machine's."""
         name = self.conf.get(ZONE_KEY)
         if name is None and self._spark is not None:
             name = self._spark.conf.get(ZONE_KEY)
@@ -247,7 +247,8 @@ class SqlSession:
     def target_name(self, parts: list[str]) -> TableName:
         """As `data_name`, for a table whose rows a statement changes.
 
-        AnalysisError for a temporary view: its name has precedence over those of tables, as in Spark.
+        AnalysisError for a temporary view: its name has precedence over those of tables, as in
+        Spark.
         """
         view = self.views.get(self.view_key(parts))
         if view is not None and not view.of_statement:
@@ -362,8 +363,9 @@ class SqlSession:
     def one_statement(self) -> Iterator[None]:
         """Inside of the block one statement runs.
 
-        The error of ours with which a task of the executors ended, instead of Spark's; TableGone if a
-        table that the statement opened was dropped, renamed, or dropped and created again meanwhile.
+        Raises the error of ours with which a task of the executors ended, instead of Spark's;
+        TableGone if a table that the statement opened was dropped, renamed, or dropped and created
+        again meanwhile.
         """
         self.opened.clear()
         try:
@@ -388,8 +390,8 @@ class SqlSession:
     def table_options(self, name: TableName) -> dict[str, str]:
         """The options that SET spark.paimon.* gives this table (Java: `OptionUtils.mergeSQLConf`).
 
-        `spark.paimon.KEY` is for all tables, `spark.paimon.CATALOG.DATABASE.TABLE.KEY` for one, with
-        `*` for any part; the latter has precedence.
+        `spark.paimon.KEY` is for all tables, `spark.paimon.CATALOG.DATABASE.TABLE.KEY` for one,
+        with `*` for any part; the latter has precedence.
         """
         one = re.compile(
             rf"({re.escape(name.catalog)}|\*)\.({re.escape(name.database)}|\*)\.({re.escape(name.table)}|\*)\.(.+)"

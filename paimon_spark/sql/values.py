@@ -1,8 +1,8 @@
 """Values of answers as JSON.
 
 Timestamps `2024-01-31 12:34:56.123` on the session's clock, without trailing zeros; dates ISO;
-decimals as text with all digits; binary as hex; arrays and structs as lists; maps as lists of pairs;
-VARIANT as its JSON text; NaN and infinities as text.
+decimals as text with all digits; binary as hex; arrays and structs as lists; maps as lists of
+pairs; VARIANT as its JSON text; NaN and infinities as text.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _print_any_name() -> None:
-    """Names that are not in the encoding of the terminal are escaped, as JSON does, and no error."""
+    """Escape names that the terminal's encoding lacks, as JSON does, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")

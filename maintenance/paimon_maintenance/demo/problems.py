@@ -29,7 +29,7 @@ MISSPELT_OPTION: Final = ("snapshot.num-retaind.max", "10")
 
 
 def problem_tables() -> tuple[ProblemTable, ...]:
-    """All tables: those that compaction heals, those that expiry heals, and those that need people."""
+    """All tables: those that compaction heals, those that expiry heals, those that need people."""
     return (*_badly_written(), *_never_expired(), *_for_people(), *_healthy())
 
 

@@ -59,7 +59,8 @@ def partitions_measured(
 ) -> list[PartitionMeasurement]:
     """The measurement of each partition, sorted by name; `vectors` are its deletion vectors.
 
-    Without `compactable`, no compaction is planned, and none for partitions that a compaction skips.
+    Without `compactable`, no compaction is planned, and none for partitions that a compaction
+    skips.
     """
     grouped: dict[bytes, dict[int, list[ManifestEntry]]] = defaultdict(lambda: defaultdict(list))
     for entry in entries:

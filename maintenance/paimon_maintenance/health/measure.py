@@ -123,7 +123,7 @@ def measure_table(
 
 
 def _refuse_impossible(found: Measurement) -> None:
-    """CorruptTable for sizes that nothing has: one forged table must not stop the round of a lake."""
+    """CorruptTable for impossible sizes: one forged table must not stop the round of a lake."""
     claims = [found.beyond_bytes, found.blocked_bytes, found.manifest_bytes]
     for partition in found.partitions:
         claims += [partition.bytes, partition.rows, partition.delete_rows, partition.vector_rows]

@@ -78,7 +78,7 @@ class PartitionMeasurement:
 
 
 def dead_rows_excess(dead: int, rows: int) -> float:
-    """The extra cost of a read because of dead rows: 1 means twice the cost of reading the live rows.
+    """The extra cost of a read due to dead rows: 1 means twice the cost of reading the live rows.
 
     At most 10, because the live rows count as at least a tenth of all rows.
     """

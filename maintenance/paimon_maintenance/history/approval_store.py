@@ -66,7 +66,7 @@ class Approval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A run that needs an approval: `arguments` as the history shows them, and its plan as lines."""
+    """A run that needs an approval: `arguments` as the history shows them, its plan as lines."""
 
     table: str
     job: str

@@ -45,7 +45,7 @@ _MOST_TEXT: Final = 4000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """Who started the run: `origin` is "cli" or "airflow", `name` the user, or the DAG and its run."""
+    """Who started the run: `origin` "cli" or "airflow"; `name`, a user, or a DAG and its run."""
 
     origin: str
     name: str
@@ -311,7 +311,7 @@ def _entry_of_report(report: Json, at_millis: int, actor: Actor) -> Entry:
 
 
 def freed_by(details: Json) -> int | None:
-    """The bytes that a job deleted from the store, with those of an interrupted run that it finished.
+    """The bytes that a job deleted, including those of an interrupted run that it finished.
 
     None if its details do not say.
     """

@@ -270,7 +270,7 @@ class NeedStore(ScopedStore):
         overspent: float,
         price: float | None,
     ) -> None:
-        """Record what a round spent, what it borrowed from the next ones, and the price after it."""
+        """Record what a round spent, what it borrowed from the next ones, and the new price."""
         with self.transaction() as connection:
             connection.execute(
                 sa.insert(_ROUNDS).values(

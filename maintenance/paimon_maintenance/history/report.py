@@ -1,4 +1,4 @@
-"""What maintenance did in a period: by job, by table, what failed, and how good predictions were."""
+"""What maintenance did in a period: by job, by table, failures, and how good predictions were."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ class StatusStore:
             return {str(name): owner for name, owner in connection.execute(query)}
 
     def errors(self, *, before: int | None = None) -> dict[str, str]:
-        """Why tables could not be measured when they were looked at last, by the names of the tables.
+        """Why tables could not be measured when they were last looked at, by their names.
 
         `before`: only those that were looked at last before this time.
         """
@@ -243,7 +243,7 @@ class StatusStore:
 
 
 def summed(of: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """The sum as a floating point number: sums of 64 bits fail where tables claim impossible sizes."""
+    """The sum as a floating point number: 64 bits overflow where tables claim impossible sizes."""
     return sa.func.coalesce(sa.func.sum(sa.cast(of, sa.Double)), 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Numbers, sizes and durations as text, the same in plans, reports, the command line and Airflow."""
+"""Numbers, sizes and durations as text, alike in plans, reports, the command line and Airflow."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def counted(number: int, plural: str) -> str:
 
 
 def path_text(path: str) -> str:
-    r"""A local path as text that JSON and databases take: bytes that are not UTF-8 become `\xff`."""
+    r"""A local path as text that JSON and databases take: bytes that are no UTF-8 become `\xff`."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 

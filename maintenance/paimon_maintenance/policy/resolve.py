@@ -4,7 +4,7 @@ The precedence, highest first::
 
     typed      the command line, the trigger form, `conf` of the REST API
     policy     the arguments, guards and engine of the policy for this table
-    defaults   those of a DAG: its page, and `defaults` in caretaker.toml; the engine of caretaker.toml
+    defaults   those of a DAG (its page, `defaults` in caretaker.toml); the engine of caretaker.toml
     table      the options of the table: jobs read them if an argument is not set
     options    the options of the policy, for options that the table does not set
     job        the default of the argument

@@ -1,4 +1,4 @@
-"""Time windows such as "22:00-06:00" or "sat-sun 00:00-24:00", in the wall clock of the scheduler."""
+"""Time windows such as "22:00-06:00" or "sat-sun 00:00-24:00", in the scheduler's wall clock."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ class _Loop:
         return table
 
     def explained(self, error: BaseException) -> BaseException:
-        """The error, or TableGone if the table is no longer there, or another one of its name is."""
+        """The error, or TableGone if the table is gone, or another one has its name."""
         if self.opened is None:
             return error
         return explained(error, self.opened, self._open, self.job.name)

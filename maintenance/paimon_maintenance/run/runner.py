@@ -284,7 +284,7 @@ class _Run:
             )
 
     def changes(self, outcome: Outcome) -> Changes:
-        """The changes of the run, including commits whose reply was lost but that were found later."""
+        """The changes of the run, including commits found later because their reply was lost."""
         seen = self.ledger.changes()
         snapshots = tuple(dict.fromkeys((*outcome.snapshots, *seen.snapshots)))
         found = {f"snapshot {number}" for number in snapshots}

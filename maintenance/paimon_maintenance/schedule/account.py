@@ -49,7 +49,7 @@ class Account:
         return max(price, _OF_MARGIN * margin)
 
     def after(self, *, seconds: float, above: float, threshold: float, budget: float) -> Account:
-        """The account after a round of `seconds`, `above` of them for jobs that reached the price."""
+        """The account after a round of `seconds`, `above` of them for jobs that met the price."""
         borrowed = max(0.0, self.borrowed + seconds - budget)
         if budget <= 0:
             return Account(borrowed=borrowed, price=self.price)

@@ -137,7 +137,7 @@ class _Reads:
         )
 
     def excess(self, partition: PartitionMeasurement, after: Rewrite | None) -> float:
-        """The part of the table's excess that comes from this partition, now or after a compaction."""
+        """The part of the table's excess in this partition, now or after a compaction."""
         dead = partition.dead_rows if after is None else after.dead_rows_after
         excess = dead_rows_excess(dead, partition.rows) * partition.rows / self.rows
         if self.table.primary_key and self.table.needs_merge:

@@ -28,7 +28,7 @@ _LARGEST: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Error:
-    """The error of the line in one run: the logarithms of its bytes and of measured / line seconds."""
+    """The error of the line in one run: logarithms of its bytes and of measured / line seconds."""
 
     table: str
     size: float

@@ -110,7 +110,7 @@ class Collector:
         )
 
     def final(self) -> list[Finding]:
-        """The findings, most severe first, without those about references that have expired since."""
+        """The findings, most severe first, without those about references that have expired."""
         gone = {
             label
             for label in {f.reference for f in self.findings if f.severity is Severity.ERROR}

@@ -22,7 +22,7 @@ _LOW_INT: Final = (1 << _INT_BITS) - 1
 
 
 def check_live_files(reference: Reference, live: Live) -> Iterator[Finding]:
-    """Findings about levels, bucket numbers and hidden files of one snapshot, of whole partitions."""
+    """Findings about levels, bucket numbers and hidden files of whole partitions of a snapshot."""
     if reference.table.has_primary_key:
         yield from key_overlaps(reference, live.files)
     yield from mixed_buckets(reference, live.files)

@@ -1,4 +1,4 @@
-"""A share of a table's partitions, for tables whose entries are too many to be in memory at once."""
+"""A share of a table's partitions, for tables with too many entries to be in memory at once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Share:
 
 @dataclass(slots=True)
 class PartitionCounts:
-    """The number of entries of each partition, and the numbers of the partitions in each manifest."""
+    """The number of entries of each partition, and the numbers of partitions in each manifest."""
 
     manifests: dict[str, range] = field(default_factory=dict)
     _entries: Column = field(default_factory=lambda: np.zeros(0, np.int64))

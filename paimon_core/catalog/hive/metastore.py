@@ -162,7 +162,7 @@ class Metastore:
         self.client.call("create_table", table)
 
     def tables_at(self, place: Location, identifier: str) -> list[str]:
-        """Other tables in, above or below a folder: of the table's database, and of the folder's."""
+        """Other tables in, above or below a folder: of its database and of the table's."""
         own = hive_name(identifier)[0]
         databases = {own}
         folder = place_of(self.folder_of(own))

@@ -1,4 +1,4 @@
-"""The partitions of a table in a Hive metastore (Java: `HiveCatalog.createPartitions` and others)."""
+"""The partitions of a table in a Hive metastore (Java: `HiveCatalog.createPartitions` etc.)."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def is_external(table: Table) -> bool:
 
 
 def is_created_external(schema: TableSchema, options: Mapping[str, str]) -> bool:
-    """Whether a new table is external: by the catalog's option `table.type`, or its own `EXTERNAL`."""
+    """Whether a new table is external: by the catalog's `table.type`, or its own `EXTERNAL`."""
     own = schema.options.get("external", schema.options.get(_EXTERNAL, "false"))
     return options.get("table.type", "managed").lower() == "external" or own.lower() == "true"
 

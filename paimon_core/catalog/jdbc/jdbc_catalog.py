@@ -1,4 +1,4 @@
-"""The JDBC catalog: a warehouse folder whose databases and tables are rows (Java: `jdbc/JdbcCatalog`).
+"""The JDBC catalog: a warehouse whose databases and tables are rows (Java: `jdbc/JdbcCatalog`).
 
 Tables lie at `warehouse/DB.db/TABLE`, as in a filesystem catalog, and their schemas are files.  The
 rows say which of them exist.  With the catalog's lock, changes of schemas and commits hold it.
@@ -510,7 +510,7 @@ class JdbcCatalog:
     def _write_properties(
         self, connection: Connection, identifier: str, schema: TableSchema
     ) -> None:
-        """Replace the table's properties by the options and keys of the schema, if they are kept."""
+        """Replace the table's properties, if kept, by the options and keys of the schema."""
         if self._syncs_properties:
             self._rows(connection, identifier).write_properties(shown_properties(schema))
 

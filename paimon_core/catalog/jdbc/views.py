@@ -1,4 +1,4 @@
-"""Views of a JDBC catalog: rows of `paimon_views`, as Java 2.0 stores them (Java: `jdbc/JdbcCatalog`).
+"""Views of a JDBC catalog: rows of `paimon_views`, as in Java 2.0 (Java: `jdbc/JdbcCatalog`).
 
 The table is made for the first view: clients of Java 1.4 know none.
 """

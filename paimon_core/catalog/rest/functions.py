@@ -77,7 +77,7 @@ class RestFunctions:
         self.client.post(self.client.path("databases", database, "functions"), body)
 
     def alter(self, identifier: str, change: Mapping[str, Any]) -> None:
-        """Change the function: `{"action": "addDefinition", "name": "spark", "definition": {..}}`."""
+        """Change it: `{"action": "addDefinition", "name": "spark", "definition": {..}}`."""
         self.client.post(self._path(identifier), {"changes": [dict(change)]})
 
     def drop(self, identifier: str) -> None:

@@ -302,7 +302,7 @@ class RestCatalog:
                 raise
 
     def replace_table(self, identifier: str, schema: TableSchema) -> bool:
-        """True; where the server cannot replace tables, the table is dropped and created, as in Java.
+        """True; where the server cannot replace tables, this drops and creates them, as in Java.
 
         NotFound if there is no table of this name.
         """

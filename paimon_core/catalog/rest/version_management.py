@@ -23,7 +23,7 @@ class RestVersions:
     branch: str | None = None
 
     def rollback_to(self, snapshot: int, *, tag: str | None = None, base: int) -> None:
-        """Roll back; the server refuses it if `base` is not the newest snapshot, except for a tag."""
+        """Roll back; except for a tag, the server refuses if `base` is not the newest snapshot."""
         if tag is not None:
             body: dict[str, object] = {"instant": {"type": "tag", "tagName": tag}}
         else:

@@ -1,14 +1,14 @@
 """Writes the Iceberg metadata of a snapshot after its commit (Java: `IcebergCommitCallback`).
 
-The metadata of snapshot N builds on that of N - 1: the commit's files are added and removed.  If that
-of N - 1 is missing, for example after an interrupted commit, or is unusable, the metadata of N is
-written from scratch.  So the next commit repairs every failure.  A failure here is logged and not
-raised, because the commit already exists.
+The metadata of snapshot N builds on that of N - 1: the commit's files are added and removed.  If
+that of N - 1 is missing, for example after an interrupted commit, or is unusable, the metadata of N
+is written from scratch.  So the next commit repairs every failure.  A failure here is logged and
+not raised, because the commit already exists.
 
-With `hive-catalog` and `rest-catalog`, the version is then registered in the external catalog.  Java
-deletes old files before.  Here they are deleted afterwards, and stay if the catalog may still need
-them: a later commit finds the versions that name them.  Where a slower commit may set the catalog
-back to an older version, what that needs stays for a minute.
+With `hive-catalog` and `rest-catalog`, the version is then registered in the external catalog.
+Java deletes old files before.  Here they are deleted afterwards, and stay if the catalog may still
+need them: a later commit finds the versions that name them.  Where a slower commit may set the
+catalog back to an older version, what that needs stays for a minute.
 
 Of primary-key tables, only files whose rows need no merging are in the metadata: those of the top
 level, or above level 0 with deletion vectors in format version 3.
@@ -73,7 +73,7 @@ def publish_commit(
 
 
 def republish(table: FileStoreTable, env: Environment) -> None:
-    """Write the metadata of the newest snapshot from scratch, after history changed without a commit.
+    """Write the metadata of the newest snapshot from scratch, after a change without a commit.
 
     Java does not update the metadata in this case: it keeps snapshots whose files are deleted.  A
     failure is logged.
@@ -307,11 +307,11 @@ def _expired(work: _Work, history: Sequence[IcebergSnapshot]) -> list[IcebergSna
 def _unused(
     work: _Work, draft: _Draft, older: Sequence[int]
 ) -> tuple[list[IcebergMetadata], set[int]]:
-    """Return the older versions that the new one does not build on: metadata to delete, ids to keep.
+    """Return the older versions that the new one does not need: metadata to delete, ids to keep.
 
-    They belong to slower commits, or precede a gap.  A version younger than `SETTLED_MILLIS` is kept,
-    except the last one, because a slower commit may still build on it: Java fails if it cannot read
-    its base.
+    They belong to slower commits, or precede a gap.  A version younger than `SETTLED_MILLIS` is
+    kept, except the last one, because a slower commit may still build on it: Java fails if it
+    cannot read its base.
     """
     line = {s.id for s in (*draft.expired, *draft.metadata.snapshots)}
     settled = work.env.now_millis() - SETTLED_MILLIS
@@ -369,8 +369,8 @@ def _clean_registered(
 
     Deletes the versions before the first one that is in `stay` or younger than `least_age`
     milliseconds.  These versions name the expired snapshots, also after commits that could not be
-    registered.  A manifest that is dropped never returns in a later version.  So if the oldest snapshot
-    of the first kept version does not need it, no later snapshot does.
+    registered.  A manifest that is dropped never returns in a later version.  So if the oldest
+    snapshot of the first kept version does not need it, no later snapshot does.
     """
     store = work.store
     settled = work.env.now_millis() - least_age

@@ -46,7 +46,7 @@ def is_published(table: FileStoreTable, entry: ManifestEntry) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FileRecords:
-    """Makes the records of a table's files; `spelled` gives their paths as the metadata has them."""
+    """Makes the records of a table's files; `spelled` gives their paths as in the metadata."""
 
     table: FileStoreTable
     spelled: Callable[[str], str]

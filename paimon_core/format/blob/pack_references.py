@@ -1,9 +1,9 @@
-"""The sidecar of a data file whose rows have BLOBs in packs (Java: `blob/ManagedBlobReferenceFile`).
+"""The sidecar of a data file with BLOBs in packs (Java: `blob/ManagedBlobReferenceFile`).
 
 `data-*.parquet.blobref` lists the packs that the rows of `data-*.parquet` name.
 All numbers are big endian::
 
-    magic (4 bytes), version 1, count (4 bytes), folder and name of each pack, CRC-32 of all but magic
+    magic (4 bytes), version 1, count (4), folder and name of each pack, CRC-32 of all but magic
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 One column, one element for each row, in the order of the rows::
 
-    element    magic number (4 bytes), value, length of the whole element (8 bytes), CRC-32 (4 bytes)
+    element    magic number (4 bytes), value, its whole length (8 bytes), CRC-32 (4 bytes)
     ...
     index      the lengths of the elements as delta varints; -1: null, -2: a placeholder
     footer     size of the index (4 bytes), version 1

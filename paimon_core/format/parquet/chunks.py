@@ -251,7 +251,7 @@ def _known(
 def joined(
     columns: Sequence[StoredColumn | PageStatistics], data_type: DataType | None
 ) -> tuple[int | None, Raw | None, Raw | None]:
-    """Return null count, minimum and maximum over all chunks or pages; None if one of them is unknown.
+    """Return null count, minimum and maximum over all chunks or pages; None if one is unknown.
 
     `data_type` is the column's type, None inside a nested column.
     """

@@ -1,8 +1,8 @@
 """Page headers and page indexes, decoded and encoded without a structure in between.
 
-A table has millions of pages, and nearly all writers store their headers and indexes in the same way: fields in
-order, in Thrift's compact protocol.  What differs in anything gives None here, and callers decode it
-as any structure (`thrift_compact`), which also makes all errors.
+A table has millions of pages, and nearly all writers store their headers and indexes in the same
+way: fields in order, in Thrift's compact protocol.  What differs in anything gives None here, and
+callers decode it as any structure (`thrift_compact`), which also makes all errors.
 """
 
 from __future__ import annotations

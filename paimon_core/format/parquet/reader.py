@@ -53,9 +53,9 @@ def read_parquet(
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches of these columns of the file, by name; missing columns are null.
 
-    `source` is an open file, `footer` returns its footer if it is read often.  Only `rows` are read, if given: their pages where the file has
-    offset indexes, otherwise their row groups up to the last row.  The types of `fields` are those
-    of the columns; their nullability is ignored.
+    `source` is an open file, `footer` returns its footer if it is read often.  Only `rows` are
+    read, if given: their pages where the file has offset indexes, otherwise their row groups up to
+    the last row.  The types of `fields` are those of the columns; their nullability is ignored.
     """
     size = source.size()
     window = WINDOW if isinstance(source, pa.OSFile) else REMOTE_WINDOW

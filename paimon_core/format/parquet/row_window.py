@@ -343,7 +343,7 @@ class _Pages:
         self.size = _MAGIC_BYTES
 
     def expect(self, pages: Sequence[PageLocation]) -> None:
-        """Check the number of values of each page when it is read; the last element is their end."""
+        """Check the number of values of each page as it is read; the last element is their end."""
         for page, following in pairwise(pages):
             self._counts[page.offset] = following.first_row - page.first_row
         self._expected = None

@@ -1,8 +1,8 @@
 """Puts shredded VARIANT columns of Parquet files together (Java: `PaimonShreddingUtils`).
 
-A shredded column is a struct of `metadata`, `value` and `typed_value`.  `typed_value` holds the parts
-of the values that fit a schema of the writer's choice: a scalar, a struct with such a struct for each
-key, or a list of such structs.
+A shredded column is a struct of `metadata`, `value` and `typed_value`.  `typed_value` holds the
+parts of the values that fit a schema of the writer's choice: a scalar, a struct with such a struct
+for each key, or a list of such structs.
 """
 
 from __future__ import annotations

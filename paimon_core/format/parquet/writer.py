@@ -29,7 +29,7 @@ PAGE_ROWS: Final = 20_000
 """The rows of a page, as in Java: the pages of most columns end at the same rows."""
 FIRST_RATIO: Final = 0.5
 """The estimated bytes on disk per Arrow byte before anything is written."""
-# BROTLI needs a library that no bundle of Java Paimon contains; who chose it has installed it there.
+# BROTLI needs a library that no bundle of Java Paimon contains; users install it themselves.
 # Arrow has no LZO.
 _CODECS: Final = {
     "zstd": "zstd",

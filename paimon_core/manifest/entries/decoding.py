@@ -77,7 +77,7 @@ def decode_blocks(blocks: Iterable[Block]) -> list[ManifestEntry]:
 def rare_of(
     data: bytes, extra_files: int, index: int, external_path: int
 ) -> tuple[tuple[str, ...], bytes | None, str | None]:
-    """Decode extra files, embedded index and external path at these positions of encoded entries."""
+    """Decode extra files, embedded index and external path at these positions of entries."""
     external = _optional_bytes(data, external_path)[0]
     return (
         checked_extra_files(_texts(data, extra_files)[0]),

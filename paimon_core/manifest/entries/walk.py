@@ -332,7 +332,7 @@ def _entry(
 def _after_texts(
     blocks: EncodedBlocks, at: Positions, lanes: npt.NDArray[Any], repeated: _Repeated
 ) -> Positions:
-    """Return the positions after lists of texts that are empty or null where the first byte is 0."""
+    """Return the positions after lists of texts that are empty or null if the first byte is 0."""
     given = np.flatnonzero(blocks.data[at])
     after = at + 1
     if len(given):

@@ -1,4 +1,4 @@
-"""VARIANT values as JSON text (Java: `data/variant/GenericVariantUtil`, the Parquet Variant encoding).
+"""VARIANT values as JSON text (Java: `data/variant/GenericVariantUtil`; Parquet Variant encoding).
 
 A value has two parts: `metadata` holds the names of all fields, `value` the value, which refers to
 the names by their places.  In Arrow it is a struct of both.

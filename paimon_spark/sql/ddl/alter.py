@@ -330,7 +330,7 @@ def _drop(words: Words, columns: _Columns, *, if_exists: bool) -> list[SchemaCha
 
 
 def _alter_columns(words: Words, columns: _Columns, *, hive: bool) -> list[SchemaChange]:
-    """Each column and its change; `hive` allows CHANGE COLUMN name name type [COMMENT ..] [place]."""
+    """Each column and its change; `hive` allows CHANGE COLUMN name name type [COMMENT] [place]."""
     changes: list[SchemaChange] = []
     while True:
         parts = words.name()

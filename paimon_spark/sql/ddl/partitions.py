@@ -100,7 +100,7 @@ def _value(session: SqlSession, table: FileStoreTable, key: str, text: str) -> o
 
 
 def _plain_text(text: str) -> str | None:
-    """A literal's value as Spark casts it to STRING, None for NULL: `007` is `7`, `X'41'` is `A`."""
+    """A literal as Spark casts it to STRING, None for NULL: `007` is `7`, `X'41'` is `A`."""
     words = Words(text)
     words.constant()
     words.end()
@@ -138,7 +138,7 @@ def live_partitions(table: FileStoreTable) -> list[dict[str, object]]:
 def partition_names(
     session: SqlSession, table: FileStoreTable, values: Mapping[str, object]
 ) -> str:
-    """`dt=2024-01-01/hh=8`: values as Spark's cast to STRING gives them, escaped as in its paths."""
+    """`dt=2024-01-01/hh=8`: values as Spark casts them to STRING, escaped as in its paths."""
     parts = []
     for field in table.schema.partition_type:
         value = values[field.name]

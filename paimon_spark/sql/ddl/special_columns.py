@@ -31,7 +31,7 @@ _BYTES: Final = (TypeRoot.VARBINARY, TypeRoot.BLOB)
 
 
 def with_special_types(columns: Sequence[Column], options: Mapping[str, str]) -> list[Column]:
-    """The columns, with the types that the options name; InvalidArgument for ones that do not fit."""
+    """The columns with the types that options name; InvalidArgument for ones that do not fit."""
     known = Options(options)
     inline = (*known.names(BLOB_DESCRIPTOR_FIELD), *known.names(BLOB_VIEW_FIELD))
     blobs, vectors = known.names(BLOB_FIELD), known.names(VECTOR_FIELD)

@@ -213,7 +213,7 @@ def create_table(
 
 
 def _hides_view(session: SqlSession, name: TableName) -> bool:
-    """Whether a view has the name, and IF NOT EXISTS is content with that, as in Java's JDBC catalog.
+    """Whether a view has the name and IF NOT EXISTS accepts that, as in Java's JDBC catalog.
 
     Java's Hive catalog refuses the table, and a REST server decides.
     """
@@ -243,9 +243,8 @@ def replace_with(
 ) -> None:
     """Empty the table and give it another schema; its snapshots stay.
 
-    Java 2.0: `AbstractCatalog.replaceTable`, two steps as there, but field ids go on.  A REST server
-    does it in its own way.
-    UnsupportedFeature for other partition columns.
+    Java 2.0: `AbstractCatalog.replaceTable`, two steps as there, but field ids go on.  A REST
+    server does it in its own way.  UnsupportedFeature for other partition columns.
     """
     new = normalized(_schema(session, name, columns, clauses))
     validate_schema(new)
@@ -332,7 +331,7 @@ def _check_fields(session: SqlSession, name: TableName, path: str, data_type: Da
 def _check_names(
     session: SqlSession, name: TableName, columns: Sequence[str], inside: str = ""
 ) -> None:
-    """AnalysisError if two columns share a name, whatever their case unless Spark distinguishes it."""
+    """AnalysisError if two columns share a name, ignoring case unless Spark distinguishes it."""
     sensitive = parse_bool(session.conf.get(CASE_SENSITIVE, "false"))
     known = set()
     for column in columns:
@@ -468,7 +467,7 @@ def _column(words: Words) -> Column:
 
 
 def check_default(text: str) -> None:
-    """SchemaError for a default that is not the same for all rows, SqlSyntaxError for no expression.
+    """SchemaError for a default that varies between rows, SqlSyntaxError for no expression.
 
     Paimon keeps the text, and casts it: words behind a value would be part of each new row.
     """

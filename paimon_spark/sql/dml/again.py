@@ -1,7 +1,7 @@
 """Runs a change of a table with data evolution again where another one came first.
 
-Java: `spark/commands/UpdatePaimonDataEvolutionTableCommand`, for UPDATE in 2.0.  Nothing was committed,
-so that the change, which reads the table again, is the same as one that began later.
+Java: `spark/commands/UpdatePaimonDataEvolutionTableCommand`, for UPDATE in 2.0.  Nothing was
+committed, so that the change, which reads the table again, is the same as one that began later.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """INSERT ... BY NAME: the columns of the query go to the columns of the table with their names.
 
-Java: `PaimonAnalysis.resolveQueryColumnsByName`; under `write.merge-schema` the table first takes in
-new columns and wider types (`SchemaHelper.mergeSchema`).  Fields of structs match by name too.
+Java: `PaimonAnalysis.resolveQueryColumnsByName`; under `write.merge-schema` the table first takes
+in new columns and wider types (`SchemaHelper.mergeSchema`).  Fields of structs match by name too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Loads CSV, JSON and Parquet files into a table, and remembers them.
 
-Java: `spark/execution/CopyIntoTableExec`, `CopyIntoErrorHandler`, `copyinto/CopyLoadHistoryManager`.
-A file that was loaded leaves a record in `copy-into/history` of the table: as long as its size and
-time stay the same, later statements skip it, those of Java too.
+Java: `spark/execution/CopyIntoTableExec`, `CopyIntoErrorHandler`,
+`copyinto/CopyLoadHistoryManager`.  A file that was loaded leaves a record in `copy-into/history` of
+the table: as long as its size and time stay the same, later statements skip it, those of Java too.
 """
 
 from __future__ import annotations

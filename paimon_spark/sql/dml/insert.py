@@ -110,7 +110,7 @@ def insert(
 
 
 def explained_insert(session: SqlSession, words: Words) -> tuple[TableName, str, bool]:
-    """The table, the query, and whether it overwrites, of an INSERT that only a plan is wanted of."""
+    """The table and query of an INSERT that is only planned, and whether it overwrites."""
     if words.looks_at("OVERWRITE") and _names_directory(words):
         raise UnsupportedFeature("EXPLAIN INSERT OVERWRITE DIRECTORY")
     parsed = _read_head(session, words)
@@ -261,7 +261,7 @@ def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | No
 
 
 def _check_partition_columns(table: FileStoreTable, spec: Mapping[str, str | None]) -> None:
-    """AnalysisError for a column in PARTITION (..) that is none of the table's partition columns."""
+    """AnalysisError for a column in PARTITION (..) that is not a partition column."""
     keys = {k.lower() for k in table.schema.partition_keys}
     others = [column for column in spec if column.lower() not in keys]
     if others:
@@ -402,8 +402,8 @@ def _with_static(table: FileStoreTable, rows: pa.Table, static: Mapping[str, obj
 def _without_default(query: str, fields: Sequence[DataField]) -> str:
     """The query without DEFAULT.
 
-    A null gets the default when it is written, so that NULL stands for it.  The default of an array,
-    a map or a struct is its SQL, as in Spark: writers read the texts in it otherwise.
+    A null gets the default when it is written, so that NULL stands for it.  The default of an
+    array, a map or a struct is its SQL, as in Spark: writers read the texts in it otherwise.
     """
     words = Words(query)
     pieces, done, places = [], 1, [0]
@@ -465,7 +465,7 @@ def write(
 
 
 def null_checked(table: FileStoreTable, rows: pa.Table) -> None:
-    """WriteRefused for a null in a NOT NULL column, IncompatibleRows if such a column is missing."""
+    """WriteRefused for a null in a NOT NULL column, IncompatibleRows if the column is missing."""
     for field in table.schema.fields:
         if field.type.nullable:
             continue

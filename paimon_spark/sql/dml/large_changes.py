@@ -1,9 +1,9 @@
 """UPDATE, DELETE and MERGE of large tables: executors read, join and write, the driver commits.
 
-The driver does small ones itself (`targets`), in a fraction of the time.  What it holds here are the
-places of changed rows, compressed, and the metadata of files.  Tables that need more than that are
-changed on the driver whatever their size: row tracking (apart from deletes by deletion vectors),
-data evolution, rewrites of primary-key files.
+The driver does small ones itself (`targets`), in a fraction of the time.  What it holds here are
+the places of changed rows, compressed, and the metadata of files.  Tables that need more than that
+are changed on the driver whatever their size: row tracking (apart from deletes by deletion
+vectors), data evolution, rewrites of primary-key files.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class LargeTarget:
 
     @contextmanager
     def changes(self, parts: Sequence[DataFrame]) -> Iterator[DataFrame]:
-        """All changes, computed once and kept on the executors' disks until the end of the block."""
+        """All changes, computed once and kept on the executors' disks until the block ends."""
         from functools import reduce  # noqa: PLC0415 - one use
 
         from pyspark import StorageLevel  # noqa: PLC0415 - only with a session
@@ -101,8 +101,8 @@ class LargeTarget:
     def commit(self, rows: DataFrame) -> None:
         """Commit changes: rows with `__paimon_row`, the columns of the table, and `KIND`.
 
-        CommitConflict if another commit replaced a file meanwhile, WriteRefused for nulls in NOT NULL
-        columns.
+        CommitConflict if another commit replaced a file meanwhile, WriteRefused for nulls in NOT
+        NULL columns.
         """
         _check_nulls(self.table, rows)
         columns = [quoted(n) for n in self.table.schema.names]
@@ -175,7 +175,8 @@ def open_large(
 ) -> LargeTarget | None:
     """The target of a change that the executors should do; None for the driver to do it.
 
-    `what` is UPDATE, DELETE or MERGE, `text` the statement.  UnsupportedFeature as in `open_target`.
+    `what` is UPDATE, DELETE or MERGE, `text` the statement.  UnsupportedFeature as in
+    `open_target`.
     """
     table = session.open(name, to_write=True)
     check_target(table, what)

@@ -1,7 +1,7 @@
 """DELETE of whole partitions: an overwrite that empties them, for which no row is read.
 
-Java: `spark/catalyst/optimizer/OptimizeMetadataOnlyDeleteFromPaimonTable`.  Tables whose merge engine
-takes no deletes lose partitions in this way, too.
+Java: `spark/catalyst/optimizer/OptimizeMetadataOnlyDeleteFromPaimonTable`.  Tables whose merge
+engine takes no deletes lose partitions in this way, too.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class Update:
 
 
 def read_delete(session: SqlSession, words: Words) -> Delete:
-    """The statement behind DELETE; SqlSyntaxError if words are left over, as after a misspelt WHERE."""
+    """The statement behind DELETE; SqlSyntaxError for other words, as after a misspelt WHERE."""
     words.need("FROM")
     name = session.target_name(words.name())
     alias = read_alias(words, "WHERE") or name.table

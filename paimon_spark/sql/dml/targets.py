@@ -1,8 +1,8 @@
 """The table that UPDATE, DELETE or MERGE changes, and the one commit that changes it.
 
-Rows are read once from a pinned snapshot, and each is known by its number.  A primary-key table gets
-changes for its keys.  An append table loses rows by deletion vectors where it has them, else by
-rewriting the files concerned (copy on write); the commit fails if another commit removed those
+Rows are read once from a pinned snapshot, and each is known by its number.  A primary-key table
+gets changes for its keys.  An append table loses rows by deletion vectors where it has them, else
+by rewriting the files concerned (copy on write); the commit fails if another commit removed those
 files.
 """
 
@@ -223,10 +223,10 @@ class Target:
     def _new_rows(
         self, kept: Numbers, added: pa.Table | None, origins: Numbers | None
     ) -> Iterator[tuple[FileStoreTable, pa.Table, bool]]:
-        """Yield the table to write into, the rows, and whether they bring their ids (java-rules L1).
+        """Yield the table to write into, the rows, and whether they have ids (java-rules L1).
 
-        Rows of rewritten files come in their old order, an updated one in its old place.  Those that
-        stay keep their nulls, changed ones get default values.
+        Rows of rewritten files come in their old order, an updated one in its old place.  Those
+        that stay keep their nulls, changed ones get default values.
         """
         placed, table = self.placed, self.table
         unchanged = without_defaults(table)
@@ -340,7 +340,7 @@ def check_target(table: FileStoreTable, what: str) -> None:
 
 
 def check_deletable(table: FileStoreTable) -> None:
-    """UnsupportedFeature for data evolution without deletion vectors, even if all rows are to go."""
+    """UnsupportedFeature for data evolution without deletion vectors, even to delete all rows."""
     if has_data_evolution(table) and not table.options.value(DELETION_VECTORS_ENABLED):
         raise UnsupportedFeature(
             "DELETE with data-evolution.enabled",

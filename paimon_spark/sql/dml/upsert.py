@@ -1,7 +1,8 @@
 """INSERT into an append table with `upsert-key`: rows replace those with the same key.
 
-Java: `PaimonSparkWriter` with `upsert-key`, docs/spark/sql-upsert.md.  Nulls are equal in keys.  With
-`sequence.field`, the row with the greater sequence remains, and the new rows are deduplicated too.
+Java: `PaimonSparkWriter` with `upsert-key`, docs/spark/sql-upsert.md.  Nulls are equal in keys.
+With `sequence.field`, the row with the greater sequence remains, and the new rows are deduplicated
+too.
 """
 
 from __future__ import annotations

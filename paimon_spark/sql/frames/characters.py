@@ -1,4 +1,4 @@
-"""What Spark keeps in the metadata of columns: comments, and CHAR and VARCHAR, which are STRING there.
+"""What Spark keeps in the metadata of columns: comments, CHAR and VARCHAR, which are STRING there.
 
 With it, comparisons with CHAR pad their literal, and CREATE TABLE AS keeps type and comment.
 """

@@ -1,4 +1,4 @@
-"""Changes of tables with data evolution: new values of columns for whole groups of files, and deletes.
+"""Changes of tables with data evolution: new column values for whole groups of files; deletes.
 
 Java: `spark/commands/MergeIntoPaimonDataEvolutionTable`, `UpdatePaimonDataEvolutionTableCommand`,
 `PaimonRowLevelCommand.dataEvolutionDeletionTargets`.
@@ -35,7 +35,7 @@ from paimon_spark.sql.frames.metadata_columns import Numbers, PlacedRows
 
 @dataclass(frozen=True, slots=True)
 class EvolvedRows:
-    """The rows of a snapshot group by group; the `entries` of `placed` are the newest of each group.
+    """The rows of a snapshot by group; the `entries` of `placed` are the newest of each group.
 
     Positions are those in the group, whose deleted rows are left out.
     """

@@ -1,8 +1,8 @@
 """Literals that Spark compares with a column as the core does.
 
 Spark first brings both sides to one type: FLOAT and a number to DOUBLE, BIGINT and a number with an
-exponent too, DECIMAL(38, s) and a number with more digits to fewer digits than either has.  It casts
-texts by rules of its own, and in a list it casts the column to text instead.
+exponent too, DECIMAL(38, s) and a number with more digits to fewer digits than either has.  It
+casts texts by rules of its own, and in a list it casts the column to text instead.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NANOS_OF_MICRO: Final = 1000
 
 
 def compared_alike(data_type: DataType, kind: str, value: Any) -> bool:
-    """Whether Spark compares a column of this type with the literal of `parse_where` as the core."""
+    """Whether Spark compares a column of this type with a `parse_where` literal as the core."""
     if not isinstance(data_type, AtomicType):
         return False
     root = data_type.root

@@ -120,7 +120,7 @@ def _settings(session: SqlSession) -> dict[str, str]:
 def _checked(
     session: SqlSession, function: Function, name: TableName, rewritten: Callable[[str], str]
 ) -> Function:
-    """The function with the type that it returns; Spark's errors if it can define none of this body."""
+    """The function with the type that it returns; Spark's errors if the body defines none."""
     called = _defined(session, function, name, rewritten)
     try:
         if function.returns:

@@ -1,7 +1,8 @@
 """Statements as a whole in Spark's grammar.
 
-What Caretaker reads of a change itself, it hands to Spark in parts.  Parts may be right although the
-whole is not: `DELETE FROM t WHERE id = 1 LIMIT 1` is no statement of Spark, its SELECT is a query.
+What Caretaker reads of a change itself, it hands to Spark in parts.  Parts may be right although
+the whole is not: `DELETE FROM t WHERE id = 1 LIMIT 1` is no statement of Spark, its SELECT is a
+query.
 """
 
 from __future__ import annotations

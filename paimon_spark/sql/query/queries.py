@@ -393,7 +393,7 @@ def _is_cte(node: exp.Expr, name: str) -> bool:
 
 
 def _paimon_table(session: SqlSession, parts: list[str]) -> TableName | View | None:
-    """The table or view of this name, None if Spark resolves it; AnalysisError for an unknown one."""
+    """The table or view of this name, None if Spark resolves it; AnalysisError if unknown."""
     if len(parts) == 1 and parts[0].startswith(_VIEW):
         return None
     if len(parts) == 3 and parts[0].lower() == "spark_catalog":
@@ -527,7 +527,7 @@ def _operand(words: Words) -> str | None:
 
 
 def _millis(session: SqlSession, value: str | None, source: str) -> int:
-    """Epoch milliseconds of TIMESTAMP AS OF: seconds as a number, a wall clock time, else Spark's."""
+    """Epoch milliseconds of TIMESTAMP AS OF: seconds as a number, a wall clock time, or Spark's."""
     if value is not None and value.isdecimal():
         return int(value) * 1000
     if value is not None and on_calendar(value):

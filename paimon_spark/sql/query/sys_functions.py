@@ -9,8 +9,8 @@ path_to_descriptor      a file as the descriptor of a BLOB
 descriptor_to_string    the text of such a descriptor
 ======================  ==========================================================================
 
-Java: `spark/catalog/functions/PaimonFunctions`, `BlobDescriptor`.  `blob_view` and the presigned URLs
-of Paimon 2.0 are refused.
+Java: `spark/catalog/functions/PaimonFunctions`, `BlobDescriptor`.  `blob_view` and the presigned
+URLs of Paimon 2.0 are refused.
 """
 
 from __future__ import annotations

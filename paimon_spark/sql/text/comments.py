@@ -1,6 +1,7 @@
 r"""Comments as Spark's lexer takes them: `--` up to the end of the line, and `/* */`, which nest.
 
-A backslash at the end of a line lets `--` go on in the next one, and a lone carriage return ends it.
+A backslash at the end of a line lets `--` go on in the next one, and a lone carriage return ends
+it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The grammar of rows of literals, checked word by word.
 
-sqlglot reads more than Spark does: `VALUES (1, , 2),` has one row for it.  So only what is written as
-this grammar says is read without Spark::
+sqlglot reads more than Spark does: `VALUES (1, , 2),` has one row for it.  So only what is written
+as this grammar says is read without Spark::
 
     rows     VALUES row (, row)*  |  SELECT column (, column)*
     row      ( literal (, literal)* )  |  literal

@@ -228,7 +228,7 @@ def plan(
 
 @router.get("/metrics", response_class=PlainTextResponse)
 def metrics() -> PlainTextResponse:
-    """Open alerts, tables by color and errors of predictions of all warehouses, as Prometheus text."""
+    """Open alerts, tables by color and prediction errors of all warehouses, as Prometheus text."""
     found = Metrics()
     put_lake(found, _history())
     return PlainTextResponse(found.to_text(), media_type="text/plain; version=0.0.4; charset=utf-8")

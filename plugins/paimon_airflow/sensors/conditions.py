@@ -55,7 +55,7 @@ def healthy(
 
 
 def watermark_reached(table: FileStoreTable, *, millis: int) -> Answer:
-    """Whether the newest snapshot has this watermark (milliseconds since the epoch) or a later one."""
+    """Whether the newest snapshot has this watermark (epoch milliseconds) or a later one."""
     latest = table.snapshots.latest()
     mark = None if latest is None else latest.watermark
     return Answer(

@@ -1,7 +1,7 @@
 """The trigger of the sensors: evaluates a condition in a thread, off the event loop.
 
-The threads are those of this module.  A store that hangs occupies them, and the event loop's own ones
-serve all triggers of the triggerer, and look up the names of hosts.
+The threads are those of this module.  A store that hangs occupies them, and the event loop's own
+ones serve all triggers of the triggerer, and look up the names of hosts.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ class RunOnSpark(TableWork):
         tables: Sequence[str],
         context: Context,
     ) -> tuple[str | None, bool]:
-        """Return why the application failed (None: it did not), and whether its driver surely ended.
+        """Return why the application failed (or None), and whether its driver surely ended.
 
         A driver in this worker ends with this task.  A driver on the cluster continues, so that
         another try can find it again; its snapshots show what it committed.

@@ -28,7 +28,7 @@ _EXTRA_NAMES = {
 
 
 def are_refused(text: str) -> bool:
-    """Whether an error's text says that the store refused the credentials, or that they are missing.
+    """Whether an error says that the store refused the credentials, or that they are missing.
 
     A retry fails in the same way until they change.
     """

@@ -1,4 +1,4 @@
-"""OpenLineage events of tasks that change tables, where Airflow's OpenLineage provider is installed.
+"""OpenLineage events of tasks that change tables, if Airflow's OpenLineage provider is installed.
 
 The provider calls `get_openlineage_facets_on_complete` after an operator has ended.  Without the
 provider, none of its modules are imported.  A maintained table is an input and an output: the input

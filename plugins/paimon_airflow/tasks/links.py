@@ -20,7 +20,7 @@ PAGE: Final = "/caretaker/table"
 
 
 def root_path() -> str:
-    """The path below which Airflow serves its UI: "" or, behind a proxy, for instance "/airflow"."""
+    """The path below which Airflow serves its UI: "" or, behind a proxy, such as "/airflow"."""
     from airflow.configuration import conf  # noqa: PLC0415 - read when asked for
 
     return urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")

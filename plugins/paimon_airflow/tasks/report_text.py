@@ -101,7 +101,7 @@ def report_text(results: Sequence[TableResult]) -> str:
 
 
 def engine_text(results: Iterable[TableResult]) -> str:
-    """Where the tables ran and why, one line per reason, with the first tables that it holds for."""
+    """Where the tables ran and why, one line per reason, with the first tables of each."""
     tables: dict[str, list[str]] = {}
     for result in results:
         if result.engine:

@@ -201,7 +201,7 @@ class SparkEngine:
 
     @contextmanager
     def _dropped_if_lost(self, session: SparkSession) -> Iterator[None]:
-        """After the JVM of the session has ended, the next work of this engine starts another one."""
+        """Forget the session if its JVM has ended, so that the next work starts another one."""
         try:
             yield
         except SparkLost:
@@ -415,7 +415,7 @@ def _one_by_one(
 
 @dataclass(frozen=True, slots=True)
 class OnCarriedUnits:
-    """The function of a task that gets its number: runs `function` on its units (index, payload)."""
+    """The function of a numbered task: runs `function` on its units (index, payload)."""
 
     tasks: tuple[tuple[tuple[int, bytes], ...], ...]
     function: OnBatches

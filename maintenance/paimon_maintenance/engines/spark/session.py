@@ -61,7 +61,7 @@ class SparkUnavailable(MaintenanceError):
 
 @dataclass(frozen=True, slots=True)
 class StartedSession:
-    """A session, whether to stop it at the end, and the folder that executors fetch packages from."""
+    """A session, whether to stop it at the end, and the folder with the packages for executors."""
 
     session: SparkSession
     owned: bool = False
@@ -332,7 +332,7 @@ def _defaults(master: str | None, *, submitted: bool) -> dict[str, str]:
 
 
 def prepare_workers() -> None:
-    """Make workers use this Python and find these packages, unless the environment configures it."""
+    """Make workers use this Python and find these packages, unless the environment says how."""
     prepare_libraries()
     os.environ.setdefault(_WORKER_ENVIRONMENT, sys.executable)
     known = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]

@@ -28,7 +28,7 @@ MOST_FILES: Final = 200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Portion:
-    """The live files of some buckets, and number, files and bytes of the buckets of later portions."""
+    """The live files of some buckets; number, files and bytes of the buckets of later portions."""
 
     entries: list[ManifestEntry]
     later: tuple[int, int, int] = (0, 0, 0)

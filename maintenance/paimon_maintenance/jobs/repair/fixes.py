@@ -291,7 +291,7 @@ class LostFilesFix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverlapFix:
-    """Files of one level >= 1 with overlapping keys, although readers treat a level as one sorted run.
+    """Files of a level >= 1 with overlapping keys; readers treat such a level as one sorted run.
 
     In level 0 each file is a separate run, so readers and the next compaction merge the files.
     """

@@ -118,7 +118,7 @@ def _layouts(
 
 
 def _pairs(first: Column, second: Column) -> Column:
-    """One number for each pair of a number that is not negative and one of 32 bits, in their order."""
+    """One number for each pair of a non-negative number and a 32-bit one, in their order."""
     pairs: Column = (first.astype(np.int64) << _BITS) + (second.astype(np.int64) + 2 ** (_BITS - 1))
     return pairs
 

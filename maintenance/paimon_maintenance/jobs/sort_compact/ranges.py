@@ -2,7 +2,7 @@
 
 ::
 
-    sample (task: a group of files) -> cuts -> split (task: a group of files) -> join (task: a range)
+    sample (task: a group of files) -> cuts -> split (task: group of files) -> join (task: a range)
 """
 
 from __future__ import annotations

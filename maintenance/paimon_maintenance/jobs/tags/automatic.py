@@ -1,4 +1,4 @@
-"""trigger_tag_automatic_creation (Java: `TagAutoManager`, `TagAutoCreation`, `TagBatchCreation`)."""
+"""trigger_tag_automatic_creation (Java: `TagAutoManager`, `Tag{Auto,Batch}Creation`)."""
 
 from __future__ import annotations
 

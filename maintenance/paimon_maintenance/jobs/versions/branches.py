@@ -211,7 +211,7 @@ def make_delete(
 def apply_delete(
     table: FileStoreTable, plan: MetadataPlan[BranchDeletion], context: RunContext
 ) -> Committed:
-    """Delete the branches, schemas last, because a branch without a schema makes other jobs fail."""
+    """Delete the branches, schemas last: a branch without a schema makes other jobs fail."""
     work = plan.work
     details: dict[str, object] = {"deleted_branches": [*work.without_schema, *work.names]}
     for name in work.without_schema:
@@ -265,7 +265,7 @@ def _check_deletable(table: FileStoreTable, name: str) -> None:
 
 
 def _check_not_read(table: FileStoreTable, name: str) -> None:
-    """InvalidArgument if reads of the table include the branch: its rows would disappear from them."""
+    """InvalidArgument if reads of the table include the branch: they would lose its rows."""
     for option in _READ_WITH_TABLE:
         if table.schema.options.get(option, "").strip() == name:
             raise InvalidArgument(
