@@ -23,6 +23,7 @@ from paimon_core.rescale.rewrite import rows_of_unit
 from paimon_core.rescale.unit import RescaleResult, RescaleUnit
 from paimon_core.types.buffers import RecordBatches
 from paimon_core.write.incoming_rows import without_defaults
+from paimon_core.write.on_failure import aborted_on_failure
 from paimon_core.write.row_writer import RowWriter
 
 _EXPANSION = 4
@@ -46,7 +47,7 @@ def sort_dynamic(
     kept = without_defaults(table)
     writer_table = replace(kept, schema=kept.schema.with_options(_OPTIONS))
     writer = RowWriter(writer_table, env=env, overwrite=True)
-    try:
+    with aborted_on_failure((writer,)):
         for batch in sorted_rows(
             _coded(table, unit, clustering),
             clustering,
@@ -54,9 +55,6 @@ def sort_dynamic(
         ):
             writer.write(batch)
         messages = writer.prepare_commit()
-    except BaseException:
-        writer.abort()
-        raise
     results = []
     for message in messages:
         entries = [

@@ -46,6 +46,7 @@ from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.buffers import RecordBatches
 from paimon_core.types.data_types import RowType
 from paimon_core.write.data_file_writer import RollingAppendWriter
+from paimon_core.write.on_failure import write_all
 
 _FORMAT: Final = 1
 _EXPANSION: Final = 4
@@ -239,17 +240,9 @@ def _write(
         new_uuid=new_uuid,
         creation_time=creation_time,
     )
-    try:
-        for batch in sorted_rows(
-            coded,
-            unit.clustering,
-            expected_bytes=expected_bytes,
-        ):
-            writer.write(batch)
-        return tuple(writer.close())
-    except BaseException:
-        writer.abort()
-        raise
+    return tuple(
+        write_all(writer, sorted_rows(coded, unit.clustering, expected_bytes=expected_bytes))
+    )
 
 
 def _result(

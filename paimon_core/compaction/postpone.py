@@ -33,6 +33,7 @@ from paimon_core.read.data_file import read_table_file
 from paimon_core.read.section import MOST_ROWS
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.write.incoming_rows import without_defaults
+from paimon_core.write.on_failure import aborted_on_failure
 from paimon_core.write.row_writer import RowWriter, delete_new_files
 
 
@@ -123,7 +124,7 @@ def replay(
     assert unit.replay is not None
     real = with_real_buckets(without_defaults(table), unit.replay.buckets)
     writer = RowWriter(real, env=env, first_sequence=unit.replay.first_sequence_number)
-    try:
+    with aborted_on_failure((writer,)):
         for file in unit.append_files:
             batches = read_table_file(
                 table,
@@ -138,9 +139,6 @@ def replay(
                 kinds = np.asarray(batch.column(VALUE_KIND)).astype(np.int8)
                 writer.write(batch.select(list(table.schema.names)), kinds)
         messages = writer.prepare_commit()
-    except BaseException:
-        writer.abort()
-        raise
     if any(m.partition != unit.partition for m in messages):
         for message in messages:
             delete_new_files(table, message)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 
 import pyarrow as pa
@@ -39,6 +38,7 @@ from paimon_core.schema.tracked import tracked_schema
 from paimon_core.write.column_file import NEVER_FULL
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
 from paimon_core.write.file_layout import key_value_layout
+from paimon_core.write.on_failure import aborted_on_failure, write_all
 from paimon_core.write.page_splice import StoredRange
 from paimon_core.write.page_writer import RollingPageWriter
 from paimon_core.write.row_writer import data_file_paths
@@ -197,7 +197,7 @@ class _Work:
         self, writer: RollingKeyValueWriter | None, slices: Iterator[MergeResult | StoredRange]
     ) -> None:
         changelog = self._key_value_writer(changelog=True)
-        try:
+        with aborted_on_failure([w for w in (writer, changelog) if w is not None]):
             for result in slices:
                 if isinstance(result, StoredRange):
                     assert isinstance(writer, RollingSpliceWriter)
@@ -213,11 +213,6 @@ class _Work:
             if writer is not None:
                 self.written += writer.close()
             self.changelog_files += changelog.close()
-        except BaseException:
-            if writer is not None:
-                writer.abort()
-            changelog.abort()
-            raise
 
     def concatenate(self) -> None:
         """Write the rows of append files one file after the other."""
@@ -240,8 +235,9 @@ class _Work:
             creation_time=self._creation_time,
         )
         if isinstance(writer, RollingPageWriter) and pages is not None:
-            with self._closing(writer):
+            with aborted_on_failure((writer,)):
                 pages.run(writer, self._append_rows, self._progress)
+                self.written += writer.close()
             return
         sources = [source_of(f.file_size, self._append_rows, f) for f in unit.append_files]
         self._write(writer, one_after_the_other(table.io, sources))
@@ -301,17 +297,10 @@ class _Work:
     def _write(
         self, writer: RollingAppendWriter | RollingKeyValueWriter, batches: Iterator[pa.RecordBatch]
     ) -> None:
-        with self._closing(writer):
-            for batch in batches:
-                writer.write(batch)
-                self._progress(batch.num_rows)
+        self.written += write_all(writer, self._reported(batches))
 
-    @contextmanager
-    def _closing(self, writer: RollingAppendWriter | RollingKeyValueWriter) -> Iterator[None]:
-        """Record the files of the writer, or delete them on failure."""
-        try:
-            yield
-            self.written += writer.close()
-        except BaseException:
-            writer.abort()
-            raise
+    def _reported(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the batches, and report each as progress once it is written."""
+        for batch in batches:
+            yield batch
+            self._progress(batch.num_rows)

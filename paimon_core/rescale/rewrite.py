@@ -49,6 +49,7 @@ from paimon_core.scan.engine import merge_engine_for
 from paimon_core.types.buffers import RecordBatches
 from paimon_core.types.row_hash import assign_buckets
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
+from paimon_core.write.on_failure import aborted_on_failure, write_all
 from paimon_core.write.row_writer import data_file_paths
 
 MOST_OPEN_WRITERS: Final = 128
@@ -146,7 +147,7 @@ class _Work:
         """Write the rows of these new buckets in parallel."""
         row_group_bytes = row_group_share(len(buckets))
         writers: dict[int, Writer] = {}
-        try:
+        with aborted_on_failure(writers.values()):
             for piece in self.staged(rows, buckets):
                 bucket = piece.bucket
                 if bucket not in writers:
@@ -157,10 +158,6 @@ class _Work:
                     del writers[bucket]
             for bucket, writer in writers.items():
                 self.written[bucket] += writer.close()
-        except BaseException:
-            for writer in writers.values():
-                writer.abort()
-            raise
 
     def by_way_of_runs(self, streams: Sequence[RecordBatches], buckets: Sequence[int]) -> None:
         """Spill the rows of these new buckets to disk, then write one bucket after the other."""
@@ -174,17 +171,8 @@ class _Work:
                     runs.write(piece.bucket, number, piece.rows)
             runs.written()
             for bucket in runs.buckets():
-                self.write_bucket(bucket, self.together(runs.runs(bucket), at_once))
-
-    def write_bucket(self, bucket: int, rows: RecordBatches) -> None:
-        writer = self.writer(bucket)
-        try:
-            for batch in rows:
-                writer.write(batch)
-            self.written[bucket] += writer.close()
-        except BaseException:
-            writer.abort()
-            raise
+                rows = self.together(runs.runs(bucket), at_once)
+                self.written[bucket] += write_all(self.writer(bucket), rows)
 
     def staged(self, batches: RecordBatches, buckets: Sequence[int]) -> Iterator[Piece]:
         """Yield the rows of these new buckets, collected by bucket."""

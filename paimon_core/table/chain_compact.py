@@ -19,6 +19,7 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.chain import Chain, branch_of_chain, chain_of, read_chain
 from paimon_core.table.write_session import commit_overwrite, commit_write, new_writer
 from paimon_core.write.incoming_rows import without_defaults
+from paimon_core.write.on_failure import aborted_on_failure
 
 
 def compact_chain(
@@ -53,7 +54,7 @@ def compact_chain(
     user = env.new_uuid()
     writer = new_writer(without_defaults(target), env=env, user=user, overwrite=bool(there))
     rows = 0
-    try:
+    with aborted_on_failure((writer,)):
         merged = read_chain(
             replace(chain, only=matches, again=frozenset(there)),
             columns=None,
@@ -65,9 +66,6 @@ def compact_chain(
             writer.write(batch.select(table.schema.names))
         messages = writer.prepare_commit()
         _check_unchanged(chain, matches)
-    except BaseException:
-        writer.abort()
-        raise
     if not rows:
         return False
     if there:

@@ -43,6 +43,7 @@ from paimon_core.table.write_session import (
     new_writer,
 )
 from paimon_core.write.incoming_rows import without_defaults
+from paimon_core.write.on_failure import aborted_on_failure
 from paimon_core.write.row_writer import RowWriter
 
 
@@ -112,15 +113,12 @@ def _delete_keys(
     user = env.new_uuid()
     writer = new_writer(without_defaults(table), env=env, user=user)
     count = 0
-    try:
+    with aborted_on_failure((writer,)):
         for batch in read_table(table, snapshot, predicate=predicate):
             count += batch.num_rows
             rows = batch.drop_columns([VALUE_KIND])
             writer.write(rows, np.full(batch.num_rows, DELETE, np.int8))
         messages = writer.prepare_commit()
-    except BaseException:
-        writer.abort()
-        raise
     if not count:
         return Deleted(0)
     try:

@@ -6,16 +6,14 @@ the next compaction.  Java writes them to level 0 (`DeleteFromPaimonTableCommand
 
 from __future__ import annotations
 
-import numpy as np
-import pyarrow as pa
-
 from paimon_core.commit.message import CommitMessage
 from paimon_core.environment import Environment
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.index.deletion_vectors import Positions
+from paimon_core.index.deletion_vectors import Positions, without_deleted
 from paimon_core.manifest.data_file import FileSource, ManifestEntry
 from paimon_core.read.data_file import read_data_file
 from paimon_core.write.data_file_writer import RollingKeyValueWriter
+from paimon_core.write.on_failure import write_all
 
 
 def without_rows(
@@ -34,24 +32,16 @@ def without_rows(
         new_uuid=env.new_uuid,
         creation_time=env.local_millis,
     )
-    first = 0
-    try:
-        for batch in read_data_file(
-            table.io,
-            table.paths.data_file(entry.partition, entry.bucket, file),
-            file,
-            file_schema=table.schema_of(file.schema_id),
-            read_type=table.schema.row_type,
-            key_value=True,
-            partition=entry.partition,
-        ):
-            places = np.arange(first, first + batch.num_rows, dtype=np.int64)
-            first += batch.num_rows
-            writer.write(batch.filter(pa.array(np.isin(places, gone, invert=True))))
-        written = writer.close()
-    except BaseException:
-        writer.abort()
-        raise
+    batches = read_data_file(
+        table.io,
+        table.paths.data_file(entry.partition, entry.bucket, file),
+        file,
+        file_schema=table.schema_of(file.schema_id),
+        read_type=table.schema.row_type,
+        key_value=True,
+        partition=entry.partition,
+    )
+    written = write_all(writer, without_deleted(batches, gone))
     return CommitMessage(
         partition=entry.partition,
         bucket=entry.bucket,

@@ -36,6 +36,7 @@ from paimon_core.table.chain_overwrite import ChainOverwrite
 from paimon_core.table.compact_table import buckets_of, compact_buckets
 from paimon_core.table.index_bootstrap import load_global_index
 from paimon_core.write.incoming_rows import Kinds
+from paimon_core.write.on_failure import aborted_on_failure
 from paimon_core.write.row_writer import RowWriter, delete_new_files, new_paths
 
 log = logging.getLogger(__name__)
@@ -84,12 +85,9 @@ def write_rows(
     """
     user = env.new_uuid()
     writer = new_writer(table, env=env, user=user, overwrite=partition is not None)
-    try:
+    with aborted_on_failure((writer,)):
         writer.write(rows, kinds)
         messages = writer.prepare_commit()
-    except BaseException:
-        writer.abort()
-        raise
     if partition is not None:
         return commit_overwrite(
             table, messages, user=user, env=env, partition=partition, after=after

@@ -20,6 +20,7 @@ from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import SEQUENCE_FIELD, SEQUENCE_FIELD_SORT_ORDER
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
+from paimon_core.write.on_failure import write_all
 from paimon_core.write.row_buffer import RowBuffer
 
 Kinds = npt.NDArray[np.int8]
@@ -115,8 +116,8 @@ class MergingSink:
         if self._buffer.is_empty:
             return
         if changelog_producer_of(self._table.options).by_writer:
-            self._changelog += _write_all(self._open(True), self._merged(_KeepAll()))
-        self._files += _write_all(self._open(False), self._merged(self._engine))
+            self._changelog += write_all(self._open(True), self._merged(_KeepAll()))
+        self._files += write_all(self._open(False), self._merged(self._engine))
         self._buffer.clear()
 
     def _merged(self, engine: MergeEngine) -> Iterator[pa.RecordBatch]:
@@ -177,13 +178,11 @@ class StreamingSink:
     def finish(self) -> tuple[list[DataFileMeta], list[DataFileMeta]]:
         """Return the data files; there is no changelog."""
         if self._buffer is not None and not self._buffer.is_empty:
-            files = _write_all(
-                self._open(), (batch for run in self._buffer.runs() for batch in run)
-            )
+            files = write_all(self._open(), (batch for run in self._buffer.runs() for batch in run))
             self._buffer.clear()
             return files, []
         writer, self._writer = self._writer, None
-        return ([] if writer is None else _write_all(writer, iter(()))), []
+        return ([] if writer is None else write_all(writer, ())), []
 
     def written(self) -> Sequence[DataFileMeta]:
         return ()
@@ -209,14 +208,3 @@ def _key_values(
         [pa.array(numbers), pa.array(kinds, pa.int8()), *rows.columns],
         names=[SEQUENCE_NUMBER, VALUE_KIND, *rows.schema.names],
     )
-
-
-def _write_all(writer: RollingWriter, rows: Iterator[pa.RecordBatch]) -> list[DataFileMeta]:
-    """Write these rows, close all files and return them; on failure, delete all files."""
-    try:
-        for batch in rows:
-            writer.write(batch)
-        return writer.close()
-    except BaseException:
-        writer.abort()
-        raise

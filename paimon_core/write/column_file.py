@@ -19,6 +19,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileSource, ManifestEntry
 from paimon_core.options import Options
 from paimon_core.write.data_file_writer import RollingAppendWriter
+from paimon_core.write.on_failure import aborted_on_failure
 
 NEVER_FULL: Final = 1 << 62
 """A group has one file for its rows, however large it becomes."""
@@ -50,7 +51,7 @@ def write_columns(
         creation_time=env.local_millis,
         target_file_size=NEVER_FULL,
     )
-    try:
+    with aborted_on_failure((writer,)):
         for batch in rows.select(list(some.names)).to_batches():
             writer.write(batch)
         (file,) = writer.close()
@@ -60,9 +61,6 @@ def write_columns(
                 table=table.name,
                 file=base.file.file_name,
             )
-    except BaseException:
-        writer.abort()
-        raise
     # Sequence numbers of 0 become those of the commit (`commit.row_tracking`).
     columns = replace(
         file,

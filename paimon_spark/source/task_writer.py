@@ -45,6 +45,7 @@ from paimon_core.types.data_types import (
 )
 from paimon_core.types.sql import type_to_sql
 from paimon_core.write.incoming_rows import Kinds, fit_to_schema, without_defaults
+from paimon_core.write.on_failure import aborted_on_failure
 from paimon_core.write.row_writer import RowWriter, delete_new_files
 from paimon_spark.source.own_names import named_as, own_name, unknown_fields
 from paimon_spark.source.rows import converted
@@ -119,14 +120,10 @@ class TaskWriter:
                 )
             return writers[number]
 
-        try:
+        with aborted_on_failure(writers.values()):
             self._write_all(writer_of, first, batches)
             messages = [m for writer in writers.values() for m in writer.prepare_commit()]
             return TaskMessage(task, tuple(messages), query)
-        except BaseException:
-            for writer in writers.values():
-                writer.abort()
-            raise
 
     @property
     def _numbers_apart(self) -> bool:

@@ -45,6 +45,7 @@ from paimon_core.table.write_session import (
 )
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_core.write.incoming_rows import Kinds, fit_to_schema, without_defaults
+from paimon_core.write.on_failure import aborted_on_failure
 from paimon_spark.sql.dml.postpone import write_to_buckets
 from paimon_spark.sql.frames.dataframes import arrow_dataframe, table_rows
 from paimon_spark.sql.frames.evolution import EvolvedRows, commit_evolved, evolved_rows
@@ -271,12 +272,9 @@ def _written(
     if not rows.num_rows:
         return []
     writer = new_writer(table, env=env, user=user, tracked=tracked)
-    try:
+    with aborted_on_failure((writer,)):
         writer.write(rows)
         return writer.prepare_commit()
-    except BaseException:
-        writer.abort()
-        raise
 
 
 def open_target(

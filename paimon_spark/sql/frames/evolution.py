@@ -30,6 +30,7 @@ from paimon_core.table.write_session import commit_files, delete_messages, new_w
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import TypeRoot, type_roots
 from paimon_core.write.column_file import write_columns
+from paimon_core.write.on_failure import aborted_on_failure
 from paimon_spark.sql.frames.metadata_columns import Numbers, PlacedRows
 
 
@@ -116,12 +117,9 @@ def commit_evolved(
             messages.append(message)  # noqa: PERF402 - a failure cleans these up
         if inserted is not None and inserted.num_rows:
             writer = new_writer(table, env=env, user=user)
-            try:
+            with aborted_on_failure((writer,)):
                 writer.write(inserted)
                 messages += writer.prepare_commit()
-            except BaseException:
-                writer.abort()
-                raise
     except BaseException:
         delete_messages(table, messages)
         raise

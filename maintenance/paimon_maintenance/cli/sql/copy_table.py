@@ -18,6 +18,7 @@ from paimon_core.read.table_read import read_table
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.table.write_session import commit_overwrite, new_writer
 from paimon_core.write.incoming_rows import without_defaults
+from paimon_core.write.on_failure import aborted_on_failure
 
 
 def copy_table(
@@ -47,13 +48,10 @@ def copy_table(
         return
     user = env.new_uuid()
     writer = new_writer(without_defaults(write), env=env, user=user, overwrite=True)
-    try:
+    with aborted_on_failure((writer,)):
         for batch in read_table(read, snapshot, predicate=predicate):
             writer.write(batch.drop_columns([VALUE_KIND]))
         messages = writer.prepare_commit()
-    except BaseException:
-        writer.abort()
-        raise
     commit_overwrite(write, messages, user=user, env=env, partition={})
 
 
