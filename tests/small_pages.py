@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from paimon_core.compaction import alone, page_copy
+from paimon_core.compaction import copyable_pages, page_copy
 from paimon_core.format.parquet import reader, writer
 from paimon_core.write import page_splice
 
@@ -22,9 +22,9 @@ def small_pages(
     with (
         patch.object(writer, "PAGE_ROWS", rows),
         patch.object(reader, "PAGES_FROM", 1),
-        patch.object(alone, "LEAST_FILE", least_file),
-        patch.object(alone, "LEAST_CHUNK", 1),
-        patch.object(alone, "LEAST_BYTES", 1),
+        patch.object(copyable_pages, "LEAST_FILE", least_file),
+        patch.object(copyable_pages, "LEAST_CHUNK", 1),
+        patch.object(copyable_pages, "LEAST_BYTES", 1),
         patch.object(page_copy, "LEAST_BYTES", 1),
         patch.object(page_splice, "LEADING_BYTES", leading_bytes),
     ):
