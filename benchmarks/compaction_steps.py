@@ -104,7 +104,7 @@ def step_slices(request: dict[str, Any]) -> dict[str, Any]:
     took, rows = [], 0
     for unit in units:
         begin = time.process_time()
-        result = rewrite(table, unit, new_uuid=env.new_uuid, creation_time=env.now_millis)
+        result = rewrite(table, unit, env=env)
         took.append(time.process_time() - begin)
         rows += sum(f.row_count for f in result.after)
         delete_results(table, [result])

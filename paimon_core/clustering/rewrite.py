@@ -18,7 +18,7 @@ from __future__ import annotations
 import base64
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,6 +34,7 @@ from paimon_core.clustering.external_sort import (
     words_of,
 )
 from paimon_core.compaction.unit import CompactResult, CompactUnit
+from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions, without_deleted
@@ -109,8 +110,7 @@ def sort_files(
     table: FileStoreTable,
     unit: SortUnit,
     *,
-    new_uuid: Callable[[], str],
-    creation_time: Callable[[], int],
+    env: Environment,
 ) -> CompactResult:
     """Sort the unit; return the removed and the added files, which exist when this returns."""
     written = _write(
@@ -118,8 +118,7 @@ def sort_files(
         unit,
         coded_rows(table, unit),
         expected_bytes=_EXPANSION * unit.read_bytes,
-        new_uuid=new_uuid,
-        creation_time=creation_time,
+        env=env,
     )
     return _result(unit, before=unit.source.append_files, after=written)
 
@@ -177,8 +176,7 @@ def join_range(
     chunks: Iterable[bytes],
     *,
     expected_bytes: int,
-    new_uuid: Callable[[], str],
-    creation_time: Callable[[], int],
+    env: Environment,
 ) -> CompactResult:
     """Write the new files of one range; `unit` names the partition, its files are not read."""
     written = _write(
@@ -186,8 +184,7 @@ def join_range(
         unit,
         (batch for chunk in chunks for batch in pa.ipc.open_stream(chunk)),
         expected_bytes=expected_bytes,
-        new_uuid=new_uuid,
-        creation_time=creation_time,
+        env=env,
     )
     return _result(unit, before=(), after=written)
 
@@ -226,8 +223,7 @@ def _write(
     coded: RecordBatches,
     *,
     expected_bytes: int,
-    new_uuid: Callable[[], str],
-    creation_time: Callable[[], int],
+    env: Environment,
 ) -> tuple[DataFileMeta, ...]:
     source = unit.source
     writer = RollingAppendWriter(
@@ -237,8 +233,7 @@ def _write(
         source.bucket,
         table.schema,
         file_source=FileSource.COMPACT,
-        new_uuid=new_uuid,
-        creation_time=creation_time,
+        env=env,
     )
     return tuple(
         write_all(writer, sorted_rows(coded, unit.clustering, expected_bytes=expected_bytes))

@@ -109,7 +109,7 @@ def compact_bucket(
     results: list[CompactResult] = []
     try:
         for unit in units:
-            result = rewrite(table, unit, new_uuid=env.new_uuid, creation_time=env.local_millis)
+            result = rewrite(table, unit, env=env)
             results.append(result)
         result = merged(results)
         if files.vector_files or result.superseded:

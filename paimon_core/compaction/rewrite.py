@@ -21,6 +21,7 @@ from paimon_core.compaction.page_copy import PageCopy
 from paimon_core.compaction.spliced_merge import SplicedMerge
 from paimon_core.compaction.unit import CompactResult, CompactUnit, Rewrite
 from paimon_core.compaction.vectors import superseded_rows, vectors_of_unit
+from paimon_core.environment import Environment
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions, without_deleted
 from paimon_core.io.file_io import delete_abandoned
@@ -53,22 +54,19 @@ def rewrite(
     table: FileStoreTable,
     unit: CompactUnit,
     *,
-    new_uuid: Callable[[], str],
-    creation_time: Callable[[], int],
+    env: Environment,
     progress: Progress | None = None,
     spill_dir: str | None = None,
     threads: int = 1,
 ) -> CompactResult:
     """Execute the unit; return the removed and the added files, which exist when this returns.
 
-    `creation_time` is the wall clock in milliseconds, `spill_dir` a local folder for runs that are
-    too many to be merged at once (default: the system's temporary folder).  With more than one of
-    `threads`, merges decode runs and encode row groups on that many threads; the rows are the same.
+    `spill_dir` is a local folder for runs that are too many to be merged at once (default: the
+    system's temporary folder).  With more than one of `threads`, merges decode runs and encode row
+    groups on that many threads; the rows are the same.
     """
     with threads_of(threads) as started:
-        work = _Work(
-            table, unit, new_uuid, creation_time, progress or (lambda _: None), spill_dir, started
-        )
+        work = _Work(table, unit, env, progress or (lambda _: None), spill_dir, started)
         try:
             if unit.append_files and has_data_evolution(table):
                 work.merge_columns()
@@ -100,8 +98,7 @@ class _Work:
     """The files written so far for one unit."""
 
     __slots__ = (
-        "_creation_time",
-        "_new_uuid",
+        "_env",
         "_progress",
         "_spill_dir",
         "_table",
@@ -117,16 +114,14 @@ class _Work:
         self,
         table: FileStoreTable,
         unit: CompactUnit,
-        new_uuid: Callable[[], str],
-        creation_time: Callable[[], int],
+        env: Environment,
         progress: Progress,
         spill_dir: str | None,
         threads: Threads | None,
     ) -> None:
         self._table = table
         self._unit = unit
-        self._new_uuid = new_uuid
-        self._creation_time = creation_time
+        self._env = env
         self._progress = progress
         self._spill_dir = spill_dir
         self._threads = threads
@@ -188,8 +183,7 @@ class _Work:
             table.schema,
             level=unit.output_level,
             file_source=FileSource.APPEND if changelog else FileSource.COMPACT,
-            new_uuid=self._new_uuid,
-            creation_time=self._creation_time,
+            env=self._env,
             changelog=changelog,
         )
 
@@ -231,8 +225,7 @@ class _Work:
             schema,
             file_source=FileSource.COMPACT,
             first_sequence_number=unit.append_files[0].min_sequence_number,
-            new_uuid=self._new_uuid,
-            creation_time=self._creation_time,
+            env=self._env,
         )
         if isinstance(writer, RollingPageWriter) and pages is not None:
             with aborted_on_failure((writer,)):
@@ -253,8 +246,7 @@ class _Work:
             unit.bucket,
             schema,
             file_source=FileSource.APPEND,
-            new_uuid=self._new_uuid,
-            creation_time=self._creation_time,
+            env=self._env,
             target_file_size=NEVER_FULL,
         )
         read = partial(group_rows, table, schema.names)

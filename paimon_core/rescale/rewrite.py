@@ -18,14 +18,15 @@ from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Never
+from typing import Final
 
 import pyarrow as pa
 
 from paimon_core.compaction.unit import CompactResult, CompactUnit
+from paimon_core.environment import Environment
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
 from paimon_core.index.deletion_vectors import Positions, without_deleted
@@ -66,15 +67,13 @@ def rescale(
     table: FileStoreTable,
     unit: RescaleUnit,
     *,
-    new_uuid: Callable[[], str],
-    creation_time: Callable[[], int],
+    env: Environment,
 ) -> RescaleResult:
     """Execute the unit and return the new files, which exist when this returns.
 
-    `creation_time` is the wall clock in milliseconds.  The system's temporary folder needs about
-    the decoded size of the unit's input.
+    The system's temporary folder needs about the decoded size of the unit's input.
     """
-    work = _Work(table, unit, new_uuid, creation_time)
+    work = _Work(table, unit, env)
     try:
         work.rewrite()
     except BaseException:
@@ -95,13 +94,9 @@ def rescale(
 
 def rows_of_unit(table: FileStoreTable, unit: RescaleUnit) -> RecordBatches:
     """Yield all merged rows of the unit's buckets, one after the other, without deletes."""
-    work = _Work(table, unit, _never, _never)
+    work = _Work(table, unit, None)
     for source in unit.sources:
         yield from work.rows_of(source)
-
-
-def _never() -> Never:
-    raise AssertionError("reading writes nothing")
 
 
 def output_level(table: FileStoreTable) -> int:
@@ -117,12 +112,11 @@ def output_level(table: FileStoreTable) -> int:
 
 @dataclass(slots=True)
 class _Work:
-    """The files written so far for one unit, by new bucket."""
+    """The files written so far for one unit, by new bucket; `env` is None for reading only."""
 
     table: FileStoreTable
     unit: RescaleUnit
-    new_uuid: Callable[[], str]
-    creation_time: Callable[[], int]
+    env: Environment | None
     written: dict[int, list[DataFileMeta]] = field(default_factory=lambda: defaultdict(list))
     vectors: Mapping[str, Positions] = field(init=False)
 
@@ -296,6 +290,7 @@ class _Work:
 
     def writer(self, bucket: int, row_group_bytes: int = ROW_GROUP_BYTES) -> Writer:
         table, partition = self.table, self.unit.partition
+        assert self.env is not None
         if table.has_primary_key:
             return RollingKeyValueWriter(
                 table.io,
@@ -305,8 +300,7 @@ class _Work:
                 table.schema,
                 level=output_level(table),
                 file_source=FileSource.APPEND,
-                new_uuid=self.new_uuid,
-                creation_time=self.creation_time,
+                env=self.env,
                 row_group_bytes=row_group_bytes,
             )
         return RollingAppendWriter(
@@ -317,8 +311,7 @@ class _Work:
             table.schema,
             file_source=FileSource.APPEND,
             first_sequence_number=self.unit.first_sequence_number,
-            new_uuid=self.new_uuid,
-            creation_time=self.creation_time,
+            env=self.env,
             row_group_bytes=row_group_bytes,
         )
 

@@ -29,8 +29,7 @@ def without_rows(
         table.schema,
         level=file.level,
         file_source=FileSource.APPEND,
-        new_uuid=env.new_uuid,
-        creation_time=env.local_millis,
+        env=env,
     )
     batches = read_data_file(
         table.io,

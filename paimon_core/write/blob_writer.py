@@ -7,7 +7,6 @@ row ids.  Columns of descriptors (`blob-descriptor-field`) stay in the data file
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -16,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.format.blob.descriptor import (
     dedicated_columns,
@@ -67,8 +67,7 @@ class RollingBlobWriter(RollingAppendWriter):
         *,
         root: str,
         file_source: FileSource,
-        new_uuid: Callable[[], str],
-        creation_time: Callable[[], int],
+        env: Environment,
         first_sequence_number: int = 0,
     ) -> None:
         dedicated = dedicated_columns(schema.row_type, schema.options)
@@ -80,8 +79,7 @@ class RollingBlobWriter(RollingAppendWriter):
             bucket,
             replace(schema, fields=plain),
             file_source=file_source,
-            new_uuid=new_uuid,
-            creation_time=creation_time,
+            env=env,
             first_sequence_number=first_sequence_number,
         )
         self._described = [f.name for f in plain if _is_blob(f.type)]
@@ -98,8 +96,7 @@ class RollingBlobWriter(RollingAppendWriter):
                     _schema_of(schema, name),
                     root=root,
                     file_source=file_source,
-                    new_uuid=new_uuid,
-                    creation_time=creation_time,
+                    env=env,
                     target_file_size=target,
                 )
                 for name in blobs
@@ -147,8 +144,7 @@ class _BlobColumnWriter(RollingAppendWriter):
         *,
         root: str,
         file_source: FileSource,
-        new_uuid: Callable[[], str],
-        creation_time: Callable[[], int],
+        env: Environment,
         target_file_size: int,
     ) -> None:
         (column,) = schema.fields
@@ -160,8 +156,7 @@ class _BlobColumnWriter(RollingAppendWriter):
             bucket,
             schema,
             file_source=file_source,
-            new_uuid=new_uuid,
-            creation_time=creation_time,
+            env=env,
             target_file_size=target_file_size,
         )
 

@@ -47,8 +47,7 @@ def write_columns(
         base.bucket,
         some,
         file_source=FileSource.APPEND,
-        new_uuid=env.new_uuid,
-        creation_time=env.local_millis,
+        env=env,
         target_file_size=NEVER_FULL,
     )
     with aborted_on_failure((writer,)):

@@ -10,7 +10,6 @@ rows on disk; for this reason, and because of the encoder, files end at other ro
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -19,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.external_paths import ExternalPaths
 from paimon_core.format.data_format import FormatWriter, open_writer
@@ -65,7 +65,7 @@ class _RollingWriter(ABC):
         layout: FileLayout,
         file_type: RowType,
         *,
-        new_uuid: Callable[[], str],
+        env: Environment,
         target: int,
         row_group_bytes: int,
     ) -> None:
@@ -77,7 +77,8 @@ class _RollingWriter(ABC):
         self._layout = layout
         self._file_type = file_type
         self._arrow = arrow_schema(file_type)
-        self._uuid = new_uuid()
+        self._uuid = env.new_uuid()
+        self._env = env
         self._target = target
         self._row_group_bytes = min(row_group_bytes, target)
         self._indexed = indexed_columns(schema.options)
@@ -220,8 +221,8 @@ class _RollingWriter(ABC):
 class RollingKeyValueWriter(_RollingWriter):
     """Writes key-value batches, sorted by key, as data files of one level, or as changelog files.
 
-    `creation_time` returns local wall clock milliseconds; `file_source` says whether a writer or a
-    compaction wrote the rows; `row_group_bytes` limits the memory of a writer, as in `open_writer`.
+    `file_source` says whether a writer or a compaction wrote the rows; `row_group_bytes` limits the
+    memory of a writer, as in `open_writer`.
     """
 
     def __init__(
@@ -234,8 +235,7 @@ class RollingKeyValueWriter(_RollingWriter):
         *,
         level: int,
         file_source: FileSource,
-        new_uuid: Callable[[], str],
-        creation_time: Callable[[], int],
+        env: Environment,
         target_file_size: int | None = None,
         row_group_bytes: int = ROW_GROUP_BYTES,
         changelog: bool = False,
@@ -244,7 +244,6 @@ class RollingKeyValueWriter(_RollingWriter):
         self._key_type = schema.key_type
         self._level = level
         self._source = file_source
-        self._creation_time = creation_time
         super().__init__(
             io,
             paths,
@@ -253,7 +252,7 @@ class RollingKeyValueWriter(_RollingWriter):
             schema,
             key_value_layout(schema.options, level=level, changelog=changelog),
             file_row_type(schema.key_type, schema.row_type, thin=self._thin),
-            new_uuid=new_uuid,
+            env=env,
             target=target_file_size or _target(schema),
             row_group_bytes=row_group_bytes,
         )
@@ -303,7 +302,7 @@ class RollingKeyValueWriter(_RollingWriter):
             max_sequence_number=self._max_sequence,
             schema_id=self._schema.id,
             level=self._level,
-            creation_time=self._creation_time(),
+            creation_time=self._env.local_millis(),
             delete_row_count=self._deletes,
             file_source=self._source,
             value_stats_cols=value_cols,
@@ -340,15 +339,13 @@ class RollingAppendWriter(_RollingWriter):
         schema: TableSchema,
         *,
         file_source: FileSource,
-        new_uuid: Callable[[], str],
-        creation_time: Callable[[], int],
+        env: Environment,
         first_sequence_number: int = 0,
         target_file_size: int | None = None,
         row_group_bytes: int = ROW_GROUP_BYTES,
     ) -> None:
         self._next = first_sequence_number
         self._source = file_source
-        self._creation_time = creation_time
         super().__init__(
             io,
             paths,
@@ -357,7 +354,7 @@ class RollingAppendWriter(_RollingWriter):
             schema,
             append_layout(schema.options),
             schema.row_type,
-            new_uuid=new_uuid,
+            env=env,
             target=target_file_size or _target(schema),
             row_group_bytes=row_group_bytes,
         )
@@ -391,7 +388,7 @@ class RollingAppendWriter(_RollingWriter):
             min_sequence_number=self._next - self._rows,
             max_sequence_number=self._next - 1,
             schema_id=self._schema.id,
-            creation_time=self._creation_time(),
+            creation_time=self._env.local_millis(),
             delete_row_count=0,
             file_source=self._source,
             value_stats_cols=value_cols,

@@ -329,8 +329,7 @@ class RowWriter:
             self._file_schema,
             level=0,
             file_source=FileSource.APPEND,
-            new_uuid=self._env.new_uuid,
-            creation_time=self._env.local_millis,
+            env=self._env,
             changelog=changelog,
         )
 
@@ -347,8 +346,7 @@ class RowWriter:
             bucket,
             self._file_schema,
             file_source=FileSource.APPEND,
-            new_uuid=self._env.new_uuid,
-            creation_time=self._env.local_millis,
+            env=self._env,
             first_sequence_number=first,
         )
 

@@ -61,8 +61,7 @@ def _update(warehouse: Path, first_row_id: int, **columns: list[Any]) -> None:
         old.bucket,
         some,
         file_source=FileSource.APPEND,
-        new_uuid=ENV.new_uuid,
-        creation_time=ENV.local_millis,
+        env=ENV,
     )
     types = {"k": pa.int32(), "v": pa.string(), "n": pa.int64()}
     arrays = [pa.array(values, types[name]) for name, values in columns.items()]

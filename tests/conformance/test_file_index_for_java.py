@@ -152,7 +152,7 @@ def test_java_uses_our_indexes(oracle, tmp_path, kind, threshold):
     for start in range(0, len(ROWS), 350):
         writer = RollingAppendWriter(
             table.io, paths, bytes(12), 0, table.schema,
-            file_source=FileSource.APPEND, new_uuid=env.new_uuid, creation_time=env.local_millis,
+            file_source=FileSource.APPEND, env=env,
         )  # fmt: skip
         writer.write(batch_of(row_type, ROWS[start : start + 350]))
         messages += writer.close()

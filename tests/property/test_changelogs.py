@@ -124,7 +124,7 @@ class Bucket:
 
     def _rewritten(self, unit: CompactUnit) -> CompactResult:
         unit = CompactUnit.from_bytes(unit.to_bytes())
-        result = rewrite(self.table, unit, new_uuid=ENV.new_uuid, creation_time=lambda: 0)
+        result = rewrite(self.table, unit, env=ENV)
         return CompactResult.from_bytes(result.to_bytes())
 
     def rows(self) -> list[tuple[int, str, int]]:

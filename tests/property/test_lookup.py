@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from itertools import count
 from pathlib import Path
 from unittest.mock import patch
 
@@ -12,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lakes import Lake
+from lakes import ENV, Lake
 
 from paimon_core.compaction import lookup as lookup_module
 from paimon_core.compaction.lookup import KeyLookup
@@ -48,7 +47,6 @@ class Bucket:
         self.lake = Lake(folder)
         self.lake.primary_key(**options)
         self.table = self.lake.table()
-        self._numbers = count()
 
     def write(self, level: int, keys: list[int], sequence: int) -> DataFileMeta:
         writer = RollingKeyValueWriter(
@@ -59,8 +57,7 @@ class Bucket:
             self.table.schema,
             level=level,
             file_source=FileSource.COMPACT,
-            new_uuid=lambda: f"u{next(self._numbers)}",
-            creation_time=lambda: 0,
+            env=ENV,
             row_group_bytes=self.row_group_bytes,
         )
         rows = len(keys)

@@ -40,7 +40,7 @@ from paimon_core.types.sql import type_to_sql
 from paimon_core.write import page_writer
 from paimon_core.write.row_writer import RowWriter
 
-ENV = system_environment()
+ENV = replace(system_environment(), local_millis=lambda: 7)
 NO_PARTITION = encode_row([], [])
 Rows = list[tuple[Any, ...]]
 
@@ -100,7 +100,7 @@ def unit_of(table: FileStoreTable) -> CompactUnit:
 
 
 def joined(table: FileStoreTable, unit: CompactUnit) -> list[DataFileMeta]:
-    result = rewrite(table, unit, new_uuid=ENV.new_uuid, creation_time=lambda: 7)
+    result = rewrite(table, unit, env=ENV)
     return list(result.after)
 
 

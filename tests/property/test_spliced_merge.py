@@ -48,7 +48,7 @@ from paimon_core.types.data_types import DataType
 from paimon_core.types.sql import parse_type, type_to_sql
 from paimon_core.write.row_writer import RowWriter
 
-ENV = system_environment()
+ENV = replace(system_environment(), local_millis=lambda: 7)
 KEYS: dict[str, Any] = {
     "INT NOT NULL": lambda n: n - 500,
     "STRING NOT NULL": lambda n: f"{'key ' * (n % 2 * 20)}{n:05}é",
@@ -147,12 +147,7 @@ def units_of(table: FileStoreTable) -> list[CompactUnit]:
 
 
 def done(table: FileStoreTable, units: Sequence[CompactUnit], *, threads: int = 1) -> CompactResult:
-    return merged(
-        [
-            rewrite(table, u, new_uuid=ENV.new_uuid, creation_time=lambda: 7, threads=threads)
-            for u in units
-        ]
-    )
+    return merged([rewrite(table, u, env=ENV, threads=threads) for u in units])
 
 
 def decoded(table: FileStoreTable, units: Sequence[CompactUnit]) -> CompactResult:

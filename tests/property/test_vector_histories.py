@@ -122,8 +122,7 @@ def compact(table: FileStoreTable, how: str) -> None:
         rewrite(
             table,
             CompactUnit.from_bytes(unit.to_bytes()),
-            new_uuid=ENV.new_uuid,
-            creation_time=ENV.local_millis,
+            env=ENV,
         )
         for unit in units
     ]

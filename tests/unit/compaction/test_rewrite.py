@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from lakes import ENV
 
 from paimon_core.compaction.append_coordinator import pick_bucketed, pick_unaware
 from paimon_core.compaction.pick import pick_primary_key
@@ -84,12 +86,12 @@ class GoldenTable:
 
     def rewrite(self, unit: CompactUnit) -> Any:
         ids = count()
-        return rewrite(
-            self.table,
-            unit,
+        env = replace(
+            ENV,
             new_uuid=lambda: f"made-here-{unit.bucket}-{next(ids)}-{id(unit)}",
-            creation_time=lambda: 77,
+            local_millis=lambda: 77,
         )
+        return rewrite(self.table, unit, env=env)
 
     def rows(self, bucket: Bucket, files: Sequence[DataFileMeta]) -> list[str]:
         """The rows that a reader sees, as JSON texts."""
@@ -213,8 +215,7 @@ def test_many_runs_go_over_local_disk(
                 result = rewrite(
                     kept.table,
                     unit,
-                    new_uuid=lambda: "x",
-                    creation_time=lambda: 0,
+                    env=ENV,
                     spill_dir=str(spill),
                 )
         assert list(spill.iterdir()) == []
@@ -281,8 +282,7 @@ def test_progress_counts_the_rows(golden: Callable[..., Any]) -> None:
     rewrite(
         kept.table,
         unit,
-        new_uuid=lambda: "x",
-        creation_time=lambda: 0,
+        env=ENV,
         progress=seen.append,
     )
     assert sum(seen) == unit.rewritten_rows

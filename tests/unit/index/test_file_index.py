@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from golden_files import VERSIONS, golden_table
+from lakes import ENV
 from pyroaring import BitMap
 
 from paimon_core.errors import CorruptTable, InvalidArgument, UnsupportedFeature
@@ -305,7 +306,7 @@ def test_the_writer_puts_it_into_the_metadata_or_beside_the_file(tmp_path, thres
     schema = TableSchema(id=0, fields=row_type.fields, highest_field_id=1, options=options)
     writer = RollingAppendWriter(
         IO, table_paths(str(tmp_path), RowType(), options), bytes(12), 0, schema,
-        file_source=FileSource.APPEND, new_uuid=lambda: "id", creation_time=lambda: 0,
+        file_source=FileSource.APPEND, env=ENV,
         target_file_size=5000,
     )  # fmt: skip
     rows = pa.RecordBatch.from_arrays(

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from lakes import ENV
 
 from paimon_core.errors import InvalidArgument
 from paimon_core.io.local import LocalFileIO
@@ -57,12 +59,12 @@ def writer(tmp_path, schema, **arguments):
     clock = itertools.count(1_700_000_000_000)
     paths = table_paths(str(tmp_path), schema.partition_type, schema.options)
     partition = encode_row(["a"] * len(schema.partition_keys), schema.partition_type.types)
-    common = {"new_uuid": lambda: next(ids), "creation_time": lambda: next(clock)}
+    env = replace(ENV, new_uuid=lambda: next(ids), local_millis=lambda: next(clock))
     if schema.primary_keys:
         arguments = {"level": 0, "file_source": FileSource.APPEND, **arguments}
-        return RollingKeyValueWriter(IO, paths, partition, 2, schema, **common, **arguments)
+        return RollingKeyValueWriter(IO, paths, partition, 2, schema, env=env, **arguments)
     arguments = {"file_source": FileSource.APPEND, **arguments}
-    return RollingAppendWriter(IO, paths, partition, 2, schema, **common, **arguments)
+    return RollingAppendWriter(IO, paths, partition, 2, schema, env=env, **arguments)
 
 
 def read_all(folder, schema, files):

@@ -90,8 +90,7 @@ def run_unit(table: FileStoreTable, env: Environment, threads: int | None, paylo
     result = rewrite(
         table,
         unit,
-        new_uuid=env.new_uuid,
-        creation_time=env.local_millis,
+        env=env,
         threads=threads or task_cpus(),
     )
     return result.to_bytes()

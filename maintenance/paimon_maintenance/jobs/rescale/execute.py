@@ -149,7 +149,7 @@ def batches(plan: RescalePlan) -> Iterator[RescaleBatch]:
 def run_unit(table: FileStoreTable, env: Environment, payload: bytes) -> bytes:
     """The bytes of the result of one unit; runs on executors."""
     unit = RescaleUnit.from_bytes(payload)
-    result = rescale(table, unit, new_uuid=env.new_uuid, creation_time=env.local_millis)
+    result = rescale(table, unit, env=env)
     return result.to_bytes()
 
 

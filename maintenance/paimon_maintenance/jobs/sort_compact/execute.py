@@ -63,7 +63,7 @@ def batches(plan: SortPlan) -> Iterator[SortBatch]:
 def run_whole(table: FileStoreTable, env: Environment, payload: bytes) -> bytes:
     """The result of sorting a whole group; runs on executors."""
     unit = SortUnit.from_bytes(payload)
-    result = sort_files(table, unit, new_uuid=env.new_uuid, creation_time=env.local_millis)
+    result = sort_files(table, unit, env=env)
     return result.to_bytes()
 
 

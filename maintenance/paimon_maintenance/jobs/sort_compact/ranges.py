@@ -81,8 +81,7 @@ class Join:
             SortUnit.from_bytes(self.units[number]),
             chunks,
             expected_bytes=self.expected_bytes,
-            new_uuid=self.env.new_uuid,
-            creation_time=self.env.local_millis,
+            env=self.env,
         )
         return result.to_bytes()
 
