@@ -142,18 +142,18 @@ def test_a_table_whose_driver_was_lost_gets_another_at_once(monkeypatch):
     assert (len(order), found["db.t"].failed) == (1, True)
 
 
-def test_events_are_those_of_the_named_lake():
+def test_only_tables_with_a_new_snapshot_get_an_event():
     events = {assets.MAINTAINED: Mock()}
     context = {"outlet_events": events, "task": SimpleNamespace(outlets=[assets.MAINTAINED])}
     results = [
         TableResult(table="db.t", outcome="done", snapshot=7),
         TableResult(table="db.u", outcome="nothing"),
     ]
-    number = assets.emit(context, results, job="compact", warehouse="/west", lake="west")
+    number = assets.emit(context, results, job="compact", warehouse="/west")
     assert number == 1
     (asset,) = events[assets.MAINTAINED].add.call_args.args
-    assert asset == assets.table_asset("db.t", lake="west")
-    assert asset.name == "paimon/west/db.t"
+    assert asset == assets.table_asset("db.t")
+    assert asset.name == "paimon/lake/db.t"
 
 
 def test_no_table_waits_for_a_slower_one(monkeypatch):

@@ -31,7 +31,6 @@ class MaintainCommits(WithLineage, JobTask):
     - `linger_seconds`: end when no commit arrived for this long.
     - `longest_seconds`: end after this time, even if commits still arrive.
     - `poll_seconds`: how often to look for new commits.
-    - `lake`: the name of the lake in assets (`paimon_airflow.tasks.assets`).
     - `spark_connection`: the connection whose master runs the plans for Spark, in one application
       that lasts as long as the task; None: the scheduler runs these plans later.
     - `spark_conf`: the configuration of this application.
@@ -53,7 +52,6 @@ class MaintainCommits(WithLineage, JobTask):
         linger_seconds: float = 45.0,
         longest_seconds: float = 900.0,
         poll_seconds: float = 1.0,
-        lake: str = assets.LAKE,
         spark_connection: str | None = None,
         spark_conf: Mapping[str, str] | None = None,
         **kwargs: Any,
@@ -64,7 +62,6 @@ class MaintainCommits(WithLineage, JobTask):
         self.linger_seconds = linger_seconds
         self.longest_seconds = longest_seconds
         self.poll_seconds = poll_seconds
-        self.lake = lake
         self.report = ""
 
     def execute(self, context: Context) -> str:
@@ -112,7 +109,7 @@ class MaintainCommits(WithLineage, JobTask):
 
     def _tables_of_events(self, context: Context) -> list[str]:
         names = {asset.name for asset in context["triggering_asset_events"]}
-        found = {assets.table_of(name, lake=self.lake) for name in names}
+        found = {assets.table_of(name) for name in names}
         return sorted(table for table in found if table is not None)
 
     def _log(self, one: Maintained) -> None:
@@ -131,7 +128,6 @@ class MaintainCommits(WithLineage, JobTask):
             job=self.job,
             warehouse=warehouse,
             partitions={t: one.partitions or () for t, one in found.items()},
-            lake=self.lake,
         )
         self.spark_ui = spark_ui_of(results)
         self.page = page_of(warehouse, request.branch, [r.table for r in results])

@@ -21,29 +21,22 @@ from paimon_airflow.tasks.results import TableResult
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-LAKE: Final = "lake"
-"""The name of the lake in assets where a deployment has only one."""
 MAINTAINED: Final = AssetAlias("caretaker")
 """The alias to which the events of maintained tables are added."""
-_PREFIX: Final = "paimon/"
+_PREFIX: Final = "paimon/lake/"
 _MOST_EVENTS: Final = 500
 _LONGEST_KEY: Final = 250
 
 
-def table_asset(table: str, *, lake: str = LAKE) -> Asset:
-    """The asset of a table, "database.table".
-
-    `lake` distinguishes tables of several warehouses.
-    """
-    database, _, name = table.partition(".")
-    uri = "/".join(quote(part, safe="") for part in (lake, database, name))
-    return Asset(name=f"{_PREFIX}{lake}/{table}", uri=f"x-paimon://{uri}")
+def table_asset(table: str) -> Asset:
+    """The asset of a table, "database.table"."""
+    database, _, name = (quote(part, safe="") for part in table.partition("."))
+    return Asset(name=f"{_PREFIX}{table}", uri=f"x-paimon://lake/{database}/{name}")
 
 
-def table_of(asset_name: str, *, lake: str = LAKE) -> str | None:
-    """The table of an asset's name; None if it is not one of this lake's."""
-    prefix = f"{_PREFIX}{lake}/"
-    return asset_name.removeprefix(prefix) if asset_name.startswith(prefix) else None
+def table_of(asset_name: str) -> str | None:
+    """The table of an asset's name; None if it is another asset."""
+    return asset_name.removeprefix(_PREFIX) if asset_name.startswith(_PREFIX) else None
 
 
 def partition_key(partition: Mapping[str, str]) -> str | None:
@@ -78,7 +71,6 @@ def emit(
     job: str,
     warehouse: str,
     partitions: Mapping[str, Sequence[Mapping[str, str]]] | None = None,
-    lake: str = LAKE,
 ) -> int:
     """Add an event for each table that got a new snapshot; return how many.
 
@@ -91,7 +83,7 @@ def emit(
     for result in results:
         if result.outcome != "done" or result.snapshot is None or number >= _MOST_EVENTS:
             continue
-        asset = table_asset(result.table, lake=lake)
+        asset = table_asset(result.table)
         changed = [dict(p) for p in (partitions or {}).get(result.table, ())]
         extra: dict[str, Any] = {
             "table": result.table,
