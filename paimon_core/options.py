@@ -482,6 +482,8 @@ UPDATE_CONFLICT_MAX_ATTEMPTS: Final = Option(
 UPDATE_CONFLICT_WAIT_MILLIS: Final = Option(
     "write.data-evolution.update-conflict-retry.wait-ms", parse_int, 10
 )
+SCAN_FALLBACK_BRANCH: Final = Option("scan.fallback-branch", str.strip, "")
+SCAN_PRIMARY_BRANCH: Final = Option("scan.primary-branch", str.strip, "")
 SCAN_IGNORE_CORRUPT_FILES: Final = Option("scan.ignore-corrupt-files", parse_bool, False)
 SCAN_IGNORE_LOST_FILES: Final = Option("scan.ignore-lost-files", parse_bool, False)
 STREAMING_READ_OVERWRITE: Final = Option("streaming-read-overwrite", parse_bool, False)

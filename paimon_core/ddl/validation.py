@@ -20,6 +20,8 @@ from paimon_core.lsm.engines.traits import MERGE_ENGINES, traits_of
 from paimon_core.options import (
     BUCKET,
     BUCKET_FUNCTION,
+    CHANGELOG_NUM_RETAINED_MAX,
+    CHANGELOG_NUM_RETAINED_MIN,
     CHANGELOG_PRODUCER,
     CLUSTERING_INCREMENTAL,
     DATA_EVOLUTION_ENABLED,
@@ -31,7 +33,11 @@ from paimon_core.options import (
     RECORD_LEVEL_TIME_FIELD,
     ROW_TRACKING_ENABLED,
     ROWKIND_FIELD,
+    SCAN_FALLBACK_BRANCH,
+    SCAN_PRIMARY_BRANCH,
     SEQUENCE_FIELD,
+    SNAPSHOT_NUM_RETAINED_MAX,
+    SNAPSHOT_NUM_RETAINED_MIN,
     SNAPSHOT_ORDERING,
     STREAMING_READ_OVERWRITE,
     WRITE_ONLY,
@@ -58,10 +64,7 @@ _SYSTEM_FIELDS: Final = frozenset({SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowki
 _BUCKET_FUNCTIONS: Final = ("default", "mod", "hive")
 _FORMATS: Final = ("parquet", "orc", "avro")
 _DEFAULT_AGGREGATE: Final = "default-aggregate-function"
-_MAX_INT: Final = 2**31 - 1
 
-_SNAPSHOT_MIN: Final = Option("snapshot.num-retained.min", int, 10)
-_SNAPSHOT_MAX: Final = Option("snapshot.num-retained.max", int, _MAX_INT)
 _BUCKET_APPEND_ORDERED: Final = Option("bucket-append-ordered", parse_bool, True)
 _READ_SEQUENCE_NUMBER: Final = Option("table-read.sequence-number.enabled", parse_bool, False)
 
@@ -240,12 +243,17 @@ def _check_changelog(schema: TableSchema) -> None:
 
 def _check_retention(schema: TableSchema) -> None:
     options = schema.options
-    least, most = options.value(_SNAPSHOT_MIN), options.value(_SNAPSHOT_MAX)
-    changelog_least = options.value(Option("changelog.num-retained.min", int, least))
-    changelog_most = options.value(Option("changelog.num-retained.max", int, most))
+    least = options.value(SNAPSHOT_NUM_RETAINED_MIN)
+    most = options.value(SNAPSHOT_NUM_RETAINED_MAX)
+    changelog_least = options.value(CHANGELOG_NUM_RETAINED_MIN)
+    changelog_most = options.value(CHANGELOG_NUM_RETAINED_MAX)
     for kind, low, high in (
         ("snapshot", least, most),
-        ("changelog", changelog_least, changelog_most),
+        (
+            "changelog",
+            least if changelog_least is None else changelog_least,
+            most if changelog_most is None else changelog_most,
+        ),
     ):
         _require(low > 0, f"{kind}.num-retained.min must be at least 1, not {low}")
         _require(
@@ -417,7 +425,7 @@ _CHECKS: Final[tuple[Callable[[TableSchema], None], ...]] = (
 
 def check_fallback_branch(options: Mapping[str, str], branch_exists: Callable[[str], bool]) -> None:
     """Raise SchemaError for a missing fallback branch (Java: `validateFallbackBranch`)."""
-    keys = ("scan.fallback-branch", "scan.primary-branch")
+    keys = (SCAN_FALLBACK_BRANCH.key, SCAN_PRIMARY_BRANCH.key)
     named = {k: options[k] for k in keys if options.get(k, "").strip()}
     _require(len(named) < 2, f"{keys[0]} and {keys[1]} cannot both be set")
     for key, branch in named.items():

@@ -31,6 +31,7 @@ from paimon_core.errors import InvalidArgument, NoSuchVersion, UnsupportedFeatur
 from paimon_core.features import CHAIN_TABLE
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.options import SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH
 from paimon_core.predicate import Predicate
 from paimon_core.read.incremental import has_other_buckets, read_diff
 from paimon_core.read.snapshot_changes import read_between
@@ -42,7 +43,7 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.schema.scan_options import check_scan_options, scan_mode
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.chain import Chain, alone, chain_of, read_chain
-from paimon_core.table.fallback import FALLBACK_BRANCH, PRIMARY_BRANCH, both_branches
+from paimon_core.table.fallback import both_branches
 from paimon_core.table.time_travel import travel
 from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp
 
@@ -86,7 +87,8 @@ def batch_scan_of(table: FileStoreTable, *, zone: tzinfo = UTC) -> BatchScan:
     first, second = (_of_one_branch(branch, zone) for branch in branches)
     if scan_mode(table.options) == "incremental":
         raise UnsupportedFeature(
-            f"incremental reads with {FALLBACK_BRANCH} or {PRIMARY_BRANCH}", table=table.name
+            f"incremental reads with {SCAN_FALLBACK_BRANCH.key} or {SCAN_PRIMARY_BRANCH.key}",
+            table=table.name,
         )
     return replace(first, then=second)
 

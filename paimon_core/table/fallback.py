@@ -12,12 +12,13 @@ from typing import Final
 
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import BUCKET, SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH
 from paimon_core.table.open import open_table_at
 
-FALLBACK_BRANCH: Final = "scan.fallback-branch"
-PRIMARY_BRANCH: Final = "scan.primary-branch"
 _SNAPSHOT: Final = "scan.snapshot-id"
-_NOT_INHERITED: Final = frozenset({FALLBACK_BRANCH, PRIMARY_BRANCH, "branch", "bucket"})
+_NOT_INHERITED: Final = frozenset(
+    {SCAN_FALLBACK_BRANCH.key, SCAN_PRIMARY_BRANCH.key, "branch", BUCKET.key}
+)
 
 
 def both_branches(table: FileStoreTable) -> tuple[FileStoreTable, FileStoreTable] | None:
@@ -26,8 +27,8 @@ def both_branches(table: FileStoreTable) -> tuple[FileStoreTable, FileStoreTable
     None for a table that reads only its own branch, or whose other branch does not exist (as in
     Java).  Raises InvalidArgument if the branches do not have the same columns.
     """
-    fallback = table.options.get(FALLBACK_BRANCH, "").strip()
-    branch = fallback or table.options.get(PRIMARY_BRANCH, "").strip()
+    fallback = table.options.value(SCAN_FALLBACK_BRANCH)
+    branch = fallback or table.options.value(SCAN_PRIMARY_BRANCH)
     if not branch:
         return None
     own = _alone(table)
@@ -58,7 +59,9 @@ def both_branches(table: FileStoreTable) -> tuple[FileStoreTable, FileStoreTable
 
 
 def _alone(table: FileStoreTable) -> FileStoreTable:
-    schema = table.schema.with_options({FALLBACK_BRANCH: None, PRIMARY_BRANCH: None})
+    schema = table.schema.with_options(
+        {SCAN_FALLBACK_BRANCH.key: None, SCAN_PRIMARY_BRANCH.key: None}
+    )
     return replace(table, schema=schema)
 
 

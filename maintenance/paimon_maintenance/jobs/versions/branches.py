@@ -10,6 +10,7 @@ from typing import Final, cast
 from paimon_core.errors import SEE_INSPECT, AlreadyExists, InvalidArgument, NotFound
 from paimon_core.features import ChainRole
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.reachability.files import Metadata
 from paimon_core.reachability.garbage import find_garbage
@@ -18,7 +19,6 @@ from paimon_core.reachability.release import finish_interrupted, journals, relea
 from paimon_core.reachability.stored_files import NOTHING_PLANNED, PlannedFiles
 from paimon_core.refs.tags import Tag
 from paimon_core.retention.registered_partitions import synchronise_partitions
-from paimon_core.table.fallback import FALLBACK_BRANCH, PRIMARY_BRANCH
 from paimon_maintenance.job.arguments import Argument
 from paimon_maintenance.job.effects import expiry_effect
 from paimon_maintenance.job.job import Committed, RunContext
@@ -30,7 +30,7 @@ from paimon_maintenance.jobs.versions.reference_text import describe_references
 from paimon_maintenance.storage.bulk import delete_paths
 
 Arguments = Mapping[str, object]
-_READ_WITH_TABLE: Final = (FALLBACK_BRANCH, PRIMARY_BRANCH, *ChainRole)
+_READ_WITH_TABLE: Final = (SCAN_FALLBACK_BRANCH.key, SCAN_PRIMARY_BRANCH.key, *ChainRole)
 """The options that name a branch whose rows are read with those of the table."""
 
 
