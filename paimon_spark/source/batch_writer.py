@@ -31,6 +31,7 @@ from paimon_spark.source.task_writer import (
     merged_messages,
 )
 from paimon_spark.source.write_jobs import written_by_tasks
+from paimon_spark.write_options import EXPLICIT_CAST, MERGE_SCHEMA, TYPE_WIDENING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,12 +51,12 @@ def table_to_write(options: SourceOptions, schema: StructType) -> FileStoreTable
     dynamic = "true" if options.overwrites_dynamically else "false"
     table = options.open_table({DYNAMIC_PARTITION_OVERWRITE.key: dynamic})
     check_writable(table)
-    if options.flag("write.merge-schema"):
+    if options.flag(MERGE_SCHEMA):
         table = merge_schema(
             table,
             schema,
-            explicit=options.flag("write.merge-schema.explicit-cast"),
-            widen=options.flag("write.merge-schema.type-widening", default=True),
+            explicit=options.flag(EXPLICIT_CAST),
+            widen=options.flag(TYPE_WIDENING, default=True),
             now_millis=options.environment.now_millis(),
         )
     check_columns(table, schema)

@@ -46,6 +46,7 @@ from paimon_core.table.system.audit_log import AUDIT_LOG
 from paimon_core.table.system.read import split_system_name
 from paimon_core.types.casts.cast import parse_default
 from paimon_core.types.zones import zone_of
+from paimon_spark.write_options import EXPLICIT_CAST, MERGE_SCHEMA, TYPE_WIDENING
 
 _STORE_PREFIXES: Final = ("s3.", "s3a.", "fs.", "fsspec.")
 _OVERWRITE_MODE: Final = "partitionoverwritemode"
@@ -60,9 +61,9 @@ _OWN: Final = frozenset(
         "timezone",
         _OVERWRITE_MODE,
         "overwrite-partition",
-        "write.merge-schema",
-        "write.merge-schema.explicit-cast",
-        "write.merge-schema.type-widening",
+        MERGE_SCHEMA,
+        EXPLICIT_CAST,
+        TYPE_WIDENING,
         "write.shuffled",
         "commit-user",
         "read.changelog",

@@ -7,7 +7,7 @@ in new columns and wider types (`SchemaHelper.mergeSchema`).  Fields of structs 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
@@ -17,14 +17,10 @@ from paimon_spark.sql.errors import IncompatibleRows
 from paimon_spark.sql.session import SqlSession, TableName
 from paimon_spark.sql.text.names import quoted, quoted_text
 from paimon_spark.sql.text.types import read_schema_text
+from paimon_spark.write_options import EXPLICIT_CAST, MERGE_SCHEMA, TYPE_WIDENING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-MERGE_SCHEMA: Final = "write.merge-schema"
-_EXPLICIT: Final = "write.merge-schema.explicit-cast"
-_WIDEN: Final = "write.merge-schema.type-widening"
-"""An option of 2.0, whose default is false; 1.4 always widens, as we do without it."""
 
 
 def check_distinct(table: FileStoreTable) -> None:
@@ -60,8 +56,8 @@ def merged_schema(
     from paimon_spark.source.spark_types import paimon_type  # noqa: PLC0415 - imports PySpark
 
     options = session.table_options(name)
-    explicit = parse_bool(options.get(_EXPLICIT, "false"))
-    widen = parse_bool(options.get(_WIDEN, "true"))
+    explicit = parse_bool(options.get(EXPLICIT_CAST, "false"))
+    widen = parse_bool(options.get(TYPE_WIDENING, "true"))
     data = paimon_type(frame.schema)
     assert isinstance(data, RowType)
     data = named_as(table.schema.row_type, data)
