@@ -7,7 +7,7 @@ from typing import Any
 
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.manifest.data_file import ManifestEntry, SimpleStats
+from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry, SimpleStats
 from paimon_core.scan.scan import scan_files
 from paimon_core.schema.tracked import tracked_schema
 from paimon_core.snapshot.snapshot import Snapshot
@@ -20,11 +20,14 @@ from paimon_core.types.json_values import json_value
 Json = dict[str, Any]
 
 
-def describe_files(table: FileStoreTable, snapshot: Snapshot | None, *, stats: bool = True) -> Json:
+def describe_files(table: FileStoreTable, snapshot: Snapshot | None) -> Json:
     """Return live data and index files of a snapshot, sorted by partition, bucket and level."""
     if snapshot is None:
         return {"files": [], "index_files": []}
-    files = [describe_entry(table, e, stats=stats) for e in scan_files(table, snapshot)]
+    files = [
+        {**describe_entry(table, e), **_statistics(table, e.file)}
+        for e in scan_files(table, snapshot)
+    ]
     files.sort(
         key=lambda f: (str(f["partition"]), f["bucket"], f["level"], f["min_seq"], f["file"])
     )
@@ -40,8 +43,8 @@ def partition_json(table: FileStoreTable, partition: bytes) -> Json:
     return _row(table.schema.partition_type.fields, partition)
 
 
-def describe_entry(table: FileStoreTable, entry: ManifestEntry, *, stats: bool = True) -> Json:
-    """Return one manifest entry with decoded keys and statistics."""
+def describe_entry(table: FileStoreTable, entry: ManifestEntry) -> Json:
+    """Return one manifest entry with decoded keys, without statistics."""
     f = entry.file
     described: Json = {
         "kind": entry.kind.name,
@@ -71,22 +74,26 @@ def describe_entry(table: FileStoreTable, entry: ManifestEntry, *, stats: bool =
     if key_fields:
         described["min_key"] = list(_row(key_fields, f.min_key).values())
         described["max_key"] = list(_row(key_fields, f.max_key).values())
-    if stats:
-        schema = table.schema_of(f.schema_id)
-        if key_fields:
-            described["key_stats"] = describe_stats(key_fields, f.key_stats)
-        names = f.value_stats_cols
-        if names is None:
-            names = f.write_cols or schema.names
-        row_type = tracked_schema(schema).row_type
-        if unknown := [name for name in names if row_type.get(name) is None]:
-            raise CorruptTable(
-                f"file {f.file_name} has statistics of column {unknown[0]!r}, which schema "
-                f"{f.schema_id} does not have",
-                table=table.name,
-                file=table.paths.schema(f.schema_id),
-            )
-        described["value_stats"] = describe_stats(row_type.project(names).fields, f.value_stats)
+    return described
+
+
+def _statistics(table: FileStoreTable, file: DataFileMeta) -> Json:
+    schema = table.schema_of(file.schema_id)
+    names = file.value_stats_cols
+    if names is None:
+        names = file.write_cols or schema.names
+    row_type = tracked_schema(schema).row_type
+    if unknown := [name for name in names if row_type.get(name) is None]:
+        raise CorruptTable(
+            f"file {file.file_name} has statistics of column {unknown[0]!r}, which schema "
+            f"{file.schema_id} does not have",
+            table=table.name,
+            file=table.paths.schema(file.schema_id),
+        )
+    described: Json = {}
+    if table.has_primary_key:
+        described["key_stats"] = describe_stats(table.schema.key_type.fields, file.key_stats)
+    described["value_stats"] = describe_stats(row_type.project(names).fields, file.value_stats)
     return described
 
 

@@ -431,7 +431,7 @@ def delete_branch(step: Step, _: Result) -> None:
 
 def files(step: Step, result: Result) -> None:
     table, snapshot = travel(open_step(step), snapshot=step.get("snapshot"), tag=step.get("tag"))
-    result.update(describe_files(table, snapshot, stats=step.get("stats", True)))
+    result.update(describe_files(table, snapshot))
 
 
 def manifests(step: Step, result: Result) -> None:
@@ -474,9 +474,7 @@ def _manifest_of(table: FileStoreTable, meta: ManifestFileMeta, *, entries: bool
         "partition_stats": describe_stats(table.schema.partition_type.fields, meta.partition_stats),
     }
     if entries:
-        described["entries"] = [
-            describe_entry(table, e, stats=False) for e in read_entries(table, meta)
-        ]
+        described["entries"] = [describe_entry(table, e) for e in read_entries(table, meta)]
     return described
 
 
