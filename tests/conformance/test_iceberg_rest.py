@@ -222,7 +222,7 @@ def test_a_drop_that_interrupts_ends(shown: Shown, monkeypatch: pytest.MonkeyPat
             raise KeyboardInterrupt
 
         patch.setattr(RestEntry, "_create", end)
-        patch.setattr("paimon_maintenance.jobs.versions.rollback.republish", lambda *_: None)
+        patch.setattr("paimon_maintenance.jobs.versions.removal_steps.republish", lambda *_: None)
         caretaker("run", "rollback", f"db.{shown.name}", "-w", shown.lake, "--snapshot", 1)
         with pytest.raises(KeyboardInterrupt):
             shown.table().append([row(4)])

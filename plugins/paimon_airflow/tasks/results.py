@@ -37,6 +37,7 @@ _PERMANENT = frozenset(
         "NoSuchVersion",
         "NotFound",
         "NotImplementedError",
+        "OutsideTable",
         "PermissionError",
         "SchemaError",
         "ForbiddenChange",
