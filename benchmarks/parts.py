@@ -65,8 +65,8 @@ PARTS: Final = (
         about="CPU seconds of a full compaction to those of decoding and encoding all rows. Five commits wrote "
         "half the keys of a tenth again, in one stretch or in ten, over one file or files of 128 MB.",
         script="new_tenth",
-        minutes=1.5,
-        normal=("--rows", "3000000", "--times", "2"),
+        minutes=2.5,
+        normal=("--rows", "3000000", "--times", "5"),
         short=("--rows", "500000", "--times", "1"),
         large=("--rows", "5000000", "--times", "3"),
     ),
