@@ -188,7 +188,8 @@ PARTS: Final = (
     Part(
         name="bulk_write",
         title="Bulk writes",
-        about="Rows of the columns above in one commit: the library, the Spark source, and Java's core writer.",
+        about="Rows of the columns above in one commit: the library, the Spark source, and Java's core writer. *Spark* "
+        "includes the start of the Python workers, *spark again* is a second commit of the same application.",
         script="bulk_write",
         minutes=1.5,
         normal=("--rows", "3000000"),
