@@ -112,9 +112,11 @@ def test_a_writer_whose_schema_is_replaced_is_refused(
 ) -> None:
     """All snapshots of the branch are older than the files of the writer."""
     catalog = FileSystemCatalog(str(tagged.warehouse))
-    for branch in columns:
+    for number, branch in enumerate(columns):
         change = change_from_object({"change": "add_column", "name": f"of_{branch}", "type": "INT"})
-        catalog.alter_table("db.t", [change], now_millis=ENV.now_millis(), branch=branch)
+        # Schemas of one number are told apart by their times.
+        now = ENV.now_millis() + number
+        catalog.alter_table("db.t", [change], now_millis=now, branch=branch)
     table = tagged.table()
     writer = RowWriter(table, env=ENV)
     writer.write(pa.table({"k": pa.array([99], pa.int32()), "v": ["late"]}))
