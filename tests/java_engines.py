@@ -1,6 +1,7 @@
 """Merge engines written down record by record, after Java's classes, for tests to compare with.
 
-Each function takes the records of one key in merge order (see `merge_model.merge`).
+Each function takes the records of one key in merge order (see `merge_model.merge`).  NotImplementedError
+stands for the exception with which Java refuses a delete or a retraction.
 """
 
 from __future__ import annotations
