@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from paimon_core.errors import NotFound, PaimonError
+from paimon_core.errors import NotFound
 from paimon_maintenance.cli.output import Output
 from paimon_maintenance.cli.policy import policy_of
 from paimon_maintenance.cli.target import look_at_tables, storage_of, warehouse_of
@@ -18,7 +19,7 @@ from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.policy.model import TablePolicy
 from paimon_maintenance.policy.needs import TableFacts
 from paimon_maintenance.policy.resolve import under
-from paimon_maintenance.rules.tables import is_pattern
+from paimon_maintenance.rules.tables import dropped_tables, is_pattern
 from paimon_maintenance.storage.catalogs import open_table_of
 
 if TYPE_CHECKING:
@@ -115,27 +116,15 @@ def _save(
             if not isinstance(error, NotFound)  # dropped since the listing
         ]
     )
-    looked_at = {m.table for m, _ in found}
-    status.forget([n for n in before if n not in looked_at and _is_dropped(args, n, errors)])
+    known = {m.table for m, _ in found}
+    known |= {name for name, error in errors.items() if not isinstance(error, NotFound)}
+    others = [n for n in before if n not in known and fnmatchcase(n, args.table)]
+    open_table = partial(
+        open_table_of, warehouse_of(args), branch=args.branch, file_io_options=storage_of(args)
+    )
+    status.forget(dropped_tables(others, open_table))
     NeedStore(*place).put({}, {m.table: StoredScore.of(m, health) for m, health in found})
     status.add_totals(now)
-
-
-def _is_dropped(args: argparse.Namespace, name: str, errors: Mapping[str, Exception]) -> bool:
-    """Whether a table that the pattern selects does not exist."""
-    if name in errors:
-        return isinstance(errors[name], NotFound)
-    if not fnmatchcase(name, args.table):
-        return False
-    try:
-        open_table_of(
-            warehouse_of(args), name, branch=args.branch, file_io_options=storage_of(args)
-        )
-    except NotFound:
-        return True
-    except PaimonError:
-        return False  # it exists, or may exist
-    return False
 
 
 def _lines(found: list[tuple[Measurement, Health]], *, detailed: bool) -> Iterator[str]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import fnmatch
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from paimon_core.errors import InvalidArgument
+from paimon_core.errors import InvalidArgument, NotFound
 
 if TYPE_CHECKING:
     from paimon_core.catalog.catalog import Catalog
@@ -89,6 +89,19 @@ def _compiled(patterns: Sequence[str]) -> list[re.Pattern[str]]:
         return [re.compile(p) for p in patterns]
     except re.error as e:
         raise InvalidArgument(f"not a regular expression: {e.pattern!r}: {e}") from e
+
+
+def dropped_tables(names: Iterable[str], open_table: Callable[[str], object]) -> list[str]:
+    """The tables that do not exist.  One that cannot be opened for another reason may exist."""
+    gone = []
+    for name in names:
+        try:
+            open_table(name)
+        except NotFound:
+            gone.append(name)
+        except Exception as e:  # noqa: BLE001 - the table exists, or may exist
+            log.debug("cannot open %s: %s", name, e)
+    return gone
 
 
 def _passes(name: str, included: list[re.Pattern[str]], excluded: list[re.Pattern[str]]) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 from zlib import crc32
 
-from paimon_core.errors import NotFound, PaimonError
+from paimon_core.errors import PaimonError
 from paimon_maintenance.health.measurement import Measurement
 from paimon_maintenance.health.score import Health
 from paimon_maintenance.history.need_store import (
@@ -34,6 +34,7 @@ from paimon_maintenance.policy.model import Policy, TablePolicy
 from paimon_maintenance.policy.needs import Budget, TableFacts
 from paimon_maintenance.policy.resolve import resolve
 from paimon_maintenance.registry import job_named
+from paimon_maintenance.rules.tables import dropped_tables
 from paimon_maintenance.run.metrics import Metric
 from paimon_maintenance.run.runner import RunServices, run_table
 from paimon_maintenance.schedule.account import Account
@@ -283,15 +284,8 @@ class _Round:
         scope = set(self.scope.tables)
         old = now - 2 * LONGEST_MEASUREMENT
         measured = {name for name, one in stored.items() if one.at_millis < old}
-        gone = []
-        for name in sorted({*measured, *self.status.errors(before=old)} - scope)[:_DROPPED_LOOKS]:
-            try:
-                self.scope.open(name)
-            except NotFound:
-                gone.append(name)
-            except Exception as e:  # noqa: BLE001 - the table exists, or may exist
-                logger.debug("cannot open %s: %s", name, e)
-        self.status.forget(gone)
+        others = sorted({*measured, *self.status.errors(before=old)} - scope)
+        self.status.forget(dropped_tables(others[:_DROPPED_LOOKS], self.scope.open))
 
     def engines_of(self, policy: TablePolicy) -> Mapping[str, EngineRule]:
         """The rules by which the jobs of a table choose Spark, if the budget limits these runs."""
