@@ -321,6 +321,16 @@ DATA_FILE_EXTERNAL_PATHS: Final[Option[tuple[str, ...]]] = Option(
     "data-file.external-paths", _names, ()
 )
 GLOBAL_INDEX_EXTERNAL_PATH: Final = Option("global-index.external-path", _optional_text, None)
+GLOBAL_INDEX_ENABLED: Final = Option("global-index.enabled", parse_bool, True)
+GLOBAL_INDEX_COLUMN_UPDATE_ACTION: Final = Option(
+    "global-index.column-update-action", _lower, "throw_error"
+)
+SORTED_INDEX_RECORDS_PER_RANGE: Final = Option(
+    "sorted-index.records-per-range", parse_int, 10_000_000, ("btree-index.records-per-range",)
+)
+BTREE_INDEX_BLOCK_SIZE: Final = Option("btree-index.block-size", parse_memory_size, 64 * 1024)
+BTREE_INDEX_COMPRESSION: Final = Option("btree-index.compression", _lower, "none")
+BTREE_INDEX_COMPRESSION_LEVEL: Final = Option("btree-index.compression-level", parse_int, 1)
 EXTERNAL_PATHS_STRATEGY: Final = Option("data-file.external-paths.strategy", _lower, "none")
 EXTERNAL_PATHS_SPECIFIC_FS: Final = Option(
     "data-file.external-paths.specific-fs", _optional_text, None

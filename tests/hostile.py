@@ -22,6 +22,7 @@ import time
 import traceback
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import count, islice
@@ -608,6 +609,54 @@ def file_index() -> Decoder:
     return Decoder(samples, read, in_file=False)
 
 
+def global_index() -> Decoder:
+    import numpy as np
+    import pyarrow as pa
+
+    from paimon_core.errors import UNREADABLE, CorruptTable, UnsupportedFeature
+    from paimon_core.index.global_index.btree import BtreeReader, IndexMeta, write_btree
+    from paimon_core.index.global_index.keys import KeyType
+    from paimon_core.index.global_index.records import read_varints
+    from paimon_core.index.global_index.sorted_file import Codec, read_block
+    from paimon_core.types.sql import parse_type
+
+    keys = KeyType(parse_type("TIMESTAMP(6)"), "c")
+    column = pa.array([*range(500), None, 7, 7], pa.timestamp("us"))
+    samples = []
+    for codec in ("none", "zstd"):
+        with tempfile.TemporaryDirectory() as folder:
+            place = f"{folder}/f"
+            ids = np.arange(len(column))
+            write_btree(_io(), place, column, ids, keys, block_size=900, codec=Codec(codec))
+            samples.append(Path(place).read_bytes())
+    footer = samples[0][-52:]
+
+    def block(data: bytes, kind: int) -> None:
+        # The checksum of a hostile file fits.
+        stored = data + struct.pack("<BI", kind, zlib.crc32(data + bytes([kind])))
+        for key, value in read_block(stored):
+            keys.decode(key)
+            read_varints(value)
+
+    def read(path: str, data: bytes) -> object:
+        steps: list[Callable[[], object]] = [
+            *(lambda k=k: block(data[:4000], k) for k in (0, 1, 9)),
+            lambda: IndexMeta.decode(data[:200]),
+        ]
+        for step in steps:
+            # Callers turn these into errors of ours.
+            with suppress(CorruptTable, UnsupportedFeature, struct.error, *UNREADABLE):
+                step()
+        for end in (data, data[:-52] + footer):
+            Path(path).write_bytes(end)
+            with BtreeReader(_io(), path, keys) as index:
+                index.null_rows()
+                index.rows_between(None, None)
+        return None
+
+    return Decoder(samples, read, sound=False)
+
+
 def thrift() -> Decoder:
     from paimon_core.format.parquet.thrift_compact import decode_struct, encode_struct
 
@@ -629,7 +678,7 @@ DECODERS: dict[str, Callable[[], Decoder]] = {
     for f in (
         manifest, manifest_list, index_manifest, snapshot, schema, tag, consumer, hint, binary_row,
         deletion_vectors, hash_index, parquet_rows, orc_rows, orc_footer, avro_rows, footers, parquet_footer,
-        parquet_windows, parquet_pages, parquet_chunks, file_index, thrift, orc_zone,
+        parquet_windows, parquet_pages, parquet_chunks, file_index, global_index, thrift, orc_zone,
     )
 }  # fmt: skip
 

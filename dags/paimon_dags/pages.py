@@ -347,6 +347,24 @@ does. Statistics describe the snapshot that was read; a schema change drops them
 """,
 )
 
+CREATE_GLOBAL_INDEX = Page(
+    job="create_global_index",
+    deletes=False,
+    area="indexes",
+    first=("index_column", "partitions", "where"),
+    notes="""\
+**When to run it.** After writes: the index covers only rows that were there when it was built. Queries of
+Java leave out the others, unless `scalar-index.search-mode` is `full` (Paimon 2.0). Each run reads only
+rows without an index.
+""",
+)
+DROP_GLOBAL_INDEX = Page(
+    job="drop_global_index",
+    deletes=False,
+    area="indexes",
+    first=("index_column", "index_type", "partitions", "where"),
+)
+
 PAGES = (
     MAINTAIN,
     COMPACT,
@@ -379,6 +397,8 @@ PAGES = (
     REPAIR,
     REMOVE_UNEXISTING_FILES,
     ANALYZE,
+    CREATE_GLOBAL_INDEX,
+    DROP_GLOBAL_INDEX,
 )
 
 

@@ -17,6 +17,7 @@ from paimon_maintenance.jobs.compact_manifest.definition import COMPACT_MANIFEST
 from paimon_maintenance.jobs.consumers.definition import CONSUMER_JOBS
 from paimon_maintenance.jobs.expire_changelogs.definition import EXPIRE_CHANGELOGS
 from paimon_maintenance.jobs.expire_snapshots.definition import EXPIRE_SNAPSHOTS
+from paimon_maintenance.jobs.global_index.definition import GLOBAL_INDEX_JOBS
 from paimon_maintenance.jobs.maintain.definition import maintain_job
 from paimon_maintenance.jobs.partitions.definition import PARTITION_JOBS
 from paimon_maintenance.jobs.remove_orphan_files.definition import ORPHAN_JOBS
@@ -42,6 +43,7 @@ _SINGLE: Final[Mapping[str, Job]] = {
         COMPACT_MANIFEST,
         *REPAIR_JOBS,
         ANALYZE,
+        *GLOBAL_INDEX_JOBS,
     )
 }
 MAINTAIN: Final = maintain_job(_SINGLE)

@@ -28,7 +28,12 @@ from paimon_core.commit.partition_statistics import partition_statistics
 from paimon_core.commit.prepare import PreparedManifests, prepare_snapshot
 from paimon_core.commit.registered_partitions import add_partitions
 from paimon_core.commit.request import CommitRequest, Origin
-from paimon_core.commit.row_group_conflict import RowGroup, check_merged_groups, check_row_groups
+from paimon_core.commit.row_group_conflict import (
+    RowGroup,
+    check_indexed_columns,
+    check_merged_groups,
+    check_row_groups,
+)
 from paimon_core.commit.same_table import check_same_table
 from paimon_core.commit.unknown_metadata import with_unknown_fields
 from paimon_core.commit.vector_conflict import check_vectors
@@ -382,6 +387,7 @@ def _checked(
     )
     if request.row_groups:
         check_row_groups(table=table.name, latest=latest, base=base, groups=request.row_groups)
+        check_indexed_columns(table, latest=latest, changes=changes)
     if request.kind is CommitKind.COMPACT and has_data_evolution(table):
         check_merged_groups(table, latest=latest, base=base, delta=changes.files)
     if changes.index_files or latest.index_manifest is not None:

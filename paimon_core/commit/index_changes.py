@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 
 from paimon_core.commit.unknown_metadata import check_index_replacement
 from paimon_core.errors import CommitConflict, UnsupportedFeature
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
 from paimon_core.index.hash_index import HASH_INDEX
-from paimon_core.manifest.data_file import FileKind, IndexManifestEntry
+from paimon_core.manifest.data_file import FileKind, IndexFileMeta, IndexManifestEntry
+from paimon_core.scan.global_index import index_range
 
 _KNOWN = (DELETION_VECTORS_INDEX, HASH_INDEX)
 
@@ -26,12 +29,14 @@ def combine_index_files(
     silently, so lost updates go unnoticed.  Here the changes must name the files that they replace:
     CommitConflict is raised if such a file no longer exists, or if there is an unexpected file.
     Bucket-unaware tables hold deletion vectors by file name, with at most one vector per data file.
+    A column has one global index, whose files cover different rows.
     Raises UnsupportedFeature for changes to an unknown index type, and for a new index file in
     place of one whose entry has unknown fields.
     """
     for entry in changes:
-        if entry.index_file.index_type not in _KNOWN:
-            raise UnsupportedFeature(f"index type {entry.index_file.index_type}")
+        file = entry.index_file
+        if file.index_type not in _KNOWN and file.global_index is None:
+            raise UnsupportedFeature(f"index type {file.index_type}")
     live = {e.index_file.file_name: e for e in previous}
     check_index_replacement(live, changes)
     for entry in changes:
@@ -45,6 +50,7 @@ def combine_index_files(
                 raise _conflict(table, name, "which this commit adds, is already there")
             live[name] = entry
     _check_unique(table, list(live.values()), bucket_unaware=bucket_unaware)
+    _check_ranges(table, list(live.values()), changes)
     return list(live.values())
 
 
@@ -70,6 +76,35 @@ def _check_unique(
                     f"which this commit adds, is for the same {same} as another one",
                 )
             seen.add(key)
+
+
+def _check_ranges(
+    table: str, entries: Sequence[IndexManifestEntry], changes: Sequence[IndexManifestEntry]
+) -> None:
+    """Check that no new global index covers rows that another one of its column covers."""
+    added = {
+        e.index_file.file_name
+        for e in changes
+        if e.kind is FileKind.ADD and e.index_file.global_index is not None
+    }
+    if not added:
+        return
+    by_column: dict[object, list[IndexFileMeta]] = defaultdict(list)
+    for entry in entries:
+        meta = entry.index_file.global_index
+        if meta is not None:
+            by_column[meta.get("_INDEX_FIELD_ID")].append(entry.index_file)
+    for files in by_column.values():
+        files.sort(key=index_range)
+        for left, right in pairwise(files):
+            if index_range(right).first <= index_range(left).last and (
+                {left.file_name, right.file_name} & added
+            ):
+                raise _conflict(
+                    table,
+                    right.file_name,
+                    f"which this commit adds, covers rows that {left.file_name} covers",
+                )
 
 
 def _conflict(table: str, name: str, what: str) -> CommitConflict:

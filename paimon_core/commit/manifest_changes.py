@@ -34,6 +34,7 @@ class ManifestChanges:
             e.partition
             for e in self.index_files
             if e.index_file.index_type == DELETION_VECTORS_INDEX
+            or e.index_file.global_index is not None
         )
 
     def deletes_something(self) -> bool:

@@ -13,10 +13,13 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 
 from paimon_core.commit.conflict import conflict_with
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.errors import RowsChanged
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
+from paimon_core.options import GLOBAL_INDEX_COLUMN_UPDATE_ACTION
 from paimon_core.read.data_evolution import held_columns, is_dedicated
+from paimon_core.scan.global_index import IGNORED_UPDATES, index_range, is_index_of
 from paimon_core.snapshot.snapshot import Snapshot
 
 RowGroup = Sequence[ManifestEntry]
@@ -48,6 +51,42 @@ def check_row_groups(
                 table=table,
                 snapshot=latest.id,
             )
+
+
+def check_indexed_columns(
+    table: FileStoreTable, *, latest: Snapshot, changes: ManifestChanges
+) -> None:
+    """Raise CommitConflict if new columns would make a global index wrong.
+
+    Updates refuse columns with an index or drop it, but it may be newer than their plan.
+    """
+    if table.options.value(GLOBAL_INDEX_COLUMN_UPDATE_ACTION) == IGNORED_UPDATES:
+        return
+    dropped = {e.index_file.file_name for e in changes.index_files if e.kind is FileKind.DELETE}
+    indexes = [
+        e.index_file
+        for e in table.index_entries(latest)
+        if e.index_file.global_index is not None and e.index_file.file_name not in dropped
+    ]
+    for entry in changes.files:
+        file = entry.file
+        if entry.kind is not FileKind.ADD or file.first_row_id is None or file.write_cols is None:
+            continue
+        columns = held_columns(table, file)
+        for index in indexes:
+            covered = index_range(index)
+            if (
+                any(is_index_of(index, column) for column in columns)
+                and covered.first < _end(file)
+                and covered.last >= _first(file)
+            ):
+                raise conflict_with(
+                    table.name,
+                    latest,
+                    f"file {file.file_name} has new values of a column that got the global index "
+                    f"{index.file_name} meanwhile",
+                    file=file.file_name,
+                )
 
 
 def check_merged_groups(

@@ -25,6 +25,7 @@ from paimon_core.manifest.unknown_fields import valued
 from paimon_core.options import DATA_EVOLUTION_ENABLED
 from paimon_core.read.blob_column import read_blob_column
 from paimon_core.read.data_file import read_data_file
+from paimon_core.scan.global_index import MatchingRows, RowRange
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.types.data_types import RowType
 
@@ -67,6 +68,20 @@ def row_groups(entries: Iterable[ManifestEntry], table: FileStoreTable) -> Seque
         if len(rows) != 1:
             raise _unsupported(table, "files that share only some rows", group[0].file)
     return groups
+
+
+def matching_groups(groups: Sequence[Group], matching: MatchingRows | None) -> Sequence[Group]:
+    """Return the groups that may hold matching rows, as far as global indexes tell."""
+    if matching is None or not matching.known:
+        return groups
+    return [g for g in groups if not matching.none_in(rows_of_group(g))]
+
+
+def rows_of_group(group: Group) -> RowRange:
+    """Return the ids of the rows of a group."""
+    file = next(e.file for e in group if not is_dedicated(e.file))
+    assert file.first_row_id is not None  # `row_groups` refuses others
+    return RowRange(file.first_row_id, file.first_row_id + file.row_count - 1)
 
 
 def is_dedicated(file: DataFileMeta) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +39,7 @@ from paimon_core.read.damaged_files import readable_rows
 from paimon_core.read.data_evolution import (
     check_whole,
     has_data_evolution,
+    matching_groups,
     read_group,
     row_groups,
 )
@@ -46,6 +48,7 @@ from paimon_core.read.managed_blobs import with_managed_blobs
 from paimon_core.read.version_reader import VersionReader
 from paimon_core.scan.engine import merge_engine_for
 from paimon_core.scan.file_index import without_ruled_out
+from paimon_core.scan.global_index import MatchingRows
 from paimon_core.scan.scan import in_plan_order, scan_files
 from paimon_core.scan.splits import batch_splits, never_merges
 from paimon_core.scan.vectors import vector_files
@@ -133,8 +136,13 @@ def _read(
         buckets[entry.partition, entry.bucket].append(entry)
     index_files = vector_files(table, snapshot)
     engine = merge_engine_for(table) if table.has_primary_key else None
+    matching = None
+    if predicate is not None and has_data_evolution(table):
+        matching = MatchingRows(table, snapshot, predicate)
     for bucket, files in buckets.items():
         left = files if predicate is None else by_file_indexes(table, files, predicate)
+        if matching is not None:
+            left = list(chain(*matching_groups(row_groups(left, table), matching)))
         vectors = bucket_vectors(table, bucket, index_files.get(bucket, ())) if left else {}
         rows = read_bucket(
             table, left, needed, vectors, engine=engine, keep_deletes=keep_deletes, lenient=lenient

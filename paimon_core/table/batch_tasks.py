@@ -19,7 +19,12 @@ from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
 from paimon_core.options import OPEN_FILE_COST
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.predicate import Predicate, fields_of
-from paimon_core.read.data_evolution import check_whole, has_data_evolution, row_groups
+from paimon_core.read.data_evolution import (
+    check_whole,
+    has_data_evolution,
+    matching_groups,
+    row_groups,
+)
 from paimon_core.read.snapshot_changes import read_between
 from paimon_core.read.table_read import (
     bucket_vectors,
@@ -30,6 +35,7 @@ from paimon_core.read.table_read import (
     read_bucket,
     skips_level_0,
 )
+from paimon_core.scan.global_index import MatchingRows
 from paimon_core.scan.scan import in_plan_order, scan_files
 from paimon_core.scan.splits import SPLIT_TARGET_SIZE, batch_splits, pack_ordered
 from paimon_core.scan.vectors import vector_files
@@ -132,19 +138,22 @@ def plan_snapshot(
         ):
             buckets[entry.partition, entry.bucket].append(entry)
     index_files = vector_files(table, snapshot)
+    matching = None
+    if predicate is not None and has_data_evolution(table):
+        matching = MatchingRows(table, snapshot, predicate)
     return [
         BucketTask(table=table, entries=tuple(files), index_files=index_files.get(bucket, ()))
         for bucket, entries in buckets.items()
-        for files in _splits(table, entries)
+        for files in _splits(table, entries, matching)
     ]
 
 
 def _splits(
-    table: FileStoreTable, entries: Sequence[ManifestEntry]
+    table: FileStoreTable, entries: Sequence[ManifestEntry], matching: MatchingRows | None
 ) -> Iterable[Sequence[ManifestEntry]]:
     options = table.options
     if has_data_evolution(table):
-        return row_groups(entries, table)
+        return matching_groups(row_groups(entries, table), matching)
     if not table.has_primary_key:
         cost = options.value(OPEN_FILE_COST)
         ordered = sorted(entries, key=lambda e: e.file.min_sequence_number)

@@ -82,6 +82,12 @@ def evolving(warehouse: Path) -> None:
         delete_rows_of(lake.table(), groups_of(lake.table())[number], [position])
 
 
+def indexed(warehouse: Path) -> None:
+    """The same with a global index."""
+    evolving(warehouse)
+    assert run_job(warehouse, "create_global_index", {"index_column": "v"}).error is None
+
+
 def tracked(warehouse: Path) -> State:
     """With the row ids of all rows."""
     return {**state(warehouse), "ids": rows_by_id(open_table(str(warehouse), "db.t"))}
@@ -184,6 +190,21 @@ CASES = {
         parts=True,
         state=tracked,
         least=4,
+    ),
+    "create_global_index": Case(
+        job="create_global_index",
+        arguments={"index_column": "v", "options": {"sorted-index.records-per-range": "2"}},
+        build=evolving,
+        leaves=True,
+        state=tracked,
+        least=6,
+    ),
+    "drop_global_index": Case(
+        job="drop_global_index",
+        arguments={"index_column": "v"},
+        build=indexed,
+        leaves=True,
+        state=tracked,
     ),
     "compact key_vectors": Case(
         job="compact",

@@ -81,6 +81,13 @@ def appended(java: Java, options: Mapping[str, str]) -> None:
     _fill(java)
 
 
+def evolving(java: Java, options: Mapping[str, str]) -> None:
+    """The same with data evolution, and no compaction."""
+    evolves = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+    _create(java, {"bucket": "-1", **evolves, **options}, keys=[])
+    _fill(java, compact=False)
+
+
 def with_changelogs(java: Java, options: Mapping[str, str]) -> None:
     """Changelogs of snapshots that Java has expired."""
     keep = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2"}
@@ -160,6 +167,13 @@ def quarantine(table: FileStoreTable, run: RunJob) -> Prepared:
     return {"quarantine": report.details["quarantine"]}
 
 
+def index(_: FileStoreTable, run: RunJob) -> Prepared:
+    """A column has a global index."""
+    report = run("create_global_index", index_column="v")
+    assert report.error is None, report.error
+    return {}
+
+
 def lose_a_file(table: FileStoreTable, _: RunJob) -> Prepared:
     """The file of the newest row in the first partition is gone."""
     files = scan_files(table, table.latest_or_not_found())
@@ -208,6 +222,12 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "sort_compact": Case(job="sort_compact", arguments={"order_by": ["v", "id"]}, build=appended),
     "analyze": Case(job="analyze", arguments={"all_columns": True}, build=keyed),
+    "create_global_index": Case(
+        job="create_global_index", arguments={"index_column": "v"}, build=evolving
+    ),
+    "drop_global_index": Case(
+        job="drop_global_index", arguments={"index_column": "v"}, build=evolving, prepare=index
+    ),
     "compact_manifest": Case(
         job="compact_manifest", build=keyed, options={"manifest.merge-min-count": "99"}
     ),

@@ -89,6 +89,8 @@ OURS: Mapping[str, tuple[str, Mapping[str, object]]] = {
     "rescale": ("rescale", {"bucket_num": 2}),
     "sort_compact": ("sort_compact", {"order_by": "k"}),
     "analyze": ("analyze", {}),
+    "create_global_index": ("create_global_index", {"index_column": "v"}),
+    "drop_global_index": ("drop_global_index", {"index_column": "v"}),
     # --- the rest ---
     "remove_orphan_files": ("remove_orphan_files", {"mode": "delete", "external_paths": True}),
     "quarantine": ("remove_orphan_files", {"mode": "quarantine"}),
@@ -138,6 +140,8 @@ HISTORY = (
     "rename_branch",
     "delete_branch",
 )
+OF_EVOLVING = ("create_global_index", "drop_global_index")
+"""What other tables than those with data evolution do not have."""
 REPLACES = ("rollback_to_as_latest", "rollback_to_as_latest of a tag")
 """What replaces the content of main, also what was committed meanwhile (as Java 2.0 does)."""
 EXPIRES = ("java expire", "java write and expire")

@@ -14,6 +14,7 @@ import itertools
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from race_tables import TABLES
 from races import (
     HISTORY,
     JAVA,
+    OF_EVOLVING,
     OURS,
     Pristine,
     count_changes,
@@ -36,6 +38,7 @@ from races import (
 )
 
 from oracle import Oracle
+from paimon_core.errors import CommitConflict
 from paimon_core.table.open import open_table
 from paimon_maintenance.verify.check import check_table
 from paimon_maintenance.verify.findings import Severity
@@ -145,6 +148,69 @@ def test_compactions_under_data_evolution_hold(
     run_rounds(tables("data evolution"), [("compact", b)], oracle_2_0_0, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("create_global_index", "compact"),
+        ("compact", "create_global_index"),
+        ("create_global_index", "create_global_index"),
+        ("create_global_index", "drop_partition"),
+        pytest.param("expire_snapshots", "create_global_index", marks=pytest.mark.long),
+        pytest.param("create_global_index", "rollback", marks=pytest.mark.long),
+        pytest.param("create_global_index", "java write and expire", marks=pytest.mark.long),
+        pytest.param("remove_orphan_files", "create_global_index", marks=pytest.mark.long),
+    ],
+)
+def test_builds_of_global_indexes_hold(
+    a: str, b: str, tables: Callable[[str], Pristine], oracle_2_0_0: Oracle, tmp_path: Path
+) -> None:
+    run_rounds(tables("data evolution"), [(a, b)], oracle_2_0_0, tmp_path)
+
+
+def test_an_index_never_holds_values_from_before_an_update(
+    tables: Callable[[str], Pristine], oracle_2_0_0: Oracle, tmp_path: Path
+) -> None:
+    """An update comes before each change of the build; the last one finds the index there."""
+    of = tables("data evolution")
+    changes = count_changes(of, "create_global_index", tmp_path / "count")
+    assert changes
+    updated = 0
+    for k in range(changes):
+        lake = of.copy(tmp_path / f"{k}")
+
+        def update(lake: Path = lake) -> None:
+            table = open_table(str(lake), "db.t")
+            group = groups_of(table)[-2]
+            with suppress(CommitConflict):
+                update_columns(table, group, v=["kept"] * group[0].file.row_count)
+
+        trigger = Trigger(at=k, action=update)
+        report = run_ours(lake, "create_global_index", trigger)
+        assert trigger.fired
+        assert report.error is None, (k, report.error)
+        oracle_2_0_0.defaults(warehouse=lake, database="db", table="t")
+        asked = {"field": "v", "op": "=", "value": "kept"}
+        with_index = oracle_2_0_0.rows(filter=asked)
+        updated += bool(with_index)
+        assert with_index == oracle_2_0_0.rows(
+            filter=asked, options={"global-index.enabled": "false"}
+        )
+    assert updated == changes - 1
+
+
+def test_an_update_does_not_outdate_an_index(
+    tables: Callable[[str], Pristine], tmp_path: Path
+) -> None:
+    """A build comes before the update's commit."""
+    lake = tables("data evolution").copy(tmp_path / "lake")
+    table = open_table(str(lake), "db.t")
+    group = groups_of(table)[-2]
+    assert run_ours(lake, "create_global_index").error is None
+    with pytest.raises(CommitConflict, match="global index"):
+        update_columns(table, group, v=["new"] * group[0].file.row_count)
+    update_columns(table, group, k=[7] * group[0].file.row_count)
+
+
 def test_updates_of_columns_and_deletes_survive_compactions(
     tables: Callable[[str], Pristine], tmp_path: Path
 ) -> None:
@@ -185,7 +251,8 @@ def test_any_two_operations_hold(
     name: str, tables: Callable[[str], Pristine], oracle_2_0_0: Oracle, tmp_path: Path
 ) -> None:
     of = tables(name)
-    pairs = list(itertools.product(OURS, [*JAVA, *OURS]))
+    ours = [name for name in OURS if name not in OF_EVOLVING]
+    pairs = list(itertools.product(ours, [*JAVA, *ours]))
     rounds = list(rounds_of(of, pairs, tmp_path / "count"))
     assert rounds
     if WANTED != "all":

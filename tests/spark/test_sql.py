@@ -540,3 +540,35 @@ def test_a_merge_deletes_with_data_evolution(
     assert sorted(row[1:] for row in oracle_2_0_0.rows()) == rows
     tracked = oracle_2_0_0.rows(system="row_tracking")
     assert sorted([row[1], row[3]] for row in tracked) == ids
+
+
+@pytest.mark.parametrize("action", ["throw_error", "DROP_PARTITION_INDEX", "ignore"])
+def test_updates_of_a_column_with_a_global_index(
+    oracle_2_0_0: Oracle, sql: Sql, tmp_path: Path, action: str
+) -> None:
+    sql(f"""
+        CREATE TABLE t (id INT, name STRING) PARTITIONED BY (id) TBLPROPERTIES
+        ('row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true',
+         'global-index.column-update-action' = '{action}');
+        INSERT INTO t VALUES (0, 'v0'), (1, 'v1'), (0, 'v2'), (1, 'v3'), (0, 'v4'), (1, 'v5')
+    """)
+    assert sql("CALL sys.create_global_index('t', 'name', 'btree')") == [[True]]
+    dropped = "CALL sys.drop_global_index(table => 't', index_column => 'name', "
+    assert sql(f"{dropped} index_type => 'btree', dry_run => true)") == [[True, 2]]
+    update = "UPDATE t SET name = 'new' WHERE id = 1"
+    if action == "throw_error":
+        with pytest.raises(UnsupportedFeature, match="globally indexed columns"):
+            sql(update)
+        return
+    sql(update)
+    oracle_2_0_0.defaults(warehouse=tmp_path, database="default", table="t")
+    left = oracle_2_0_0.one("files")["index_files"]
+    assert len(left) == (2 if action == "ignore" else 1)
+    assert sql("SELECT count(*) FROM t WHERE name = 'new'") == [[3]]
+    assert sql("SELECT count(*) FROM t WHERE name = 'v2'") == [[1]]
+    found = oracle_2_0_0.rows(
+        filter={"field": "name", "op": "=", "value": "new"},
+        options={"scalar-index.search-mode": "full"},
+    )
+    # Where the index stays, Java finds the old values.
+    assert len(found) == (0 if action == "ignore" else 3)

@@ -18,9 +18,11 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.features import check_rows_readable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions, without_deleted
-from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
+from paimon_core.options import GLOBAL_INDEX_COLUMN_UPDATE_ACTION
 from paimon_core.read.data_evolution import Group, anchor, deleted_rows, read_group, row_groups
 from paimon_core.read.table_read import bucket_vectors
+from paimon_core.scan.global_index import DROPPED_BY_UPDATES, IGNORED_UPDATES, is_index_of
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
@@ -111,10 +113,11 @@ def commit_evolved(
     _check_columns(table, [rows.groups[g] for g in touched], columns)
     messages: list[CommitMessage] = []
     try:
+        messages += _outdated_indexes(table, [rows.groups[g] for g in touched], columns)
         for group, values in _values(table, rows, touched, updated, numbers, columns):
             messages.append(write_columns(table, group, values, env=env))
         for message in _deletions(table, rows, snapshot, removed, env):
-            messages.append(message)  # noqa: PERF402 - a failure cleans these up
+            messages.append(message)  # one by one: a failure cleans these up
         if inserted is not None and inserted.num_rows:
             writer = new_writer(table, env=env, user=user)
             with aborted_on_failure((writer,)):
@@ -174,7 +177,7 @@ def _deletions(
 def _check_columns(
     table: FileStoreTable, groups: Sequence[Group], columns: Collection[str]
 ) -> None:
-    """UnsupportedFeature for partition columns, BLOBs, and columns with a global index."""
+    """UnsupportedFeature for partition columns and BLOBs."""
     blobs = [f.name for f in table.schema.fields if TypeRoot.BLOB in type_roots(f.type)]
     if groups and set(blobs) & set(columns):
         raise UnsupportedFeature(
@@ -189,23 +192,42 @@ def _check_columns(
             "Update to partition columns is not supported for data evolution tables.",
             table=table.name,
         )
+
+
+def _outdated_indexes(
+    table: FileStoreTable, groups: Sequence[Group], columns: Collection[str]
+) -> Iterator[CommitMessage]:
+    """Yield messages that drop the global indexes of updated columns, one for each partition.
+
+    UnsupportedFeature unless `global-index.column-update-action` says so; nothing if it says to
+    leave the indexes as they are.
+    """
+    action = table.options.value(GLOBAL_INDEX_COLUMN_UPDATE_ACTION)
     latest = table.snapshots.latest()
-    if latest is None or not groups:
+    if latest is None or not groups or action == IGNORED_UPDATES:
         return
     ids = {f.id for f in table.schema.fields if f.name in columns}
-    partitions = {g[0].partition for g in groups}
+    total_buckets = {g[0].partition: g[0].total_buckets for g in groups}
+    found: dict[bytes, list[IndexFileMeta]] = {}
     for entry in table.index_entries(latest):
-        meta = entry.index_file.global_index
-        if (
-            meta is not None
-            and entry.partition in partitions
-            and meta.get("_INDEX_FIELD_ID") in ids
-        ):
-            raise UnsupportedFeature(
-                "updates of columns with a global index",
-                "MergeInto: update columns contain globally indexed columns, not supported now.",
-                table=table.name,
-            )
+        file = entry.index_file
+        if entry.partition in total_buckets and any(is_index_of(file, i) for i in ids):
+            found.setdefault(entry.partition, []).append(file)
+    if found and action != DROPPED_BY_UPDATES:
+        raise UnsupportedFeature(
+            "updates of columns with a global index",
+            "MergeInto: update columns contain globally indexed columns, not supported now.",
+            table=table.name,
+            next_step="drop the index with CALL sys.drop_global_index, or set "
+            f"{GLOBAL_INDEX_COLUMN_UPDATE_ACTION.key}={DROPPED_BY_UPDATES}",
+        )
+    for partition, files in found.items():
+        yield CommitMessage(
+            partition=partition,
+            bucket=0,
+            total_buckets=total_buckets[partition],
+            deleted_index_files=tuple(files),
+        )
 
 
 def _first_id(entry: ManifestEntry) -> int:

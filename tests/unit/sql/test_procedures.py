@@ -96,9 +96,7 @@ OURS = {"analyze", "drop_partition", "expire_changelogs"}
 REFUSED = {
     "alter_function": "'f', 'c'",
     "create_function": "'f', '[]', '[]'",
-    "create_global_index": "'t', 'id', 'btree'",
     "drop_function": "`function` => 'f'",
-    "drop_global_index": "table => 't', index_column => 'id', index_type => 'btree', dry_run => true",
     "migrate_database": (
         "source_type => 'hive', database => 'd', options_map => map('k', 'v'), parallelism => 6"
     ),

@@ -91,6 +91,12 @@ def _file_names(report: Report, _: Before, __: FileStoreTable) -> Rows:
     return [[str(n)] for n in names] if isinstance(names, Sequence) else []
 
 
+def _dropped_index_files(report: Report, _: Before, __: FileStoreTable) -> Rows:
+    planned = (report.plan or {}).get("details")  # of a dry run, which has no other details
+    details = planned if isinstance(planned, Mapping) else report.details
+    return [[True, details.get("index_files", 0)]]
+
+
 ANSWERS: Final[Mapping[str, Callable[[Report, Before, FileStoreTable], Rows]]] = {
     "true": _true,
     "success": _success,
@@ -102,4 +108,5 @@ ANSWERS: Final[Mapping[str, Callable[[Report, Before, FileStoreTable], Rows]]] =
     "snapshots": _snapshots,
     "deleted_files": _deleted_files,
     "file_names": _file_names,
+    "dropped_index_files": _dropped_index_files,
 }

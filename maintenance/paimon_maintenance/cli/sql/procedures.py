@@ -258,19 +258,16 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
     ),
     "drop_function": Procedure(job=None, parameters=(_needed("function"),)),
     "create_global_index": Procedure(
-        job=None,
+        job="create_global_index",
         parameters=(
             _TABLE,
             _needed("index_column"),
             _needed("index_type"),
             *_same("partitions", "options"),
         ),
-        refused="global indexes are not supported",
-        instead="use file indexes: set file-index.bloom-filter.columns, then CALL "
-        "sys.rewrite_file_index",
     ),
     "drop_global_index": Procedure(
-        job=None,
+        job="drop_global_index",
         parameters=(
             _TABLE,
             _needed("index_column"),
@@ -278,8 +275,7 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
             *_same("partitions", "dry_run"),
         ),
         columns=("result", "dropped_file_count"),
-        refused="global indexes are not supported",
-        instead="drop the index with Java Paimon; rows are read without it",
+        answer="dropped_index_files",
     ),
     "compact_chain_table": Procedure(
         job=None,

@@ -68,6 +68,8 @@ ARGUMENTS: dict[str, tuple[tuple[Any, ...], bool]] = {
     "remove_unexisting_files": ((), ROWS_STAY),
     "analyze": (("--all-columns",), ROWS_STAY),
     "maintain": (("--compact", "minor"), ROWS_STAY),
+    "create_global_index": (("--index-column", "v"), ROWS_STAY),
+    "drop_global_index": (("--index-column", "v"), ROWS_STAY),
 }
 """Words for each job, and whether the newest rows stay the same."""
 REFUSED = {

@@ -1,0 +1,1 @@
+"""Builds and drops global indexes."""

@@ -1,0 +1,257 @@
+"""Rules out rows by global indexes (Java: `globalindex/DataEvolutionGlobalIndexScanner`).
+
+By default, Java's queries leave out rows that an index does not cover (`scalar-index.search-mode`).
+Ours read them, so they need no index to be right.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from paimon_core.errors import UNREADABLE, CorruptTable, UnsupportedFeature
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.index.global_index.btree import BTREE, BtreeReader, IndexMeta
+from paimon_core.index.global_index.keys import KeyType
+from paimon_core.index.global_index.records import Ints
+from paimon_core.io.file_io import map_parallel
+from paimon_core.manifest.data_file import IndexFileMeta
+from paimon_core.options import GLOBAL_INDEX_COLUMN_UPDATE_ACTION, GLOBAL_INDEX_ENABLED
+from paimon_core.predicate import And, Leaf, Op, Or, Predicate, fields_of
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.types.data_types import DataField
+
+_HALF_OPEN: Final = (Op.LT, Op.LE, Op.GT, Op.GE)
+_WILDCARD: Final = re.compile(r"[%_\\]")
+DROPPED_BY_UPDATES: Final = "drop_partition_index"
+"""The value of `global-index.column-update-action` by which updates drop indexes."""
+IGNORED_UPDATES: Final = "ignore"
+"""The value of it that leaves an index out of date."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RowRange:
+    """Ids of rows from `first` to `last`, both included."""
+
+    first: int
+    last: int
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+
+def is_index_of(file: IndexFileMeta, field_id: int) -> bool:
+    """Return whether the file is a global index of this column, perhaps among others."""
+    meta = file.global_index
+    return meta is not None and meta.get("_INDEX_FIELD_ID") == field_id
+
+
+def index_range(file: IndexFileMeta) -> RowRange:
+    """Return the ids of the rows that a global index covers; CorruptTable for no range."""
+    meta = file.global_index or {}
+    first, last = meta.get("_ROW_RANGE_START"), meta.get("_ROW_RANGE_END")
+    if not isinstance(first, int) or not isinstance(last, int) or not 0 <= first <= last:
+        raise CorruptTable(
+            f"index file {file.file_name} covers rows {first} to {last}", file=file.file_name
+        )
+    return RowRange(first, last)
+
+
+def without(rows: RowRange, covered: Iterable[RowRange]) -> Iterator[RowRange]:
+    """Yield the parts of the range that none of the others covers, in order."""
+    first = rows.first
+    for other in sorted(covered):
+        if other.last < first:
+            continue
+        if other.first > rows.last:
+            break
+        if other.first > first:
+            yield RowRange(first, other.first - 1)
+        first = max(first, other.last + 1)
+    if first <= rows.last:
+        yield RowRange(first, rows.last)
+
+
+@dataclass(frozen=True, slots=True)
+class _ColumnIndex:
+    """The index of one column: its keys, and its files with their partitions."""
+
+    keys: KeyType
+    files: Sequence[tuple[bytes, IndexFileMeta]]
+
+
+class MatchingRows:
+    """Rows of a snapshot that may match a predicate, as far as its global indexes tell."""
+
+    def __init__(self, table: FileStoreTable, snapshot: Snapshot, predicate: Predicate) -> None:
+        """Read the entries of the indexes; index files are read when they are needed."""
+        self._table = table
+        self._predicate = predicate
+        self._answers: dict[Leaf, _Answer | None] = {}
+        self._indexes: dict[str, _ColumnIndex] = {}
+        if snapshot.index_manifest is None or not _is_used(table):
+            return
+        entries = [e for e in table.index_entries(snapshot) if e.index_file.index_type == BTREE]
+        for field in table.schema.fields:
+            if field.name not in fields_of(predicate):
+                continue
+            files = [
+                (e.partition, e.index_file) for e in entries if is_index_of(e.index_file, field.id)
+            ]
+            if files and not has_other_types(table, field):
+                self._indexes[field.name] = _ColumnIndex(KeyType(field.type, field.name), files)
+
+    @property
+    def known(self) -> bool:
+        """Whether the columns of the predicate have an index."""
+        return bool(self._indexes)
+
+    def none_in(self, rows: RowRange) -> bool:
+        """Return whether certainly none of these rows match."""
+        return self._none_in(self._predicate, rows)
+
+    def _none_in(self, predicate: Predicate, rows: RowRange) -> bool:
+        match predicate:
+            case And(children):
+                return any(self._none_in(c, rows) for c in children)
+            case Or(children):
+                return all(self._none_in(c, rows) for c in children)
+            case Leaf():
+                if predicate not in self._answers:
+                    self._answers[predicate] = self._answer(predicate)
+                answer = self._answers[predicate]
+                return answer is not None and answer.none_in(rows)
+
+    def _answer(self, leaf: Leaf) -> _Answer | None:
+        """Return what the indexes say about a condition; None if they say nothing."""
+        index = self._indexes.get(leaf.field)
+        if index is None:
+            return None
+        wanted = _key_ranges(leaf, index.keys)
+        if wanted is None and leaf.op is not Op.IS_NULL:
+            return None
+
+        def look_up(file: tuple[bytes, IndexFileMeta]) -> Ints | None:
+            return self._rows_in(*file, index.keys, wanted)
+
+        found = map_parallel(self._table.io, look_up, index.files)
+        pairs = zip(index.files, found, strict=True)
+        known = [(f, ids) for (_, f), ids in pairs if ids is not None]
+        ids = [ids + index_range(f).first for f, ids in known]
+        return _Answer(
+            [index_range(f) for f, _ in known],
+            np.sort(np.concatenate(ids)) if ids else np.empty(0, np.int64),
+        )
+
+    def _rows_in(
+        self,
+        partition: bytes,
+        file: IndexFileMeta,
+        keys: KeyType,
+        wanted: Sequence[tuple[Any, Any]] | None,
+    ) -> Ints | None:
+        """Return the rows with these keys, without a value if `wanted` is None.
+
+        None if the file is missing, or the rows are too many to look up.
+        """
+        nothing = np.empty(0, np.int64)
+        try:
+            meta = IndexMeta.decode(_bytes(file))
+            if wanted is not None:
+                if meta.first_key is None or meta.last_key is None:
+                    return nothing
+                first, last = keys.decode(meta.first_key), keys.decode(meta.last_key)
+                wanted = [
+                    (low, high)
+                    for low, high in wanted
+                    if (low is None or low <= last) and (high is None or high >= first)
+                ]
+        except (struct.error, *UNREADABLE) as e:
+            raise CorruptTable(
+                f"the metadata of index file {file.file_name} cannot be decoded: {e}",
+                table=self._table.name,
+                file=file.file_name,
+            ) from e
+        if not wanted and not (wanted is None and meta.has_nulls):
+            return nothing
+        path = self._table.paths.index_file(partition, 0, file)
+        try:
+            with BtreeReader(self._table.io, path, keys) as reader:
+                if wanted is None:
+                    return reader.null_rows()
+                found = [reader.rows_between(low, high) for low, high in wanted]
+        except (FileNotFoundError, UnsupportedFeature):
+            return None  # without an index, all rows are read; `verify` reports a missing one
+        known = [ids for ids in found if ids is not None]
+        return np.concatenate(known) if len(known) == len(found) else None
+
+
+def _is_used(table: FileStoreTable) -> bool:
+    """Return whether the indexes may be used, and cannot be out of date.
+
+    Java may update an indexed column and leave its index as it is.
+    """
+    options = table.options
+    action = options.value(GLOBAL_INDEX_COLUMN_UPDATE_ACTION)
+    return options.value(GLOBAL_INDEX_ENABLED) and action != IGNORED_UPDATES
+
+
+def has_other_types(table: FileStoreTable, field: DataField) -> bool:
+    """Return whether the column has had another type, in whose form an index may be."""
+    older = (table.schema_of(i) for i in table.schemas.ids() if i != table.schema.id)
+    return any(
+        f.id == field.id and f.type.with_nullable(True) != field.type.with_nullable(True)
+        for schema in older
+        for f in schema.fields
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The rows of `covered` that match a condition."""
+
+    covered: Sequence[RowRange]
+    ids: Ints
+
+    def none_in(self, rows: RowRange) -> bool:
+        if any(True for _ in without(rows, self.covered)):
+            return False
+        begin, end = np.searchsorted(self.ids, (rows.first, rows.last + 1))
+        return bool(begin == end)
+
+
+def _bytes(file: IndexFileMeta) -> bytes:
+    meta = (file.global_index or {}).get("_INDEX_META")
+    if not isinstance(meta, bytes):
+        raise TypeError("there is none")
+    return meta
+
+
+def _key_ranges(leaf: Leaf, keys: KeyType) -> list[tuple[Any, Any]] | None:
+    """Return ranges of keys outside of which no value matches; None if there are none.
+
+    None as a bound: no limit.
+    """
+    literals = leaf.literals
+    if leaf.op in (Op.EQ, Op.IN):
+        bounds = (keys.bounds(v) for v in literals if v is not None)
+        return [b for b in bounds if b is not None]
+    if leaf.op not in (*_HALF_OPEN, Op.BETWEEN, Op.STARTS_WITH, Op.LIKE):
+        return None
+    if any(v is None for v in literals):
+        return []
+    if leaf.op in (Op.STARTS_WITH, Op.LIKE):
+        text = str(literals[0])
+        prefix = (_WILDCARD.split(text)[0] if leaf.op is Op.LIKE else text).encode()
+        return [(prefix, prefix[:-1] + bytes([prefix[-1] + 1]))] if prefix else None
+    known = [keys.bounds(v) for v in literals]
+    if any(b is None for b in known):
+        return None  # the column has no such value, so its neighbours are not known
+    low = None if leaf.op in (Op.LT, Op.LE) else known[0]
+    high = None if leaf.op in (Op.GT, Op.GE) else known[-1]
+    return [(None if low is None else low[0], None if high is None else high[1])]
