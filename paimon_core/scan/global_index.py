@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,8 +21,12 @@ from paimon_core.index.global_index.btree import BTREE, BtreeReader, IndexMeta
 from paimon_core.index.global_index.keys import KeyType
 from paimon_core.index.global_index.records import Ints
 from paimon_core.io.file_io import map_parallel
-from paimon_core.manifest.data_file import IndexFileMeta
-from paimon_core.options import GLOBAL_INDEX_COLUMN_UPDATE_ACTION, GLOBAL_INDEX_ENABLED
+from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
+from paimon_core.options import (
+    DATA_EVOLUTION_ENABLED,
+    GLOBAL_INDEX_COLUMN_UPDATE_ACTION,
+    GLOBAL_INDEX_ENABLED,
+)
 from paimon_core.predicate import And, Leaf, Op, Or, Predicate, fields_of
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.data_types import DataField
@@ -83,6 +88,59 @@ class _ColumnIndex:
 
     keys: KeyType
     files: Sequence[tuple[bytes, IndexFileMeta]]
+
+
+def covered_shares(
+    table: FileStoreTable, snapshot: Snapshot, entries: Iterable[ManifestEntry]
+) -> dict[str, float]:
+    """Return the share of the rows that the global index of each column covers.
+
+    `entries` are the files of the snapshot; columns without an index are left out.
+    """
+    ranges: dict[object, list[RowRange]] = defaultdict(list)
+    for entry in table.index_entries(snapshot):
+        meta = entry.index_file.global_index
+        if meta is not None and table.options.value(DATA_EVOLUTION_ENABLED):
+            ranges[meta.get("_INDEX_FIELD_ID")].append(index_range(entry.index_file))
+    if not ranges:
+        return {}
+    files = (e.file for e in entries if e.file.first_row_id is not None)
+    spans = {(f.first_row_id or 0, (f.first_row_id or 0) + f.row_count) for f in files}
+    rows = np.array(list(_merged(spans)), np.int64).reshape(-1, 2)
+    found: dict[str, float] = {}
+    for field in table.schema.fields:
+        if field.id not in ranges:
+            continue
+        covered = np.array(
+            list(_merged((r.first, r.last + 1) for r in ranges[field.id])), np.int64
+        ).reshape(-1, 2)
+        inside = _ids_below(covered, rows[:, 1]) - _ids_below(covered, rows[:, 0])
+        every = int((rows[:, 1] - rows[:, 0]).sum())
+        found[field.name] = int(inside.sum()) / every if every else 1.0
+    return found
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield spans of ids, the end excluded, in order and without overlaps."""
+    current: tuple[int, int] | None = None
+    for first, end in sorted(spans):
+        if current is not None and first <= current[1]:
+            current = (current[0], max(current[1], end))
+            continue
+        if current is not None:
+            yield current
+        current = (first, end)
+    if current is not None:
+        yield current
+
+
+def _ids_below(spans: Ints, limits: Ints) -> Ints:
+    """Return how many ids of the spans are below each limit."""
+    before = np.append(0, np.cumsum(spans[:, 1] - spans[:, 0]))
+    at = np.searchsorted(spans[:, 0], limits)
+    last = np.maximum(at - 1, 0)
+    partial = np.minimum(limits, spans[last, 1]) - spans[last, 0]
+    return np.where(at > 0, before[last] + partial, 0)
 
 
 class MatchingRows:

@@ -9,7 +9,7 @@ no two files share a range, so that a build needs no shuffle.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -234,11 +234,16 @@ def build_part(
             if gone is not None:
                 keep &= ~np.isin(every - rows_of_group(group).first, gone, assume_unique=True)
             at += batch.num_rows
-            arrays.append(batch.column(field.name).filter(pa.array(keep)))
+            values = batch.column(field.name)
+            if field.type.root in CHARACTER_TYPES:
+                values = values.cast(pa.large_string())  # a part may have more than 2 GB of them
+            arrays.append(values if keep.all() else values.filter(pa.array(keep)))
             ids.append(every[keep] - part.rows.first)
     rows = np.concatenate(ids)
     if not len(rows):
         return None
+    column = pa.concat_arrays(arrays)
+    del arrays, ids  # copied
     name = f"{BTREE}-global-index-{new_uuid()}.index"
     folder = table.options.value(GLOBAL_INDEX_EXTERNAL_PATH)
     path = table.paths.index(name) if folder is None else join(folder, name)
@@ -250,7 +255,7 @@ def build_part(
         written = write_btree(
             table.io,
             path,
-            _whole(arrays, field),
+            column,
             rows,
             KeyType(field.type, field.name),
             block_size=table.options.value(BTREE_INDEX_BLOCK_SIZE),
@@ -273,13 +278,6 @@ def build_part(
             "_INDEX_META": written.meta.encode(),
         },
     )
-
-
-def _whole(arrays: Sequence[pa.Array], field: DataField) -> pa.Array:
-    column = pa.chunked_array(arrays)
-    if field.type.root in CHARACTER_TYPES:
-        column = column.cast(pa.large_string())  # a file may have more than 2 GB of them
-    return column.combine_chunks()
 
 
 def commit_index(

@@ -257,6 +257,20 @@ def _for_people() -> tuple[ProblemTable, ...]:
             after=_monthly_tags,
         ),
         ProblemTable(
+            name="profile",
+            owner="sales",
+            criterion="unindexed_rows",
+            problem="a global index that lacks the rows of today, so queries of Java do, too",
+            primary_key=False,
+            options={
+                "bucket": "-1",
+                "row-tracking.enabled": "true",
+                "data-evolution.enabled": "true",
+            },
+            days=_days("%Y-%m-%d", 3),
+            after=_index_of_earlier_days,
+        ),
+        ProblemTable(
             name="upload",
             owner="web",
             criterion="orphans",
@@ -302,6 +316,13 @@ def _old_consumer(table: FileStoreTable) -> None:
 def _orphans(table: FileStoreTable) -> None:
     rows = pa.Table.from_batches(read_table(table, table.latest_or_not_found()))
     fail_a_write(table, rows.select(table.schema.names))
+
+
+def _index_of_earlier_days(table: FileStoreTable) -> None:
+    warehouse = str(Path(table.root).parents[1])
+    (today,) = _days("%Y-%m-%d", 1)
+    arguments = {"index_column": "name", "where": f"dt < '{today}'"}
+    run_here("create_global_index", warehouse, table.name, arguments)
 
 
 def _invalid_option(table: FileStoreTable) -> None:

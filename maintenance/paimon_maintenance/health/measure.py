@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from paimon_core.environment import Environment
 from paimon_core.errors import NotFound, UnsupportedFeature
 from paimon_core.features import uncompactable_features
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.known_options import unknown_options, unreadable_options
+from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.options import (
     CLUSTERING_COLUMNS,
     CLUSTERING_INCREMENTAL,
@@ -24,6 +25,7 @@ from paimon_core.read.table_read import skips_level_0
 from paimon_core.refs.tags import Tag
 from paimon_core.retention.partitions import partition_rule, plan_partitions
 from paimon_core.retention.tags import periodic_tags
+from paimon_core.scan.global_index import covered_shares
 from paimon_core.scan.manifests import data_manifests
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
@@ -107,6 +109,7 @@ def measure_table(
         tags_over=_outlived_tags(table, tags, env),
         partitions_due=due,
         stuck=stuck,
+        unindexed={} if latest is None else _unindexed(table, latest, entries),
         manifests=len(manifests),
         manifest_bytes=sum(m.file_size for m in manifests),
         unknown_options=tuple(unknown_options(table.schema.options)),
@@ -129,6 +132,13 @@ def _refuse_impossible(found: Measurement) -> None:
         claims += [partition.bytes, partition.rows, partition.delete_rows, partition.vector_rows]
     claims += [found.bytes, found.rows, *(h.bytes for h in found.holders)]
     check_possible(found.table, claims)
+
+
+def _unindexed(
+    table: FileStoreTable, latest: Snapshot, entries: Iterable[ManifestEntry]
+) -> dict[str, float]:
+    shares = covered_shares(table, latest, entries)
+    return {column: 1 - share for column, share in shares.items() if share < 1}
 
 
 def _open_options(table: FileStoreTable) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 OWNER_OPTION: Final = "caretaker.owner"
 """The table option that names the owner of a table."""
-JSON_VERSION: Final = 3
+JSON_VERSION: Final = 4
 """Raise it when the meaning of a field changes: older measurements are then ignored."""
 
 
@@ -125,8 +125,9 @@ class Measurement:
     `needs_merge`: whether reads merge sorted runs (a primary-key table without deletion vectors or
     first-row, whose reads leave out level 0 instead).  `beyond_bytes`: what an expiry would free of
     the `beyond_snapshots` that exceed the retention.  `blocked_bytes`: the part that consumers
-    hold.  `stuck`: partition -> why it never expires.  `options` are those of the schema that are
-    not secret.
+    hold.  `stuck`: partition -> why it never expires.  `unindexed`: column with a global index ->
+    share of the rows that it does not cover.  `options` are those of the schema that are not
+    secret.
     """
 
     table: str
@@ -159,6 +160,7 @@ class Measurement:
     tags_over: tuple[str, ...] = ()
     partitions_due: int = 0
     stuck: Mapping[str, str] = field(default_factory=dict)
+    unindexed: Mapping[str, float] = field(default_factory=dict)
     manifests: int = 0
     manifest_bytes: int = 0
     unknown_options: tuple[str, ...] = ()

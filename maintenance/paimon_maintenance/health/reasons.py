@@ -264,6 +264,18 @@ def _metadata(table: Measurement, _: Thresholds, __: int) -> Iterator[Finding]:
     )
 
 
+def _indexes(table: Measurement, _: Thresholds, __: int) -> Iterator[Finding]:
+    if table.unindexed:
+        column, share = max(table.unindexed.items(), key=lambda found: found[1])
+        yield Finding(
+            criterion="unindexed_rows",
+            value=share,
+            text=f"the global index of {column} lacks {max(share, 0.001):.1%} of the rows, which "
+            "queries of Java leave out by default",
+            job="create_global_index",
+        )
+
+
 _OF_TABLE: Final[tuple[Callable[[Measurement, Thresholds, int], Iterator[Finding]], ...]] = (
     _freshness,
     _expiry,
@@ -271,6 +283,7 @@ _OF_TABLE: Final[tuple[Callable[[Measurement, Thresholds, int], Iterator[Finding
     _tags,
     _partitions,
     _buckets,
+    _indexes,
     _metadata,
 )
 

@@ -60,6 +60,7 @@ DEFAULTS: Final[Mapping[str, Threshold]] = {
     "stuck_partitions": Threshold(0, 10, 0.20),
     "small_buckets": Threshold(4, 64, 0.15, log=True),
     "bucket_count": Threshold(10_000, 50_000, 0.30, log=True),
+    "unindexed_rows": Threshold(0, 0.2, 0.30),
     "orphans": Threshold(0.02, 0.5, 0.15),
     "manifests": Threshold(60, 1000, 0.20, log=True),
     "unknown_options": Threshold(0, 1, 0.05),

@@ -34,6 +34,7 @@ class Weights:
     manifests: float = 0.2
     tags: float = 2.0
     partitions: float = 0.1
+    indexes: float = 4.0
 
 
 WEIGHTS: Final = Weights()

@@ -49,6 +49,8 @@ _BYTES_OF_PARTITION: Final = 8 * MB
 _MANY_MANIFESTS: Final = 60
 """From this number of manifests on, `maintain` also compacts manifests."""
 _FEW_BYTES: Final = 64 * MB
+_LEAST_SHARE: Final = 0.02
+"""So much of the rows count at least that a global index does not cover: a lost row is lost."""
 _FEW_SNAPSHOTS: Final = 20
 """An expiry runs if it frees at least this number of bytes or of snapshots."""
 
@@ -100,6 +102,7 @@ def candidates_of(
     if not table.gaps:
         others = [
             *_upkeep(table, state, now, mean),
+            *_indexes(table, state),
             *_rescale(table, state, needs, now),
         ]
         # Other jobs help a red table only if reads are not what makes it red.
@@ -386,6 +389,36 @@ def _upkeep(table: Measurement, state: TableState, now: int, mean: float) -> Ite
         avoidable=OF_UPKEEP,
         predicted={"bytes_freed": float(free_bytes), "snapshots_fewer": float(free_snapshots)},
     )
+
+
+# --- global indexes -------------------------------------------------------------------------------
+
+
+def _indexes(table: Measurement, state: TableState) -> Iterator[Candidate]:
+    """The extension of a global index to new rows, which queries of Java do not find without it.
+
+    Of several, that of the column that lacks most: a round runs a job once per table.
+    """
+    if table.unindexed:
+        column, share = max(table.unindexed.items(), key=lambda found: found[1])
+        yield Candidate(
+            table=table.table,
+            job="create_global_index",
+            arguments={"index_column": column},
+            work=Work(
+                job="create_global_index",
+                kind="append",
+                table=table.table,
+                files=round(table.files * share),
+                bytes=round(table.bytes * share / max(1, table.columns)),
+                rows=round(table.rows * share),
+            ),
+            benefit=WEIGHTS.indexes * saving(max(share, _LEAST_SHARE), state.growth),
+            why=f"the global index of {column} lacks {max(share, 0.001):.1%} of the rows",
+            rewrites=False,
+            avoidable=OF_UPKEEP,
+            predicted={"indexed_share": share},
+        )
 
 
 # --- rescale --------------------------------------------------------------------------------------

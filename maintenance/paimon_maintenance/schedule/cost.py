@@ -34,6 +34,7 @@ PRIOR: Final[dict[str, Vector]] = {
     "sort_compact": (0.6, 0.01, 12.0, 0.6, 0.04),
     "rescale": (0.8, 0.01, 8.0, 0.4, 0.03),
     "maintain": (0.4, 0.002, 0.02, 0.0, 0.0),
+    "create_global_index": (0.4, 0.005, 2.0, 0.7, 0.0),
     "remove_orphan_files": (2.0, 0.002, 0.0, 0.0, 0.0),
 }
 _OTHER: Final[Vector] = (1.0, 0.005, 6.0, 0.3, 0.02)

@@ -16,6 +16,7 @@ _EFFECTS: Final[Mapping[str, tuple[str, Callable[[float], str]]]] = {
     "bytes": ("rewritten", lambda n: human_bytes(int(n))),
     "bytes_freed": ("freed", lambda n: human_bytes(int(n))),
     "snapshots_fewer": ("snapshots fewer", lambda n: f"{n:.0f}"),
+    "indexed_share": ("rows indexed", lambda n: f"{n:.1%}"),
     "level_0_hours": ("level 0 younger by", age_text),
 }
 

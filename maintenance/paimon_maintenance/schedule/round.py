@@ -398,6 +398,7 @@ class _Round:
                 "snapshots_fewer": before.beyond_snapshots - after.beyond_snapshots,
                 "level_0_hours": before.level_0_hours(before.at_millis)
                 - after.level_0_hours(after.at_millis),
+                "indexed_share": sum(before.unindexed.values()) - sum(after.unindexed.values()),
                 "score_before": known.health.score,
                 "score_after": self.tables.known[decision.table].health.score,
             }

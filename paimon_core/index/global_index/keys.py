@@ -57,6 +57,8 @@ _COMPACT_TIME: Final = 3
 _MILLI: Final = 10**6
 _NANOS: Final = {"ms": _MILLI, "us": 10**3, "ns": 1}
 _DECIMAL_BYTES: Final = 16
+_SLICE: Final = 1 << 18
+"""Values that are compared at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +104,10 @@ class KeyType:
         changes = np.ones(len(rows), bool)
         if self._is_text or self._long_decimal:
             # Both sorts are stable, so rows of one key ascend.
-            order = np.asarray(pc.sort_indices(values)).astype(np.int64)
-            ordered = values.take(pa.array(order))
-            changes[1:] = np.asarray(pc.not_equal(ordered[1:], ordered[:-1]))
+            order = np.asarray(pc.sort_indices(values)).view(np.int64)
+            for at in range(1, len(order), _SLICE):
+                some = values.take(pa.array(order[at - 1 : at + _SLICE]))
+                changes[at : at + _SLICE] = np.asarray(pc.not_equal(some[1:], some[:-1]))
         else:
             numbers = self._numbers(values)
             order = np.argsort(numbers, kind="stable")

@@ -355,3 +355,20 @@ def test_orphans_come_from_the_history(lake, monkeypatch, tmp_path):
     run(lake, "remove_orphan_files", "db.t")
     health = caretaker("health", "db.t", "-w", lake.warehouse, "--json").json
     assert "orphans" not in [r["criterion"] for r in health["reasons"]]
+
+
+def test_rows_without_a_global_index(lake):
+    lake.create(primary_key=False, partitioned=True, options={**EVOLVING, "write-only": "true"})
+    for i, day in enumerate("abab"):
+        lake.append({"k": [i] * 5, "v": ["x"] * 5, "dt": [day] * 5})
+    assert measure_table(lake.table(), ENV).unindexed == {}
+    words = ("run", "create_global_index", "db.t", "-w", lake.warehouse, "--index-column")
+    assert caretaker(*words, "k", "--where", "dt = 'a'").code == 0
+    assert caretaker(*words, "v").code == 0
+    update_columns(lake.table(), groups_of(lake.table())[0], dt=["a"] * 5)
+    assert measure_table(lake.table(), ENV).unindexed == {"k": 0.5}
+    lake.append({"k": [9] * 5, "v": ["x"] * 5, "dt": ["a"] * 5})
+    found = measure_table(lake.table(), ENV).unindexed
+    assert found == {"k": pytest.approx(0.6), "v": pytest.approx(0.2)}
+    assert caretaker(*words, "k").code == 0
+    assert measure_table(lake.table(), ENV).unindexed.keys() == {"v"}

@@ -69,6 +69,7 @@ SICK = {
         table(orphans=Orphans(files=7, bytes=GB // 2, at_millis=NOW)),
         "remove_orphan_files",
     ),
+    "unindexed_rows": (table(unindexed={"id": 0.01, "name": 0.3}), "create_global_index"),
     "manifests": (table(manifests=700), "compact_manifest"),
     "unknown_options": (table(unknown_options=("snapshot.time-retaned",)), None),
     "invalid_options": (table(invalid_options=("bucket",)), None),

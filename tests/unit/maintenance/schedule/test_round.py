@@ -127,6 +127,29 @@ def test_what_was_predicted_stands_beside_what_happened(lake, url):
     assert "runs or files fewer in a read 6.0 -> 6.0" in shown
 
 
+def test_new_rows_come_into_the_global_index(lake, url):
+    evolves = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+    lake.create("db.log2", primary_key=False, options={"bucket": "-1", **evolves})
+    lake.append({"k": [1, 2, 3], "v": ["a", "b", "c"]}, "db.log2")
+    words = ("create_global_index", "db.log2", "-w", lake.warehouse, "--index-column")
+    for column in ("k", "v"):
+        assert caretaker("run", *words, column).code == 0
+    lake.append({"k": [4], "v": ["d"]}, "db.log2")
+    rounds = Rounds(lake, url)
+    rounds.scope = replace(rounds.scope, tables=("db.log2",))
+    for _ in range(2):  # a round does one of the columns
+        (done,) = rounds.go().results
+        assert (done.decision.job, str(done.report.status)) == ("create_global_index", "success")
+    assert not rounds.go().results
+    found = rounds.store.decisions("db.log2")
+    (one, other) = (d for d in found if d.action == "run")
+    assert {d.predicted["indexed_share"] for d in (one, other)} == {0.25}
+    assert one.result["indexed_share"] == pytest.approx(0.25)
+    assert one.result["score_after"] == 100
+    shown = caretaker("policy", "explain", "db.log2", "-w", lake.warehouse).out
+    assert "rows indexed 25.0% -> 25.0%" in shown
+
+
 def test_a_table_that_somebody_sorted_is_not_rewritten_in_full(lake, url):
     rounds = Rounds(lake, url)
     words = ("run", "sort_compact", "db.log", "-w", lake.warehouse, "--engine", "local")
