@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,13 @@ from paimon_core.table.global_index import (
     indexed_field,
     unindexed_parts,
 )
+from paimon_core.table.open import open_table
 from paimon_core.types.arrow import column_from_internal
 from paimon_core.types.data_types import DataType
 from paimon_core.types.sql import parse_type
 
 IO = LocalFileIO()
+GOLDEN = Path(__file__).parents[2] / "golden" / "newer" / "kinds" / "global_index"
 WITHOUT_KEYS = (R.BINARY, R.VARBINARY)
 
 
@@ -271,3 +274,22 @@ def test_a_missing_index_file_hides_no_rows(tmp_path):
         file.unlink()
     rows = read_table(table, table.latest_or_not_found(), predicate=Leaf(Op.EQ, "v", ("t3",)))
     assert sum(b.num_rows for b in rows) == 3
+
+
+def test_the_file_is_byte_for_byte_javas(tmp_path):
+    lake = tmp_path / "lake"
+    shutil.copytree(GOLDEN / "warehouse", lake)
+    table = open_table(str(lake), "db.t")
+    snapshot = table.latest_or_not_found()
+    (entry,) = table.index_entries(snapshot)
+    java = Path(table.paths.index_file(entry.partition, 0, entry.index_file)).read_bytes()
+    column = pa.Table.from_batches(read_table(table, snapshot, columns=["k"]))["k"]
+    field = indexed_field(table, "k", "btree")
+    path = tmp_path / "ours"
+    written = write_btree(
+        IO, str(path), column.combine_chunks(), np.arange(len(column)),
+        KeyType(field.type, "k"), block_size=64 * 1024, codec=Codec(),
+    )  # fmt: skip
+    assert path.read_bytes() == java
+    assert written.meta.encode() == entry.index_file.global_index["_INDEX_META"]
+    assert written.rows == entry.index_file.row_count
