@@ -82,6 +82,13 @@ class LocatedFile(Protocol):
     def external_path(self) -> str | None: ...
 
 
+class LocatedIndex(LocatedFile, Protocol):
+    """The location fields in the metadata of an index file."""
+
+    @property
+    def global_index(self) -> Mapping[str, object] | None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePaths:
     """The paths of one branch of a table; created by `table_paths`."""
@@ -196,11 +203,11 @@ class TablePaths:
     def index(self, name: str) -> str:
         return f"{self.index_dir}/{name}"
 
-    def index_file(self, partition: bytes, bucket: int, file: LocatedFile) -> str:
-        """Return the path of an index file of a bucket."""
+    def index_file(self, partition: bytes, bucket: int, file: LocatedIndex) -> str:
+        """Return the path of an index file of a bucket, or of a global index."""
         if file.external_path is not None:
             return self._external(file)
-        if self.index_beside_data:
+        if self.index_beside_data and file.global_index is None:
             return f"{self.bucket_dir(partition, bucket)}/{file.file_name}"
         return self.index(file.file_name)
 

@@ -166,7 +166,8 @@ def _metadata_files(
 
 
 def _is_beside_data(reference: Reference, file: IndexFileMeta) -> bool:
-    return reference.table.paths.index_beside_data or file.external_path is not None
+    beside = reference.table.paths.index_beside_data and file.global_index is None
+    return beside or file.external_path is not None
 
 
 def _beside_data(going: Iterable[Reference], metadata: Metadata) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +156,29 @@ def test_small_files_and_a_compression(oracle: Oracle, tmp_path: Path) -> None:
         found = oracle.rows(filter=asked)
         assert found == oracle.rows(filter=asked, options={"global-index.enabled": "false"})
         assert found
+
+
+def test_index_files_in_an_external_folder(oracle: Oracle, tmp_path: Path) -> None:
+    outside, lake = tmp_path / "outside", tmp_path / "lake"
+    options = {"global-index.external-path": f"file://{outside}"}
+    _make(oracle, lake, ["STRING"], options=options)
+    oracle.one("write", rows=[[i, f"v{i % 3}"] for i in range(9)])
+    _index(lake, "c0")
+    (file,) = outside.iterdir()
+    old = time.time() - 9 * 86_400
+    os.utime(file, (old, old))
+    swept = caretaker("run", "remove_orphan_files", "db.t", "-w", lake)
+    assert swept.code == ExitCode.NOTHING_TO_DO, swept.err
+    assert file.exists()
+    assert len(oracle.rows(filter={"field": "c0", "op": "=", "value": "v1"})) == 3
+    words = ("db.t", "-w", lake, "--index-column", "c0")
+    assert caretaker("run", "drop_global_index", *words).code == ExitCode.SUCCESS
+    expired = caretaker(
+        *("run", "expire_snapshots", "db.t", "-w", lake, "--retain-max", 1, "--retain-min", 1),
+        *("--older-than", "2100-01-01 00:00:00"),
+    )
+    assert expired.code == ExitCode.SUCCESS, expired.err
+    assert not file.exists()
 
 
 def test_a_dropped_index_is_gone_with_its_snapshots(oracle: Oracle, tmp_path: Path) -> None:

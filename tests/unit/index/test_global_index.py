@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -274,6 +275,15 @@ def test_a_missing_index_file_hides_no_rows(tmp_path):
         file.unlink()
     rows = read_table(table, table.latest_or_not_found(), predicate=Leaf(Op.EQ, "v", ("t3",)))
     assert sum(b.num_rows for b in rows) == 3
+
+
+def test_the_files_lie_in_the_index_folder_whatever_the_option_says(tmp_path):
+    lake = _lake(tmp_path)
+    _build(lake, "v")
+    table = lake.table()
+    (entry, *_) = table.index_entries(table.latest_or_not_found())
+    paths = replace(table.paths, index_beside_data=True)
+    assert Path(paths.index_file(entry.partition, 0, entry.index_file)).exists()
 
 
 def test_the_file_is_byte_for_byte_javas(tmp_path):
