@@ -31,7 +31,7 @@ from paimon_core.predicate import And, Leaf, Op, Or, Predicate, fields_of
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.data_types import DataField
 
-_HALF_OPEN: Final = (Op.LT, Op.LE, Op.GT, Op.GE)
+_ONE_SIDED: Final = (Op.LT, Op.LE, Op.GT, Op.GE)
 _WILDCARD: Final = re.compile(r"[%_\\]")
 DROPPED_BY_UPDATES: Final = "drop_partition_index"
 """The value of `global-index.column-update-action` by which updates drop indexes."""
@@ -299,7 +299,7 @@ def _key_ranges(leaf: Leaf, keys: KeyType) -> list[tuple[Any, Any]] | None:
     if leaf.op in (Op.EQ, Op.IN):
         bounds = (keys.bounds(v) for v in literals if v is not None)
         return [b for b in bounds if b is not None]
-    if leaf.op not in (*_HALF_OPEN, Op.BETWEEN, Op.STARTS_WITH, Op.LIKE):
+    if leaf.op not in (*_ONE_SIDED, Op.BETWEEN, Op.STARTS_WITH, Op.LIKE):
         return None
     if any(v is None for v in literals):
         return []

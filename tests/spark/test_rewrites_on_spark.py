@@ -9,11 +9,15 @@ from typing import Any
 
 import pytest
 from command_line import caretaker, read_rows
+from evolving_tables import EVOLVING
 from lakes import Lake
 
+from paimon_core.predicate import Leaf, Op
+from paimon_core.read.table_read import read_table
 from paimon_maintenance.engines.spark.engine import SparkEngine
 from paimon_maintenance.job.engine import WorkUnit
 from paimon_maintenance.job.report import Report
+from paimon_maintenance.jobs.global_index import create
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import RunServices, run_table
@@ -53,6 +57,26 @@ def test_rescale(spark: SparkEngine, tmp_path: Path) -> None:
     assert sorted(str(r[1:]) for r in read_rows(lake.warehouse)) == before
     assert caretaker("verify", "db.t", "-w", lake.warehouse).code == 0
     assert lake.on_disk() == lake.referenced()
+
+
+def test_a_global_index(
+    spark: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(tmp_path)
+    lake.create(primary_key=False, options=EVOLVING)
+    lake.fill(4, rows=300)
+    monkeypatch.setattr(create, "SMALL_BYTES", 0)
+    options = {"sorted-index.records-per-range": "500"}
+    report = run(spark, lake, "create_global_index", index_column="v", options=options)
+    assert report.details["index_files"] == 2
+    assert report.details["rows"] == 1200
+    assert caretaker("verify", "db.t", "-w", lake.warehouse).code == 0
+    assert lake.on_disk() == lake.referenced()
+    table = lake.table()
+    snapshot, rows = table.latest_or_not_found(), read_rows(lake.warehouse)
+    wanted = Leaf(Op.EQ, "v", (rows[700][2],))
+    found = [b.num_rows for b in read_table(table, snapshot, predicate=wanted)]
+    assert sum(found) == sum(row[2] == rows[700][2] for row in rows)
 
 
 def test_sort_compact_in_ranges(spark: SparkEngine, tmp_path: Path) -> None:
