@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
@@ -23,6 +23,7 @@ from paimon_core.paths import MAIN_BRANCH, TablePaths
 from paimon_core.read.damaged_files import strict
 from paimon_core.schema.scan_options import SCAN_OPTIONS
 from paimon_core.schema.store import SchemaStore
+from paimon_core.table.batch_scan import BatchScan
 from paimon_core.table.system.read import split_system_name
 from paimon_core.types.zones import zone_of
 from paimon_spark.sql.catalogs import (
@@ -150,6 +151,22 @@ class SqlSession:
         if found is None:
             found = self._of_statement.tables = {}
         return found
+
+    def scan_once(self, key: Hashable, plan: Callable[[], BatchScan]) -> BatchScan:
+        """What `plan` returned when the statement of this thread first asked for this key.
+
+        So all of its queries read one snapshot of a table, whatever is committed meanwhile.
+        """
+        found: dict[Hashable, BatchScan] | None = getattr(self._of_statement, "scans", None)
+        if found is None:
+            return plan()
+        if key not in found:
+            found[key] = plan()
+        return found[key]
+
+    def read_anew(self) -> None:
+        """Let the statement of this thread read the newest snapshots from now on."""
+        self._of_statement.scans = {}
 
     # --- catalogs ---
 
@@ -368,6 +385,7 @@ class SqlSession:
         again meanwhile.
         """
         self.opened.clear()
+        self.read_anew()
         try:
             yield
         except Exception as e:
@@ -377,6 +395,7 @@ class SqlSession:
             raise found from e
         finally:
             self.opened.clear()
+            self._of_statement.scans = None
 
     def _explained(self, error: Exception) -> BaseException:
         for name, table in list(self.opened.items()):

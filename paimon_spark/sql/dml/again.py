@@ -23,8 +23,10 @@ def until_committed(session: SqlSession, name: TableName, change: Callable[[], N
     attempts = max(1, options.value(UPDATE_CONFLICT_MAX_ATTEMPTS))
     wait = max(0, options.value(UPDATE_CONFLICT_WAIT_MILLIS))
     for _ in range(1, attempts):
+        session.read_anew()
         try:
             return change()
         except RowsChanged:
             session.env.sleep_millis(wait)
+    session.read_anew()
     return change()

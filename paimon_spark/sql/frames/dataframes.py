@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -68,13 +68,12 @@ def table_dataframe(
     branch = (options or {}).get("branch")
     if branch is not None:
         name = on_branch(name, branch)
-    table = session.open(name, options=options)
+    scan = _scan_of(session, name, options or {})
     if name.system is not None:
-        rows, row_type = _system_rows(session, table, name.system)
+        rows, row_type = _system_rows(session, scan, name.system)
     elif metadata:
-        return _with_metadata(session, table, metadata, lenient=lenient)
+        return _with_metadata(session, scan, metadata, lenient=lenient)
     else:
-        scan = batch_scan_of(table, zone=session.zone)
         names = _needed(scan.table, wanted)
         predicate = pushed(scan.table, conditions)
         if scan.whole is not None:
@@ -88,6 +87,17 @@ def table_dataframe(
         rows, row_type = _scanned(session, scan, names, predicate)
         return arrow_dataframe(session, rows, row_type, never_null(scan))
     return arrow_dataframe(session, rows, row_type)
+
+
+def _scan_of(session: SqlSession, name: TableName, options: Mapping[str, str]) -> BatchScan:
+    """The scan of the table or system table, the same one in all queries of a statement."""
+
+    def plan() -> BatchScan:
+        table = session.open(name, options=options)
+        return system_scan(table, name.system, zone=session.zone)
+
+    given = (options, session.table_options(name))
+    return session.scan_once((name, *(tuple(sorted(o.items())) for o in given)), plan)
 
 
 def _small_key(
@@ -145,14 +155,11 @@ def _scanned(
     return _collected(rows, row_type), row_type
 
 
-def _system_rows(
-    session: SqlSession, table: FileStoreTable, system: str
-) -> tuple[pa.Table, RowType]:
-    batch = system_scan(table, system, zone=session.zone)
+def _system_rows(session: SqlSession, scan: BatchScan, system: str) -> tuple[pa.Table, RowType]:
     if system in VIEWS:
-        row_type, batches = read_view(batch, system, zone=session.zone)
+        row_type, batches = read_view(scan, system, zone=session.zone)
         return _collected(batches, row_type, keep_deletes=True), row_type
-    row_type, batches = read_system_table(batch.table, system, batch.whole, zone=session.zone)
+    row_type, batches = read_system_table(scan.table, system, scan.whole, zone=session.zone)
     return _collected(batches, row_type), row_type
 
 
@@ -277,10 +284,9 @@ def _spark_arrow(arrow: pa.DataType) -> pa.DataType:
 
 
 def _with_metadata(
-    session: SqlSession, table: FileStoreTable, wanted: Collection[str], *, lenient: bool
+    session: SqlSession, scan: BatchScan, wanted: Collection[str], *, lenient: bool
 ) -> DataFrame:
-    scan = batch_scan_of(table, zone=session.zone)
-    if has_data_evolution(table) and not {FILE_PATH, ROW_INDEX} & set(wanted):
+    if has_data_evolution(scan.table) and not {FILE_PATH, ROW_INDEX} & set(wanted):
         placed = evolved_rows(scan.table, scan.whole).placed
     else:
         placed = scanned_rows(scan, wanted, lenient=lenient)

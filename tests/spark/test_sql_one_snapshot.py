@@ -1,0 +1,85 @@
+"""A statement reads each table as of one snapshot, whatever is committed meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sql_sessions import Sql
+
+from paimon_spark.sql.dml import large_changes
+from paimon_spark.sql.query import queries
+
+pytestmark = pytest.mark.spark
+
+MERGE = """
+    MERGE INTO t USING s ON t.id = s.id
+    WHEN MATCHED THEN UPDATE SET v = s.v
+    WHEN NOT MATCHED THEN INSERT *
+"""
+
+
+@pytest.fixture
+def sql(tmp_path: Path, session: Any) -> Sql:
+    made = Sql(tmp_path, session)
+    made("""
+        CREATE TABLE t (id INT, v STRING);
+        CREATE TABLE s (id INT, v STRING);
+        INSERT INTO t VALUES (1, 'old'), (2, 'old');
+        INSERT INTO s VALUES (1, 'first'), (3, 'first')
+    """)
+    return made
+
+
+@pytest.fixture
+def after_first_read(
+    tmp_path: Path, session: Any, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], None]:
+    """Lets another session run a statement once a table has been read as a DataFrame."""
+
+    def meet(statement: str) -> None:
+        read, waiting = queries.table_dataframe, [statement]
+
+        def reading(*args: Any, **options: Any) -> Any:
+            frame = read(*args, **options)
+            while waiting:
+                Sql(tmp_path, session)(waiting.pop())
+            return frame
+
+        monkeypatch.setattr(queries, "table_dataframe", reading)
+
+    return meet
+
+
+@pytest.mark.parametrize("executors", [False, True])
+def test_a_merge_takes_all_of_a_commit_to_its_source_or_nothing(
+    sql: Sql,
+    after_first_read: Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    executors: bool,
+) -> None:
+    if executors:
+        monkeypatch.setattr(large_changes, "LARGE_CHANGE", 0)
+    after_first_read("INSERT INTO s VALUES (2, 'second'), (4, 'second')")
+    sql(MERGE.replace("INSERT *", "INSERT (id, v) VALUES (s.id, s.v)"))
+    assert sql("SELECT * FROM t ORDER BY id") == [[1, "first"], [2, "old"], [3, "first"]]
+    assert len(sql("SELECT * FROM s")) == 4
+
+
+def test_a_query_that_reads_a_table_twice(
+    sql: Sql, after_first_read: Callable[[str], None]
+) -> None:
+    after_first_read("INSERT OVERWRITE s VALUES (5, 'x')")
+    query = "SELECT id FROM s WHERE id < 2 UNION ALL SELECT id FROM s WHERE id >= 2 ORDER BY id"
+    assert sql(query) == [[1], [3]]
+    assert sql(query) == [[5]]
+
+
+def test_several_inserts_of_one_source(sql: Sql, after_first_read: Callable[[str], None]) -> None:
+    sql("CREATE TABLE a (id INT); CREATE TABLE b (id INT)")
+    after_first_read("INSERT INTO s VALUES (7, 'x')")
+    sql("FROM s INSERT INTO a SELECT id WHERE id < 2 INSERT INTO b SELECT id WHERE id >= 2")
+    assert (sql("SELECT * FROM a"), sql("SELECT * FROM b")) == ([[1]], [[3]])
