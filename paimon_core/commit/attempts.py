@@ -55,6 +55,7 @@ from paimon_core.options import (
 from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.retry import backoff_millis
 from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.line import wrote_since
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
 log = logging.getLogger(__name__)
@@ -297,11 +298,21 @@ def _may_be_of_old_table(
 
 
 def _is_outdated(table: FileStoreTable, latest: Snapshot, request: CommitRequest) -> bool:
-    """Return whether rows were put into buckets before the schema changed, perhaps by a rescale."""
-    return (
-        request.kind is CommitKind.APPEND
-        and table.bucket_mode is BucketMode.FIXED
-        and latest.schema_id != table.schema.id
+    """Return whether partitions may have got another number of buckets since the writer looked.
+
+    A rescale changes the schema, and snapshots have the newest schema of their time, so those of
+    writers with an older one look alike.  Whoever has the first schema meets no such writer.  In a
+    table that postpones the choice, any commit may choose the number.
+    """
+    mode, at = table.bucket_mode, request.buckets_at
+    if request.kind is not CommitKind.APPEND or mode not in (BucketMode.FIXED, BucketMode.POSTPONE):
+        return False
+    if mode is BucketMode.POSTPONE:
+        return at is not None and latest.identity != at
+    if latest.schema_id != table.schema.id:
+        return True
+    return table.schema.id > 0 and (
+        at is None or wrote_since(table.snapshots, at, latest, request.user)
     )
 
 

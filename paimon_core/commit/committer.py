@@ -12,7 +12,7 @@ from paimon_core.commit.attempts import Attempts, Provide
 from paimon_core.commit.iceberg.publish import publish_commit
 from paimon_core.commit.known_keys import check_keys_known
 from paimon_core.commit.manifest_changes import ManifestChanges, append_changes, compact_changes
-from paimon_core.commit.message import CommitMessage
+from paimon_core.commit.message import CommitMessage, buckets_known_at
 from paimon_core.commit.registered_partitions import add_partitions
 from paimon_core.commit.request import CommitRequest, Origin
 from paimon_core.commit.row_group_conflict import RowGroup
@@ -67,6 +67,7 @@ def commit(
                     properties=properties,
                     check=deletes or check_append or bool(row_groups),
                     row_groups=row_groups,
+                    buckets_at=buckets_known_at(messages),
                     origin=Origin.ROWS,
                 ),
                 env=env,

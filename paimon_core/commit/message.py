@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta
-from paimon_core.snapshot.snapshot import CommitKind, Identity
-
-NO_SNAPSHOT: Final[Identity] = (0, "", 0, CommitKind.APPEND, 0)
-"""Stands for the identity of a snapshot where a table has none."""
+from paimon_core.snapshot.snapshot import Identity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +20,8 @@ class CommitMessage:
     table are, and is the identity of the snapshot where it read that, or `NO_SNAPSHOT`.  `follows`
     is set beside it if the writer also counts on earlier commits of its stream: the identifier of
     the last of them.  `hash_indexes` is set by a writer of dynamic buckets: the buckets and index
-    files of the partition that it follows.
+    files of the partition that it follows.  `buckets_at` is the identity of the snapshot where a
+    writer of fixed buckets read how many each partition has; None if it did not.
     """
 
     partition: bytes
@@ -42,6 +40,7 @@ class CommitMessage:
     keys_at: Identity | None = None
     follows: int | None = None
     hash_indexes: tuple[tuple[int, IndexFileMeta], ...] | None = None
+    buckets_at: Identity | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -70,3 +69,10 @@ class CommitMessage:
             *(f for f in self.compact_after if f.file_name not in before),
             *self.compact_changelog,
         )
+
+
+def buckets_known_at(messages: Sequence[CommitMessage]) -> Identity | None:
+    """The oldest `buckets_at` of the messages with new files; None if one of them has none."""
+    found = [m.buckets_at for m in messages if m.new_files]
+    known = [at for at in found if at is not None]
+    return min(known, key=lambda at: at[0]) if known and len(known) == len(found) else None

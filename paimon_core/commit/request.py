@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from paimon_core.commit.row_group_conflict import RowGroup
-from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Identity
 
 
 class Origin(StrEnum):
@@ -27,7 +27,8 @@ class CommitRequest:
 
     `check`: look for conflicts; a plain append does not need this.  `exact`: afterwards the changed
     partitions must hold only what this commit adds (a rewrite pinned to the snapshot that it read).
-    `row_groups`: the files whose rows the new files update, as they were read.
+    `row_groups`: the files whose rows the new files update, as they were read.  `buckets_at`: the
+    oldest of the messages' own; None if one does not tell.
     """
 
     user: str
@@ -39,4 +40,5 @@ class CommitRequest:
     check: bool = True
     exact: bool = False
     row_groups: Sequence[RowGroup] = ()
+    buckets_at: Identity | None = None
     origin: Origin = Origin.MAINTENANCE

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Final
 
 from paimon_core.errors import CorruptTable, NotFound, StalePlan
-from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.snapshot.snapshot import NO_SNAPSHOT, CommitKind, Identity, Snapshot
 from paimon_core.snapshot.store import SnapshotStore
 
 _WAITS_MILLIS: Final = (20, 100, 300)
@@ -45,6 +45,24 @@ def newest_first(
     """
     for number in range(latest.id, down_to - 1, -1):
         yield number, latest if number == latest.id else snapshots.get_or_none(number)
+
+
+def wrote_since(
+    snapshots: SnapshotStore, seen: Identity, latest: Snapshot, user: str | None
+) -> bool:
+    """Return whether rows of others than `user` may have been committed after the snapshot `seen`.
+
+    A rollback counts, as it gives the numbers of removed snapshots to new ones.
+    """
+    known = seen[0]
+    for number, snapshot in newest_first(snapshots, latest, down_to=max(1, known)):
+        if snapshot is None:
+            return True  # it expired, or was rolled back
+        if number == known:
+            return snapshot.identity != seen
+        if snapshot.commit_user != user and snapshot.commit_kind is not CommitKind.COMPACT:
+            return True
+    return seen != NO_SNAPSHOT
 
 
 def unbroken_ids(snapshots: SnapshotStore) -> list[int]:

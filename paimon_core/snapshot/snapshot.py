@@ -27,6 +27,8 @@ class CommitKind(StrEnum):
 
 Identity = tuple[int, str, int, CommitKind, int]
 """What tells snapshots of one id apart: the id, commit user and identifier, kind and time."""
+NO_SNAPSHOT: Final[Identity] = (0, "", 0, CommitKind.APPEND, 0)
+"""Stands for the identity of a snapshot where a table has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,7 @@ from paimon_core.index.hash_index import HASH_INDEX
 from paimon_core.manifest.data_file import IndexFileMeta, IndexManifestEntry
 from paimon_core.options import BUCKET
 from paimon_core.scan.scan import scan_files
-from paimon_core.snapshot.line import newest_first
-from paimon_core.snapshot.snapshot import CommitKind, Snapshot
+from paimon_core.snapshot.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +92,3 @@ class ExistingBuckets:
             table=table.name,
             next_step="rescale it first (caretaker run rescale)",
         )
-
-
-def wrote_since(
-    table: FileStoreTable, seen: Snapshot | None, latest: Snapshot, user: str | None
-) -> bool:
-    """Return whether rows of others than `user` may have been committed after the snapshot `seen`.
-
-    A rollback counts, as it gives the numbers of removed snapshots to new ones.
-    """
-    first = 1 if seen is None else seen.id
-    for number, snapshot in newest_first(table.snapshots, latest, down_to=first):
-        if snapshot is None:
-            return True  # it expired, or was rolled back
-        if seen is not None and number == seen.id:
-            return snapshot.identity != seen.identity
-        if snapshot.commit_user != user and snapshot.commit_kind is not CommitKind.COMPACT:
-            return True
-    return seen is not None

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_core.commit.message import NO_SNAPSHOT, CommitMessage
+from paimon_core.commit.message import CommitMessage
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.features import check_writable
@@ -35,7 +35,8 @@ from paimon_core.options import (
 )
 from paimon_core.scan.engine import merge_engine_for
 from paimon_core.schema.tracked import tracked_schema
-from paimon_core.snapshot.snapshot import Identity
+from paimon_core.snapshot.line import wrote_since
+from paimon_core.snapshot.snapshot import NO_SNAPSHOT, Identity
 from paimon_core.types.data_types import TypeRoot, type_roots
 from paimon_core.write.blob_writer import RollingBlobWriter
 from paimon_core.write.bucket_sink import BucketSink, MergingSink, RollingWriter, StreamingSink
@@ -44,7 +45,7 @@ from paimon_core.write.dynamic_buckets import BucketRules, Buckets, PartitionBuc
 from paimon_core.write.global_index import GlobalIndex
 from paimon_core.write.incoming_rows import Kinds, fit_to_schema, kept_rows, row_kinds
 from paimon_core.write.postpone import MOST_WRITER_ID, postpone_schema
-from paimon_core.write.restore import ExistingBuckets, wrote_since
+from paimon_core.write.restore import ExistingBuckets
 from paimon_core.write.route import Routed, by_bucket, partition_codes, route
 from paimon_core.write.row_buffer import RowBuffer, SpillFolder
 from paimon_core.write.tracked_writer import RollingTrackedWriter
@@ -123,8 +124,9 @@ class RowWriter:
             self._keys_at = NO_SNAPSHOT if read is None else read.identity
         self._user = user
         self._blind = overwrite or first_sequence is not None or _appends_blindly(table)
-        self._seen = None if self._blind else table.snapshots.latest()
-        self._existing = ExistingBuckets(table, self._seen)
+        seen = None if self._blind else table.snapshots.latest()
+        self._seen = NO_SNAPSHOT if seen is None else seen.identity
+        self._existing = ExistingBuckets(table, seen)
         self._prepared = False
         self._continued: dict[BucketKey, int] = {}
         self._sinks: dict[BucketKey, BucketSink] = {}
@@ -216,6 +218,7 @@ class RowWriter:
                     deleted_index_files=() if old is None else (old,),
                     keys_at=self._keys_at,
                     hash_indexes=followed.get(key[0]),
+                    buckets_at=None if self._blind else self._seen,
                 )
             )
 
@@ -274,10 +277,11 @@ class RowWriter:
         a bucket without rows in a commit looks again (`AbstractFileStoreWrite.prepareCommit`).
         """
         self._prepared = False
-        latest = None if self._blind else self._table.snapshots.latest()
-        if latest is not None and wrote_since(self._table, self._seen, latest, self._user):
+        snapshots = self._table.snapshots
+        latest = None if self._blind else snapshots.latest()
+        if latest is not None and wrote_since(snapshots, self._seen, latest, self._user):
             self._existing = ExistingBuckets(self._table, latest)
-        self._seen = latest
+        self._seen = NO_SNAPSHOT if latest is None else latest.identity
 
     def _relieve(self) -> None:
         """Move rows out of memory until the rest fits."""

@@ -26,7 +26,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from paimon_core.commit.message import CommitMessage
+from paimon_core.commit.message import CommitMessage, buckets_known_at
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import BucketMode, FileStoreTable
@@ -324,6 +324,7 @@ def _joined(parts: Sequence[CommitMessage]) -> CommitMessage:
         deleted_index_files=tuple(f for p in parts for f in p.deleted_index_files),
         keys_at=first.keys_at,
         hash_indexes=first.hash_indexes,
+        buckets_at=buckets_known_at(parts),
     )
 
 

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from paimon_core.commit.message import CommitMessage
 from paimon_core.environment import Environment
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.real_buckets import RealBuckets, with_real_buckets
 from paimon_core.table.write_session import commit_overwrite, commit_write, new_writer
 from paimon_core.write.incoming_rows import Kinds
+from paimon_core.write.on_failure import aborted_on_failure
+from paimon_core.write.row_writer import RowWriter
 
 
 def write_to_buckets(
@@ -26,12 +27,13 @@ def write_to_buckets(
 ) -> None:
     """Commit the rows; `partition` makes it an overwrite."""
     user, after = env.new_uuid(), AfterCommit(table, env=env, of_engine=True)
-    messages: list[CommitMessage] = []
-    for number, places in buckets.split(table, rows):
-        fixed = with_real_buckets(table, number)
-        writer = new_writer(fixed, env=env, user=user, overwrite=partition is not None)
-        writer.write(rows.take(pa.array(places)), None if kinds is None else kinds[places])
-        messages += writer.prepare_commit()
+    writers: list[RowWriter] = []
+    with aborted_on_failure(writers):
+        for number, places in buckets.split(table, rows):
+            fixed = with_real_buckets(table, number)
+            writers.append(new_writer(fixed, env=env, user=user, overwrite=partition is not None))
+            writers[-1].write(rows.take(pa.array(places)), None if kinds is None else kinds[places])
+        messages = [m for writer in writers for m in writer.prepare_commit()]
     if partition is None:
         commit_write(table, messages, env=env, user=user, after=after)
     else:
