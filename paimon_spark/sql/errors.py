@@ -23,10 +23,17 @@ from paimon_core.errors import (
 _OF_TASK: Final = re.compile(rf"^{re.escape(errors.__name__)}\.(\w+): (.+)$", re.MULTILINE)
 """The line that ends the trace of a task in Spark's text."""
 _NEXT_STEP: Final = " -> "
-_MISSING: Final = re.compile(
-    r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\] Encountered error while reading file (.+?)\. File "
+_MISSING: Final = (
+    re.compile(
+        r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\] Encountered error while reading file (.+?)\. File "
+    ),
+    re.compile(
+        r"\[FAILED_READ_FILE\.NO_HINT\] Encountered error while reading file (.+?)\.\s+SQLSTATE"
+        r"[\s\S]*\bjava\.(?:io\.FileNotFound|nio\.file\.NoSuchFile)Exception"
+    ),
+    re.compile(r"\[PATH_NOT_FOUND\] Path does not exist: (.+?/bucket-[\w-]+/[^/]+?)\.\s+SQLSTATE"),
 )
-"""What Spark's own reader of data files says."""
+"""What Spark's own reader of data files says as it opens, reads and lists one."""
 
 
 class SqlSyntaxError(InvalidArgument):
@@ -96,9 +103,10 @@ def error_of_task(error: BaseException) -> PaimonError | None:
     """
     if not type(error).__module__.startswith(("pyspark.", "py4j.")):
         return None
-    missing = _MISSING.search(str(error))
-    if missing:
-        return missing_file("a data file", missing[1])
+    for pattern in _MISSING:
+        missing = pattern.search(str(error))
+        if missing:
+            return missing_file("a data file", missing[1])
     found = _OF_TASK.findall(str(error))
     if not found:
         return None

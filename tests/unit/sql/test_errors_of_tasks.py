@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from pyspark.errors import PySparkException, PythonException
 
 from paimon_core.errors import CommitConflict, CorruptTable, UnsupportedFeature
@@ -34,17 +35,30 @@ def test_the_last_one_counts_with_its_next_step() -> None:
     assert str(refused) == "type MAP"
 
 
-def test_a_file_that_the_reader_of_spark_misses() -> None:
-    path = "file:///lake/db.db/t/p=a. b/data-1.parquet"
-    told = (
-        "An error occurred while calling o1.collectToPython.\n: org.apache.spark.SparkException: "
-        f"[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file {path}. "
-        "File does not exist. It is possible the underlying files have been updated."
-    )
+PATH = "file:///lake/db.db/t/p=a. b/bucket-0/data-1.parquet"
+CALLED = "An error occurred while calling o1.collectToPython.\n: org.apache.spark.SparkException: "
+
+
+READING = "Encountered error while reading file"
+MISSED = {
+    "opening": f"{CALLED}[FAILED_READ_FILE.FILE_NOT_EXIST] {READING} {PATH}. File does not exist. ",
+    "reading": f"{CALLED}[FAILED_READ_FILE.NO_HINT] {READING} {PATH}.  SQLSTATE: KD001\n\tat org\n"
+    f"Caused by: java.io.FileNotFoundException: {PATH} (No such file or directory)",
+    "listing": f"[PATH_NOT_FOUND] Path does not exist: {PATH}. SQLSTATE: 42K03",
+}
+
+
+@pytest.mark.parametrize("told", MISSED.values(), ids=MISSED)
+def test_a_file_that_the_reader_of_spark_misses(told: str) -> None:
     error = error_of_task(PySparkException(told))
     assert isinstance(error, CorruptTable)
-    assert error.file == path
+    assert error.file == PATH
     assert "expired" in error.next_step
+
+
+def test_a_path_of_the_statement_is_no_file_of_a_table() -> None:
+    told = "[PATH_NOT_FOUND] Path does not exist: file:/exports/new.parquet. SQLSTATE: 42K03"
+    assert error_of_task(PySparkException(told)) is None
 
 
 def test_other_errors_are_not_ours() -> None:
