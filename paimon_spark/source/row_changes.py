@@ -8,14 +8,18 @@ learns places and files only.
     placed_rows        rows with their places                  a number: file << 40 | position
     changed_places     the places of changed rows by file      compressed bitmaps
     write_changes      files of new rows, by kind
+    replace_rows       files of new rows, and the places of those that they replace
     write_kept         files of the rows that stay in files that change (copy on write)
+
+The places that go and the rows that come in their stead are of one Spark job.  Spark may compute
+its input again, where an executor is lost, and a query need not give the same rows then.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -26,6 +30,7 @@ from pyroaring import BitMap
 from paimon_core.environment import Environment
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions
+from paimon_core.lsm.merge_engine import DELETE
 from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
 from paimon_core.read.data_file import read_table_file
 from paimon_core.read.table_read import bucket_vectors
@@ -34,7 +39,7 @@ from paimon_core.write.incoming_rows import without_defaults
 from paimon_spark.source.distribution import counted_batches, shuffled_for
 from paimon_spark.source.rows import arrow_schema_of, converted
 from paimon_spark.source.spark_types import spark_schema
-from paimon_spark.source.task_writer import TaskMessage, TaskWriter
+from paimon_spark.source.task_writer import ROW_KIND, TaskMessage, TaskWriter
 from paimon_spark.source.write_jobs import written_by_tasks
 
 if TYPE_CHECKING:
@@ -99,8 +104,8 @@ def placed_rows(
     from pyspark.sql.types import LongType, StructField, StructType  # noqa: PLC0415 - on the driver
 
     fields = spark_schema(row_type).fields
-    for field in fields:
-        field.nullable = True
+    for one in fields:
+        one.nullable = True
     schema = StructType([StructField(PLACE, LongType()), *fields])
     reader = _Reader(table, row_type, arrow_schema_of(schema))
     return _frame_of(spark, files).mapInArrow(reader, schema)
@@ -125,19 +130,31 @@ def _files(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
 # --- places -------------------------------------------------------------------------------------
 
 
-def _bitmaps_of(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The places of a task as one bitmap a file."""
-    found: dict[int, BitMap] = {}
-    for batch in batches:
-        places = np.asarray(batch.column(0).drop_null()).astype(np.int64)
+@dataclass(slots=True)
+class _Places:
+    """The places of a task: one bitmap a file, and how many there are with repetitions."""
+
+    bitmaps: dict[int, BitMap] = field(default_factory=dict)
+    count: int = 0
+
+    def add(self, column: pa.Array) -> None:
+        places = np.asarray(column.drop_null()).astype(np.int64)
+        self.count += len(places)
         numbers = places >> _SHIFT
         for number in np.unique(numbers):
             positions = places[numbers == number] & ((1 << _SHIFT) - 1)
-            found.setdefault(int(number), BitMap()).update(positions.astype(np.uint32))
+            self.bitmaps.setdefault(int(number), BitMap()).update(positions.astype(np.uint32))
+
+
+def _bitmaps_of(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The places of a task as one bitmap a file."""
+    found = _Places()
+    for batch in batches:
+        found.add(batch.column(0))
     yield pa.RecordBatch.from_arrays(
         [
-            pa.array(list(found), pa.int32()),
-            pa.array([b.serialize() for b in found.values()], pa.binary()),
+            pa.array(list(found.bitmaps), pa.int32()),
+            pa.array([b.serialize() for b in found.bitmaps.values()], pa.binary()),
         ],
         names=["file", "positions"],
     )
@@ -145,10 +162,14 @@ def _bitmaps_of(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def changed_places(rows: DataFrame) -> Bitmaps:
     """The positions of the rows by the number of their file; `rows` have the column `PLACE`."""
-    merged: dict[int, BitMap] = {}
     answer = rows.select(PLACE).mapInArrow(_bitmaps_of, "file INT, positions BINARY")
-    for number, data in answer.collect():
-        merged.setdefault(number, BitMap()).update(BitMap.deserialize(bytes(data)))
+    return _merged((number, bytes(data)) for number, data in answer.collect())
+
+
+def _merged(packed: Iterable[tuple[int, bytes]]) -> Bitmaps:
+    merged: dict[int, BitMap] = {}
+    for number, data in packed:
+        merged.setdefault(number, BitMap()).update(BitMap.deserialize(data))
     return merged
 
 
@@ -158,6 +179,44 @@ def positions_of(bitmap: BitMap) -> Positions:
 
 
 # --- writing ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _ReplacedByTask(TaskMessage):
+    """What one task wrote, and the places of the rows that go, packed; `count` with repetitions."""
+
+    places: tuple[tuple[int, bytes], ...] = ()
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Replacer:
+    """Writes new rows, and notes the places of those that go."""
+
+    writer: TaskWriter
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> TaskMessage:
+        gone = _Places()
+        made = self.writer.write(self._new(batches, gone))
+        places = tuple((n, b.serialize()) for n, b in gone.bitmaps.items())
+        return _ReplacedByTask(made.task, made.messages, made.query, places, gone.count)
+
+    def _new(self, batches: Iterable[pa.RecordBatch], gone: _Places) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            gone.add(batch.column(PLACE))
+            stays = np.asarray(batch.column(ROW_KIND)) != DELETE
+            new = batch.drop_columns([PLACE, ROW_KIND]).filter(pa.array(stays))
+            if new.num_rows:
+                yield new
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What all tasks wrote, the places of the rows that go, and whether one goes several times."""
+
+    written: list[TaskMessage]
+    places: Bitmaps
+    repeated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +250,22 @@ def write_changes(
     )
     with counted_batches(rows.sparkSession):
         return written_by_tasks(shuffled_for(rows, table), writer.write, table)
+
+
+def replace_rows(
+    rows: DataFrame, table: FileStoreTable, *, env: Environment, user: str
+) -> Replaced:
+    """Write the rows of an append table, but those of the kind DELETE.
+
+    `rows` have the columns `PLACE`, null for rows that replace none, and `ROW_KIND`.
+    """
+    writer = TaskWriter(table=table, env=env, user=user, overwrite=False, shuffled=True)
+    with counted_batches(rows.sparkSession):
+        written = written_by_tasks(shuffled_for(rows, table), _Replacer(writer), table)
+    by_tasks = [m for m in written if isinstance(m, _ReplacedByTask)]
+    places = _merged(packed for m in by_tasks for packed in m.places)
+    count = sum(m.count for m in by_tasks)
+    return Replaced(written, places, count > sum(len(b) for b in places.values()))
 
 
 def write_kept(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark.errors import SparkRuntimeException
+from pyspark.sql.functions import udf
 from sql_sessions import Sql
 
 from oracle import Oracle
@@ -176,3 +177,25 @@ def test_a_changelog_takes_back_the_nulls_that_it_told(sql: Sql) -> None:
     told = sql("SELECT rowkind, k, v, w FROM `t$audit_log` WHERE rowkind = '-D' ORDER BY k")
     assert told == [["-D", 1, None, 1], ["-D", 2, None, 2]]
     assert sql("SELECT * FROM t ORDER BY k") == [[3, "none", 33], [4, "none", None]]
+
+
+@pytest.mark.parametrize("kind", ["append", "vectors"])
+def test_no_row_is_lost_where_a_query_is_computed_again(
+    kind: str, sql: Sql, session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Executors that keep the changes may be lost, and a query may choose other rows then."""
+    seen = tmp_path / "seen"
+    seen.mkdir()
+
+    def chosen(number: int) -> bool:
+        mark = seen / str(number)
+        first = not mark.exists()
+        mark.touch()
+        return first
+
+    session.udf.register("chosen", udf(chosen, "boolean", useArrow=False).asNondeterministic())
+    monkeypatch.setattr(type(session.range(1)), "persist", lambda rows, *_: rows)
+    sql(f"CREATE TABLE t (id INT, v STRING, p STRING) {KINDS[kind]}")
+    sql("INSERT INTO t VALUES (1, 'a', 'a'), (2, 'b', 'a'), (3, 'c', 'b')")
+    sql("UPDATE t SET v = upper(v) WHERE chosen(id)")
+    assert sql("SELECT id, v FROM t ORDER BY id") == [[1, "A"], [2, "B"], [3, "C"]]

@@ -98,19 +98,18 @@ class LargeTarget:
         finally:
             rows.unpersist()
 
-    def commit(self, rows: DataFrame) -> None:
+    def commit(self, rows: DataFrame, *, only_deletes: bool = False) -> None:
         """Commit changes: rows with `__paimon_row`, the columns of the table, and `KIND`.
 
         CommitConflict if another commit replaced a file meanwhile, WriteRefused for nulls in NOT
-        NULL columns.
+        NULL columns, and for a row that is changed twice.
         """
         _check_nulls(self.table, rows)
         columns = [quoted(n) for n in self.table.schema.names]
         if self.table.has_primary_key:
             self._commit_changes(rows.select(*columns, KIND))
-            return
-        new = rows.filter(f"{KIND} <> {DELETED}").select(*columns)
-        self._commit_files(rows.filter(f"{ROW_NUMBER} IS NOT NULL"), new)
+        else:
+            self._commit_files(rows.select(ROW_NUMBER, *columns, KIND), only_deletes=only_deletes)
 
     def _commit_changes(self, rows: DataFrame) -> None:
         from paimon_spark.source.row_changes import write_changes  # noqa: PLC0415 - imports PySpark
@@ -123,19 +122,25 @@ class LargeTarget:
             after = AfterCommit(self.table, env=env, of_engine=True)
             commit_write(self.table, messages, env=env, user=user, after=after)
 
-    def _commit_files(self, gone: DataFrame, new: DataFrame) -> None:
+    def _commit_files(self, rows: DataFrame, *, only_deletes: bool) -> None:
         from paimon_spark.source.row_changes import (  # noqa: PLC0415 - imports PySpark
             changed_places,
-            write_changes,
+            replace_rows,
             write_kept,
         )
         from paimon_spark.source.task_writer import delete_written  # noqa: PLC0415 - same
 
         table, env = self.table, self.session.env
         user = env.new_uuid()
-        places = changed_places(gone)
         written: list[TaskMessage] = []
         try:
+            if only_deletes:
+                places = changed_places(rows)
+            else:
+                made = replace_rows(rows, table, env=env, user=user)
+                written, places = made.written, made.places
+                if made.repeated:
+                    raise matched_twice(table)
             if table.options.value(DELETION_VECTORS_ENABLED):
                 messages = list(self._vectors(places))
             else:
@@ -143,7 +148,6 @@ class LargeTarget:
                 written += write_kept(
                     self.session.spark, table, self.files, places, env=env, user=user
                 )
-            written += write_changes(new, table, env=env, user=user)
         except BaseException:
             delete_written(table, written)
             raise

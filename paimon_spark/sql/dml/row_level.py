@@ -118,7 +118,8 @@ def delete(session: SqlSession, words: Words) -> Result:
     if large is not None:
         check_grammar(session, words)
         columns = ", ".join(quoted(n) for n in large.table.schema.names)
-        _change(large, alias, f"{ROW_NUMBER}, {columns}, {DELETED} AS {KIND}", condition)
+        what = f"{ROW_NUMBER}, {columns}, {DELETED} AS {KIND}"
+        _change(large, alias, what, condition, only_deletes=True)
         return NOTHING
 
     def change() -> None:
@@ -178,13 +179,15 @@ def checked_assignments(target: ChangedTable, given: Assignments, alias: str) ->
     return assignments
 
 
-def _change(target: LargeTarget, alias: str, columns: str, condition: str) -> None:
+def _change(
+    target: LargeTarget, alias: str, columns: str, condition: str, *, only_deletes: bool = False
+) -> None:
     """Commit what becomes of the rows that meet a condition."""
     view = register(target.session, target.dataframe())
     query = f"SELECT {columns} FROM {view} AS {quoted(alias)} WHERE {enclosed(condition)}"
     rows = cast_rows(target, query_dataframe_of(target.session, query, target.name))
     with target.changes([rows]) as changes:
-        target.commit(changes)
+        target.commit(changes, only_deletes=only_deletes)
 
 
 def assigned_columns(target: ChangedTable, assignments: Assignments) -> list[str]:
