@@ -97,6 +97,7 @@ def run_job(
     before_changes: Callable[[Plan], None] = _no_start,
     choose_engine: Callable[[Plan], Engine | None] = _same_engine,
     check_commits: Callable[[FileStoreTable, frozenset[int]], None] = _no_check,
+    opened: FileStoreTable | None = None,
 ) -> Outcome:
     """Run the job until nothing is left to do or it fails; with `dry_run`, stop after the plan.
 
@@ -104,11 +105,12 @@ def run_job(
     called before each plan.  `plan`: one made earlier, to start from.  `before_changes` is called
     once, with the plan that is about to make the first change.  `choose_engine` returns the engine
     for each plan that is executed; None: that of the context.  `check_commits` is called at the end
-    with the ids of the snapshots that were committed, and raises if they are damaged.
+    with the ids of the snapshots that were committed, and raises if they are damaged.  `opened` is
+    the table as the caller has seen it (default: as this run first sees it).
 
     Raises nothing: every error, also KeyboardInterrupt, is in the outcome.  Use `Outcome.failure`.
     """
-    loop = _Loop(table, open_table, job, arguments, context, plan, choose_engine)
+    loop = _Loop(table, open_table, job, arguments, context, plan, choose_engine, opened)
     error: BaseException | None = None
     try:
         status = loop.run(
@@ -143,6 +145,7 @@ class _Loop:
         context: RunContext,
         given: Plan | None,
         choose_engine: Callable[[Plan], Engine | None],
+        opened: FileStoreTable | None,
     ) -> None:
         self.table = table
         self._open = open_table
@@ -160,8 +163,8 @@ class _Loop:
         ages in plans are wrong."""
         self.first_plan: Plan | None = None
         self.plan: Plan | None = None
-        self.opened: FileStoreTable | None = None
-        """The table as the run first saw it."""
+        self.opened = opened
+        """The table as the caller or the run first saw it."""
         self.attempts = 1
         self.committed: list[Committed] = []
         self.findings: list[Mapping[str, object]] = []

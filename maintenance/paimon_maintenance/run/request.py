@@ -43,6 +43,8 @@ class RunRequest:
       `caretaker.maintenance` of the table applies.
     - `approval`: why the run needs an approval.  The caller asks for it before the run, so it is
       not part of the JSON.
+    - `opened`: the table as the caller has seen it.  The run ends with TableGone if another one has
+      its name by now.  Not part of the JSON either.
     """
 
     job: Job
@@ -63,6 +65,7 @@ class RunRequest:
     run_id: str | None = None
     named: bool = True
     approval: str | None = None
+    opened: FileStoreTable | None = None
 
     def open(self, ledger: Ledger | None = None) -> FileStoreTable:
         """The table under its newest schema, with the run's own options on top.

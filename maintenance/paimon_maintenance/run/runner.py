@@ -173,6 +173,7 @@ class _Run:
                 before_changes=self.record_start,
                 choose_engine=self.choose_engine,
                 check_commits=self.check_commits,
+                opened=self.request.opened,
             )
 
     def choose_engine(self, plan: Plan) -> Engine:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from functools import partial
+from itertools import count
 from pathlib import Path
 from unittest.mock import patch
 
@@ -16,6 +17,11 @@ from sql_sessions import Sql
 import paimon_core.io.open
 from paimon_core.errors import CorruptTable, NotFound, PaimonError
 from paimon_core.io.local import LocalFileIO
+from paimon_core.table.open import open_table
+from paimon_maintenance.cli.sql import call
+from paimon_maintenance.job.report import Report
+from paimon_maintenance.run.request import RunRequest
+from paimon_maintenance.run.runner import RunServices
 
 CREATE = "CREATE TABLE t (id INT, v STRING) TBLPROPERTIES ('deletion-vectors.enabled' = 'true')"
 CHANGES = {
@@ -67,6 +73,32 @@ def test_the_error_says_what_happened(statement: str, change: str, tmp_path: Pat
     assert len(errors) > 3
     for error in errors:
         assert isinstance(error, NotFound) or "TABLE_OR_VIEW_NOT_FOUND" in error.message, error
+
+
+@pytest.mark.parametrize("steps", range(5))
+def test_a_purge_does_not_go_on_in_a_new_table(
+    steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql = Sql(tmp_path)
+    filled = (
+        "INSERT INTO t VALUES (1, 'a'); ALTER TABLE t CREATE TAG one; INSERT INTO t VALUES (2, 'b')"
+    )
+    sql(
+        f"{CREATE}; {filled}; CALL sys.create_branch('t', 'b'); CALL sys.reset_consumer('t', 'c', 1)"
+    )
+    run_table, begun = call.run_table, count()
+
+    def renewed(request: RunRequest, services: RunServices) -> Report:
+        if next(begun) == steps:
+            Sql(tmp_path)(f"DROP TABLE t; {CREATE}; {filled}")
+        return run_table(request, services)
+
+    monkeypatch.setattr(call, "run_table", renewed)
+    with pytest.raises(NotFound, match="was dropped and created again meanwhile"):
+        sql("CALL sys.purge_files('t')")
+    table = open_table(str(tmp_path), "default.t")
+    assert table.snapshots.ids() == [1, 2]
+    assert sql("SHOW TAGS t") == [["one"]]
 
 
 def test_the_error_of_a_table_that_stays_is_kept(tmp_path: Path) -> None:

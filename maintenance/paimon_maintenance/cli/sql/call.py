@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from paimon_core.catalog.catalog import Catalog
 from paimon_core.commit.overwrite import replace_partitions
-from paimon_core.commit.same_table import naming_what_is_gone
+from paimon_core.commit.same_table import check_same_table, naming_what_is_gone
 from paimon_core.environment import Environment, machine_zone, system_environment
 from paimon_core.errors import InvalidArgument, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import BucketMode, FileStoreTable
@@ -196,26 +196,35 @@ class JobProcedures:
         return Result(procedure.columns, [[text]])
 
     def _purge_files(self, table: str, site: CallSite) -> Result:
-        """Empty the table and keep one snapshot (Java: `FileStoreTable.purgeFiles`)."""
+        """Empty the table and keep one snapshot (Java: `FileStoreTable.purgeFiles`).
+
+        TableGone, and no further change, if another table has its name meanwhile.
+        """
         identifier, _ = _table(table, site)
         again = partial(_opened, identifier, None, site)
         opened = again()
-        name: Given = [("table", identifier)]
+
+        def step(name: str, *given: tuple[str, object]) -> None:
+            procedure = PROCEDURES[name]
+            values = bound_values(name, procedure, [("table", identifier), *given])
+            del values["table"]
+            self._run(procedure, identifier, None, values, site, named=True, seen=opened)
+
         for branch in opened.branches.names():
-            self.call("delete_branch", [*name, ("branch", branch)], site)
+            step("delete_branch", ("branch", branch))
         for tag in opened.tags.all():
-            self.call("delete_tag", [*name, ("tag", tag.name)], site)
-        self.call("clear_consumers", name, site)
+            step("delete_tag", ("tag", tag.name))
+        step("clear_consumers")
         with naming_what_is_gone(opened, again, "sys.purge_files"):
             if opened.snapshots.latest() is not None:
                 replace_partitions(opened, None, user=self._env.new_uuid(), env=self._env)
         if opened.changelogs.ids():
-            self.call("expire_changelogs", [*name, ("delete_all", True)], site)
+            step("expire_changelogs", ("delete_all", True))
         now = self._env.now_millis()
         # The time counts in seconds, and the snapshots may be younger than one.
         soon = ("older_than", _wall_clock(now + 1000))
-        self.call("expire_snapshots", [*name, ("retain_max", 1), ("retain_min", 1), soon], site)
-        self.call("remove_orphan_files", [*name, ("older_than", _wall_clock(now))], site)
+        step("expire_snapshots", ("retain_max", 1), ("retain_min", 1), soon)
+        step("remove_orphan_files", ("older_than", _wall_clock(now)))
         return Result(("result",), [["Success"]])
 
     def _run(
@@ -227,8 +236,9 @@ class JobProcedures:
         site: CallSite,
         *,
         named: bool,
+        seen: FileStoreTable | None = None,
     ) -> Rows:
-        """The answer of the job.
+        """The answer of the job; `seen` is the table that the caller means.
 
         OptedOut if nobody named the table, and it wants no maintenance.
         """
@@ -237,6 +247,8 @@ class JobProcedures:
         dry_run = str(values.pop("dry_run", False)).lower() == "true"
         raw = {**procedure.fixed, **values}
         opened = _opened(table, branch, site)
+        if seen is not None:
+            check_same_table(seen)
         if not named:
             refuse_opted_out(table, opened.schema.options)
         if procedure.job == "compact" and _sorts(opened, raw):
@@ -275,6 +287,7 @@ class JobProcedures:
             guards=Guards.from_json(policy.job(job.name).guards.to_json()),
             approval=None if approval is None else str(approval),
             named=named,
+            opened=seen or opened,
         )
         services = RunServices(engine=LocalEngine(), env=self._env, history=open_history())
         report = run_table(approved(request, services), services)
