@@ -24,6 +24,7 @@ from paimon_core.refs.tags import TagStore
 from paimon_core.scan.engine import rules_of
 from paimon_core.schema.schema_commit import SchemaCommit
 from paimon_core.schema.store import SchemaStore
+from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.changelog import ChangelogStore
 from paimon_core.snapshot.partition_registry import PartitionRegistry
 from paimon_core.snapshot.snapshot_commit import SnapshotCommit
@@ -128,6 +129,20 @@ def open_table_at(
         dynamic_options=dict(dynamic_options or {}),
     )
     return replace(table, schema=replace(schema, signed_zeros=_has_signed_zeros(table)))
+
+
+def under_schema(table: FileStoreTable, schema: TableSchema) -> FileStoreTable:
+    """The handle under a schema that is about to follow its newest one.
+
+    Files can be written through it before; nothing may be committed.
+    """
+    schema = schema.with_options(table.dynamic_options)
+    limits = replace(table.paths.boundary, declared=declared_roots(schema.options))
+    paths = table_paths(
+        table.root, schema.partition_type, schema.options, branch=table.branch, limits=limits
+    )
+    inner = table.io.inner if isinstance(table.io, ConfinedFileIO) else table.io
+    return replace(table, io=ConfinedFileIO(inner, limits), schema=schema, paths=paths)
 
 
 def _has_signed_zeros(table: FileStoreTable) -> bool:

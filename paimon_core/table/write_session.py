@@ -84,15 +84,28 @@ def write_rows(
     `after` as in `commit_write`.
     """
     user = env.new_uuid()
-    writer = new_writer(table, env=env, user=user, overwrite=partition is not None)
-    with aborted_on_failure((writer,)):
-        writer.write(rows, kinds)
-        messages = writer.prepare_commit()
+    messages = prepare_rows(table, rows, kinds, env=env, user=user, overwrite=partition is not None)
     if partition is not None:
         return commit_overwrite(
             table, messages, user=user, env=env, partition=partition, after=after
         )
     return commit_write(table, messages, env=env, user=user, after=after)
+
+
+def prepare_rows(
+    table: FileStoreTable,
+    rows: pa.RecordBatch | pa.Table,
+    kinds: Kinds | None = None,
+    *,
+    env: Environment,
+    user: str,
+    overwrite: bool,
+) -> list[CommitMessage]:
+    """Write one batch for a commit of this user; after a failure no file is left."""
+    writer = new_writer(table, env=env, user=user, overwrite=overwrite)
+    with aborted_on_failure((writer,)):
+        writer.write(rows, kinds)
+        return writer.prepare_commit()
 
 
 def commit_overwrite(

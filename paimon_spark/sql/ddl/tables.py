@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field, replace
 
+from paimon_core.commit.message import CommitMessage
 from paimon_core.ddl.create import Column, create_schema, normalized, numbered_after
 from paimon_core.ddl.validation import validate_schema
 from paimon_core.environment import user_name
@@ -15,9 +16,12 @@ from paimon_core.errors import (
     SchemaError,
     UnsupportedFeature,
 )
+from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import parse_bool
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.chain_overwrite import replace_partitions
+from paimon_core.table.open import under_schema
+from paimon_core.table.write_session import delete_messages
 from paimon_core.types.data_types import ArrayType, DataType, MapType, RowType
 from paimon_spark.sql.ddl.special_columns import with_special_types
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
@@ -154,6 +158,8 @@ def use(session: SqlSession, words: Words) -> Result:
 # --- tables -------------------------------------------------------------------------------------
 
 
+Fill = Callable[[FileStoreTable], Sequence[CommitMessage] | None]
+"""Writes the rows of a table that is replaced, under its new schema; None: it does so later."""
 AsSelect = Callable[[SqlSession, TableName, TableClauses, str, bool], Result]
 
 
@@ -239,18 +245,24 @@ def make_table(
 
 
 def replace_with(
-    session: SqlSession, name: TableName, columns: Sequence[Column], clauses: TableClauses
-) -> None:
+    session: SqlSession,
+    name: TableName,
+    columns: Sequence[Column],
+    clauses: TableClauses,
+    fill: Fill = lambda _: None,
+) -> Sequence[CommitMessage] | None:
     """Empty the table and give it another schema; its snapshots stay.
 
-    Java 2.0: `AbstractCatalog.replaceTable`, two steps as there, but field ids go on.  A REST
-    server does it in its own way.  UnsupportedFeature for other partition columns.
+    Java 2.0: `AbstractCatalog.replaceTable`, two steps as there, but field ids go on.  `fill`
+    writes files for the new schema before the table is emptied: if it fails, nothing has changed.
+    Returns what it wrote, which is left to commit.  A REST server does it in its own way, without
+    `fill`.  UnsupportedFeature for other partition columns.
     """
     new = normalized(_schema(session, name, columns, clauses))
     validate_schema(new)
     table = session.open(name, to_write=True)
     if session.catalog_for(name).replace_table(name.identifier, new):
-        return
+        return None
     if tuple(new.partition_keys) != tuple(table.schema.partition_keys):
         raise UnsupportedFeature(
             "REPLACE TABLE with other partition columns",
@@ -260,14 +272,25 @@ def replace_with(
             table=name.identifier,
             next_step="drop the table, and create it again",
         )
-    if table.snapshots.latest() is not None:
-        replace_partitions(table, None, user=session.env.new_uuid(), env=session.env)
+    emptied = table.snapshots.latest() is None
     while True:
         latest = table.schemas.latest()
         if latest is None:
             raise not_found(name)
-        if table.commit_schema(numbered_after(new, latest)):
-            return
+        schema = numbered_after(new, latest)
+        coming = under_schema(table, schema)
+        written = fill(coming)
+        replaced = False
+        try:
+            if not emptied:
+                replace_partitions(table, None, user=session.env.new_uuid(), env=session.env)
+                emptied = True
+            replaced = table.commit_schema(schema)
+        finally:
+            if not replaced:
+                delete_messages(coming, written or ())
+        if replaced:
+            return written
 
 
 def _schema(

@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_core.commit.message import CommitMessage
 from paimon_core.ddl.create import Column
-from paimon_core.errors import UnsupportedFeature
-from paimon_core.file_store_table import FileStoreTable
+from paimon_core.errors import CommitConflict, UnsupportedFeature
+from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.real_buckets import RealBuckets
-from paimon_core.table.write_session import write_rows
+from paimon_core.table.write_session import (
+    commit_overwrite,
+    delete_messages,
+    prepare_rows,
+    write_rows,
+)
 from paimon_core.types.arrow import arrow_schema, column_from_internal
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_core.write.incoming_rows import Kinds
@@ -451,8 +457,7 @@ def write(
     """
     null_checked(table, rows)
     if overwrite is not None:
-        dynamic = session.conf.get(OVERWRITE_MODE, "static").lower() == "dynamic"
-        table = replace(table, schema=table.schema.with_options({_DYNAMIC: str(dynamic).lower()}))
+        table = _overwriting(session, table)
     buckets = RealBuckets.for_rows(table, rows, replaced=overwrite is not None)
     if buckets is not None:
         write_to_buckets(table, rows, kinds, buckets, env=session.env, partition=overwrite)
@@ -462,6 +467,12 @@ def write(
         write_rows(table, rows, kinds, env=session.env, after=after)
     else:
         write_rows(table, rows, env=session.env, partition=dict(overwrite), after=after)
+
+
+def _overwriting(session: SqlSession, table: FileStoreTable) -> FileStoreTable:
+    """The table under the session's mode of overwrites."""
+    dynamic = session.conf.get(OVERWRITE_MODE, "static").lower() == "dynamic"
+    return replace(table, schema=table.schema.with_options({_DYNAMIC: str(dynamic).lower()}))
 
 
 def null_checked(table: FileStoreTable, rows: pa.Table) -> None:
@@ -504,11 +515,9 @@ def create_as_select(
     if any(not isinstance(c, str) for c in clauses.partitioned_by):
         raise SqlSyntaxError("partition columns of CREATE TABLE AS SELECT have no type")
     if replace_table and session.has_table(name):
-        rows = frame.toArrow()  # before the table is emptied, because the query may read it
-        replace_with(session, name, columns, clauses)
-        frame = session.spark.createDataFrame(rows, schema=frame.schema)
-    else:
-        make_table(session, name, columns, clauses)
+        _replace(session, name, columns, clauses, frame)
+        return NOTHING
+    make_table(session, name, columns, clauses)
     table = session.open(name, to_write=True)
     rows = fetched(table, frame, table.schema.fields)
     if replace_table:  # Spark truncates the table once more when it writes, also without rows
@@ -516,3 +525,36 @@ def create_as_select(
     elif rows.num_rows:
         write(session, table, rows)
     return NOTHING
+
+
+def _replace(
+    session: SqlSession,
+    name: TableName,
+    columns: Sequence[Column],
+    clauses: TableClauses,
+    frame: DataFrame,
+) -> None:
+    """Put the rows of the query in place of the table, whose rows it may read."""
+    read, user = frame.toArrow(), session.env.new_uuid()
+    frame = session.spark.createDataFrame(read, schema=frame.schema)
+
+    def fill(coming: FileStoreTable) -> Sequence[CommitMessage] | None:
+        rows = fetched(coming, frame, coming.schema.fields)
+        null_checked(coming, rows)
+        if coming.bucket_mode is BucketMode.POSTPONE:
+            return None  # what is there would decide about the buckets
+        return prepare_rows(coming, rows, env=session.env, user=user, overwrite=True)
+
+    written = replace_with(session, name, columns, clauses, fill)
+    table = session.open(name, to_write=True)
+    if written is None:
+        write(session, table, fetched(table, frame, table.schema.fields), overwrite={})
+        return
+    after = AfterCommit(table, env=session.env, of_engine=True)
+    try:
+        commit_overwrite(
+            _overwriting(session, table), written, env=session.env, user=user, after=after
+        )
+    except CommitConflict:
+        delete_messages(table, written)
+        raise
