@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from sql_sessions import Sql
 
-from paimon_core.errors import InvalidArgument
+from paimon_core.errors import InvalidArgument, StorageError
+from paimon_core.io.local import LocalFileIO
 from paimon_spark.sql.errors import SqlSyntaxError
 
 pytestmark = pytest.mark.spark
@@ -114,3 +115,25 @@ def test_wrong_statements(sql: Sql, tmp_path: Path) -> None:
     for query in ("DROP TABLE t", "INSERT INTO t VALUES (1)", ""):
         with pytest.raises(InvalidArgument, match="quer"):
             sql(f"COPY INTO '{tmp_path}/out' FROM ({query}) {csv}")
+
+
+def test_rows_that_are_loaded_without_a_record_are_told(
+    sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error of the store alone would let the operator load them again."""
+    folder = _files(tmp_path / "in", a_csv="1,a,\n", b_csv="2,b,\n")
+    write_bytes = LocalFileIO.write_bytes
+
+    def full(store: LocalFileIO, path: str, data: bytes) -> None:
+        if b"a.csv" in data:
+            raise OSError(28, "No space left on device")
+        write_bytes(store, path, data)
+
+    monkeypatch.setattr(LocalFileIO, "write_bytes", full)
+    load = f"COPY INTO t FROM '{folder}' FILE_FORMAT = (TYPE = CSV)"
+    with pytest.raises(StorageError, match=r"rows of a\.csv are committed to table .* no record"):
+        sql(load)
+    monkeypatch.undo()
+    (folder / "a.csv").rename(tmp_path / "a.csv")
+    assert sql(load) == [["b.csv", "SKIPPED", 0, 0, 0, None]]
+    assert sql("SELECT id FROM t ORDER BY id") == [[1], [2]]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
 
-from paimon_core.errors import InvalidArgument
+from paimon_core.errors import InvalidArgument, PaimonError, StorageError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.types.data_types import DataField
 from paimon_spark.sql.dml.insert import insert
@@ -37,6 +37,7 @@ COLUMNS: Final = (
     "errors_seen",
     "first_error",
 )
+_FAILED: Final = "LOAD_FAILED"
 _HISTORY: Final = "copy-into/history"
 _FILE: Final = "__paimon_copied_file"
 _CORRUPT: Final = "__paimon_corrupt_record"
@@ -190,21 +191,20 @@ def _load(
         insert(session, words)
     finally:
         frame.unpersist()
-    return [_answer(session, table, load, f, seen) for f in files]
+    answers = [(f, _answer(load, f, seen)) for f in files]
+    _remember_all(session, table, [(f, a[2]) for f, a in answers if a[1] != _FAILED])
+    return [answer for _, answer in answers]
 
 
-def _answer(
-    session: SqlSession, table: FileStoreTable, load: Load, file: SourceFile, seen: _Seen
-) -> list[Any]:
+def _answer(load: Load, file: SourceFile, seen: _Seen) -> list[Any]:
+    """The row of `COLUMNS` of a file."""
     parsed, errors = seen.rows.get(file.name, 0), seen.errors.get(file.name, 0)
     loaded = max(0, parsed - errors)
     if load.on_error == "SKIP_FILE" and errors:
         loaded = 0
     status = "LOADED"
     if errors:
-        status = "PARTIALLY_LOADED" if loaded else "LOAD_FAILED"
-    if loaded or not errors:
-        _remember(session, table, file, loaded)
+        status = "PARTIALLY_LOADED" if loaded else _FAILED
     return [file.name, status, loaded, parsed, errors, seen.first.get(file.name)]
 
 
@@ -326,6 +326,29 @@ def _history(table: FileStoreTable) -> set[tuple[str, int, int]]:
         except (OSError, ValueError, KeyError, TypeError):
             continue
     return found
+
+
+def _remember_all(
+    session: SqlSession, table: FileStoreTable, loaded: Sequence[tuple[SourceFile, int]]
+) -> None:
+    """Record the files, whose rows are committed, with the numbers of their rows.
+
+    StorageError if one cannot be recorded; the others are.
+    """
+    failed: dict[str, Exception] = {}
+    for file, rows in loaded:
+        try:
+            _remember(session, table, file, rows)
+        except (OSError, PaimonError) as e:
+            failed[file.name] = e
+    if failed:
+        raise StorageError(
+            f"the rows of {', '.join(failed)} are committed to table {table.name}, but there is no "
+            f"record that these files were loaded: {next(iter(failed.values()))}",
+            table=table.name,
+            next_step="move these files to another folder before you run the statement again, which "
+            "would load them a second time",
+        )
 
 
 def _remember(session: SqlSession, table: FileStoreTable, file: SourceFile, rows: int) -> None:
