@@ -9,10 +9,12 @@ from contextlib import contextmanager, suppress
 
 
 @contextmanager
-def dropped_reply(port: int, marker: bytes) -> Iterator[tuple[int, list[bytes]]]:
+def dropped_reply(
+    port: int, marker: bytes, *, number: int = 1
+) -> Iterator[tuple[int, list[bytes]]]:
     """A proxy of a loopback port, and the requests with `marker`.
 
-    All are passed on; the reply to the first and its connection are lost.
+    All are passed on; the reply to the one of this number and its connection are lost.
     """
     seen: list[bytes] = []
     listener = socket.create_server(("127.0.0.1", 0))
@@ -36,7 +38,7 @@ def dropped_reply(port: int, marker: bytes) -> Iterator[tuple[int, list[bytes]]]
             while data := client.recv(65536):
                 if marker in data:
                     seen.append(marker)
-                    if len(seen) == 1:
+                    if len(seen) == number:
                         lose.set()
                 server.sendall(data)
         with suppress(OSError):  # a server has a thread for each connection

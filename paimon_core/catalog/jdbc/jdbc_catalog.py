@@ -470,10 +470,19 @@ class JdbcCatalog:
         except IntegrityError as e:
             raise AlreadyExists(f"table {target} already exists", table=target) from e
         except StorageError as e:
+            if self._is_renamed(source, target):
+                return  # only the reply was lost
             e.next_step = f"no folder was moved; if the catalog lists {target} now, {_UNDO_RENAME.format(source, target)}"
             raise
         if not there:
             raise self._not_found(source)
+
+    def _is_renamed(self, source: str, target: str) -> bool:
+        """Whether the rows have the new name, as far as the database says so."""
+        try:
+            return self._exists(target) and not self._exists(source)
+        except StorageError:
+            return False
 
     def _move_back(self, renamed: str, identifier: str) -> None:
         try:

@@ -17,11 +17,13 @@ from typing import Final
 
 from paimon_core.catalog.jdbc.database import LOCKS, JdbcDatabase
 from paimon_core.catalog.lock import acquire_timeout_millis, longest_wait_millis
-from paimon_core.errors import CatalogLocked, PaimonError
+from paimon_core.errors import CatalogLocked, PaimonError, StorageError
 
 log = logging.getLogger(__name__)
 
 _FIRST_WAIT_MILLIS: Final = 50
+_ACQUIRED_AT: Final = "CAST(acquired_at AS VARCHAR(40))"
+"""As text: SQLite takes anything for a time."""
 _EXPIRED: Final[Mapping[str, str]] = {
     "sqlite": "strftime('%s', 'now') - strftime('%s', acquired_at) > expire_time_seconds",
     "postgresql": "EXTRACT(EPOCH FROM AGE(NOW(), acquired_at)) > expire_time_seconds",
@@ -47,18 +49,19 @@ class JdbcLock:
     @contextmanager
     def held(self) -> Iterator[None]:
         """The lock, for as long as the block; CatalogLocked if others hold it for too long."""
-        self._acquire()
+        acquired_at = self._acquire()
         since = time.monotonic()
         try:
             yield
         finally:
-            self._release(since)
+            self._release(acquired_at, since)
 
-    def _acquire(self) -> None:
+    def _acquire(self) -> str:
+        """Take the lock; when its row says that it was acquired."""
         most = longest_wait_millis(self.database.options)
         started = time.monotonic()
         wait = _FIRST_WAIT_MILLIS
-        while not self._insert():
+        while (acquired_at := self._insert()) is None:
             waited = (time.monotonic() - started) * 1000
             if waited > self._timeout_millis:
                 raise CatalogLocked(
@@ -70,20 +73,28 @@ class JdbcLock:
                 )
             wait = min(2 * wait, most)
             time.sleep(wait / 1000)
+        return acquired_at
 
     def _since(self) -> str:
         """When the lock was taken, as far as the database says so."""
         try:
-            # As text: SQLite takes anything for a time.
-            found = self.database.rows(
-                f"SELECT CAST(acquired_at AS VARCHAR(40)) FROM {LOCKS} WHERE lock_id = :id",
-                id=self.lock_id,
-            )
+            found = self._acquired_at()
         except PaimonError:
             return ""
-        return f" (its row says since {found[0][0]})" if found else ""
+        return f" (its row says since {found})" if found else ""
 
-    def _insert(self) -> bool:
+    def _acquired_at(self) -> str | None:
+        """When the lock was taken, by its row; None if nobody holds it."""
+        found = self.database.rows(
+            f"SELECT {_ACQUIRED_AT} FROM {LOCKS} WHERE lock_id = :id", id=self.lock_id
+        )
+        return found[0][0] if found else None
+
+    def _insert(self) -> str | None:
+        """When the lock was taken, which tells its row from those of others; None if it is held.
+
+        If the reply to the commit was lost, the row says whether it happened.
+        """
         from sqlalchemy import text  # noqa: PLC0415 - an extra
         from sqlalchemy.exc import IntegrityError  # noqa: PLC0415 - an extra
 
@@ -96,6 +107,7 @@ class JdbcLock:
             )
             if gone.rowcount:
                 log.warning("lock=%s had expired and was deleted", self.lock_id)
+        acquired_at: str | None = None
         try:
             with self.database.transaction() as connection:
                 connection.execute(
@@ -104,23 +116,33 @@ class JdbcLock:
                     ),
                     values,
                 )
+                row = text(f"SELECT {_ACQUIRED_AT} FROM {LOCKS} WHERE lock_id = :id")
+                acquired_at = str(connection.execute(row, {"id": self.lock_id}).scalar_one())
         except IntegrityError:
-            return False
-        return True
+            return None
+        except StorageError:
+            if acquired_at is None or self._acquired_at() != acquired_at:
+                raise
+            log.warning("lock=%s was taken, although the reply to that was lost", self.lock_id)
+        return acquired_at
 
-    def _release(self, since: float) -> None:
+    def _release(self, acquired_at: str, since: float) -> None:
         from sqlalchemy import text  # noqa: PLC0415 - an extra
 
         if (time.monotonic() - since) * 1000 >= self._timeout_millis:
             # It has expired: the row may be another client's by now.
             log.warning("lock=%s was held until it expired; it is not released", self.lock_id)
             return
-        try:
-            with self.database.transaction() as connection:
-                connection.execute(
-                    text(f"DELETE FROM {LOCKS} WHERE lock_id = :id"),
-                    {"id": self.lock_id},
-                )
-        except PaimonError as e:
-            # What was done under the lock is done; others wait until the lock expires.
-            log.warning("lock=%s could not be released: %s", self.lock_id, e)
+        for again in (True, False):
+            try:
+                with self.database.transaction() as connection:
+                    connection.execute(
+                        text(f"DELETE FROM {LOCKS} WHERE lock_id = :id AND {_ACQUIRED_AT} = :at"),
+                        {"id": self.lock_id, "at": acquired_at},
+                    )
+            except PaimonError as e:
+                if again and isinstance(e, StorageError):
+                    continue
+                # What was done under the lock is done; others wait until the lock expires.
+                log.warning("lock=%s could not be released: %s", self.lock_id, e)
+            return

@@ -213,7 +213,8 @@ def create_table(
         try:
             make_table(session, name, columns, clauses)
         except AlreadyExists:
-            if not (if_not_exists and _hides_view(session, name)):
+            # Another client may have been first.
+            if not if_not_exists or not (session.has_table(name) or _hides_view(session, name)):
                 raise
     return NOTHING
 
