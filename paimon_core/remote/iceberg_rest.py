@@ -74,14 +74,16 @@ class IcebergRest:
             self.client.get(self._path("namespaces", namespace))
         except NotFound:
             try:
-                self.client.post(self._path("namespaces"), {"namespace": [namespace]})
+                self.client.post(
+                    self._path("namespaces"), {"namespace": [namespace]}, retry_unavailable=True
+                )
             except AlreadyExists:
                 return
 
     def create(self, name: tuple[str, str], body: Mapping[str, object]) -> dict[str, Any]:
         """Create the table; the metadata of the new one."""
         path = self._path("namespaces", name[0], "tables")
-        answer = self.client.post(path, {"name": name[1], **body}, retry_unavailable=False)
+        answer = self.client.post(path, {"name": name[1], **body})
         return dict(answer["metadata"])
 
     def commit(
@@ -93,7 +95,7 @@ class IcebergRest:
         """Change the table, if it meets the requirements."""
         identifier = {"namespace": [name[0]], "name": name[1]}
         body = {"identifier": identifier, "requirements": requirements, "updates": updates}
-        self.client.post(self._table(name), body, retry_unavailable=False)
+        self.client.post(self._table(name), body)
 
     def drop(self, name: tuple[str, str]) -> None:
         """Drop the table and leave its files."""

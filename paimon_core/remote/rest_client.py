@@ -44,6 +44,8 @@ _HEADER: Final = "header."
 _MAX_RETRIES: Final = 5
 _TOO_MANY: Final = 429
 _RETRIED: Final = frozenset({_TOO_MANY, 503})
+_SERVER_ERROR: Final = 500
+_PERHAPS_MADE: Final = "the change may have been made: look, and run again if it was not"
 _CONNECT_SECONDS: Final = 30.0
 _DEFAULT_DEADLINE: Final = "3 min"
 _LONGEST_MESSAGE: Final = 500
@@ -94,12 +96,13 @@ class RestClient:
         return self._send("GET", path, parameters or {}, None)
 
     def post(
-        self, path: str, body: Mapping[str, object], *, retry_unavailable: bool = True
+        self, path: str, body: Mapping[str, object], *, retry_unavailable: bool = False
     ) -> dict[str, Any]:
         """The JSON object of the answer; empty if there is none.
 
-        Without `retry_unavailable`, 503 is an error at once: what answered it may have passed the
-        request on, and the caller checks the outcome before it asks again.
+        503 is an error at once: what answered it may have passed the request on, and a second one
+        would find what the first has made, or change what others have made since.  With
+        `retry_unavailable`, for requests that do no harm twice, it is sent again.
         """
         retried = _RETRIED if retry_unavailable else frozenset({_TOO_MANY})
         return self._send("POST", path, {}, body, retried)
@@ -153,7 +156,8 @@ class RestClient:
                     raise StorageError(
                         f"the REST catalog did not answer {method} {path}: {type(e).__name__} {e}",
                         file=path,
-                        next_step="check that the catalog runs at the option uri",
+                        next_step="check that the catalog runs at the option uri"
+                        + ("" if method == "GET" else f"; {_PERHAPS_MADE}"),
                     ) from e
             else:
                 if answer.status_code not in retried:
@@ -276,6 +280,8 @@ def _error(request: Request, answer: httpx.Response) -> PaimonError:
             error = UnsupportedFeature(f"{request.method} {request.path}", message)
         case _:
             error = StorageError(message, file=request.path)
+            if request.method != "GET" and status >= _SERVER_ERROR:
+                error.next_step = _PERHAPS_MADE
     return error
 
 

@@ -66,7 +66,7 @@ class RestSnapshotCommit:
         path = self._path(attempt.branch, "commit")
         body = commit_json(attempt, self.table_id)
         try:
-            answer = self.client.post(path, body, retry_unavailable=False)
+            answer = self.client.post(path, body)
         except ResourceNotFound:
             self.check_same_table()
             raise

@@ -48,7 +48,7 @@ class RestVersions:
         self._post(self._path("branches", branch, "forward"), {})
 
     def _post(self, path: str, body: Mapping[str, object]) -> None:
-        self.client.post(path, body, retry_unavailable=False)
+        self.client.post(path, body)
 
     def _path(self, *rest: str, branch: str | None = None) -> str:
         database, table = split_identifier(self.identifier)

@@ -23,6 +23,7 @@ from paimon_core.catalog.rest.rest_catalog import RestCatalog
 from paimon_core.catalog.rest.token_io import TokenFileIO
 from paimon_core.catalog.rest.version_management import RestVersions
 from paimon_core.ddl.create import Column, create_schema
+from paimon_core.ddl.schema_change import RemoveOption
 from paimon_core.errors import (
     AlreadyExists,
     InvalidArgument,
@@ -114,7 +115,7 @@ def test_too_many_requests_and_unavailable_are_tried_again(
         (503, {"Retry-After": soon}, {}),
         (200, {}, {"success": True}),
     ]
-    assert client.post("/v1/c", {"a": "ä"}) == {"success": True}
+    assert client.post("/v1/c", {"a": "ä"}, retry_unavailable=True) == {"success": True}
     assert waits[0] == 7
     assert 2 <= waits[1] <= 2.2
     assert 15 < waits[2] <= 20
@@ -147,8 +148,14 @@ def test_a_change_without_an_answer_is_not_repeated(server: _Server, client: Res
 
 
 def _changes(client: RestClient) -> list[Callable[[], object]]:
-    versions = RestVersions(client, "d.t")
+    versions, catalog = RestVersions(client, "d.t"), RestCatalog(client)
+    made = create_schema([Column("a", "INT")], now_millis=0)
     return [
+        partial(catalog.create_database, "d"),
+        partial(catalog.create_table, "d.t", made, if_not_exists=True),
+        partial(catalog.replace_table, "d.t", made),
+        partial(catalog.rename_table, "d.t", "d.u"),
+        partial(catalog.alter_table, "d.t", [RemoveOption("k")], now_millis=0),
         partial(client.delete, "/v1/c"),
         partial(versions.drop_branch, "b"),
         partial(versions.fast_forward, "b"),
@@ -159,14 +166,14 @@ def _changes(client: RestClient) -> list[Callable[[], object]]:
     ]
 
 
-@pytest.mark.parametrize("change", range(7))
+@pytest.mark.parametrize("change", range(12))
 @pytest.mark.parametrize("status", [503, CLOSED])
 def test_a_change_that_may_have_been_made_is_not_made_again(
     server: _Server, client: RestClient, change: int, status: int
 ) -> None:
-    """A second fast-forward would remove what was committed after the first."""
+    """A second fast-forward, or replacement of a table, would remove what came after the first."""
     server.answers[:] = [(status, {}, {}), (200, {}, {})]
-    with pytest.raises(StorageError):
+    with pytest.raises(StorageError, match="may have been made"):
         _changes(client)[change]()
     assert len(server.seen) == 1
 

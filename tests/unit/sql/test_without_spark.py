@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -12,9 +12,10 @@ from command_line import caretaker
 from sql_sessions import Sql
 
 from paimon_core.environment import system_environment
-from paimon_core.errors import PaimonError
+from paimon_core.errors import AlreadyExists, PaimonError
 from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_core.table.write_session import write_rows
+from paimon_spark.sql.ddl import tables
 from paimon_spark.sql.errors import error_type
 from paimon_spark.sql.query.sys_functions import replace_sys_functions
 from paimon_spark.sql.session import SqlSession
@@ -60,6 +61,25 @@ def test_a_table_from_creation_to_drop(sql: Sql) -> None:
     sql("DROP TABLE t; DROP TABLE IF EXISTS t")
     assert refused(sql, "DROP TABLE t")[0] == "AnalysisException"
     assert sql("SHOW TABLES LIKE 't*|u'") == [["default", "u", False]]
+
+
+def test_a_table_that_another_client_creates_first(
+    sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = tables.make_table
+
+    def late(*args: Any) -> None:
+        monkeypatch.setattr(tables, "make_table", make)
+        Sql(tmp_path)("CREATE TABLE t (theirs INT)")
+        make(*args)
+
+    monkeypatch.setattr(tables, "make_table", late)
+    sql("CREATE TABLE IF NOT EXISTS t (ours INT)")
+    assert sql("DESC t")[0][0] == "theirs"
+    sql("DROP TABLE t")
+    monkeypatch.setattr(tables, "make_table", late)
+    with pytest.raises(AlreadyExists):
+        sql("CREATE TABLE t (ours INT)")
 
 
 def test_databases(sql: Sql) -> None:
