@@ -150,6 +150,10 @@ class AlreadyExists(CatalogError):
     default_next_step = "choose another name, or drop the existing one first"
 
 
+class ReferenceExists(AlreadyExists):
+    """The table has a tag or branch of this name."""
+
+
 class CatalogLocked(CatalogError):
     """Another client held the catalog's lock on the table for too long; nothing was changed."""
 

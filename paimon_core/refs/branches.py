@@ -15,10 +15,10 @@ from typing import Final
 
 from paimon_core.errors import (
     SEE_INSPECT,
-    AlreadyExists,
     CorruptTable,
     InvalidArgument,
     NotFound,
+    ReferenceExists,
     StalePlan,
 )
 from paimon_core.io.file_io import FileIO, map_parallel, renames_atomically
@@ -89,7 +89,7 @@ class BranchStore:
         return name == MAIN_BRANCH or name in self.names()
 
     def check_new(self, name: str, *, tag: str | None) -> None:
-        """Raise InvalidArgument for a name that Java refuses, AlreadyExists for one in use.
+        """Raise InvalidArgument for a name that Java refuses, ReferenceExists for one in use.
 
         A name is not in use if its creation from the same tag was interrupted.
         """
@@ -100,7 +100,7 @@ class BranchStore:
         if begun is None:
             raise self._in_use(name)
         if begun != (tag or ""):
-            raise AlreadyExists(
+            raise ReferenceExists(
                 f"branch {name!r} of table {self.table} was started "
                 + (f"at tag {begun!r}" if begun else "empty")
                 + " and not finished",
@@ -119,7 +119,7 @@ class BranchStore:
         deleted in between, the branch is removed again.
 
         Raises InvalidArgument for a name that Java refuses (main, blank, digits only),
-        AlreadyExists, NotFound for a missing tag or a table without schema, StalePlan for a tag
+        ReferenceExists, NotFound for a missing tag or a table without schema, StalePlan for a tag
         that was moved or a schema that was deleted meanwhile, CorruptTable for an unreadable tag.
         After an interruption it can be called again.
         """
@@ -200,7 +200,7 @@ class BranchStore:
             self._put(target.schema(schema_id), content, target.branch)
 
     def _put(self, path: str, content: bytes, branch: str) -> None:
-        """Write a file of the branch; AlreadyExists if it exists with other content.
+        """Write a file of the branch; ReferenceExists if it exists with other content.
 
         Only a snapshot or tag of the same identity is replaced: an earlier attempt wrote it.
         """
@@ -265,8 +265,8 @@ class BranchStore:
             next_step="run `caretaker verify` on the table; no branch was created",
         )
 
-    def _taken(self, name: str) -> AlreadyExists:
-        return AlreadyExists(
+    def _taken(self, name: str) -> ReferenceExists:
+        return ReferenceExists(
             f"another process wrote to branch {name!r} of table {self.table} during its creation",
             table=self.table,
             next_step="check it with `caretaker verify`; delete it first if it is not needed",
@@ -295,7 +295,7 @@ class BranchStore:
         )
 
     def rename(self, name: str, new_name: str) -> None:
-        """Rename the branch; NotFound, AlreadyExists, InvalidArgument.
+        """Rename the branch; NotFound, ReferenceExists, InvalidArgument.
 
         On object stores, files move one by one, and the same call finishes a rename that was
         interrupted.  A commit that lands under the old name meanwhile is moved too; one that lands
@@ -315,7 +315,7 @@ class BranchStore:
         self._move_stragglers(self.paths.of_branch(name), self.paths.of_branch(new_name))
 
     def check_free(self, name: str, new_name: str) -> None:
-        """Raise InvalidArgument for a new name that Java refuses, AlreadyExists for one in use.
+        """Raise InvalidArgument for a new name that Java refuses, ReferenceExists for one in use.
 
         One is not in use that an interrupted rename has left on an object store: the copies of the
         schemas come last, and the originals go first, so one of the two branches has none.
@@ -328,8 +328,8 @@ class BranchStore:
         if atomic or all(self.io.list_dir(folder) for folder in of_both):
             raise self._in_use(new_name)
 
-    def _in_use(self, name: str) -> AlreadyExists:
-        return AlreadyExists(
+    def _in_use(self, name: str) -> ReferenceExists:
+        return ReferenceExists(
             f"branch {name!r} of table {self.table} already exists", table=self.table
         )
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final, cast
 
-from paimon_core.errors import SEE_INSPECT, AlreadyExists, InvalidArgument, NotFound
+from paimon_core.errors import SEE_INSPECT, InvalidArgument, NotFound, ReferenceExists
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.json_text import to_pretty_json
 from paimon_core.io.named_files import check_is_file, files_named, read_listed
@@ -110,10 +110,10 @@ class TagStore:
             return None
 
     def create(self, tag: Tag) -> None:
-        """Create the tag; AlreadyExists if the name is taken."""
+        """Create the tag; ReferenceExists if the name is taken."""
         path = self.paths.tag(_checked(tag.name))
         if not self.io.create_if_absent(path, tag_to_json(tag).encode()):
-            raise AlreadyExists(
+            raise ReferenceExists(
                 f"tag {tag.name!r} of table {self.table} already exists", table=self.table
             )
 
@@ -125,14 +125,14 @@ class TagStore:
         self.io.overwrite(path, tag_to_json(tag).encode())
 
     def rename(self, name: str, new_name: str) -> None:
-        """Rename the tag; NotFound, or AlreadyExists if the new name is taken."""
+        """Rename the tag; NotFound, or ReferenceExists if the new name is taken."""
         source, target = self.paths.tag(_checked(name)), self.paths.tag(_checked(new_name))
         try:
             renamed = self.io.rename(source, target)
         except FileNotFoundError as e:
             raise self._not_found(name) from e
         if not renamed:
-            raise AlreadyExists(
+            raise ReferenceExists(
                 f"tag {new_name!r} of table {self.table} already exists", table=self.table
             )
 

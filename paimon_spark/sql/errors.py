@@ -14,6 +14,7 @@ from paimon_core.errors import (
     InvalidArgument,
     NoSuchVersion,
     PaimonError,
+    ReferenceExists,
     SchemaError,
     UnknownKeyColumn,
     UnsupportedFeature,
@@ -73,7 +74,7 @@ def error_type(error: BaseException) -> str:
             return "ParseException"
         case IncompatibleRows():
             return "RuntimeException"
-        case NoSuchVersion():
+        case NoSuchVersion() | ReferenceExists():
             return "IllegalArgumentException"
         case AnalysisError() | CatalogError() | AlreadyExists():
             return "AnalysisException"

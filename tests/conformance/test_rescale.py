@@ -162,7 +162,7 @@ def test_postponed_buckets(oracle: Oracle, tmp_path: Path) -> None:
     oracle.one("write", rows=[[i, "waiting", i] for i in range(25, 35)])
     before = oracle.rows()
     assert len(before) == 30
-    assert "--bucket-num is required" in str(rescale(tmp_path).error)
+    assert "must provide the resulting bucket number" in str(rescale(tmp_path).error)
     report = rescale(tmp_path, bucket_num=3)
     assert report.error is None, report.error
     live = oracle.one("files", stats=False)["files"]

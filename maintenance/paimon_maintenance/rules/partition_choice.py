@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paimon_core.errors import InvalidArgument
@@ -38,13 +38,25 @@ def partition_predicate(
         )
     if where:
         predicate = parse_where(where, table.schema.row_type)
-        _only_partition_keys(table, fields_of(predicate))
+        unknown = sorted(set(fields_of(predicate)) - set(table.schema.partition_keys))
+        if unknown:
+            raise InvalidArgument(
+                f"Only partition predicate is supported, not {', '.join(unknown)} of table "
+                f"{table.name} (partition keys: {', '.join(table.schema.partition_keys)})",
+                table=table.name,
+            )
         return predicate
     return disjunction(_spec_predicate(table, spec) for spec in specs)
 
 
 def _spec_predicate(table: FileStoreTable, spec: Mapping[str, str]) -> Predicate:
-    _only_partition_keys(table, spec)
+    keys = table.schema.partition_keys
+    unknown = sorted(set(spec) - set(keys))
+    if unknown:
+        raise InvalidArgument(
+            f"Partition keys [{', '.join(unknown)}] are invalid. Available partition keys are [{', '.join(keys)}]",
+            table=table.name,
+        )
     return conjunction(_equals(table, key, text) for key, text in spec.items())
 
 
@@ -71,14 +83,3 @@ def partition_value(table: FileStoreTable, key: str, text: str) -> Any:
         raise InvalidArgument(
             f"partition {key}={text} of table {table.name}: {e.message}", table=table.name
         ) from e
-
-
-def _only_partition_keys(table: FileStoreTable, names: Iterable[str]) -> None:
-    keys = table.schema.partition_keys
-    unknown = sorted(set(names) - set(keys))
-    if unknown:
-        raise InvalidArgument(
-            f"Only partition predicate is supported, not {', '.join(unknown)} of table {table.name} "
-            f"(partition keys: {', '.join(keys)})",
-            table=table.name,
-        )

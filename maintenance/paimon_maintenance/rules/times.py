@@ -11,7 +11,7 @@ from paimon_core.errors import InvalidArgument
 from paimon_core.options import parse_duration_millis
 
 _DAY: Final = 86_400_000
-_MILLIS: Final = re.compile(r"[0-9]{1,18}")
+_MILLIS: Final = re.compile(r"[0-9]{1,19}")
 _AGE: Final = re.compile(r"\d+\s*[a-zA-Zµ]+")
 
 

@@ -551,7 +551,7 @@ def _clauses(words: Words, *refused: str) -> TableClauses:
             if provider.lower() != _PROVIDER:
                 raise UnsupportedFeature(
                     f"provider {provider}",
-                    f"Provider is not supported: {provider}",
+                    f"Provider '{provider}' is not supported by a Paimon catalog",
                     next_step="use USING paimon",
                 )
         elif words.eat("PARTITIONED", "BY"):

@@ -89,8 +89,8 @@ def by_name(
     if len(lowered) > len(fields):
         extra = ", ".join(f"`{c}`" for c in lowered if c not in fields)
         raise IncompatibleRows(
-            f"{start}the number of data columns don't match with the table schema's."
-            + (f" It fails due to extra columns: {extra}." if extra else "")
+            f"{start}the number of data columns ({len(lowered)}) doesn't match the table schema's "
+            f"({len(fields)})." + (f" It fails due to extra columns: {extra}." if extra else "")
         )
     repeated = sorted({c for c in lowered if lowered.count(c) > 1})
     if repeated:

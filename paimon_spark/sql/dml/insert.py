@@ -356,8 +356,7 @@ def fetched(
     if len(frame.columns) != len(fields):
         raise IncompatibleRows(
             f"Cannot write incompatible data for the table `{table.name}`, the number of data "
-            f"columns don't match with the table schema's: expected {len(fields)}, found "
-            f"{len(frame.columns)}",
+            f"columns ({len(frame.columns)}) doesn't match the table schema's ({len(fields)})",
             table=table.name,
         )
     plain = frame.toDF(*(f"c{i}" for i in range(len(fields))))

@@ -146,7 +146,7 @@ def test_what_is_refused_as_in_java(sql: Sql) -> None:
         "ANALYZE TABLE t PARTITION (d = 'x') COMPUTE STATISTICS": "partition is not supported",
         "ANALYZE TABLE t COMPUTE STATISTICS FOR COLUMNS m": "not supported",
         "ANALYZE TABLE t COMPUTE STATISTICS FOR COLUMNS none": "not found",
-        "CREATE TABLE u (a INT) USING paimon1": "Provider is not supported: paimon1",
+        "CREATE TABLE u (a INT) USING paimon1": "Provider 'paimon1' is not supported",
         "CREATE TABLE u LIKE t STORED AS PARQUET": "STORED AS is not supported",
         "CREATE DATABASE d LOCATION '/x'": "Cannot specify location",
         "ALTER TABLE t SET LOCATION '/x'": "SET LOCATION is not supported",

@@ -342,7 +342,7 @@ def test_arguments_of_compact_and_rescale(sql: Sql) -> None:
             "do not support 'partition_idle_time'"
         ),
         "compact(table => 't', compact_strategy => 'half')": "only supports 'full' or 'minor'",
-        "compact(table => 't', partitions => 'k=1')": "Only partition predicate is supported",
+        "compact(table => 't', partitions => 'k=1')": "Partition keys [k] are invalid",
         "rescale('e', 4)": "has no snapshot",
     }.items():
         kind, text = refused(sql, f"CALL sys.{call}")

@@ -299,9 +299,10 @@ def wanted_buckets(
         return max(1, -(-largest // target))
     if number is None and state.buckets == POSTPONE_BUCKET:
         raise InvalidArgument(
-            f"argument --bucket-num is required: table {table.name} has postponed buckets, so its "
-            f"option names no number",
+            "When rescaling postpone bucket tables, you must provide the resulting bucket number, as "
+            "their option names none",
             table=table.name,
+            next_step="pass bucket_num",
         )
     if number is not None and not 1 <= number <= MOST_BUCKETS:
         raise InvalidArgument(

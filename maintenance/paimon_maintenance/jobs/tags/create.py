@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from paimon_core.errors import (
-    AlreadyExists,
     InvalidArgument,
+    NoSuchVersion,
     NotFound,
+    ReferenceExists,
 )
 from paimon_core.features import check_taggable
 from paimon_core.file_store_table import FileStoreTable
@@ -67,7 +68,9 @@ def _named(table: FileStoreTable, arguments: Arguments, context: RunContext) -> 
         known = [s for s in (later, *_tagged(table)) if s is not None and s.time_millis >= millis]
         if known:
             return min(known, key=lambda s: (s.time_millis, s.id))
-        raise NotFound(f"table {table.name} has no snapshot at or after {millis}", table=table.name)
+        raise NoSuchVersion(
+            f"table {table.name} has no snapshot at or after {millis}", table=table.name
+        )
     if "watermark" in chosen:
         wanted = cast("int", chosen["watermark"])
         for snapshot in table.snapshots.all():
@@ -129,7 +132,7 @@ class NewTag:
 def make_create(
     table: FileStoreTable, arguments: Arguments, context: RunContext
 ) -> MetadataPlan[NewTag]:
-    """The tag to create; AlreadyExists if the name is taken."""
+    """The tag to create; ReferenceExists if the name is taken."""
     check_taggable(table)
     name = required(arguments, "tag")
     snapshot = _chosen(table, arguments, context)
@@ -137,7 +140,7 @@ def make_create(
     if there is not None:
         same = there.snapshot.identity == snapshot.identity
         if not same or not is_unannounced(table, name):
-            raise AlreadyExists(
+            raise ReferenceExists(
                 f"tag {name!r} of table {table.name} already exists", table=table.name
             )
         action = Action(f"announce tag {name!r}", details={"tag": name})
@@ -203,7 +206,7 @@ def apply_replace(
 def make_rename(
     table: FileStoreTable, arguments: Arguments, _: RunContext
 ) -> MetadataPlan[tuple[str, str]]:
-    """The old and the new name; raises NotFound or AlreadyExists."""
+    """The old and the new name; raises NotFound or ReferenceExists."""
     name, target = required(arguments, "tag"), required(arguments, "target_tag")
     copied = _is_copied(table, name, target)
     what = f"rename tag {name!r} to {target!r}"
@@ -223,7 +226,7 @@ def apply_rename(
 ) -> Committed:
     """Move the tag file; after an interrupted run, delete the old file.
 
-    AlreadyExists if another tag took the new name after the plan: the old one then stays.
+    ReferenceExists if another tag took the new name after the plan: the old one then stays.
     """
     name, target = plan.work
     context.fence()
@@ -239,13 +242,13 @@ def apply_rename(
 def _is_copied(table: FileStoreTable, name: str, target: str) -> bool:
     """Return whether an interrupted run has copied the tag, as object stores do before they delete.
 
-    NotFound for a missing tag, AlreadyExists if another one has the new name.
+    NotFound for a missing tag, ReferenceExists if another one has the new name.
     """
     tag, there = table.tags.get(name), table.tags.get_or_none(target)
     if there is None:
         return False
     if name == target or there != replace(tag, name=target):
-        raise AlreadyExists(
+        raise ReferenceExists(
             f"tag {target!r} of table {table.name} already exists", table=table.name
         )
     return True
