@@ -63,6 +63,13 @@ class TableFiles:
         latest = store.latest()
         if latest is not None:
             return self._taken_up(latest, schema) if external else None
+        if not schema.fields:
+            raise SchemaError(
+                f"table {self.identifier} has no columns, and the folder {self.path} holds no table "
+                "to take them from",
+                table=self.identifier,
+                next_step="name columns, or the folder of a table",
+            )
         self._check_no_snapshots()
         with self._named():
             defaults = Options(self.options).matching(TABLE_DEFAULT)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final, cast
 
-from paimon_core.errors import SEE_INSPECT, InvalidArgument, NotFound, ReferenceExists
+from paimon_core.errors import SEE_INSPECT, InvalidArgument, NoSuchVersion, ReferenceExists
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.json_text import to_pretty_json
 from paimon_core.io.named_files import check_is_file, files_named, read_listed
@@ -143,8 +143,8 @@ class TagStore:
         """
         return self.io.delete(self.paths.tag(_checked(name)))
 
-    def _not_found(self, name: str) -> NotFound:
-        return NotFound(
+    def _not_found(self, name: str) -> NoSuchVersion:
+        return NoSuchVersion(
             f"tag {name!r} of table {self.table} does not exist",
             table=self.table,
             next_step=SEE_INSPECT,

@@ -450,6 +450,12 @@ def test_external_tables_lie_where_the_option_says(
     ours.create_table(name, schema(path=str(place)))
     assert len(java.rows(table="ext")) == 2
     java.one("drop_table", table="ext")
+    ours.create_table(name, create_schema([], now_millis=1, options={"path": str(place)}))
+    assert len(java.rows(table="ext")) == 2
+    java.one("drop_table", table="ext")
+    nowhere = create_schema([], now_millis=1, options={"path": str(tmp_path / "nowhere")})
+    with pytest.raises(SchemaError, match="no table to take them from"):
+        ours.create_table(name, nowhere)
     java.one("create_table", table="ext", columns=COLUMNS, options={"path": str(place)})
     append(ours.get_table(name), [3])
     assert len(java.rows(table="ext")) == 3

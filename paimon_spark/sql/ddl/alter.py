@@ -252,7 +252,7 @@ def _add(words: Words, columns: _Columns) -> list[SchemaChange]:
             elif words.looks_at("DEFAULT"):
                 raise UnsupportedFeature(
                     "adding a column with a default",
-                    "Unsupported table change: Cannot add column with default value",
+                    f"Unsupported table change: Cannot add column [{'.'.join(path)}] with default value",
                     next_step="add the column, then ALTER COLUMN ... SET DEFAULT",
                 )
             else:

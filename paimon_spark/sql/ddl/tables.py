@@ -312,7 +312,9 @@ def _schema(
             )
         else:
             keys.append(names[part.lower()])
-    if not columns:
+    if clauses.properties.get("type", "").lower() == "object-table":
+        raise UnsupportedFeature("object tables", table=name.identifier)
+    if not columns and clauses.location is None:  # a table in that folder would have some
         raise UnsupportedFeature("tables without columns", table=name.identifier)
     _check_names(session, name, [c.name for c in columns])
     for column in columns:

@@ -147,6 +147,8 @@ def test_what_is_refused_as_in_java(sql: Sql) -> None:
         "ANALYZE TABLE t COMPUTE STATISTICS FOR COLUMNS m": "not supported",
         "ANALYZE TABLE t COMPUTE STATISTICS FOR COLUMNS none": "not found",
         "CREATE TABLE u (a INT) USING paimon1": "Provider 'paimon1' is not supported",
+        "CREATE TABLE u LOCATION '/x'": "does not support specifying the table path",
+        "CREATE TABLE u TBLPROPERTIES ('type' = 'object-table')": "object tables",
         "CREATE TABLE u LIKE t STORED AS PARQUET": "STORED AS is not supported",
         "CREATE DATABASE d LOCATION '/x'": "Cannot specify location",
         "ALTER TABLE t SET LOCATION '/x'": "SET LOCATION is not supported",
