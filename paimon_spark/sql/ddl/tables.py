@@ -519,8 +519,10 @@ def _partition(words: Words) -> Column | str:
     return _column(words)
 
 
+_PAIMON_IN_HIVE = "org.apache.paimon.hive."
 _CLAUSES = (
     *("USING", "PARTITIONED", "TBLPROPERTIES", "OPTIONS", "COMMENT", "LOCATION", "WITH", "DEFAULT"),
+    *("ROW", "STORED"),
 )
 
 
@@ -530,6 +532,10 @@ def _check_once(seen: list[str], words: Words) -> None:
     if seen[-1] in _CLAUSES and seen.count(seen[-1]) > 1:
         raise SqlSyntaxError(
             f"[DUPLICATE_CLAUSES] Found duplicate clauses: {seen[-1]}. Please, remove one of them"
+        )
+    if "USING" in seen and ("ROW" in seen or "STORED" in seen):
+        raise SqlSyntaxError(
+            "Operation not allowed: CREATE TABLE ... USING ... ROW FORMAT, STORED AS"
         )
 
 
@@ -568,8 +574,34 @@ def _clauses(words: Words, *refused: str) -> TableClauses:
             found.properties[COLLATION] = read_collation(words)
         elif words.looks_at("CLUSTERED", "BY"):
             raise UnsupportedFeature("CLUSTERED BY", next_step="use the options bucket, bucket-key")
-        else:
+        elif refused or not _hive_format(words):
             return found
+
+
+def _hive_format(words: Words) -> bool:
+    """Pass over Hive's clauses for the format, which name Paimon where Hive shows its table.
+
+    UnsupportedFeature for those of other formats.
+    """
+    at = words.at
+    if words.eat("ROW", "FORMAT", "SERDE"):
+        classes = [words.string()]
+        if words.eat("WITH", "SERDEPROPERTIES"):
+            read_properties(words)
+    elif words.eat("STORED", "AS", "INPUTFORMAT"):
+        classes = [words.string()]
+        words.need("OUTPUTFORMAT")
+        classes.append(words.string())
+    elif words.looks_at("ROW", "FORMAT") or words.looks_at("STORED"):
+        classes = [""]
+    else:
+        return False
+    if not all(c.startswith(_PAIMON_IN_HIVE) for c in classes):
+        clause = f"{words.tokens[at].text} {words.tokens[at + 1].text}".upper()
+        raise UnsupportedFeature(
+            f"{clause} of another format than Paimon", next_step="omit the clause, or USING paimon"
+        )
+    return True
 
 
 def _create_like(

@@ -32,3 +32,17 @@ def test_what_is_shown_makes_the_table_again(tmp_path: Path, statement: str) -> 
     if statement == ODD:
         assert described[0] == ["a b", "int", 'it\'s; "q" \\n']
         assert "`in ner`: INT NOT NULL COMMENT 'deep'" in shown
+
+
+def test_a_statement_that_hive_shows(tmp_path: Path) -> None:
+    sql = Sql(tmp_path)
+    sql(
+        "CREATE TABLE t (k INT) PARTITIONED BY (dt STRING COMMENT 'day') "
+        "ROW FORMAT SERDE 'org.apache.paimon.hive.PaimonSerDe' "
+        "WITH SERDEPROPERTIES ('serialization.format' = '1') "
+        "STORED AS INPUTFORMAT 'org.apache.paimon.hive.mapred.PaimonInputFormat' "
+        "OUTPUTFORMAT 'org.apache.paimon.hive.mapred.PaimonOutputFormat' "
+        "TBLPROPERTIES ('primary-key' = 'dt,k', 'bucket' = '1')"
+    )
+    assert sql("SHOW TBLPROPERTIES t ('primary-key')") == [["primary-key", "dt,k"]]
+    assert "not have" in sql("SHOW TBLPROPERTIES t ('serialization.format')")[0][1]
