@@ -7,7 +7,8 @@ Java: `PostponeUtils`, `SparkPostponeCompactProcedure`, `flink/postpone/*`.
     bucket-postpone/  f1 f2 f3      --replay, oldest file first-->   bucket-0/ level 0
                                                                      bucket-1/ level 0
 
-A partition with real buckets keeps their number; others get `postpone.default-bucket-num`.  Rows
+A partition with real buckets keeps their number; others get one for each
+`postpone.target-row-num-per-bucket` of their rows (2.0), else `postpone.default-bucket-num`.  Rows
 are numbered from the greatest sequence number of the partition on, in the order of the files, so
 that several tasks can replay files in parallel.  One commit removes the files and adds the new
 ones; the compaction of the real buckets is a separate job.
@@ -24,10 +25,10 @@ import numpy as np
 
 from paimon_core.compaction.unit import CompactResult, CompactUnit, Replay
 from paimon_core.environment import Environment
-from paimon_core.errors import CorruptTable
+from paimon_core.errors import CorruptTable, InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
-from paimon_core.options import BUCKET, POSTPONE_DEFAULT_BUCKETS
+from paimon_core.options import BUCKET, POSTPONE_DEFAULT_BUCKETS, POSTPONE_TARGET_ROWS
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.read.data_file import read_table_file
 from paimon_core.read.section import MOST_ROWS
@@ -40,6 +41,16 @@ from paimon_core.write.row_writer import RowWriter, delete_new_files
 def with_real_buckets(table: FileStoreTable, buckets: int) -> FileStoreTable:
     """Return the table with the options for writing to this number of real buckets."""
     return replace(table, schema=table.schema.with_options({BUCKET.key: str(buckets)}))
+
+
+def check_target(table: FileStoreTable, key: str, value: int) -> None:
+    """InvalidArgument for an option with the rows or bytes of a bucket that is not above 0."""
+    if value <= 0:
+        raise InvalidArgument(
+            f"Option '{key}' must be greater than 0.",
+            table=table.name,
+            next_step="set the option to another value",
+        )
 
 
 def known_buckets(table: FileStoreTable, entries: Iterable[ManifestEntry]) -> dict[bytes, int]:
@@ -81,13 +92,22 @@ def replay_units(table: FileStoreTable, entries: Sequence[ManifestEntry]) -> lis
             total_buckets=POSTPONE_BUCKET,
             append_files=tuple(sorted(files, key=lambda f: f.creation_time or 0)),
             replay=Replay(
-                buckets=known.get(partition, table.options.value(POSTPONE_DEFAULT_BUCKETS)),
+                buckets=known.get(partition) or _new_buckets(table, files),
                 first_sequence_number=newest.get(partition, -1) + 1,
             ),
             reason="postponed rows",
         )
         for partition, files in postponed.items()
     ]
+
+
+def _new_buckets(table: FileStoreTable, postponed: Iterable[DataFileMeta]) -> int:
+    """The buckets that the rows of a partition without real ones get."""
+    target = table.options.value(POSTPONE_TARGET_ROWS)
+    if target is None:
+        return table.options.value(POSTPONE_DEFAULT_BUCKETS)
+    check_target(table, POSTPONE_TARGET_ROWS.key, target)
+    return max(1, -(-sum(f.row_count for f in postponed) // target))
 
 
 def replay_slices(unit: CompactUnit, slice_bytes: int) -> list[CompactUnit]:

@@ -17,10 +17,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_core.errors import InvalidArgument
+from paimon_core.compaction.postpone import check_target
 from paimon_core.features import check_writable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
-from paimon_core.options import parse_bool, parse_memory_size
+from paimon_core.options import POSTPONE_TARGET_ROWS, parse_bool, parse_memory_size
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.scan.scan import scan_files
 from paimon_core.types.arrow import column_from_internal
@@ -31,7 +31,6 @@ from paimon_core.write.incoming_rows import fit_to_schema
 
 _FIXED: Final = "postpone.batch-write-fixed-bucket"
 _MOST: Final = "postpone.batch-write-fixed-bucket.max-parallelism"
-_TARGET_ROWS: Final = "postpone.target-row-num-per-bucket"
 _TARGET_SIZE: Final = "postpone.target-size-per-bucket"
 _TEXTS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY)
 _INLINE: Final = 7
@@ -100,17 +99,12 @@ class _Wanted:
 
     @staticmethod
     def of(table: FileStoreTable) -> _Wanted:
-        rows, size = table.options.get(_TARGET_ROWS), table.options.get(_TARGET_SIZE, "1 gb")
-        found = _Wanted(None if rows is None else int(rows), parse_memory_size(size))
-        key, value = (
-            (_TARGET_SIZE, found.size) if found.rows is None else (_TARGET_ROWS, found.rows)
-        )
-        if value <= 0:
-            raise InvalidArgument(
-                f"Option '{key}' must be greater than 0.",
-                table=table.name,
-                next_step="set the option to another value",
-            )
+        size = parse_memory_size(table.options.get(_TARGET_SIZE, "1 gb"))
+        found = _Wanted(table.options.value(POSTPONE_TARGET_ROWS), size)
+        if found.rows is None:
+            check_target(table, _TARGET_SIZE, size)
+        else:
+            check_target(table, POSTPONE_TARGET_ROWS.key, found.rows)
         return found
 
     def number(self, rows: int, waiting: int, size: float) -> int:

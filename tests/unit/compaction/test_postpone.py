@@ -106,6 +106,21 @@ def test_a_partition_keeps_its_buckets(tmp_path: Path) -> None:
     assert unit.replay.buckets == 3
 
 
+def test_the_rows_of_a_new_partition_say_how_many_buckets_it_gets(tmp_path: Path) -> None:
+    lake = postponed(tmp_path, 2)  # 40 rows of 20 keys
+    (unit,) = units_of(lake.table(**{"postpone.target-row-num-per-bucket": "15"}))
+    assert unit.replay is not None
+    assert unit.replay.buckets == 3
+    (unit,) = units_of(lake.table(**{"postpone.target-row-num-per-bucket": "40"}))
+    assert unit.replay is not None
+    assert unit.replay.buckets == 1
+    replayed(lake.table(), slice_bytes=2**40)
+    lake.fill(1, rows=20)
+    (unit,) = units_of(lake.table(**{"postpone.target-row-num-per-bucket": "1"}))
+    assert unit.replay is not None
+    assert unit.replay.buckets == 3
+
+
 def test_postponed_files_of_an_old_schema(tmp_path: Path) -> None:
     lake = postponed(tmp_path, 1)
     catalog = FileSystemCatalog(str(tmp_path))
