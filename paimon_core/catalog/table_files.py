@@ -30,6 +30,7 @@ from paimon_core.paths import SNAPSHOT_PREFIX, TablePaths
 from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.store import SnapshotStore
+from paimon_core.types.data_types import ArrayType, DataType, MapType, RowType
 
 log = logging.getLogger(__name__)
 
@@ -231,5 +232,23 @@ class TableFiles:
 
 
 def _columns(schema: TableSchema) -> list[tuple[object, ...]]:
-    """Names and types without field ids."""
-    return [(f.name, f.type, f.description) for f in schema.fields]
+    """Names and types without field ids, also those in structs."""
+    return [(f.name, _without_ids(f.type), f.description) for f in schema.fields]
+
+
+def _without_ids(data_type: DataType) -> DataType:
+    match data_type:
+        case RowType(fields=fields):
+            return replace(
+                data_type,
+                fields=tuple(replace(f, id=0, type=_without_ids(f.type)) for f in fields),
+            )
+        case ArrayType():
+            return replace(data_type, element=_without_ids(data_type.element))
+        case MapType():
+            return replace(
+                data_type,
+                key=_without_ids(data_type.key),
+                value=_without_ids(data_type.value),
+            )
+    return data_type

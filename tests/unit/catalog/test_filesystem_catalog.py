@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.catalog.table_files import TableFiles
 from paimon_core.ddl.create import Column, create_schema
-from paimon_core.ddl.schema_change import SetOption
+from paimon_core.ddl.schema_change import DropColumn, SetOption
 from paimon_core.errors import (
     AlreadyExists,
     InvalidArgument,
@@ -285,3 +286,19 @@ def test_a_change_beside_a_drop_or_rename_makes_no_new_table(
         catalog.alter_table("db.t", change, now_millis=2)
     assert catalog.list_tables("db") == (["renamed"] if how == "rename" else [])
     assert not catalog.table_files("db.t").io.exists(catalog.table_path("db.t"))
+
+
+def test_an_external_table_takes_up_a_folder_whatever_the_ids_of_its_fields(
+    catalog: FileSystemCatalog,
+) -> None:
+    def wanted(of_struct: str) -> TableSchema:
+        return create_schema([Column("k", "INT"), Column("s", of_struct)], now_millis=1)
+
+    catalog.create_database("db")
+    catalog.create_table("db.t", wanted("ROW<x INT, y INT, z INT>"))
+    catalog.alter_table("db.t", [DropColumn(("s", "x"))], now_millis=2)
+    table = catalog.get_table("db.t")
+    files = TableFiles(io=table.io, path=table.root, identifier="db.u", options={})
+    assert files.create_first(wanted("ROW<y INT, z INT>"), external=True) == table.schema
+    with pytest.raises(SchemaError, match="other columns"):
+        files.create_first(wanted("ROW<z INT, y INT>"), external=True)
