@@ -351,6 +351,24 @@ def test_arguments_of_compact_and_rescale(sql: Sql) -> None:
     assert sql("CALL sys.compact_manifest(table => 't', dry_run => true)") == [[True]]
 
 
+def test_taken_and_missing_tags_and_branches(sql: Sql) -> None:
+    sql("CREATE TABLE t (k INT); INSERT INTO t VALUES (1); CALL sys.create_tag('t', 'a')")
+    sql("CALL sys.create_branch('t', 'b', 'a')")
+    for statement, words in {
+        "CALL sys.create_tag('t', 'a')": "tag 'a' of table default.t already exists",
+        "CALL sys.create_branch('t', 'b')": "branch 'b' of table default.t already exists",
+        "CALL sys.replace_tag('t', 'none')": "does not exist",
+        f"CALL sys.create_tag_from_timestamp('t', 'c', {2**63 - 1})": "no snapshot at or after",
+        "ALTER TABLE t ADD COLUMN d INT DEFAULT 1": "Cannot add column [d] with default value",
+    }.items():
+        kind, text = refused(sql, statement)
+        is_change = statement.startswith("ALTER")
+        assert kind == (
+            "UnsupportedOperationException" if is_change else "IllegalArgumentException"
+        )
+        assert words in text
+
+
 def test_rescale_of_partitions_without_files_does_nothing(sql: Sql) -> None:
     sql("""
         CREATE TABLE t (k INT, dt STRING) PARTITIONED BY (dt)
