@@ -39,8 +39,8 @@ from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions, without_deleted
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
-from paimon_core.read.ahead import one_after_the_other, source_of
 from paimon_core.read.data_file import read_table_file
+from paimon_core.read.read_ahead import one_after_the_other, source_of
 from paimon_core.read.section import MOST_ROWS
 from paimon_core.read.table_read import deletion_vectors
 from paimon_core.types.arrow import arrow_schema

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from paimon_core.commit.base import is_final, is_replaced
+from paimon_core.commit.base_check import is_final, is_replaced
 from paimon_core.commit.conflict import check_conflicts
 from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.partition_statistics import partition_statistics

@@ -28,8 +28,8 @@ from paimon_core.format.stored_file import StoredFile, open_stored_file
 from paimon_core.index.deletion_vectors import Positions
 from paimon_core.index.file_index.writer import indexed_columns
 from paimon_core.manifest.data_file import DataFileMeta
-from paimon_core.read.ahead import one_after_the_other, source_of
 from paimon_core.read.data_file import missing_data_file
+from paimon_core.read.read_ahead import one_after_the_other, source_of
 from paimon_core.scan.prune import column_stats
 from paimon_core.types.data_types import RowType
 from paimon_core.write.file_layout import target_file_size

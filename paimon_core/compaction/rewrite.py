@@ -30,9 +30,9 @@ from paimon_core.lsm.changelog import MergeResult
 from paimon_core.lsm.merge_engine import without_deletes
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.options import ROW_TRACKING_ENABLED
-from paimon_core.read.ahead import one_after_the_other, source_of
 from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.read.data_file import read_data_file
+from paimon_core.read.read_ahead import one_after_the_other, source_of
 from paimon_core.read.row_tracking import read_tracked_rows
 from paimon_core.read.section import plain_rows
 from paimon_core.schema.tracked import tracked_schema

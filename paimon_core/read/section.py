@@ -27,9 +27,9 @@ from paimon_core.lsm.tree.sort_merge import MergeOrder, merge_slices, merge_sort
 from paimon_core.lsm.tree.sorted_run import Section, SortedRun
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import SEQUENCE_FIELD, SEQUENCE_FIELD_SORT_ORDER
-from paimon_core.read.ahead import in_background, side_by_side, source_of
 from paimon_core.read.cursor import RowCursor
 from paimon_core.read.data_file import partition_to_read, read_data_file
+from paimon_core.read.read_ahead import in_background, side_by_side, source_of
 from paimon_core.types.arrow import arrow_type
 from paimon_core.types.data_types import (
     ArrayType,

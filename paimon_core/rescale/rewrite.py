@@ -38,8 +38,8 @@ from paimon_core.lsm.tree.sorted_run import SortedRun
 from paimon_core.lsm.tree.universal_compaction import number_of_levels
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.options import BUCKET_FUNCTION, OVERWRITE_UPGRADE
-from paimon_core.read.ahead import one_after_the_other, side_by_side, source_of
 from paimon_core.read.data_file import read_table_file
+from paimon_core.read.read_ahead import one_after_the_other, side_by_side, source_of
 from paimon_core.read.section import MOST_ROWS, batch_rows, fan_in, plain_rows
 from paimon_core.read.table_read import deletion_vectors, skips_level_0
 from paimon_core.read.version_reader import VersionReader

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
-from paimon_core.commit.base import revert_commit
+from paimon_core.commit.base_check import revert_commit
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.manifest_changes import ManifestChanges, append_changes
 from paimon_core.commit.message import CommitMessage

@@ -12,7 +12,6 @@ import pyarrow as pa
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.options import DELETION_VECTORS_ENABLED
 from paimon_core.types.data_types import AtomicType, DataField, TypeRoot
-from paimon_spark.sql.dml.again import until_committed
 from paimon_spark.sql.dml.by_name import (
     check_distinct,
     has_rows,
@@ -37,6 +36,7 @@ from paimon_spark.sql.dml.large_changes import (
 )
 from paimon_spark.sql.dml.merge_clauses import Case, Clause, check_data_evolution, read_clauses
 from paimon_spark.sql.dml.merge_source import MergeSource, read_source
+from paimon_spark.sql.dml.retry_updates import until_committed
 from paimon_spark.sql.dml.row_level import (
     Assignments,
     aligned,

@@ -14,7 +14,6 @@ from paimon_core.predicate import evaluate
 from paimon_core.table.chain_overwrite import replace_partitions
 from paimon_core.types.data_types import DataField, DataType, RowType
 from paimon_spark.sql.ddl.upcast import field_at
-from paimon_spark.sql.dml.again import until_committed
 from paimon_spark.sql.dml.by_name import check_distinct
 from paimon_spark.sql.dml.insert import fetched, null_checked
 from paimon_spark.sql.dml.large_changes import (
@@ -26,6 +25,7 @@ from paimon_spark.sql.dml.large_changes import (
     open_large,
 )
 from paimon_spark.sql.dml.partition_deletes import delete_partitions
+from paimon_spark.sql.dml.retry_updates import until_committed
 from paimon_spark.sql.dml.targets import (
     NUMBER_FIELD,
     ROW_NUMBER,

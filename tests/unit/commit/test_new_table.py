@@ -16,7 +16,7 @@ from known_holes import each_call
 from lakes import ENV, Lake
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
-from paimon_core.commit.base import is_final
+from paimon_core.commit.base_check import is_final
 from paimon_core.commit.committer import commit
 from paimon_core.commit.overwrite import overwrite
 from paimon_core.errors import CommitError, NotFound, PaimonError

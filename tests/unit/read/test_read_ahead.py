@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_core.read import ahead
-from paimon_core.read.ahead import Source, in_background, one_after_the_other, side_by_side
+from paimon_core.read import read_ahead
+from paimon_core.read.read_ahead import Source, in_background, one_after_the_other, side_by_side
 
 
 def store(parallelism: int) -> Any:
@@ -56,7 +56,7 @@ def numbers(batches: Iterator[pa.RecordBatch]) -> list[int]:
 
 @pytest.mark.parametrize("parallelism", [1, 4])
 def test_order_is_kept(parallelism: int) -> None:
-    sizes = [1, ahead.SMALL_BYTES + 1, 5, 5, ahead.SMALL_BYTES + 1, 7]
+    sizes = [1, read_ahead.SMALL_BYTES + 1, 5, 5, read_ahead.SMALL_BYTES + 1, 7]
     sources = Sources(sizes).sources
     assert numbers(one_after_the_other(store(parallelism), sources)) == list(range(12))
     beside = side_by_side(store(parallelism), Sources(sizes).sources)
@@ -73,7 +73,7 @@ def test_small_files_are_read_before_their_turn() -> None:
 
 
 def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "AHEAD_BYTES", 20)
+    monkeypatch.setattr(read_ahead, "AHEAD_BYTES", 20)
     given = Sources([10] * 6)
     batches = one_after_the_other(store(8), given.sources)
     next(batches)

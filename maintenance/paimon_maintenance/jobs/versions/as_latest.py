@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from paimon_core.commit.base import revert_commit
+from paimon_core.commit.base_check import revert_commit
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.content import changes_between, moves_files, names_file_twice
 from paimon_core.commit.manifest_changes import ManifestChanges

@@ -18,7 +18,7 @@ _LOOKS = 3
 """How often to look again for a next snapshot that vanishes."""
 
 
-def is_passed(table: FileStoreTable, made: Snapshot) -> bool:
+def is_overtaken(table: FileStoreTable, made: Snapshot) -> bool:
     """Return whether later snapshots were there before this one, whose base is no longer there.
 
     Raises CommitRemoved if it is gone itself, CommitStateUnknown if that cannot be told.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 
-from paimon_core.commit.passed import is_passed, removed
+from paimon_core.commit.overtaken import is_overtaken, removed
 from paimon_core.commit.same_table import created_again, has_schema
 from paimon_core.errors import CommitStateUnknown, NotFound, StalePlan
 from paimon_core.file_store_table import FileStoreTable
@@ -57,7 +57,7 @@ def _taken_back_if_passed(table: FileStoreTable, made: Snapshot) -> bool:
 
     The base may have expired because this snapshot followed, or those of others did.
     """
-    if table.snapshots.owner is not None or not is_passed(table, made):
+    if table.snapshots.owner is not None or not is_overtaken(table, made):
         return False
     log.warning(
         "table=%s snapshot=%d reverted: others had its number, and expired, before it was made",
