@@ -304,6 +304,8 @@ def _key_ranges(leaf: Leaf, keys: KeyType) -> list[tuple[Any, Any]] | None:
     if any(v is None for v in literals):
         return []
     if leaf.op in (Op.STARTS_WITH, Op.LIKE):
+        if not keys.is_text:
+            return None
         text = str(literals[0])
         prefix = (_WILDCARD.split(text)[0] if leaf.op is Op.LIKE else text).encode()
         return [(prefix, prefix[:-1] + bytes([prefix[-1] + 1]))] if prefix else None

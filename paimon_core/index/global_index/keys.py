@@ -90,7 +90,7 @@ class KeyType:
         self.type: AtomicType = data_type
         precision = data_type.precision or 0
         self._long_decimal = data_type.kind is TypeRoot.DECIMAL and precision > COMPACT_PRECISION
-        self._is_text = data_type.kind in CHARACTER_TYPES
+        self.is_text = data_type.kind in CHARACTER_TYPES
         self._has_nanos = data_type.kind in TIMESTAMP_TYPES and precision > _COMPACT_TIME
 
     def order(self, column: pa.Array) -> KeyOrder:
@@ -102,7 +102,7 @@ class KeyType:
             return KeyOrder(rows, rows, nulls)
         values = column.drop_null() if len(nulls) else column
         changes = np.ones(len(rows), bool)
-        if self._is_text or self._long_decimal:
+        if self.is_text or self._long_decimal:
             # Both sorts are stable, so rows of one key ascend.
             order = np.asarray(pc.sort_indices(values)).view(np.int64)
             for at in range(1, len(order), _SLICE):
@@ -117,7 +117,7 @@ class KeyType:
     def encode(self, values: pa.Array) -> Records:
         """Return the bytes of these values, none of which is null."""
         kind = self.type.kind
-        if self._is_text:
+        if self.is_text:
             return _texts(values)
         if self._long_decimal:
             return _long_decimals(values)
@@ -139,7 +139,7 @@ class KeyType:
         IndexError for bytes that are no key of this type.
         """
         kind = self.type.kind
-        if self._is_text:
+        if self.is_text:
             return data
         if self._long_decimal:
             return int.from_bytes(data, "big", signed=True)
@@ -160,7 +160,7 @@ class KeyType:
         has exactly this value.
         """
         kind = self.type.kind
-        if self._is_text:
+        if self.is_text:
             return value.encode(), value.encode()
         if kind is TypeRoot.DECIMAL:
             number = Decimal(value).scaleb(self.type.scale or 0)
