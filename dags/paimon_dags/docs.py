@@ -123,7 +123,7 @@ writers run. |
 | `CommitStateUnknown` | The store did not answer. Look at the newest snapshots first; then run \
 again. |
 | `CorruptTable` | `caretaker verify DB.TABLE -w WAREHOUSE`, before any other job runs on it. |
-| `InvalidArgument`, `NotFound`, `AlreadyExists` | Correct the form: table, pattern or argument. |
+| `InvalidArgument`, `NotFound`, `AlreadyExists`, `ReferenceExists` | Correct the form: table, pattern or argument. |
 """
 
 _LEASE_REASON = """\

@@ -78,7 +78,7 @@ def test_a_tag_over_many_tables_of_which_one_has_it_already(run_dag, lake):
     again = run_dag(conf, job="create_tag", retries=1)
     assert again.state == "failed"
     assert again.tries["plan"] == 1
-    assert again.report["failed"]["db.a"].startswith("AlreadyExists")
+    assert again.report["failed"]["db.a"].startswith("ReferenceExists")
     assert [lake.table(f"db.{name}").tags.names() for name in "ab"] == [["before"], ["before"]]
 
 

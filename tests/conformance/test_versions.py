@@ -368,7 +368,7 @@ def test_branches_as_the_procedures_take_them(table: Table) -> None:
         table.do("create_branch", name=name, tag="t2")
         table.do("write", branch=name, rows=[[77, name]])
     taken = table.run("create_branch", branch_name="a", tag="t4")
-    assert type(taken.error).__name__ == "AlreadyExists"
+    assert type(taken.error).__name__ == "ReferenceExists"
     ignored = table.run("create_branch", branch_name="a", tag="t4", ignore_if_exists=True)
     assert ignored.status is Status.NOTHING_TO_DO
     for option in ("scan.fallback-branch", "scan.primary-branch"):
@@ -379,7 +379,7 @@ def test_branches_as_the_procedures_take_them(table: Table) -> None:
         table.do("alter_table", changes=[{"change": "remove_option", "key": option}])
     for target in ("a", "b"):
         to_itself = table.run("rename_branch", branch_name="a", target_branch=target)
-        assert type(to_itself.error).__name__ == "AlreadyExists"
+        assert type(to_itself.error).__name__ == "ReferenceExists"
     report = table.run("delete_branch", branch_name="a,b")
     assert report.details["deleted_branches"] == ["a", "b"]
     assert table.do("branches")["branches"] == ["c"]

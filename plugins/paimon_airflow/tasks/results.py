@@ -39,6 +39,7 @@ _PERMANENT = frozenset(
         "NotImplementedError",
         "OutsideTable",
         "PermissionError",
+        "ReferenceExists",
         "SchemaError",
         "ForbiddenChange",
         "ImmutableOption",
