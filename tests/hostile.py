@@ -626,8 +626,8 @@ def global_index() -> Decoder:
     for codec in ("none", "zstd"):
         with tempfile.TemporaryDirectory() as folder:
             place = f"{folder}/f"
-            ids = np.arange(len(column))
-            write_btree(_io(), place, column, ids, keys, block_size=900, codec=Codec(codec))
+            ids, order = np.arange(len(column)), keys.order(column)
+            write_btree(_io(), place, column, ids, keys, order, block_size=900, codec=Codec(codec))
             samples.append(Path(place).read_bytes())
     footer = samples[0][-52:]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import pairwise
 
 from paimon_core.commit.unknown_metadata import check_index_replacement
 from paimon_core.errors import CommitConflict, UnsupportedFeature
@@ -29,7 +29,7 @@ def combine_index_files(
     silently, so lost updates go unnoticed.  Here the changes must name the files that they replace:
     CommitConflict is raised if such a file no longer exists, or if there is an unexpected file.
     Bucket-unaware tables hold deletion vectors by file name, with at most one vector per data file.
-    A column has one global index, whose files cover different rows.
+    A column has one global index, and a later commit covers other rows.
     Raises UnsupportedFeature for changes to an unknown index type, and for a new index file in
     place of one whose entry has unknown fields.
     """
@@ -82,29 +82,30 @@ def _check_ranges(
     table: str, entries: Sequence[IndexManifestEntry], changes: Sequence[IndexManifestEntry]
 ) -> None:
     """Check that no new global index covers rows that another one of its column covers."""
-    added = {
-        e.index_file.file_name
-        for e in changes
-        if e.kind is FileKind.ADD and e.index_file.global_index is not None
-    }
-    if not added:
-        return
-    by_column: dict[object, list[IndexFileMeta]] = defaultdict(list)
-    for entry in entries:
-        meta = entry.index_file.global_index
-        if meta is not None:
-            by_column[meta.get("_INDEX_FIELD_ID")].append(entry.index_file)
-    for files in by_column.values():
+    indexes = [e.index_file for e in entries if e.index_file.global_index is not None]
+    names = {e.index_file.file_name for e in changes if e.kind is FileKind.ADD}
+    retained: dict[object, list[IndexFileMeta]] = defaultdict(list)
+    for file in indexes:
+        if file.file_name not in names:
+            retained[_column(file)].append(file)
+    for files in retained.values():
         files.sort(key=index_range)
-        for left, right in pairwise(files):
-            if index_range(right).first <= index_range(left).last and (
-                {left.file_name, right.file_name} & added
-            ):
-                raise _conflict(
-                    table,
-                    right.file_name,
-                    f"which this commit adds, covers rows that {left.file_name} covers",
-                )
+    for file in indexes:
+        others = retained.get(_column(file), [])
+        if file.file_name not in names or not others:
+            continue
+        # Ranges of one column are equal or apart.
+        at = bisect_right(others, index_range(file).last, key=lambda f: index_range(f).first) - 1
+        if at >= 0 and index_range(others[at]).last >= index_range(file).first:
+            raise _conflict(
+                table,
+                file.file_name,
+                f"which this commit adds, covers rows that {others[at].file_name} covers",
+            )
+
+
+def _column(file: IndexFileMeta) -> object:
+    return (file.global_index or {}).get("_INDEX_FIELD_ID")
 
 
 def _conflict(table: str, name: str, what: str) -> CommitConflict:

@@ -198,11 +198,12 @@ class MatchingRows:
             return self._rows_in(*file, index.keys, wanted)
 
         found = map_parallel(self._table.io, look_up, index.files)
-        pairs = zip(index.files, found, strict=True)
-        known = [(f, ids) for (_, f), ids in pairs if ids is not None]
-        ids = [ids + index_range(f).first for f, ids in known]
+        ranges = [index_range(file) for _, file in index.files]
+        # Several files may share a range; if one of them says nothing, its rows may be anywhere.
+        unknown = {r for r, ids in zip(ranges, found, strict=True) if ids is None}
+        ids = [r.first + ids for r, ids in zip(ranges, found, strict=True) if ids is not None]
         return _Answer(
-            [index_range(f) for f, _ in known],
+            sorted({r for r in ranges if r not in unknown}),
             np.sort(np.concatenate(ids)) if ids else np.empty(0, np.int64),
         )
 

@@ -2,14 +2,15 @@
 
 Java: `globalindex/sorted/SortedGlobalIndexBuilder`, `DropGlobalIndexProcedure`.  An index covers
 ranges of row ids.  Rows that are written later are not part of it until it is built again, which
-indexes these rows only.  An index file has the rows of one range of one partition: unlike in Java,
-no two files share a range, so that a build needs no shuffle.
+indexes these rows only.  A range has rows of one partition, and an index file some of its keys.
+Java makes one range of all new rows that have no gap.  Here a range ends with the data file that
+fills an index file, so that a build needs no shuffle.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -41,6 +42,7 @@ from paimon_core.options import (
     GLOBAL_INDEX_EXTERNAL_PATH,
     ROW_TRACKING_ENABLED,
     SORTED_INDEX_RECORDS_PER_RANGE,
+    Options,
 )
 from paimon_core.predicate import Predicate
 from paimon_core.read.data_evolution import (
@@ -71,7 +73,7 @@ _BUCKET: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class IndexPart:
-    """A range of row ids for one index file, and the files that hold the rows."""
+    """A range of row ids to index together, and the files that hold the rows."""
 
     partition: bytes
     rows: RowRange
@@ -82,6 +84,10 @@ class IndexPart:
     def size(self) -> int:
         """Bytes of the data files; of wide files, only a part is read."""
         return sum(e.file.file_size for g in self.groups for e in g if not is_dedicated(e.file))
+
+    def files(self, options: Options) -> int:
+        """The number of index files, at most: `sorted-index.records-per-range` rows for each."""
+        return max(1, len(self.rows) // max(1, options.value(SORTED_INDEX_RECORDS_PER_RANGE)))
 
 
 def indexed_field(table: FileStoreTable, column: str, kind: str) -> DataField:
@@ -151,11 +157,12 @@ def unindexed_parts(
     *,
     predicate: Predicate | None = None,
 ) -> list[IndexPart]:
-    """Return the rows that no index of the column covers, cut into parts for one file each.
+    """Return the rows that no index of the column covers, in parts.
 
-    A part has rows of one partition whose ids have no gap, about `sorted-index.records-per-range`
-    of them.  Raises UnsupportedFeature for files that cannot be read together, InvalidArgument if
-    the column has an index of another kind: Java allows one only.
+    A part has rows of one partition whose ids have no gap, at least
+    `sorted-index.records-per-range` of them where there are so many.  Raises UnsupportedFeature for
+    files that cannot be read together, InvalidArgument if the column has an index of another kind:
+    Java allows one only.
     """
     check_committable(table)
     check_rows_readable(table, snapshot, {field.name})
@@ -216,11 +223,57 @@ def _together(left: IndexPart, right: IndexPart) -> IndexPart:
 
 def build_part(
     table: FileStoreTable, part: IndexPart, field: DataField, new_uuid: Callable[[], str]
-) -> IndexFileMeta | None:
-    """Write the index file of a part and return its entry; None if all its rows are deleted.
+) -> list[IndexFileMeta]:
+    """Write the index files of a part and return their entries; none if all its rows are deleted.
 
     Holds the column of the part in memory.
     """
+    column, ids = _rows_to_index(table, part, field)
+    if not len(ids):
+        return []
+    options = table.options
+    keys = KeyType(field.type, field.name)
+    codec = Codec(
+        options.value(BTREE_INDEX_COMPRESSION), options.value(BTREE_INDEX_COMPRESSION_LEVEL)
+    )
+    files: list[IndexFileMeta] = []
+    path = ""
+    try:
+        for order in keys.order(column).split(part.files(options)):
+            name = f"{BTREE}-global-index-{new_uuid()}.index"
+            folder = options.value(GLOBAL_INDEX_EXTERNAL_PATH)
+            path = table.paths.index(name) if folder is None else join(folder, name)
+            size = options.value(BTREE_INDEX_BLOCK_SIZE)
+            written = write_btree(
+                table.io, path, column, ids, keys, order, block_size=size, codec=codec
+            )
+            files.append(
+                IndexFileMeta(
+                    index_type=BTREE,
+                    file_name=name,
+                    file_size=written.size,
+                    row_count=written.rows,
+                    external_path=None if folder is None else path,
+                    global_index={
+                        "_ROW_RANGE_START": part.rows.first,
+                        "_ROW_RANGE_END": part.rows.last,
+                        "_INDEX_FIELD_ID": field.id,
+                        "_EXTRA_FIELD_IDS": None,
+                        "_INDEX_META": written.meta.encode(),
+                    },
+                )
+            )
+    except BaseException:
+        delete_abandoned(table.io, [path])
+        delete_index_files(table, [(part, files)])
+        raise
+    return files
+
+
+def _rows_to_index(
+    table: FileStoreTable, part: IndexPart, field: DataField
+) -> tuple[pa.Array, Ints]:
+    """Return the column of the part and the row ids from its first on, without deleted rows."""
     arrays: list[pa.Array] = []
     ids: list[Ints] = []
     bucket = part.groups[0][0].partition, part.groups[0][0].bucket
@@ -239,50 +292,12 @@ def build_part(
                 values = values.cast(pa.large_string())  # a part may have more than 2 GB of them
             arrays.append(values if keep.all() else values.filter(pa.array(keep)))
             ids.append(every[keep] - part.rows.first)
-    rows = np.concatenate(ids)
-    if not len(rows):
-        return None
-    column = pa.concat_arrays(arrays)
-    del arrays, ids  # copied
-    name = f"{BTREE}-global-index-{new_uuid()}.index"
-    folder = table.options.value(GLOBAL_INDEX_EXTERNAL_PATH)
-    path = table.paths.index(name) if folder is None else join(folder, name)
-    codec = Codec(
-        table.options.value(BTREE_INDEX_COMPRESSION),
-        table.options.value(BTREE_INDEX_COMPRESSION_LEVEL),
-    )
-    try:
-        written = write_btree(
-            table.io,
-            path,
-            column,
-            rows,
-            KeyType(field.type, field.name),
-            block_size=table.options.value(BTREE_INDEX_BLOCK_SIZE),
-            codec=codec,
-        )
-    except BaseException:
-        delete_abandoned(table.io, [path])
-        raise
-    return IndexFileMeta(
-        index_type=BTREE,
-        file_name=name,
-        file_size=written.size,
-        row_count=written.rows,
-        external_path=None if folder is None else path,
-        global_index={
-            "_ROW_RANGE_START": part.rows.first,
-            "_ROW_RANGE_END": part.rows.last,
-            "_INDEX_FIELD_ID": field.id,
-            "_EXTRA_FIELD_IDS": None,
-            "_INDEX_META": written.meta.encode(),
-        },
-    )
+    return pa.concat_arrays(arrays), np.concatenate(ids)
 
 
 def commit_index(
     table: FileStoreTable,
-    built: Iterable[tuple[IndexPart, IndexFileMeta]],
+    built: Sequence[tuple[IndexPart, Sequence[IndexFileMeta]]],
     *,
     user: str,
     env: Environment,
@@ -292,17 +307,16 @@ def commit_index(
     Raises CommitConflict if the rows of a part were changed or moved to other files since they were
     read; the index files are deleted then.
     """
-    files = list(built)
-    changes = _changes(FileKind.ADD, ((p.partition, f) for p, f in files))
+    changes = _changes(FileKind.ADD, ((p.partition, f) for p, files in built for f in files))
     request = CommitRequest(
         user=user,
         kind=CommitKind.APPEND,
-        row_groups=[group for part, _ in files for group in part.groups],
+        row_groups=[group for part, _ in built for group in part.groups],
     )
     try:
         return commit_changes(table, lambda _: changes, request, env=env)
     except CommitConflict as e:
-        delete_index_files(table, files)
+        delete_index_files(table, built)
         if isinstance(e, RowsChanged):
             raise CommitConflict(
                 f"cannot add a global index to table {table.name}: another commit changed the files "
@@ -314,11 +328,13 @@ def commit_index(
 
 
 def delete_index_files(
-    table: FileStoreTable, built: Iterable[tuple[IndexPart, IndexFileMeta]]
+    table: FileStoreTable, built: Iterable[tuple[IndexPart, Sequence[IndexFileMeta]]]
 ) -> None:
     """Delete index files that are certain never to be committed."""
-    paths = (table.paths.index_file(p.partition, _BUCKET, f) for p, f in built)
-    delete_abandoned(table.io, paths)
+    found = ((p.partition, f) for p, files in built for f in files)
+    delete_abandoned(
+        table.io, (table.paths.index_file(partition, _BUCKET, f) for partition, f in found)
+    )
 
 
 def drop_index(

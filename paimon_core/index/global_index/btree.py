@@ -29,7 +29,7 @@ from pyroaring import BitMap64
 
 from paimon_core.errors import UNREADABLE, CorruptTable, UnsupportedFeature
 from paimon_core.index.deletion_vectors import MOST_POSITIONS, packed
-from paimon_core.index.global_index.keys import KeyType
+from paimon_core.index.global_index.keys import KeyOrder, KeyType
 from paimon_core.index.global_index.records import (
     Ints,
     Records,
@@ -114,12 +114,15 @@ def write_btree(
     column: pa.Array,
     ids: Ints,
     keys: KeyType,
+    order: KeyOrder,
     *,
     block_size: int,
     codec: Codec,
 ) -> Written:
-    """Write the index of a column, whose rows have these ascending ids; both are not empty."""
-    order = keys.order(column)
+    """Write the index of the rows in `order`, of which there is one at least.
+
+    `column` and the ascending `ids` are those of all rows.
+    """
     meta = _meta(column, order.rows, keys, has_nulls=len(order.nulls) > 0)
     with io.open_output(path) as sink:
         file = SortedFileWriter(sink.write, block_size, codec)
@@ -139,7 +142,7 @@ def write_btree(
                 0, 0, 0, index.offset, index.size, nulls.offset, nulls.size, _VERSION, _MAGIC
             )
         )
-    return Written(file.position, len(column), meta)
+    return Written(file.position, len(order.rows) + len(order.nulls), meta)
 
 
 def _meta(column: pa.Array, rows: Ints, keys: KeyType, *, has_nulls: bool) -> IndexMeta:

@@ -8,8 +8,10 @@ those of a precision above 3 also the nanoseconds beyond.  FLOAT and DOUBLE sort
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -71,6 +73,24 @@ class KeyOrder:
     rows: Ints
     starts: Ints
     nulls: Ints
+
+    def split(self, parts: int) -> Iterator[KeyOrder]:
+        """Yield the rows in parts of about the same size, the nulls with the first.
+
+        No key is divided, so there may be fewer parts.
+        """
+        rows = len(self.rows)
+        cuts = np.searchsorted(self.starts, np.arange(1, parts) * rows // parts)
+        bounds = np.unique(np.concatenate([[0], cuts, [len(self.starts)]]))
+        if len(bounds) <= 2:
+            yield self
+            return
+        places = np.append(self.starts, rows)
+        nulls = self.nulls
+        for first, end in pairwise(bounds.tolist()):
+            inside = slice(int(places[first]), int(places[end]))
+            yield KeyOrder(self.rows[inside], self.starts[first:end] - inside.start, nulls)
+            nulls = nulls[:0]
 
 
 class KeyType:

@@ -83,7 +83,14 @@ def _written(path: Path, data_type: DataType, rows: list[Any], block_size: int, 
     if pa.types.is_string(column.type):
         column = column.cast(pa.large_string())
     written = write_btree(
-        IO, str(path), column, ids, keys, block_size=block_size, codec=Codec(codec)
+        IO,
+        str(path),
+        column,
+        ids,
+        keys,
+        keys.order(column),
+        block_size=block_size,
+        codec=Codec(codec),
     )
     assert written.size == path.stat().st_size
     assert written.rows == len(rows)
@@ -121,6 +128,21 @@ def test_every_key_has_its_rows(tmp_path_factory, data, data_type, block_size, c
             ]
             if found is not None:
                 assert set(found.tolist()) == set(expected)
+
+
+@given(st.lists(st.none() | st.integers(0, 9), min_size=1), st.integers(1, 12))
+def test_keys_are_divided_among_files(rows, files):
+    whole = KeyType(parse_type("INT"), "c").order(pa.array(rows, pa.int32()))
+    parts = list(whole.split(files))
+    assert 1 <= len(parts) <= files
+    assert np.concatenate([p.rows for p in parts]).tolist() == whole.rows.tolist()
+    assert parts[0].nulls.tolist() == whole.nulls.tolist()
+    assert not any(len(p.nulls) for p in parts[1:])
+    keys = [{rows[r] for r in p.rows.tolist()} for p in parts]
+    assert sum(map(len, keys)) == len(whole.starts) == len(set().union(*keys))
+    for part in parts:
+        firsts = [rows[r] for r in part.rows[part.starts].tolist()]
+        assert firsts == sorted({rows[r] for r in part.rows.tolist()})
 
 
 @pytest.mark.parametrize("name", ["VARBINARY(9)", "BYTES", "ARRAY<INT>", "ROW<a INT>"])
@@ -189,9 +211,8 @@ def _build(lake: Lake, column: str) -> int:
     field = indexed_field(table, column, "btree")
     parts = unindexed_parts(table, table.latest_or_not_found(), field)
     built = [(p, build_part(table, p, field, ENV.new_uuid)) for p in parts]
-    known = [(p, f) for p, f in built if f is not None]
-    commit_index(table, known, user=ENV.new_uuid(), env=ENV)
-    return len(known)
+    commit_index(table, built, user=ENV.new_uuid(), env=ENV)
+    return sum(len(files) for _, files in built)
 
 
 def _conditions() -> list[Any]:
@@ -213,10 +234,10 @@ def _conditions() -> list[Any]:
     return [*leaves, *map(And, pairs), *map(Or, pairs), And(()), Or(())]
 
 
-@pytest.mark.parametrize("per_file", ["1", "4", "1000"])
+@pytest.mark.parametrize("per_file", ["1", "2", "4", "1000"])
 def test_no_matching_row_is_ever_ruled_out(tmp_path, per_file):
     lake = _lake(tmp_path, **{"sorted-index.records-per-range": per_file})
-    assert _build(lake, "v") == {"1": 4, "4": 2, "1000": 1}[per_file]
+    assert _build(lake, "v") == {"1": 7, "2": 4, "4": 2, "1000": 1}[per_file]
     lake.append({"k": [400, 401], "v": ["t1", "t99"]})  # no index covers these
     _check(lake)
     assert _build(lake, "k") > 0
@@ -268,13 +289,17 @@ def test_an_index_that_updates_leave_behind_is_not_used(tmp_path):
 
 
 def test_a_missing_index_file_hides_no_rows(tmp_path):
-    lake = _lake(tmp_path)
+    """Also where others of the same range are there."""
+    lake = _lake(tmp_path, **{"sorted-index.records-per-range": "1"})
     _build(lake, "v")
     table = lake.table()
-    for file in Path(table.paths.index_dir).iterdir():
-        file.unlink()
-    rows = read_table(table, table.latest_or_not_found(), predicate=Leaf(Op.EQ, "v", ("t3",)))
-    assert sum(b.num_rows for b in rows) == 3
+    for file in sorted(Path(table.paths.index_dir).iterdir()):
+        rest = file.rename(tmp_path / file.name)
+        for value, count in (("t1", 1), ("t2", 1), ("t3", 3), ("t10", 2), ("t-10", 1)):
+            asked = Leaf(Op.EQ, "v", (value,))
+            rows = read_table(table, table.latest_or_not_found(), predicate=asked)
+            assert sum(b.num_rows for b in rows) == count
+        rest.rename(file)
 
 
 def test_the_files_lie_in_the_index_folder_whatever_the_option_says(tmp_path):
@@ -295,10 +320,10 @@ def test_the_file_is_byte_for_byte_javas(tmp_path):
     java = Path(table.paths.index_file(entry.partition, 0, entry.index_file)).read_bytes()
     column = pa.Table.from_batches(read_table(table, snapshot, columns=["k"]))["k"]
     field = indexed_field(table, "k", "btree")
-    path = tmp_path / "ours"
+    path, keys, values = tmp_path / "ours", KeyType(field.type, "k"), column.combine_chunks()
     written = write_btree(
-        IO, str(path), column.combine_chunks(), np.arange(len(column)),
-        KeyType(field.type, "k"), block_size=64 * 1024, codec=Codec(),
+        IO, str(path), values, np.arange(len(values)), keys, keys.order(values),
+        block_size=64 * 1024, codec=Codec(),
     )  # fmt: skip
     assert path.read_bytes() == java
     assert written.meta.encode() == entry.index_file.global_index["_INDEX_META"]

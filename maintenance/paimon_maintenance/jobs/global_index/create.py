@@ -56,12 +56,13 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
     parts = () if latest is None else _parts(table, latest, field, arguments)
     work = IndexWork(field, parts)
     rows = sum(len(p.rows) for p in parts)
+    files = sum(p.files(table.options) for p in parts)
     actions = [
         Action(
             f"index {counted(rows, 'rows')} by {field.name}",
-            f"writes {counted(len(parts), 'index files')}, reads the column in "
+            f"writes {counted(files, 'index files')}, reads the column in "
             f"{human_bytes(work.bytes)} of data files",
-            {"column": field.name, "rows": rows, "index_files": len(parts), "bytes": work.bytes},
+            {"column": field.name, "rows": rows, "index_files": files, "bytes": work.bytes},
         )
     ]
     covered = Retained(what=f"column {field.name}", why="its index covers all rows")
@@ -91,7 +92,7 @@ def _parts(
 
 
 def build(table: FileStoreTable, field: DataField, env: Environment, payload: bytes) -> bytes:
-    """Write the index file of the part in the payload."""
+    """Write the index files of the part in the payload."""
     part: IndexPart = pickle.loads(payload)  # noqa: S301 - our own
     return pickle.dumps(build_part(table, part, field, env.new_uuid))
 
@@ -103,17 +104,18 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     if not built:  # the rows of all parts are deleted
         return Committed()
     made = commit_index(table, built, user=context.commit_user, env=context.env)
+    files = [file for _, files in built for file in files]
     details = {
-        "index_files": len(built),
-        "rows": sum(f.row_count for _, f in built),
-        "bytes": sum(f.file_size for _, f in built),
+        "index_files": len(files),
+        "rows": sum(f.row_count for f in files),
+        "bytes": sum(f.file_size for f in files),
     }
     return Committed(snapshots=(made.id,), details=details)
 
 
 def _built(
     table: FileStoreTable, work: IndexWork, context: RunContext
-) -> list[tuple[IndexPart, IndexFileMeta]]:
+) -> list[tuple[IndexPart, list[IndexFileMeta]]]:
     units = [
         WorkUnit(
             payload=pickle.dumps(part),
@@ -129,12 +131,12 @@ def _built(
         partial(build, table, work.field, context.env),
         on_done=lambda r: context.progress.advance(1, units[r.index].expected_bytes),
     )
-    found: list[tuple[IndexPart, IndexFileMeta]] = []
+    found: list[tuple[IndexPart, list[IndexFileMeta]]] = []
     for part, result in zip(work.parts, results, strict=True):
         if result.payload is not None:
-            file: IndexFileMeta | None = pickle.loads(result.payload)  # noqa: S301 - our own
-            if file is not None:
-                found.append((part, file))
+            files: list[IndexFileMeta] = pickle.loads(result.payload)  # noqa: S301 - our own
+            if files:
+                found.append((part, files))
     errors = [r.error for r in results if r.error is not None]
     if errors:
         delete_index_files(table, found)
