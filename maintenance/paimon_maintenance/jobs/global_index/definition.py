@@ -33,7 +33,8 @@ CREATE_GLOBAL_INDEX: Final = Job(
     ),
     protects=(
         "No data changes. The index is not added if another commit changed or moved the rows "
-        "meanwhile: the job plans again. Updates of an indexed column are refused."
+        "meanwhile: the job plans again. SQL updates of an indexed column are refused, unless "
+        "global-index.column-update-action lets them drop the index."
     ),
     undo="drop_global_index.",
     arguments=(INDEX_COLUMN, INDEX_TYPE, PARTITIONS, WHERE, OPTIONS),
