@@ -335,9 +335,10 @@ def _checked(
         sort_key=sort_key,
         exact=request.exact,
     )
+    index_files = table.index_entries(latest)
     if request.row_groups:
         check_row_groups(table=table.name, latest=latest, base=base, groups=request.row_groups)
-        check_indexed_columns(table, latest=latest, changes=changes)
+        check_indexed_columns(table, latest=latest, index_files=index_files, changes=changes)
     if request.kind is CommitKind.COMPACT and has_data_evolution(table):
         check_merged_groups(table, latest=latest, base=base, delta=changes.files)
     if changes.index_files or latest.index_manifest is not None:
@@ -345,7 +346,7 @@ def _checked(
             table=table.name,
             latest=latest,
             base=base,
-            index_files=table.index_entries(latest),
+            index_files=index_files,
             changes=changes,
             bucket_unaware=table.bucket_mode is BucketMode.UNAWARE,
         )

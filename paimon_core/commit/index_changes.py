@@ -11,7 +11,7 @@ from paimon_core.errors import CommitConflict, UnsupportedFeature
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
 from paimon_core.index.hash_index import HASH_INDEX
 from paimon_core.manifest.data_file import FileKind, IndexFileMeta, IndexManifestEntry
-from paimon_core.scan.global_index import index_range
+from paimon_core.scan.global_index import index_range, indexed_id
 
 _KNOWN = (DELETION_VECTORS_INDEX, HASH_INDEX)
 
@@ -87,11 +87,11 @@ def _check_ranges(
     retained: dict[object, list[IndexFileMeta]] = defaultdict(list)
     for file in indexes:
         if file.file_name not in names:
-            retained[_column(file)].append(file)
+            retained[indexed_id(file)].append(file)
     for files in retained.values():
-        files.sort(key=index_range)
+        files.sort(key=lambda f: index_range(f).first)
     for file in indexes:
-        others = retained.get(_column(file), [])
+        others = retained.get(indexed_id(file), [])
         if file.file_name not in names or not others:
             continue
         # Ranges of one column are equal or apart.
@@ -102,10 +102,6 @@ def _check_ranges(
                 file.file_name,
                 f"which this commit adds, covers rows that {others[at].file_name} covers",
             )
-
-
-def _column(file: IndexFileMeta) -> object:
-    return (file.global_index or {}).get("_INDEX_FIELD_ID")
 
 
 def _conflict(table: str, name: str, what: str) -> CommitConflict:

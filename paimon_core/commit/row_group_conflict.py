@@ -16,10 +16,15 @@ from paimon_core.commit.conflict import conflict_with
 from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.errors import RowsChanged
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
+from paimon_core.manifest.data_file import (
+    DataFileMeta,
+    FileKind,
+    IndexManifestEntry,
+    ManifestEntry,
+)
 from paimon_core.options import GLOBAL_INDEX_COLUMN_UPDATE_ACTION
 from paimon_core.read.data_evolution import held_columns, is_dedicated
-from paimon_core.scan.global_index import IGNORED_UPDATES, index_range, is_index_of
+from paimon_core.scan.global_index import IGNORED_UPDATES, index_range, indexed_id
 from paimon_core.snapshot.snapshot import Snapshot
 
 RowGroup = Sequence[ManifestEntry]
@@ -54,7 +59,11 @@ def check_row_groups(
 
 
 def check_indexed_columns(
-    table: FileStoreTable, *, latest: Snapshot, changes: ManifestChanges
+    table: FileStoreTable,
+    *,
+    latest: Snapshot,
+    index_files: Iterable[IndexManifestEntry],
+    changes: ManifestChanges,
 ) -> None:
     """Raise CommitConflict if new columns would make a global index wrong.
 
@@ -65,7 +74,7 @@ def check_indexed_columns(
     dropped = {e.index_file.file_name for e in changes.index_files if e.kind is FileKind.DELETE}
     indexes = [
         e.index_file
-        for e in table.index_entries(latest)
+        for e in index_files
         if e.index_file.global_index is not None and e.index_file.file_name not in dropped
     ]
     for entry in changes.files:
@@ -76,7 +85,7 @@ def check_indexed_columns(
         for index in indexes:
             covered = index_range(index)
             if (
-                any(is_index_of(index, column) for column in columns)
+                indexed_id(index) in columns
                 and covered.first < _end(file)
                 and covered.last >= _first(file)
             ):

@@ -72,7 +72,7 @@ def row_groups(entries: Iterable[ManifestEntry], table: FileStoreTable) -> Seque
 
 def matching_groups(groups: Sequence[Group], matching: MatchingRows | None) -> Sequence[Group]:
     """Return the groups that may hold matching rows, as far as global indexes tell."""
-    if matching is None or not matching.known:
+    if matching is None:
         return groups
     return [g for g in groups if not matching.none_in(rows_of_group(g))]
 

@@ -48,7 +48,7 @@ from paimon_core.read.managed_blobs import with_managed_blobs
 from paimon_core.read.version_reader import VersionReader
 from paimon_core.scan.engine import merge_engine_for
 from paimon_core.scan.file_index import without_ruled_out
-from paimon_core.scan.global_index import MatchingRows
+from paimon_core.scan.global_index import matching_rows
 from paimon_core.scan.scan import in_plan_order, scan_files
 from paimon_core.scan.splits import batch_splits, never_merges
 from paimon_core.scan.vectors import vector_files
@@ -136,9 +136,7 @@ def _read(
         buckets[entry.partition, entry.bucket].append(entry)
     index_files = vector_files(table, snapshot)
     engine = merge_engine_for(table) if table.has_primary_key else None
-    matching = None
-    if predicate is not None and has_data_evolution(table):
-        matching = MatchingRows(table, snapshot, predicate)
+    matching = matching_rows(table, snapshot, predicate)
     for bucket, files in buckets.items():
         left = files if predicate is None else by_file_indexes(table, files, predicate)
         if matching is not None:

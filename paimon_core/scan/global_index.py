@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ IGNORED_UPDATES: Final = "ignore"
 """The value of it that leaves an index out of date."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class RowRange:
     """Ids of rows from `first` to `last`, both included."""
 
@@ -50,10 +51,14 @@ class RowRange:
         return self.last - self.first + 1
 
 
+def indexed_id(file: IndexFileMeta) -> object:
+    """Return the id of the first column that a global index is of; None for another index file."""
+    return None if file.global_index is None else file.global_index.get("_INDEX_FIELD_ID")
+
+
 def is_index_of(file: IndexFileMeta, field_id: int) -> bool:
     """Return whether the file is a global index of this column, perhaps among others."""
-    meta = file.global_index
-    return meta is not None and meta.get("_INDEX_FIELD_ID") == field_id
+    return indexed_id(file) == field_id
 
 
 def index_range(file: IndexFileMeta) -> RowRange:
@@ -67,27 +72,28 @@ def index_range(file: IndexFileMeta) -> RowRange:
     return RowRange(first, last)
 
 
-def without(rows: RowRange, covered: Iterable[RowRange]) -> Iterator[RowRange]:
-    """Yield the parts of the range that none of the others covers, in order."""
+def merged(ranges: Iterable[RowRange]) -> list[RowRange]:
+    """Return ranges of the same rows in order, none of which touches another."""
+    found: list[RowRange] = []
+    for one in sorted(ranges, key=lambda r: (r.first, r.last)):
+        if found and one.first <= found[-1].last + 1:
+            found[-1] = RowRange(found[-1].first, max(found[-1].last, one.last))
+        else:
+            found.append(one)
+    return found
+
+
+def without(rows: RowRange, covered: Sequence[RowRange]) -> Iterator[RowRange]:
+    """Yield the parts of the range that none of the others covers; those are `merged`."""
     first = rows.first
-    for other in sorted(covered):
-        if other.last < first:
-            continue
+    for other in covered[bisect_left(covered, first, key=lambda r: r.last) :]:
         if other.first > rows.last:
             break
         if other.first > first:
             yield RowRange(first, other.first - 1)
-        first = max(first, other.last + 1)
+        first = other.last + 1
     if first <= rows.last:
         yield RowRange(first, rows.last)
-
-
-@dataclass(frozen=True, slots=True)
-class _ColumnIndex:
-    """The index of one column: its keys, and its files with their partitions."""
-
-    keys: KeyType
-    files: Sequence[tuple[bytes, IndexFileMeta]]
 
 
 def covered_shares(
@@ -98,49 +104,51 @@ def covered_shares(
     `entries` are the files of the snapshot; columns without an index are left out.
     """
     ranges: dict[object, list[RowRange]] = defaultdict(list)
-    for entry in table.index_entries(snapshot):
-        meta = entry.index_file.global_index
-        if meta is not None and table.options.value(DATA_EVOLUTION_ENABLED):
-            ranges[meta.get("_INDEX_FIELD_ID")].append(index_range(entry.index_file))
+    if table.options.value(DATA_EVOLUTION_ENABLED):
+        for entry in table.index_entries(snapshot):
+            if entry.index_file.global_index is not None:
+                ranges[indexed_id(entry.index_file)].append(index_range(entry.index_file))
     if not ranges:
         return {}
-    files = (e.file for e in entries if e.file.first_row_id is not None)
-    spans = {(f.first_row_id or 0, (f.first_row_id or 0) + f.row_count) for f in files}
-    rows = np.array(list(_merged(spans)), np.int64).reshape(-1, 2)
+    files = (e.file for e in entries)
+    rows = merged(
+        {
+            RowRange(f.first_row_id, f.first_row_id + f.row_count - 1)
+            for f in files
+            if f.first_row_id is not None
+        }
+    )
+    every = sum(map(len, rows))
     found: dict[str, float] = {}
     for field in table.schema.fields:
-        if field.id not in ranges:
-            continue
-        covered = np.array(
-            list(_merged((r.first, r.last + 1) for r in ranges[field.id])), np.int64
-        ).reshape(-1, 2)
-        inside = _ids_below(covered, rows[:, 1]) - _ids_below(covered, rows[:, 0])
-        every = int((rows[:, 1] - rows[:, 0]).sum())
-        found[field.name] = int(inside.sum()) / every if every else 1.0
+        if field.id in ranges:
+            covered = merged(ranges[field.id])
+            missing = sum(len(left) for one in rows for left in without(one, covered))
+            found[field.name] = 1 - missing / every if every else 1.0
     return found
 
 
-def _merged(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield spans of ids, the end excluded, in order and without overlaps."""
-    current: tuple[int, int] | None = None
-    for first, end in sorted(spans):
-        if current is not None and first <= current[1]:
-            current = (current[0], max(current[1], end))
-            continue
-        if current is not None:
-            yield current
-        current = (first, end)
-    if current is not None:
-        yield current
+@dataclass(frozen=True, slots=True)
+class _ColumnIndex:
+    """The index of one column: its keys, and its files with their partitions."""
+
+    keys: KeyType
+    files: Sequence[tuple[bytes, IndexFileMeta]]
 
 
-def _ids_below(spans: Ints, limits: Ints) -> Ints:
-    """Return how many ids of the spans are below each limit."""
-    before = np.append(0, np.cumsum(spans[:, 1] - spans[:, 0]))
-    at = np.searchsorted(spans[:, 0], limits)
-    last = np.maximum(at - 1, 0)
-    partial = np.minimum(limits, spans[last, 1]) - spans[last, 0]
-    return np.where(at > 0, before[last] + partial, 0)
+def matching_rows(
+    table: FileStoreTable, snapshot: Snapshot, predicate: Predicate | None
+) -> MatchingRows | None:
+    """Return the rows that may match; None if no global index tells anything."""
+    if (
+        predicate is None
+        or snapshot.index_manifest is None
+        or not table.options.value(DATA_EVOLUTION_ENABLED)
+        or not _is_used(table)
+    ):
+        return None
+    found = MatchingRows(table, snapshot, predicate)
+    return found if found.known else None
 
 
 class MatchingRows:
@@ -152,8 +160,6 @@ class MatchingRows:
         self._predicate = predicate
         self._answers: dict[Leaf, _Answer | None] = {}
         self._indexes: dict[str, _ColumnIndex] = {}
-        if snapshot.index_manifest is None or not _is_used(table):
-            return
         entries = [e for e in table.index_entries(snapshot) if e.index_file.index_type == BTREE]
         for field in table.schema.fields:
             if field.name not in fields_of(predicate):
@@ -203,7 +209,7 @@ class MatchingRows:
         unknown = {r for r, ids in zip(ranges, found, strict=True) if ids is None}
         ids = [r.first + ids for r, ids in zip(ranges, found, strict=True) if ids is not None]
         return _Answer(
-            sorted({r for r in ranges if r not in unknown}),
+            merged(r for r in ranges if r not in unknown),
             np.sort(np.concatenate(ids)) if ids else np.empty(0, np.int64),
         )
 

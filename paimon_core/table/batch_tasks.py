@@ -35,7 +35,7 @@ from paimon_core.read.table_read import (
     read_bucket,
     skips_level_0,
 )
-from paimon_core.scan.global_index import MatchingRows
+from paimon_core.scan.global_index import MatchingRows, matching_rows
 from paimon_core.scan.scan import in_plan_order, scan_files
 from paimon_core.scan.splits import SPLIT_TARGET_SIZE, batch_splits, pack_ordered
 from paimon_core.scan.vectors import vector_files
@@ -138,9 +138,7 @@ def plan_snapshot(
         ):
             buckets[entry.partition, entry.bucket].append(entry)
     index_files = vector_files(table, snapshot)
-    matching = None
-    if predicate is not None and has_data_evolution(table):
-        matching = MatchingRows(table, snapshot, predicate)
+    matching = matching_rows(table, snapshot, predicate)
     return [
         BucketTask(table=table, entries=tuple(files), index_files=index_files.get(bucket, ()))
         for bucket, entries in buckets.items()

@@ -60,6 +60,7 @@ from paimon_core.scan.global_index import (
     has_other_types,
     index_range,
     is_index_of,
+    merged,
     without,
 )
 from paimon_core.scan.scan import partition_filter, scan_files
@@ -124,12 +125,12 @@ def indexed_field(table: FileStoreTable, column: str, kind: str) -> DataField:
 
 def named_field(table: FileStoreTable, column: str) -> DataField:
     """Return the field of this name; InvalidArgument if there is none."""
-    for field in table.schema.fields:
-        if field.name == column:
-            return field
-    raise InvalidArgument(
-        f"Column '{column}' does not exist in table '{table.name}'.", table=table.name
-    )
+    field = table.schema.row_type.get(column)
+    if field is None:
+        raise InvalidArgument(
+            f"Column '{column}' does not exist in table '{table.name}'.", table=table.name
+        )
+    return field
 
 
 def index_entries_of(
@@ -166,7 +167,7 @@ def unindexed_parts(
     """
     check_committable(table)
     check_rows_readable(table, snapshot, {field.name})
-    covered = [index_range(f) for f in _indexes(table, snapshot, field)]
+    covered = merged(index_range(f) for f in _indexes(table, snapshot, field))
     most = max(1, table.options.value(SORTED_INDEX_RECORDS_PER_RANGE))
     buckets: dict[tuple[bytes, int], list[ManifestEntry]] = defaultdict(list)
     for entry in scan_files(table, snapshot, predicate=predicate):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
@@ -17,6 +17,12 @@ from paimon_core.predicate import (
     parse_where,
 )
 from paimon_core.types.partition_text import parse_partition_text
+
+
+def chosen_partitions(table: FileStoreTable, arguments: Mapping[str, object]) -> Predicate | None:
+    """The predicate of a job's arguments `partitions` and `where` (`partition_predicate`)."""
+    specs = cast("Sequence[Mapping[str, str]]", arguments["partitions"])
+    return partition_predicate(table, specs, cast("str | None", arguments["where"]))
 
 
 def partition_predicate(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar, cast
+from typing import Generic, TypeVar
 
 from paimon_core.features import check_snapshot_rewritable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import DataFileMeta, IndexManifestEntry, ManifestEntry
 from paimon_core.scan.scan import partition_filter, scan_files
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_maintenance.rules.partition_choice import partition_predicate
+from paimon_maintenance.rules.partition_choice import chosen_partitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +68,7 @@ def read_partitions(
     `arguments` hold `partitions` and `where`.  UnsupportedFeature for a snapshot that this version
     cannot read.
     """
-    specs = cast("Sequence[Mapping[str, str]]", arguments["partitions"])
-    predicate = partition_predicate(table, specs, cast("str | None", arguments["where"]))
+    predicate = chosen_partitions(table, arguments)
     snapshot = table.snapshots.latest()
     entries: dict[bytes, list[ManifestEntry]] = defaultdict(list)
     index: dict[bytes, list[IndexManifestEntry]] = defaultdict(list)

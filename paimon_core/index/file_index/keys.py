@@ -84,7 +84,7 @@ class KeyCodec:
             return value
         if self.type.kind in FLOAT_TYPES:
             dtype = np.float32 if self.width == 4 else np.float64
-            return int(_sortable(np.array([value], dtype))[0])
+            return int(sortable(np.array([value], dtype))[0])
         return int(value)  # type: ignore[call-overload, no-any-return]
 
     def encode(self, key: Key) -> bytes:
@@ -92,7 +92,7 @@ class KeyCodec:
         if isinstance(key, bytes):
             return _LENGTH.pack(len(key)) + key
         if self.type.kind in FLOAT_TYPES:
-            key = _flipped(key, self.width)
+            key = flipped(key, self.width)
         return key.to_bytes(self.width, "big", signed=True)
 
     def decode(self, data: bytes, at: int) -> tuple[Key, int]:
@@ -107,7 +107,7 @@ class KeyCodec:
         if not 0 <= at < end <= len(data):
             raise IndexError(end)
         key = int.from_bytes(data[at:end], "big", signed=True)
-        return (_flipped(key, self.width) if self.type.kind in FLOAT_TYPES else key), end
+        return (flipped(key, self.width) if self.type.kind in FLOAT_TYPES else key), end
 
     def _numbers(self, array: pa.Array) -> npt.NDArray[np.int64]:
         match self.type.kind:
@@ -116,17 +116,18 @@ class KeyCodec:
             case TypeRoot.DECIMAL:
                 return unscaled_numbers(array)
             case TypeRoot.FLOAT | TypeRoot.DOUBLE:
-                return _sortable(np.asarray(array.fill_null(0)))
+                return sortable(np.asarray(array.fill_null(0)))
         return numbers(array, self.type)
 
 
-def _sortable(values: npt.NDArray[np.floating]) -> npt.NDArray[np.int64]:
+def sortable(values: npt.NDArray[np.floating]) -> npt.NDArray[np.int64]:
+    """Return floats as numbers that sort like Java's `Double.compare`."""
     bits = float_bits(values)
     mask = np.int64(0x7FFFFFFF if values.dtype == np.float32 else 0x7FFFFFFFFFFFFFFF)
     return np.where(bits < 0, bits ^ mask, bits)
 
 
-def _flipped(bits: int, width: int) -> int:
+def flipped(bits: int, width: int) -> int:
     """Convert the bits of a float to a sortable number, or the reverse."""
     return bits ^ (2 ** (8 * width - 1) - 1) if bits < 0 else bits
 

@@ -34,7 +34,8 @@ SMALL_INTEGERS: Final = {
     TypeRoot.BIGINT: 8,
 }
 """Types whose values are integers, and their sizes in bytes."""
-_NANOS: Final = {"ms": 10**6, "us": 10**3, "ns": 1}
+NANOS: Final = {"ms": 10**6, "us": 10**3, "ns": 1}
+"""The nanoseconds per unit of Arrow's timestamps."""
 _MILLIS, _MICROS = 3, 6
 
 
@@ -66,7 +67,7 @@ def is_exact(t: AtomicType) -> bool:
 def numbers(array: pa.Array, t: AtomicType) -> Ints:
     """Return integers, dates, times and timestamps as numbers; nulls have any value."""
     if t.kind in TIMESTAMP_TYPES:
-        stored, wanted = _NANOS[array.type.unit], unit_nanos(t)
+        stored, wanted = NANOS[array.type.unit], unit_nanos(t)
         values = np.asarray(array.view(pa.int64()).fill_null(0))
         return values // (wanted // stored) if wanted >= stored else values * (stored // wanted)
     if t.kind in (TypeRoot.DATE, TypeRoot.TIME):

@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_core.errors import InvalidArgument
-from paimon_core.index.file_index.hash64 import float_bits
-from paimon_core.index.file_index.values import unscaled_numbers
+from paimon_core.index.file_index.keys import flipped, sortable
+from paimon_core.index.file_index.values import NANOS, unscaled_numbers
 from paimon_core.index.global_index.records import (
     Bytes,
     Ints,
@@ -57,7 +57,6 @@ _WIDTHS: Final[dict[TypeRoot, Any]] = {
 _COMPACT_TIME: Final = 3
 """Up to this precision a timestamp is milliseconds alone (Java: `Timestamp.isCompact`)."""
 _MILLI: Final = 10**6
-_NANOS: Final = {"ms": _MILLI, "us": 10**3, "ns": 1}
 _DECIMAL_BYTES: Final = 16
 _SLICE: Final = 1 << 18
 """Values that are compared at a time."""
@@ -145,7 +144,7 @@ class KeyType:
         if kind in FLOAT_TYPES:
             return fixed(_unsortable(numbers, _WIDTHS[kind]))
         if kind in TIMESTAMP_TYPES:
-            nanos = _NANOS[values.type.unit]
+            nanos = NANOS[values.type.unit]
             millis = numbers // (_MILLI // nanos)
             stored = fixed(millis)
             if not self._has_nanos:
@@ -168,7 +167,7 @@ class KeyType:
             raise IndexError(len(data))
         number = int.from_bytes(data[:width], "little", signed=True)
         if kind in FLOAT_TYPES:
-            return number ^ ((1 << (8 * width - 1)) - 1) if number < 0 else number
+            return flipped(number, width)
         if kind in TIMESTAMP_TYPES:
             return number * _MILLI + (read_varint(data, width)[0] if self._has_nanos else 0)
         return number
@@ -191,7 +190,7 @@ class KeyType:
             stored = np.array([value], np.float32) if single else np.array([value], np.float64)
             if stored[0] == 0:
                 return -1, 0
-            key = int(_sortable(stored)[0])
+            key = int(sortable(stored)[0])
             return (key, key) if stored[0] == value or np.isnan(value) else None
         return int(value), int(value)
 
@@ -201,18 +200,12 @@ class KeyType:
         if kind is TypeRoot.DECIMAL:
             return unscaled_numbers(values)
         if kind in FLOAT_TYPES:
-            return _sortable(np.asarray(values))
+            return sortable(np.asarray(values))
         if kind in TIMESTAMP_TYPES:
             return np.asarray(values.view(pa.int64()))
         if kind in (TypeRoot.DATE, TypeRoot.TIME):
             values = values.view(pa.int32())
         return np.asarray(values).astype(np.int64)
-
-
-def _sortable(values: npt.NDArray[np.floating]) -> Ints:
-    bits = float_bits(values)
-    mask = np.int64(0x7FFFFFFF if values.dtype == np.float32 else 0x7FFFFFFFFFFFFFFF)
-    return np.where(bits < 0, bits ^ mask, bits)
 
 
 def _unsortable(numbers: Ints, dtype: Any) -> npt.NDArray[np.generic]:

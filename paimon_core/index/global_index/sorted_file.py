@@ -24,6 +24,7 @@ import zstandard
 
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.format.bounded import inflate
+from paimon_core.format.orc.protobuf import varint
 from paimon_core.index.global_index.records import (
     Ints,
     Records,
@@ -105,9 +106,9 @@ class SortedFileWriter:
 
     def write_index(self) -> Handle:
         """Write the index of the blocks and return where it is."""
-        handles = [_varint(h.offset) + _varint(h.size) for h in self._handles]
+        handles = [varint(h.offset) + varint(h.size) for h in self._handles]
         entries = [
-            _varint(len(key)) + key + _varint(len(handle)) + handle
+            varint(len(key)) + key + varint(len(handle)) + handle
             for key, handle in zip(self._last_keys, handles, strict=True)
         ]
         return self._add_block(b"".join(entries), np.array([len(e) for e in entries], np.int64))
@@ -128,16 +129,12 @@ class SortedFileWriter:
         kind = _NONE
         if self._codec.name == "zstd":
             packed = zstandard.ZstdCompressor(level=self._codec.level).compress(block)
-            packed = _varint(len(block)) + packed
+            packed = varint(len(block)) + packed
             if len(packed) < len(block) - len(block) // 8:
                 kind, block = _ZSTD, packed
         at = self.write(block)
         self.write(TRAILER.pack(kind, zlib.crc32(bytes([kind]), zlib.crc32(block))))
         return Handle(at, len(block))
-
-
-def _varint(number: int) -> bytes:
-    return varints(np.array([number], np.int64)).data.tobytes()
 
 
 def check_size(size: int, path: str | None = None) -> None:

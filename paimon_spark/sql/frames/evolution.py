@@ -22,7 +22,7 @@ from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
 from paimon_core.options import GLOBAL_INDEX_COLUMN_UPDATE_ACTION
 from paimon_core.read.data_evolution import Group, anchor, deleted_rows, read_group, row_groups
 from paimon_core.read.table_read import bucket_vectors
-from paimon_core.scan.global_index import DROPPED_BY_UPDATES, IGNORED_UPDATES, is_index_of
+from paimon_core.scan.global_index import DROPPED_BY_UPDATES, IGNORED_UPDATES, indexed_id
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
@@ -211,7 +211,7 @@ def _outdated_indexes(
     found: dict[bytes, list[IndexFileMeta]] = {}
     for entry in table.index_entries(latest):
         file = entry.index_file
-        if entry.partition in total_buckets and any(is_index_of(file, i) for i in ids):
+        if entry.partition in total_buckets and indexed_id(file) in ids:
             found.setdefault(entry.partition, []).append(file)
     if found and action != DROPPED_BY_UPDATES:
         raise UnsupportedFeature(

@@ -34,7 +34,7 @@ from paimon_core.predicate.columns import evaluate
 from paimon_core.predicate.nodes import And, Leaf, Op, Or
 from paimon_core.read.data_evolution import rows_of_group
 from paimon_core.read.table_read import read_table
-from paimon_core.scan.global_index import MatchingRows, RowRange, without
+from paimon_core.scan.global_index import MatchingRows, RowRange, matching_rows, merged, without
 from paimon_core.table.global_index import (
     build_part,
     commit_index,
@@ -187,6 +187,8 @@ def test_damage_is_found(tmp_path, codec):
 
 def test_ranges_without_others():
     covered = [RowRange(5, 6), RowRange(0, 1), RowRange(4, 5), RowRange(20, 30)]
+    covered = merged(covered)
+    assert covered == [RowRange(0, 1), RowRange(4, 6), RowRange(20, 30)]
     left = list(without(RowRange(1, 25), covered))
     assert left == [RowRange(2, 3), RowRange(7, 19)]
     assert list(without(RowRange(0, 1), covered)) == []
@@ -269,7 +271,7 @@ def test_a_type_that_changed_hides_the_index(tmp_path):
     Sql(lake.warehouse)("ALTER TABLE db.t ALTER COLUMN k TYPE BIGINT")
     table = lake.table()
     asked = Leaf(Op.EQ, "k", (7,))
-    assert not MatchingRows(table, table.latest_or_not_found(), asked).known
+    assert matching_rows(table, table.latest_or_not_found(), asked) is None
     with pytest.raises(InvalidArgument, match="older than the type"):
         unindexed_parts(table, table.latest_or_not_found(), indexed_field(table, "k", "btree"))
 

@@ -32,6 +32,7 @@ from paimon_maintenance.job.engine import WorkUnit
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
 from paimon_maintenance.job.plan import Effect, Retained, SnapshotPin
+from paimon_maintenance.job.read_units import read_units
 from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.jobs.analyze.columns import StatisticsCollector, can_be_analyzed
 
@@ -243,12 +244,8 @@ def _gathered(table: FileStoreTable, work: AnalyzeWork, context: RunContext) -> 
     ]
     if not units:
         return whole
-    engine = context.local if work.bytes <= UNIT_BYTES else context.engine
-    context.progress.expect(len(units), work.bytes)
     run = partial(gather, table, cast("Snapshot", work.snapshot), work.columns)
-    for result in engine.run_units(
-        units, run, on_done=lambda r: context.progress.advance(1, units[r.index].expected_bytes)
-    ):
+    for result in read_units(units, run, context, small=UNIT_BYTES):
         if result.error is not None:
             raise result.error
         whole.merge(pickle.loads(cast("bytes", result.payload)))  # noqa: S301 - our own

@@ -38,7 +38,7 @@ from paimon_maintenance.job.plan import (
 from paimon_maintenance.job.rewrite_job import slice_bytes_of
 from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.jobs.compact.select import Portion, candidates
-from paimon_maintenance.rules.partition_choice import partition_predicate
+from paimon_maintenance.rules.partition_choice import chosen_partitions
 
 FULL: Final = "full"
 _BUSY: Final = "partition_idle_time: the partition received files since"
@@ -179,8 +179,7 @@ def inspect(
 ) -> CompactState:
     """The chosen partitions in the newest snapshot; UnsupportedFeature before anything is read."""
     check_compactable(table)
-    specs = cast("Sequence[Mapping[str, str]]", arguments["partitions"])
-    predicate = partition_predicate(table, specs, cast("str | None", arguments["where"]))
+    predicate = chosen_partitions(table, arguments)
     snapshot = table.snapshots.latest()
     idle = cast("int | None", arguments["partition_idle_time"])
     idle_before = None if idle is None else context.env.local_millis() - idle

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, cast
+from typing import Final
 
 from paimon_core.environment import Environment
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import IndexFileMeta
-from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.global_index import (
     IndexPart,
     build_part,
@@ -25,8 +24,9 @@ from paimon_maintenance.job.engine import WorkUnit
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
 from paimon_maintenance.job.plan import Effect, Retained, SnapshotPin
+from paimon_maintenance.job.read_units import read_units
 from paimon_maintenance.job.text import counted, human_bytes
-from paimon_maintenance.rules.partition_choice import partition_predicate
+from paimon_maintenance.rules.partition_choice import chosen_partitions
 
 SMALL_BYTES: Final = 512 * 1024**2
 """The driver's process builds the index of less itself."""
@@ -53,18 +53,19 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
     kind = str(arguments["index_type"]).strip().lower()
     field = indexed_field(table, str(arguments["index_column"]).strip(), kind)
     latest = table.snapshots.latest()
-    parts = () if latest is None else _parts(table, latest, field, arguments)
+    predicate = chosen_partitions(table, arguments)
+    parts = (
+        () if latest is None else tuple(unindexed_parts(table, latest, field, predicate=predicate))
+    )
     work = IndexWork(field, parts)
     rows = sum(len(p.rows) for p in parts)
     files = sum(p.files(table.options) for p in parts)
-    actions = [
-        Action(
-            f"index {counted(rows, 'rows')} by {field.name}",
-            f"writes {counted(files, 'index files')}, reads the column in "
-            f"{human_bytes(work.bytes)} of data files",
-            {"column": field.name, "rows": rows, "index_files": files, "bytes": work.bytes},
-        )
-    ]
+    action = Action(
+        f"index {counted(rows, 'rows')} by {field.name}",
+        f"writes {counted(files, 'index files')}, reads the column in {human_bytes(work.bytes)} of "
+        "data files",
+        {"column": field.name, "rows": rows, "index_files": files, "bytes": work.bytes},
+    )
     covered = Retained(what=f"column {field.name}", why="its index covers all rows")
     large = work.bytes > SMALL_BYTES
     return MetadataPlan(
@@ -72,23 +73,12 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
         table=table.name,
         pin=None if latest is None else SnapshotPin.of(latest),
         work=work,
-        actions=tuple(actions) if parts else (),
+        actions=(action,) if parts else (),
         kept=() if parts or latest is None else (covered,),
         # Nothing is rewritten, but a large table is read: that needs Spark.
         effect=Effect(rewritten_bytes=work.bytes if large else 0),
         arguments=arguments,
     )
-
-
-def _parts(
-    table: FileStoreTable, latest: Snapshot, field: DataField, arguments: Mapping[str, object]
-) -> tuple[IndexPart, ...]:
-    predicate = partition_predicate(
-        table,
-        cast("Sequence[Mapping[str, str]]", arguments["partitions"]),
-        cast("str | None", arguments["where"]),
-    )
-    return tuple(unindexed_parts(table, latest, field, predicate=predicate))
 
 
 def build(table: FileStoreTable, field: DataField, env: Environment, payload: bytes) -> bytes:
@@ -124,13 +114,8 @@ def _built(
         )
         for part in work.parts
     ]
-    engine = context.local if work.bytes <= SMALL_BYTES else context.engine
-    context.progress.expect(len(units), work.bytes)
-    results = engine.run_units(
-        units,
-        partial(build, table, work.field, context.env),
-        on_done=lambda r: context.progress.advance(1, units[r.index].expected_bytes),
-    )
+    run = partial(build, table, work.field, context.env)
+    results = read_units(units, run, context, small=SMALL_BYTES)
     found: list[tuple[IndexPart, list[IndexFileMeta]]] = []
     for part, result in zip(work.parts, results, strict=True):
         if result.payload is not None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
@@ -15,7 +15,7 @@ from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
 from paimon_maintenance.job.plan import SnapshotPin
 from paimon_maintenance.job.text import counted, human_bytes
-from paimon_maintenance.rules.partition_choice import partition_predicate
+from paimon_maintenance.rules.partition_choice import chosen_partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
     check_committable(table)
     kind = str(arguments["index_type"]).strip().lower()
     field = named_field(table, str(arguments["index_column"]).strip())
-    predicate = partition_predicate(
-        table,
-        cast("Sequence[Mapping[str, str]]", arguments["partitions"]),
-        cast("str | None", arguments["where"]),
-    )
+    predicate = chosen_partitions(table, arguments)
     latest = table.snapshots.latest()
     files = (
         []

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.scan.columns import chosen_files, scan_columns
 from paimon_core.scan.scan import partition_filter
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_maintenance.rules.partition_choice import partition_predicate
+from paimon_maintenance.rules.partition_choice import chosen_partitions
 from paimon_maintenance.rules.partition_files import PartitionFiles
 
 MOST_FILES: Final = 200_000
@@ -66,8 +66,7 @@ def read_layouts(table: FileStoreTable, arguments: Mapping[str, object]) -> Layo
     `arguments` hold `partitions` and `where`.  UnsupportedFeature for a snapshot that this version
     cannot read.
     """
-    specs = cast("Sequence[Mapping[str, str]]", arguments["partitions"])
-    predicate = partition_predicate(table, specs, cast("str | None", arguments["where"]))
+    predicate = chosen_partitions(table, arguments)
     snapshot = table.snapshots.latest()
     if snapshot is None:
         return Layouts(snapshot=None, partitions=(), chosen=frozenset(), files=no_columns(()))
