@@ -14,7 +14,7 @@ from paimon_core.types.data_types import DataField
 from paimon_core.types.usual_sizes import usual_size
 from paimon_spark.sql.catalogs import catalog_names
 from paimon_spark.sql.ddl.partitions import read_spec
-from paimon_spark.sql.ddl.tables import COLLATION, COMMENT_PROPERTY, OWNER
+from paimon_spark.sql.ddl.table_clauses import COLLATION, COMMENT_PROPERTY, OWNER
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.frames.global_tables import GLOBAL_TABLES
 from paimon_spark.sql.partition_details import described_partition, shown_partition

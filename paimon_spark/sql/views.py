@@ -6,7 +6,7 @@ from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.types.data_types import AtomicType, DataField
 from paimon_spark.sql.call import call_procedure
-from paimon_spark.sql.ddl.tables import read_properties
+from paimon_spark.sql.ddl.table_clauses import read_properties
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.query.catalog_views import create_catalog_view, drop_catalog_view, find_view
 from paimon_spark.sql.query.grammar import check_grammar

@@ -24,15 +24,15 @@ from paimon_core.ddl.schema_change import (
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.types.data_types import DataField, DataType, RowType
 from paimon_spark.sql.ddl.partitions import add_partitions, drop_partitions
-from paimon_spark.sql.ddl.tables import (
+from paimon_spark.sql.ddl.table_clauses import (
     COLLATION,
     COMMENT_PROPERTY,
     check_default,
-    check_no_branch,
     check_not_reserved,
     read_database_properties,
     read_table_properties,
 )
+from paimon_spark.sql.ddl.tables import check_no_branch
 from paimon_spark.sql.ddl.tags import tag_statement
 from paimon_spark.sql.ddl.upcast import field_at, fits_into
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError

@@ -26,7 +26,8 @@ from paimon_core.types.arrow import arrow_schema, column_from_internal
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_core.write.incoming_rows import Kinds
 from paimon_spark.sql.ddl.partitions import read_spec, spec_values
-from paimon_spark.sql.ddl.tables import TableClauses, make_table, read_properties, replace_with
+from paimon_spark.sql.ddl.table_clauses import TableClauses, read_properties
+from paimon_spark.sql.ddl.tables import make_table, replace_with
 from paimon_spark.sql.dml.by_name import by_name, check_distinct, merged_schema, merges_schema
 from paimon_spark.sql.dml.postpone import write_to_buckets
 from paimon_spark.sql.dml.upsert import upsert, upsert_keys

@@ -13,7 +13,7 @@ from paimon_core.catalog.views import SPARK, View, Views
 from paimon_core.errors import AlreadyExists, UnsupportedFeature
 from paimon_core.types.data_types import DataField
 from paimon_core.types.sql import type_to_sql
-from paimon_spark.sql.ddl.tables import read_properties
+from paimon_spark.sql.ddl.table_clauses import read_properties
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, TableName, not_found

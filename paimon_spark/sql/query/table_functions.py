@@ -20,7 +20,7 @@ from paimon_core.table.batch_scan import rescaled_between
 from paimon_core.types.casts.text import java_to_string
 from paimon_spark.sql.call import literal
 from paimon_spark.sql.ddl.partitions import live_partitions
-from paimon_spark.sql.ddl.tables import read_properties
+from paimon_spark.sql.ddl.table_clauses import read_properties
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.query.sys_functions import MAX_PT, sys_function_at
 from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName
