@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,20 @@ from paimon_spark.sql.text.splitter import split_statements
 
 
 class Sql:
-    """Runs statements in one session; without `spark`, none may need it."""
+    """Runs statements in one session; without `spark`, none may need it.
 
-    def __init__(self, warehouse: Path, spark: Any = None) -> None:
+    The options of a `catalog` are used in place of the warehouse.
+    """
+
+    def __init__(
+        self, warehouse: Path, spark: Any = None, *, catalog: Mapping[str, str] | None = None
+    ) -> None:
         self.session = SqlSession(
-            warehouse=str(warehouse),
+            warehouse=str(warehouse) if catalog is None else "catalog:paimon",
             start_spark=lambda: spark or _no_spark(),
             procedures=JobProcedures(),
+            defined={} if catalog is None else {"paimon": catalog},
+            storage=catalog or {},
         )
 
     def __call__(self, text: str) -> list[list[Any]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from paimon_core.commit.committer import latest_of_user
+from paimon_core.environment import Environment
 from paimon_core.errors import CommitStateUnknown, InvalidArgument
 from paimon_core.features import check_writable
 from paimon_core.file_store_table import FileStoreTable
@@ -63,100 +65,138 @@ def table_to_write(options: SourceOptions, schema: StructType) -> FileStoreTable
     return table
 
 
-def write_and_commit(rows: DataFrame, options: SourceOptions, *, overwrite: bool) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchWrite:
+    """A batch: files by tasks, and one commit of them.
+
+    `replaced` are the values of the partition that it overwrites, none for the whole table or,
+    under `dynamic-partition-overwrite`, the partitions of the rows; None appends.  Spark sends a
+    batch to executors, and to the processes that commit and abort.
+    """
+
+    tasks: TaskWriter
+    replaced: Mapping[str, object] | None
+    marker: CommitMarker
+    before: int
+    """The newest snapshot when the batch began."""
+
+    @staticmethod
+    def of(
+        table: FileStoreTable,
+        *,
+        env: Environment,
+        user: str | None = None,
+        shuffled: bool,
+        replaced: Mapping[str, object] | None = None,
+        buckets: RealBuckets | None = None,
+    ) -> BatchWrite:
+        """A batch that begins now; the fields of `TaskWriter` say what the arguments mean."""
+        tasks = TaskWriter(
+            table=table,
+            env=env,
+            user=user or env.new_uuid(),
+            overwrite=replaced is not None,
+            shuffled=shuffled,
+            buckets=buckets,
+        )
+        marker = CommitMarker(env.new_uuid(), BATCH_COMMIT_IDENTIFIER)
+        return BatchWrite(
+            tasks=tasks, replaced=replaced, marker=marker, before=table.snapshots.latest_id() or 0
+        )
+
+    @property
+    def table(self) -> FileStoreTable:
+        """The table that is written to."""
+        return self.tasks.table
+
+    def commit(self, messages: Messages) -> None:
+        """One snapshot of all that the tasks wrote; a second one if that makes compaction due."""
+        table, env, user = self.table, self.tasks.env, self.tasks.user
+        merged = merged_messages(table, messages, shuffled=self.tasks.shuffled)
+        after = AfterCommit(table, env=env, of_engine=True)
+        self.marker.begin()
+        try:
+            if self.replaced is not None:
+                commit_overwrite(
+                    table, merged, user=user, env=env, partition=self.replaced, after=after
+                )
+            else:
+                commit_write(table, merged, user=user, env=env, after=after)
+        except CommitStateUnknown:
+            raise
+        except Exception:
+            # The failure may also have happened after the commit.
+            if not self._is_committed():
+                self.marker.clear()
+            raise
+        self.marker.clear()
+
+    def abort(self, messages: Messages) -> None:
+        """Delete the files of the tasks, unless a commit may refer to them."""
+        if self.marker.is_there or self._is_committed():
+            log.warning(
+                "table=%s the outcome of the commit is unknown: no file is deleted",
+                self.table.name,
+            )
+            return
+        delete_written(self.table, messages)
+
+    def _is_committed(self) -> bool:
+        newest = latest_of_user(self.table, self.tasks.user)
+        return newest is not None and newest.id > self.before
+
+
+def batch_of_options(
+    options: SourceOptions, schema: StructType, *, overwrite: bool, tasks: int | None = None
+) -> BatchWrite:
+    """The batch that the options of the source describe; `tasks` write it, if that is known.
+
+    InvalidArgument as in `table_to_write`, and for partitions to replace where nothing is replaced.
+    """
+    table, env = table_to_write(options, schema), options.environment
+    partition = options.overwritten_partition(table)
+    if partition and (not overwrite or options.overwrites_dynamically):
+        raise InvalidArgument(
+            "overwrite-partition is for static overwrites: mode('overwrite') without dynamic",
+            table=table.name,
+        )
+    return BatchWrite.of(
+        table,
+        env=env,
+        user=options.text("commit-user"),
+        shuffled=options.flag("write.shuffled"),
+        replaced=partition if overwrite else None,
+        buckets=RealBuckets.of(table, tasks=tasks or os.cpu_count() or 1),
+    )
+
+
+def write_and_commit(rows: DataFrame, batch: BatchWrite) -> None:
     """Write the rows as Spark does with a `PaimonBatchWriter`, in fewer processes (`write_jobs`).
 
     For classic Spark, whose driver is this process.
     """
-    tasks = rows.rdd.getNumPartitions()
-    writer = PaimonBatchWriter(options, rows.schema, overwrite=overwrite, tasks=tasks)
-    messages = written_by_tasks(rows, writer.write, writer.table)
+    messages = written_by_tasks(rows, batch.tasks.write, batch.table)
     try:
-        writer.commit(messages)
+        batch.commit(messages)
     except BaseException:
-        writer.abort(messages)
+        batch.abort(messages)
         raise
 
 
 class PaimonBatchWriter(DataSourceArrowWriter):
     """Appends a DataFrame's rows, or replaces the table or partitions by them, in one commit."""
 
-    def __init__(
-        self,
-        options: SourceOptions,
-        schema: StructType,
-        *,
-        overwrite: bool,
-        tasks: int | None = None,
-    ) -> None:
-        table = table_to_write(options, schema)
-        self._table = table
-        self._env = options.environment
-        self._user = options.text("commit-user") or self._env.new_uuid()
-        self._shuffled = options.flag("write.shuffled")
-        self._overwrite = overwrite
-        self._tasks = TaskWriter(
-            table=table,
-            env=self._env,
-            user=self._user,
-            overwrite=overwrite,
-            shuffled=self._shuffled,
-            buckets=RealBuckets.of(table, tasks=tasks or os.cpu_count() or 1),
-        )
-        self._partition = options.overwritten_partition(table)
-        if self._partition and (not overwrite or options.overwrites_dynamically):
-            raise InvalidArgument(
-                "overwrite-partition is for static overwrites: mode('overwrite') without dynamic",
-                table=table.name,
-            )
-        self._marker = CommitMarker(self._env.new_uuid(), BATCH_COMMIT_IDENTIFIER)
-        self._before = table.snapshots.latest_id() or 0
-
-    @property
-    def table(self) -> FileStoreTable:
-        """The table that is written to."""
-        return self._table
+    def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
+        self._batch = batch_of_options(options, schema, overwrite=overwrite)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """The files of one task."""
-        return self._tasks.write(iterator)
+        return self._batch.tasks.write(iterator)
 
     def commit(self, messages: Messages) -> None:
-        """One snapshot of all that the tasks wrote; a second one if that makes compaction due."""
-        merged = merged_messages(self._table, messages, shuffled=self._shuffled)
-        after = AfterCommit(self._table, env=self._env, of_engine=True)
-        self._marker.begin()
-        try:
-            if self._overwrite:
-                commit_overwrite(
-                    self._table,
-                    merged,
-                    user=self._user,
-                    env=self._env,
-                    partition=self._partition,
-                    after=after,
-                )
-            else:
-                commit_write(self._table, merged, user=self._user, env=self._env, after=after)
-        except CommitStateUnknown:
-            raise
-        except Exception:
-            # The failure may also have happened after the commit.
-            if not self._is_committed():
-                self._marker.clear()
-            raise
-        self._marker.clear()
+        """Commit what the tasks wrote."""
+        self._batch.commit(messages)
 
     def abort(self, messages: Messages) -> None:
-        """Delete the files of the tasks, unless a commit may refer to them."""
-        if self._marker.is_there or self._is_committed():
-            log.warning(
-                "table=%s the outcome of the commit is unknown: no file is deleted",
-                self._table.name,
-            )
-            return
-        delete_written(self._table, messages)
-
-    def _is_committed(self) -> bool:
-        newest = latest_of_user(self._table, self._user)
-        return newest is not None and newest.id > self._before
+        """Clean up after a failure."""
+        self._batch.abort(messages)

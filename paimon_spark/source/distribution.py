@@ -25,7 +25,7 @@ from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.options import BUCKET, BUCKET_FUNCTION
 from paimon_core.types.arrow import arrow_type
 from paimon_core.types.row_hash import assign_buckets
-from paimon_spark.source.batch_writer import write_and_commit
+from paimon_spark.source.batch_writer import batch_of_options, write_and_commit
 from paimon_spark.source.options import SourceOptions
 from paimon_spark.source.own_names import own_name
 from paimon_spark.source.rows import converted
@@ -51,7 +51,13 @@ def write(df: DataFrame, *, mode: str = "append", **options: str) -> None:
     given = {**options, "write.shuffled": "true"}
     with counted_batches(df.sparkSession):
         if mode in _MODES and hasattr(df, "_jdf"):
-            write_and_commit(rows, SourceOptions.of(given), overwrite=mode == "overwrite")
+            batch = batch_of_options(
+                SourceOptions.of(given),
+                rows.schema,
+                overwrite=mode == "overwrite",
+                tasks=rows.rdd.getNumPartitions(),
+            )
+            write_and_commit(rows, batch)
         else:
             rows.write.format("paimon").mode(mode).options(**given).save()
 

@@ -14,6 +14,7 @@ from paimon_spark.sql.ddl import alter, partitions, tables
 from paimon_spark.sql.ddl import tags as tag_statements
 from paimon_spark.sql.ddl.comments import comment_on
 from paimon_spark.sql.dml import copy_into, insert, merge, row_level
+from paimon_spark.sql.dml.as_select import create_as_select
 from paimon_spark.sql.dml.common_tables import common_tables, end_of_common_tables
 from paimon_spark.sql.dml.multi_insert import multi_insert
 from paimon_spark.sql.errors import AnalysisError
@@ -205,7 +206,7 @@ def _create(session: SqlSession, words: Words) -> Result:
         return tables.create_table(
             session,
             words,
-            insert.create_as_select,
+            create_as_select,
             replace_table=replace,
             must_exist=must_exist,
         )

@@ -16,6 +16,7 @@ from sql_sessions import Sql
 from oracle import Oracle
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_spark.sql.errors import AnalysisError, IncompatibleRows, WriteRefused
+from paimon_spark.sql.dml import large_writes
 from paimon_spark.sql.frames import distributed
 from paimon_spark.sql.run import execute
 from paimon_spark.sql.run import sql as sql_function
@@ -260,7 +261,7 @@ def test_executors_read_and_write_the_same_rows(
     monkeypatch.setattr(distributed, "LARGE_READ", 0)
     monkeypatch.setattr(distributed, "PARQUET_READ", 0)
     assert [sql(q) for q in queries] == before
-    monkeypatch.setattr(distributed, "LARGE_WRITE", -1)
+    monkeypatch.setattr(large_writes, "LARGE_WRITE", -1)
     sql("CREATE TABLE u (id INT, v BIGINT, p STRING) PARTITIONED BY (p)")
     sql("INSERT INTO u SELECT id, id * 2, p FROM t")
     sql("INSERT OVERWRITE u PARTITION (p = 'p1') SELECT id, 0 FROM t WHERE id < 2")

@@ -12,7 +12,7 @@ from sql_sessions import Sql
 
 from oracle import Oracle
 from paimon_core.errors import CorruptTable, UnsupportedFeature
-from paimon_spark.sql.dml import large_changes
+from paimon_spark.sql.dml import large_changes, large_writes
 from paimon_spark.sql.errors import WriteRefused
 from paimon_spark.sql.frames import distributed
 
@@ -92,8 +92,9 @@ def test_java_reads_what_executors_changed(
 def test_variants_and_vectors_stay_on_executors(
     kind: str, oracle_2_0_0: Oracle, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("LARGE_READ", "PARQUET_READ", "LARGE_WRITE"):
+    for name in ("LARGE_READ", "PARQUET_READ"):
         monkeypatch.setattr(distributed, name, 0)
+    monkeypatch.setattr(large_writes, "LARGE_WRITE", 0)
     oracle_2_0_0.defaults(warehouse=tmp_path, database="default", table="t")
     sql(f"""
         CREATE TABLE t (id INT NOT NULL, v VARIANT, e ARRAY<FLOAT> COMMENT '__VECTOR_FIELD;2', p STRING)

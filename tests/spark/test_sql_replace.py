@@ -12,7 +12,7 @@ from sql_sessions import Sql
 from oracle import Oracle
 from paimon_core.errors import PaimonError
 from paimon_spark.sql.ddl import tables
-from paimon_spark.sql.dml import insert
+from paimon_spark.sql.dml import as_select
 
 pytestmark = pytest.mark.spark
 KINDS = {
@@ -62,7 +62,7 @@ def test_a_disk_that_is_full_leaves_the_table_as_it_was(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(insert, "prepare_rows", full)
+    monkeypatch.setattr(as_select, "prepare_rows", full)
     with pytest.raises(OSError, match="No space"):
         sql("CREATE OR REPLACE TABLE t AS SELECT 7 AS n")
     assert sql("SELECT * FROM t") == [[1, "a"]]

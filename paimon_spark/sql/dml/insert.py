@@ -10,36 +10,32 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_core.commit.message import CommitMessage
-from paimon_core.ddl.create import Column
-from paimon_core.errors import CommitConflict, UnsupportedFeature
-from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.file_store_table import FileStoreTable
 from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.real_buckets import RealBuckets
 from paimon_core.table.write_session import (
-    commit_overwrite,
-    delete_messages,
-    prepare_rows,
     write_rows,
 )
 from paimon_core.types.arrow import arrow_schema, column_from_internal
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_core.write.incoming_rows import Kinds
 from paimon_spark.sql.ddl.partitions import read_spec, spec_values
-from paimon_spark.sql.ddl.table_clauses import TableClauses, read_properties
-from paimon_spark.sql.ddl.tables import make_table, replace_with
+from paimon_spark.sql.ddl.table_clauses import read_properties
 from paimon_spark.sql.dml.by_name import by_name, check_distinct, merged_schema, merges_schema
+from paimon_spark.sql.dml.large_writes import (
+    rows_to_write,
+    write_distributed,
+    writes_distributed,
+)
 from paimon_spark.sql.dml.postpone import write_to_buckets
 from paimon_spark.sql.dml.upsert import upsert, upsert_keys
 from paimon_spark.sql.errors import (
     AnalysisError,
     IncompatibleRows,
-    SqlSyntaxError,
     WriteRefused,
 )
-from paimon_spark.sql.frames.characters import CHARACTERS, COMMENT
 from paimon_spark.sql.frames.dataframes import arrow_of
-from paimon_spark.sql.frames.distributed import write_distributed, writes_distributed
 from paimon_spark.sql.query.grammar import check_grammar
 from paimon_spark.sql.query.queries import query_dataframe, rewritten
 from paimon_spark.sql.query.sys_functions import with_descriptors
@@ -52,7 +48,7 @@ from paimon_spark.sql.session import (
 )
 from paimon_spark.sql.text.literals import literal_rows
 from paimon_spark.sql.text.tokens import Words, with_quoted_names
-from paimon_spark.sql.text.types import read_schema_text, read_type
+from paimon_spark.sql.text.types import read_schema_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -214,7 +210,7 @@ def _replace_where(
         check_grammar(session, statement)
     replaced = spec_values(session, table, spec)
     frame = query_dataframe(session, query)
-    write(session, table, fetched(table, frame, table.schema.fields), overwrite=replaced)
+    write_query(session, table, frame, overwrite=replaced)
     return NOTHING
 
 
@@ -251,10 +247,8 @@ def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | No
             fields = list(_in_order_of(frame, fields, parsed.spec))
         if len(frame.columns) == len(fields) and not upsert_keys(table):
             given = {k: v for k, v in parsed.spec.items() if v is not None}
-            if writes_distributed(session, parsed.name, frame):
-                write_distributed(
-                    session, parsed.name, frame, fields, given, overwrite=parsed.overwrite
-                )
+            replaced = static if parsed.overwrite else None
+            if _written_by_executors(session, table, frame, fields, given, overwrite=replaced):
                 return NOTHING
         rows = fetched(table, frame, fields, as_strings=as_strings)
     rows = _with_static(table, rows, static)
@@ -457,7 +451,7 @@ def write(
     """
     null_checked(table, rows)
     if overwrite is not None:
-        table = _overwriting(session, table)
+        table = overwriting(session, table)
     buckets = RealBuckets.for_rows(table, rows, replaced=overwrite is not None)
     if buckets is not None:
         write_to_buckets(table, rows, kinds, buckets, env=session.env, partition=overwrite)
@@ -469,7 +463,39 @@ def write(
         write_rows(table, rows, env=session.env, partition=dict(overwrite), after=after)
 
 
-def _overwriting(session: SqlSession, table: FileStoreTable) -> FileStoreTable:
+def _written_by_executors(
+    session: SqlSession,
+    table: FileStoreTable,
+    frame: DataFrame,
+    fields: Sequence[DataField],
+    static: Mapping[str, str] | None = None,
+    *,
+    overwrite: Mapping[str, object] | None,
+) -> bool:
+    """Whether there are so many rows that executors wrote them; arguments as in `rows_to_write`."""
+    if len(frame.columns) != len(fields) or not writes_distributed(table, frame):
+        return False
+    if overwrite is not None:
+        table = overwriting(session, table)
+    rows = rows_to_write(table, frame, fields, static)
+    write_distributed(session, table, rows, overwrite=overwrite)
+    return True
+
+
+def write_query(
+    session: SqlSession,
+    table: FileStoreTable,
+    frame: DataFrame,
+    *,
+    overwrite: Mapping[str, object] | None,
+) -> None:
+    """Commit the rows of a query, whose columns are those of the table, as `write` does."""
+    fields = table.schema.fields
+    if not _written_by_executors(session, table, frame, fields, overwrite=overwrite):
+        write(session, table, fetched(table, frame, fields), overwrite=overwrite)
+
+
+def overwriting(session: SqlSession, table: FileStoreTable) -> FileStoreTable:
     """The table under the session's mode of overwrites."""
     dynamic = session.conf.get(OVERWRITE_MODE, "static").lower() == "dynamic"
     return replace(table, schema=table.schema.with_options({_DYNAMIC: str(dynamic).lower()}))
@@ -493,68 +519,3 @@ def null_checked(table: FileStoreTable, rows: pa.Table) -> None:
                 "[NOT_NULL_ASSERT_VIOLATION] NULL value appeared in non-nullable field",
                 table=table.name,
             )
-
-
-def create_as_select(
-    session: SqlSession,
-    name: TableName,
-    clauses: TableClauses,
-    query: str,
-    replace_table: bool,  # noqa: FBT001 - an `AsSelect` of ddl.py
-) -> Result:
-    """CREATE TABLE AS: the table with the query's columns, then its rows."""
-    frame = query_dataframe(session, query)
-    columns = [
-        Column(
-            f.name,
-            read_type(Words(f.metadata.get(CHARACTERS) or f.dataType.simpleString())),
-            f.metadata.get(COMMENT),
-        )
-        for f in frame.schema.fields
-    ]
-    if any(not isinstance(c, str) for c in clauses.partitioned_by):
-        raise SqlSyntaxError("partition columns of CREATE TABLE AS SELECT have no type")
-    if replace_table and session.has_table(name):
-        _replace(session, name, columns, clauses, frame)
-        return NOTHING
-    make_table(session, name, columns, clauses)
-    table = session.open(name, to_write=True)
-    rows = fetched(table, frame, table.schema.fields)
-    if replace_table:  # Spark truncates the table once more when it writes, also without rows
-        write(session, table, rows, overwrite={})
-    elif rows.num_rows:
-        write(session, table, rows)
-    return NOTHING
-
-
-def _replace(
-    session: SqlSession,
-    name: TableName,
-    columns: Sequence[Column],
-    clauses: TableClauses,
-    frame: DataFrame,
-) -> None:
-    """Put the rows of the query in place of the table, whose rows it may read."""
-    read, user = frame.toArrow(), session.env.new_uuid()
-    frame = session.spark.createDataFrame(read, schema=frame.schema)
-
-    def fill(coming: FileStoreTable) -> Sequence[CommitMessage] | None:
-        rows = fetched(coming, frame, coming.schema.fields)
-        null_checked(coming, rows)
-        if coming.bucket_mode is BucketMode.POSTPONE:
-            return None  # what is there would decide about the buckets
-        return prepare_rows(coming, rows, env=session.env, user=user, overwrite=True)
-
-    written = replace_with(session, name, columns, clauses, fill)
-    table = session.open(name, to_write=True)
-    if written is None:
-        write(session, table, fetched(table, frame, table.schema.fields), overwrite={})
-        return
-    after = AfterCommit(table, env=session.env, of_engine=True)
-    try:
-        commit_overwrite(
-            _overwriting(session, table), written, env=session.env, user=user, after=after
-        )
-    except CommitConflict:
-        delete_messages(table, written)
-        raise

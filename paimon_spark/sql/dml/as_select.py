@@ -1,0 +1,97 @@
+"""CREATE TABLE ... AS SELECT, and REPLACE TABLE ... AS SELECT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from paimon_core.catalog.rest.rest_catalog import RestCatalog
+from paimon_core.commit.message import CommitMessage
+from paimon_core.ddl.create import Column
+from paimon_core.errors import CommitConflict
+from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.table.after_commit import AfterCommit
+from paimon_core.table.write_session import commit_overwrite, delete_messages, prepare_rows
+from paimon_spark.sql.ddl.table_clauses import TableClauses
+from paimon_spark.sql.ddl.tables import make_table, replace_with
+from paimon_spark.sql.dml.insert import fetched, null_checked, overwriting, write_query
+from paimon_spark.sql.dml.large_writes import rows_to_write, writes_distributed, written_files
+from paimon_spark.sql.errors import SqlSyntaxError
+from paimon_spark.sql.frames.characters import CHARACTERS, COMMENT
+from paimon_spark.sql.query.queries import query_dataframe
+from paimon_spark.sql.result import NOTHING, Result
+from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.text.tokens import Words
+from paimon_spark.sql.text.types import read_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def create_as_select(
+    session: SqlSession,
+    name: TableName,
+    clauses: TableClauses,
+    query: str,
+    replace_table: bool,  # noqa: FBT001 - an `AsSelect` of ddl.py
+) -> Result:
+    """CREATE TABLE AS: the table with the query's columns, then its rows."""
+    frame = query_dataframe(session, query)
+    columns = [
+        Column(
+            f.name,
+            read_type(Words(f.metadata.get(CHARACTERS) or f.dataType.simpleString())),
+            f.metadata.get(COMMENT),
+        )
+        for f in frame.schema.fields
+    ]
+    if any(not isinstance(c, str) for c in clauses.partitioned_by):
+        raise SqlSyntaxError("partition columns of CREATE TABLE AS SELECT have no type")
+    if replace_table and session.has_table(name):
+        _replace(session, name, columns, clauses, frame)
+        return NOTHING
+    make_table(session, name, columns, clauses)
+    table = session.open(name, to_write=True)
+    # Spark truncates a replaced table once more when it writes, also without rows.
+    write_query(session, table, frame, overwrite={} if replace_table else None)
+    return NOTHING
+
+
+def _replace(
+    session: SqlSession,
+    name: TableName,
+    columns: Sequence[Column],
+    clauses: TableClauses,
+    frame: DataFrame,
+) -> None:
+    """Put the rows of the query in place of the table, whose rows it may read."""
+    user = session.env.new_uuid()
+    large = writes_distributed(session.open(name, to_write=True), frame)
+    if isinstance(session.catalog_for(name), RestCatalog) or not large:
+        large, schema = False, frame.schema
+        frame = session.spark.createDataFrame(frame.toArrow(), schema=schema)
+
+    def fill(coming: FileStoreTable) -> Sequence[CommitMessage] | None:
+        if coming.bucket_mode is BucketMode.POSTPONE:
+            return None  # what is there would decide about the buckets
+        fields = coming.schema.fields
+        if large:
+            rows = rows_to_write(coming, frame, fields)
+            return written_files(session, coming, rows, user=user)
+        fresh = fetched(coming, frame, fields)
+        null_checked(coming, fresh)
+        return prepare_rows(coming, fresh, env=session.env, user=user, overwrite=True)
+
+    written = replace_with(session, name, columns, clauses, fill)
+    table = session.open(name, to_write=True)
+    if written is None:
+        write_query(session, table, frame, overwrite={})
+        return
+    after = AfterCommit(table, env=session.env, of_engine=True)
+    try:
+        commit_overwrite(
+            overwriting(session, table), written, env=session.env, user=user, after=after
+        )
+    except CommitConflict:
+        delete_messages(table, written)
+        raise
