@@ -7,7 +7,8 @@
     paimon_spark.register(spark)
     spark.read.format("paimon").load("WAREHOUSE/db.db/t")
 
-`source` is the DataFrame source `paimon`, `sql` plans SQL on Paimon tables.  This package knows no
+`source` is the DataFrame source `paimon`, `sql` plans SQL on Paimon tables, `placed_rows` and
+`metadata_columns` are for both and need no Spark.  This package knows no
 jobs: `CALL` reaches them through the protocol `paimon_spark.sql.procedures.Procedures`, which
 `paimon_maintenance` implements.
 """

@@ -42,7 +42,7 @@ def update_columns(table: FileStoreTable, group: Group, **columns: Sequence[Any]
     """Commit new values of columns, one for each row of the group."""
     types = arrow_schema(table.schema.row_type)
     rows = pa.table({n: pa.array(v, types.field(n).type) for n, v in columns.items()})
-    message = write_columns(table, group, rows, env=ENV)
+    message = write_columns(table, group, rows.to_batches(), list(columns), env=ENV)
     commit(table, [message], user=ENV.new_uuid(), env=ENV, row_groups=[group])
 
 

@@ -6,7 +6,7 @@ row ids of the group, and one value for each of its rows, also for those that st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -26,9 +26,14 @@ NEVER_FULL: Final = 1 << 62
 
 
 def write_columns(
-    table: FileStoreTable, group: Sequence[ManifestEntry], rows: pa.Table, *, env: Environment
+    table: FileStoreTable,
+    group: Sequence[ManifestEntry],
+    rows: Iterable[pa.RecordBatch],
+    columns: Collection[str],
+    *,
+    env: Environment,
 ) -> CommitMessage:
-    """Write the columns of `rows`, one row for each of the group.
+    """Write these columns of `rows`, one row for each of the group.
 
     Return the message that adds them.  CorruptTable if the group has another number of rows.
     """
@@ -37,7 +42,7 @@ def write_columns(
     options = {k: v for k, v in schema.options.items() if not k.startswith("file-index.")}
     some = replace(
         schema,
-        fields=tuple(f for f in schema.fields if f.name in rows.schema.names),
+        fields=tuple(f for f in schema.fields if f.name in columns),
         options=Options(options),
     )
     writer = RollingAppendWriter(
@@ -51,8 +56,8 @@ def write_columns(
         target_file_size=NEVER_FULL,
     )
     with aborted_on_failure((writer,)):
-        for batch in rows.select(list(some.names)).to_batches():
-            writer.write(batch)
+        for batch in rows:
+            writer.write(batch.select(list(some.names)))
         (file,) = writer.close()
         if file.row_count != base.file.row_count:
             raise CorruptTable(
@@ -61,7 +66,7 @@ def write_columns(
                 file=base.file.file_name,
             )
     # Sequence numbers of 0 become those of the commit (`commit.row_tracking`).
-    columns = replace(
+    of_group = replace(
         file,
         first_row_id=base.file.first_row_id,
         write_cols=some.names,
@@ -72,5 +77,5 @@ def write_columns(
         partition=base.partition,
         bucket=base.bucket,
         total_buckets=base.total_buckets,
-        new_files=(columns,),
+        new_files=(of_group,),
     )

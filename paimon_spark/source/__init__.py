@@ -14,6 +14,9 @@
 
     reading ---- parquet_files                          batches that Spark's Parquet reader reads
     lookup_join -- lookup_cache                          a table by key, for streams
+
+    row_changes --+-- placed_frames                     large UPDATE, DELETE and MERGE of SQL
+    patches ------+-- places
 """
 
 from paimon_spark.source.data_source import PaimonDataSource

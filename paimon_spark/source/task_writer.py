@@ -81,9 +81,10 @@ class TaskWriter:
     """Writes the rows of a task; sent to the executor with Spark's writer.
 
     `shuffled`: the rows of each bucket are all in one task.  `first_task` is the number of the
-    first task, for a second job of one commit.  `deletes_stored`: rows of the kinds -U and -D are
-    as the table holds them, and get no default values that came later.  `buckets` are those of a
-    table that postpones the choice.
+    first task, for a second writer of one commit.  `deletes_stored`: rows of the kinds -U and -D
+    are as the table holds them, and get no default values that came later.  `buckets` are those of
+    a table that postpones the choice.  `tracked`: the rows have the table's types, and their ids
+    and sequence numbers (`new_writer`).
     """
 
     table: FileStoreTable
@@ -94,6 +95,7 @@ class TaskWriter:
     first_task: int = 0
     deletes_stored: bool = False
     buckets: RealBuckets | None = None
+    tracked: bool = False
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Write the rows to files; after a failure no file is left."""
@@ -117,6 +119,7 @@ class TaskWriter:
                     user=self.user,
                     writer_id=task,
                     sequence_offset=task * ROWS_OF_A_TASK if self._numbers_apart else 0,
+                    tracked=self.tracked,
                 )
             return writers[number]
 
@@ -140,7 +143,7 @@ class TaskWriter:
         written = 0
         batch: pa.RecordBatch | None = first
         while batch is not None:
-            rows, kinds = table_rows(self.table, batch)
+            rows, kinds = (batch, None) if self.tracked else table_rows(self.table, batch)
             written += rows.num_rows
             if self._numbers_apart and written > ROWS_OF_A_TASK:
                 raise InvalidArgument(

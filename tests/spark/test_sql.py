@@ -15,8 +15,8 @@ from sql_sessions import Sql
 
 from oracle import Oracle
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
-from paimon_spark.sql.errors import AnalysisError, IncompatibleRows, WriteRefused
 from paimon_spark.sql.dml import large_writes
+from paimon_spark.sql.errors import AnalysisError, IncompatibleRows, WriteRefused
 from paimon_spark.sql.frames import distributed
 from paimon_spark.sql.run import execute
 from paimon_spark.sql.run import sql as sql_function

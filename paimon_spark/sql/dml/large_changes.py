@@ -1,15 +1,14 @@
 """UPDATE, DELETE and MERGE of large tables: executors read, join and write, the driver commits.
 
 The driver does small ones itself (`targets`), in a fraction of the time.  What it holds here are
-the places of changed rows, compressed, and the metadata of files.  Tables that need more than that
-are changed on the driver whatever their size: row tracking (apart from deletes by deletion
-vectors), data evolution, rewrites of primary-key files.
+the places of changed rows, compressed, and the metadata of files.  DELETE that rewrites files of
+primary-key tables is done on the driver whatever their size.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -19,26 +18,29 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.options import DELETION_VECTORS_ENABLED, ROW_TRACKING_ENABLED
 from paimon_core.predicate import Predicate
-from paimon_core.read.data_evolution import has_data_evolution
+from paimon_core.read.data_evolution import Group, anchor, has_data_evolution
 from paimon_core.scan.scan import scan_files
-from paimon_core.scan.vectors import vector_files
+from paimon_core.schema.tracked import ROW_ID
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.batch_scan import batch_scan_of
 from paimon_core.table.row_deletions import file_deletion, vector_deletion
-from paimon_core.table.write_session import commit_files, commit_write
+from paimon_core.table.write_session import commit_files, commit_write, delete_messages
+from paimon_spark.metadata_columns import metadata_columns_in
+from paimon_spark.placed_rows import FileUnit, GroupUnit, file_units, group_units
 from paimon_spark.sql.dml.targets import ROW_NUMBER, check_target, deletes_by_changes
 from paimon_spark.sql.errors import WriteRefused
 from paimon_spark.sql.frames.characters import stored_text, with_metadata
-from paimon_spark.sql.frames.metadata_columns import metadata_columns_in
+from paimon_spark.sql.frames.evolution import check_columns, outdated_indexes
 from paimon_spark.sql.frames.pushdown import plain_condition
+from paimon_spark.sql.query.queries import columns_in
 from paimon_spark.sql.session import SqlSession, TableName
 from paimon_spark.sql.text.names import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from paimon_spark.source.row_changes import Bitmaps, PlacedFile
+    from paimon_spark.source.places import Bitmaps
     from paimon_spark.source.task_writer import TaskMessage
 
 LARGE_CHANGE: Final = 32 * 1024**2
@@ -51,16 +53,27 @@ INSERTED, UPDATED, DELETED = 0, 2, 3
 _NULL: Final = "value appeared in non-nullable field"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LargeTarget:
-    """A table to change: `files` of an append table, none of a primary-key table."""
+    """A table to change: `units` of an append table, none of a primary-key table."""
 
     session: SqlSession
     name: TableName
     table: FileStoreTable
     snapshot: Snapshot
     predicate: Predicate | None
-    files: tuple[PlacedFile, ...]
+    units: tuple[FileUnit | GroupUnit, ...]
+    columns: tuple[str, ...]
+    """Those that the statement reads."""
+    metadata: frozenset[str]
+    """The hidden columns that it names."""
+    keeps_ids: bool = False
+    """Whether updated rows are new rows with their old ids, which the changes hold as `ROW_ID`."""
+
+    @property
+    def patches(self) -> bool:
+        """Whether changed rows need only the values that the statement assigns."""
+        return _patches(self.table)
 
     def dataframe(self, text: str = "") -> DataFrame:  # noqa: ARG002 - as `Target`
         """The rows with the number of each, `__paimon_row`, as the first column."""
@@ -68,21 +81,23 @@ class LargeTarget:
             monotonically_increasing_id,
         )
 
-        from paimon_spark.source.reading import (  # noqa: PLC0415 - imports PySpark
-            plan_dataframe,
-            plan_scan,
+        from paimon_spark.source.placed_frames import (  # noqa: PLC0415 - imports PySpark
+            placed_dataframe,
         )
-        from paimon_spark.source.row_changes import placed_rows  # noqa: PLC0415 - same
+        from paimon_spark.source.reading import plan_dataframe, plan_scan  # noqa: PLC0415 - same
 
-        spark, schema = self.session.spark, self.table.schema
+        spark, fields = self.session.spark, self.table.schema.fields
         if not self.table.has_primary_key:
-            placed = placed_rows(spark, self.table, self.files, schema.row_type)
-            return with_metadata(self.session, placed, schema.fields)
+            metadata = {*self.metadata, ROW_ID} if self.keeps_ids else self.metadata
+            placed = placed_dataframe(
+                spark, self.table, self.units, self.columns, metadata, placed=True
+            )
+            return with_metadata(self.session, placed, fields)
         scan = batch_scan_of(self.table, zone=self.session.zone)
         plan = plan_scan(
-            scan, columns=schema.names, predicate=self.predicate, zone=self.session.zone
+            scan, columns=self.columns, predicate=self.predicate, zone=self.session.zone
         )
-        rows = with_metadata(self.session, plan_dataframe(spark, plan), schema.fields)
+        rows = with_metadata(self.session, plan_dataframe(spark, plan), fields)
         return rows.select(monotonically_increasing_id().alias(ROW_NUMBER), "*")
 
     @contextmanager
@@ -98,18 +113,26 @@ class LargeTarget:
         finally:
             rows.unpersist()
 
-    def commit(self, rows: DataFrame, *, only_deletes: bool = False) -> None:
+    def commit(
+        self, rows: DataFrame, *, columns: Collection[str] = (), only_deletes: bool = False
+    ) -> None:
         """Commit changes: rows with `__paimon_row`, the columns of the table, and `KIND`.
 
-        CommitConflict if another commit replaced a file meanwhile, WriteRefused for nulls in NOT
-        NULL columns, and for a row that is changed twice.
+        `columns` are those that updates assign.  CommitConflict if another commit replaced a file
+        meanwhile, WriteRefused for nulls in NOT NULL columns, and for a row that is changed twice.
         """
-        _check_nulls(self.table, rows)
-        columns = [quoted(n) for n in self.table.schema.names]
+        names = [n for n in self.table.schema.names if not self.patches or n in columns]
+        _check_nulls(self.table, rows, names)
+        own = [quoted(n) for n in self.table.schema.names]
         if self.table.has_primary_key:
-            self._commit_changes(rows.select(*columns, KIND))
+            self._commit_changes(rows.select(*own, KIND))
+        elif only_deletes and self.table.options.value(DELETION_VECTORS_ENABLED):
+            self._commit_deletes(rows)
+        elif self.patches:
+            self._commit_patches(rows.select(ROW_NUMBER, *own, KIND), names)
         else:
-            self._commit_files(rows.select(ROW_NUMBER, *columns, KIND), only_deletes=only_deletes)
+            ids = [ROW_ID] if self.keeps_ids else []
+            self._commit_new_rows(rows.select(ROW_NUMBER, *own, KIND, *ids))
 
     def _commit_changes(self, rows: DataFrame) -> None:
         from paimon_spark.source.row_changes import write_changes  # noqa: PLC0415 - imports PySpark
@@ -122,100 +145,166 @@ class LargeTarget:
             after = AfterCommit(self.table, env=env, of_engine=True)
             commit_write(self.table, messages, env=env, user=user, after=after)
 
-    def _commit_files(self, rows: DataFrame, *, only_deletes: bool) -> None:
-        from paimon_spark.source.row_changes import (  # noqa: PLC0415 - imports PySpark
-            changed_places,
-            replace_rows,
-            write_kept,
-        )
-        from paimon_spark.source.task_writer import delete_written  # noqa: PLC0415 - same
+    def _commit_deletes(self, rows: DataFrame) -> None:
+        from paimon_spark.source.places import changed_places  # noqa: PLC0415 - imports PySpark
+
+        places = changed_places(rows)
+        self._commit([], lambda: self._vectors(places), user=self.session.env.new_uuid())
+
+    def _commit_new_rows(self, rows: DataFrame) -> None:
+        """Commit new rows in place of those that deletion vectors hide."""
+        from paimon_spark.source.row_changes import replace_rows  # noqa: PLC0415 - imports PySpark
+
+        user = self.session.env.new_uuid()
+        made = replace_rows(rows, self.table, env=self.session.env, user=user)
+
+        def changes() -> Iterator[CommitMessage]:
+            if made.repeated:
+                raise matched_twice(self.table)
+            yield from self._vectors(made.changed)
+
+        self._commit(made.written, changes, user=user)
+
+    def _commit_patches(self, rows: DataFrame, columns: Sequence[str]) -> None:
+        """Commit files in place of those with changed rows, or with their new columns."""
+        from paimon_spark.source.patches import patch_units  # noqa: PLC0415 - imports PySpark
+
+        user = self.session.env.new_uuid()
+        made = patch_units(rows, self.table, self.units, columns, env=self.session.env, user=user)
+        groups = {n: u.group for n, u in enumerate(self.units) if isinstance(u, GroupUnit)}
+
+        def changes() -> Iterator[CommitMessage]:
+            if made.repeated:
+                raise matched_twice(self.table)
+            if not has_data_evolution(self.table):
+                yield from (file_deletion(self.units[n].entry) for n in made.changed)
+                return
+            updated = [
+                groups[n]
+                for n, places in made.changed.items()
+                if len(places) > len(made.deleted.get(n, ()))
+            ]
+            check_columns(self.table, updated, columns)
+            yield from outdated_indexes(self.table, updated, columns)
+            yield from self._vectors(made.deleted)
+
+        row_groups = [groups[n] for n in made.changed if n in groups]
+        self._commit(made.written, changes, user=user, row_groups=row_groups)
+
+    def _commit(
+        self,
+        written: Sequence[TaskMessage],
+        changes: Callable[[], Iterator[CommitMessage]],
+        *,
+        user: str,
+        row_groups: Sequence[Group] = (),
+    ) -> None:
+        """Commit the files of tasks with other changes, in one commit; nothing if there is none."""
+        from paimon_spark.source.task_writer import delete_written  # noqa: PLC0415 - imports PySpark
 
         table, env = self.table, self.session.env
-        user = env.new_uuid()
-        written: list[TaskMessage] = []
+        messages: list[CommitMessage] = []
         try:
-            if only_deletes:
-                places = changed_places(rows)
-            else:
-                made = replace_rows(rows, table, env=env, user=user)
-                written, places = made.written, made.places
-                if made.repeated:
-                    raise matched_twice(table)
-            if table.options.value(DELETION_VECTORS_ENABLED):
-                messages = list(self._vectors(places))
-            else:
-                messages = [file_deletion(f.entry) for f in self.files if f.number in places]
-                written += write_kept(
-                    self.session.spark, table, self.files, places, env=env, user=user
-                )
+            for message in changes():
+                messages.append(message)  # noqa: PERF402 - a failure cleans these up
         except BaseException:
+            delete_messages(table, messages)
             delete_written(table, written)
             raise
         messages += [m for task in written for m in task.messages]
         if messages:
             after = AfterCommit(table, env=env, of_engine=True)
-            commit_files(table, messages, env=env, user=user, after=after)
+            commit_files(table, messages, env=env, user=user, row_groups=row_groups, after=after)
 
     def _vectors(self, places: Bitmaps) -> Iterator[CommitMessage]:
-        from paimon_spark.source.row_changes import positions_of  # noqa: PLC0415 - imports PySpark
+        from paimon_spark.source.places import positions_of  # noqa: PLC0415 - imports PySpark
 
-        buckets: dict[tuple[bytes, int], list[PlacedFile]] = defaultdict(list)
-        for file in self.files:
-            if file.number in places:
-                buckets[file.entry.partition, file.entry.bucket].append(file)
-        for bucket, files in buckets.items():
+        buckets: dict[tuple[bytes, int], list[int]] = defaultdict(list)
+        for number in places:
+            entry = self.units[number].entry
+            buckets[entry.partition, entry.bucket].append(number)
+        for bucket, numbers in buckets.items():
+            first = self.units[numbers[0]]
             yield vector_deletion(
                 self.table,
                 bucket,
-                {f.entry.file.file_name: positions_of(places[f.number]) for f in files},
-                total_buckets=files[0].entry.total_buckets,
-                index_files=files[0].index_files,
+                {_with_vector(self.units[n]): positions_of(places[n]) for n in numbers},
+                total_buckets=first.entry.total_buckets,
+                index_files=first.index_files,
                 env=self.session.env,
             )
 
 
+def _with_vector(unit: FileUnit | GroupUnit) -> str:
+    """The name of the file whose deletion vector is that of the unit."""
+    entry = anchor(unit.group) if isinstance(unit, GroupUnit) else unit.entry
+    return entry.file.file_name
+
+
 def open_large(
-    session: SqlSession, name: TableName, what: str, text: str, condition: str | None = None
+    session: SqlSession,
+    name: TableName,
+    what: str,
+    text: str,
+    condition: str | None = None,
+    *,
+    all_columns: bool = False,
 ) -> LargeTarget | None:
     """The target of a change that the executors should do; None for the driver to do it.
 
-    `what` is UPDATE, DELETE or MERGE, `text` the statement.  UnsupportedFeature as in
+    `what` is UPDATE, DELETE or MERGE, `text` the statement, or the part that reads the table; with
+    `all_columns` it may read columns that the text does not name.  UnsupportedFeature as in
     `open_target`.
     """
     table = session.open(name, to_write=True)
     check_target(table, what)
-    snapshot = table.snapshots.latest()
-    if snapshot is None or _needs_driver(table, what) or metadata_columns_in(text):
+    snapshot, metadata = table.snapshots.latest(), metadata_columns_in(text)
+    if snapshot is None or _needs_driver(table, what) or "input_file_name" in text.lower():
         return None
-    if "input_file_name" in text.lower():
+    if metadata and table.has_primary_key:
         return None
     predicate = None if condition is None else plain_condition(table, condition)
-    entries = list(scan_files(table, snapshot, predicate=predicate))
-    if sum(e.file.file_size for e in entries) <= LARGE_CHANGE:
-        return None
-    if not hasattr(session.spark, "_jsparkSession"):
+    units: Sequence[FileUnit | GroupUnit] = ()
+    if has_data_evolution(table):
+        units = group_units(table, snapshot)
+    elif not table.has_primary_key:
+        units = file_units(table, snapshot, predicate)
+    size = sum(u.size for u in units)
+    if table.has_primary_key:
+        size = sum(e.file.file_size for e in scan_files(table, snapshot, predicate=predicate))
+    if size <= LARGE_CHANGE or not hasattr(session.spark, "_jsparkSession"):
         return None  # the driver of Spark Connect is elsewhere
-    files: list[PlacedFile] = []
-    if not table.has_primary_key:
-        from paimon_spark.source.row_changes import PlacedFile  # noqa: PLC0415 - imports PySpark
+    names = table.schema.names
+    read = columns_in(text, of_change=True) if _patches(table) and not all_columns else None
+    columns = names if read is None else [n for n in names if n.lower() in read] or names[:1]
+    tracked = table.options.value(ROW_TRACKING_ENABLED) and not has_data_evolution(table)
+    return LargeTarget(
+        session=session,
+        name=name,
+        table=table,
+        snapshot=snapshot,
+        predicate=predicate,
+        units=tuple(units),
+        columns=tuple(columns),
+        metadata=metadata,
+        # Java keeps the ids of updated rows only where it rewrites their files, or only columns.
+        keeps_ids=what == "UPDATE" and tracked and not _patches(table),
+    )
 
-        vectors = vector_files(table, snapshot)
-        files = [
-            PlacedFile(i, e, tuple(vectors.get((e.partition, e.bucket), ())))
-            for i, e in enumerate(entries)
-        ]
-    return LargeTarget(session, name, table, snapshot, predicate, tuple(files))
+
+def _patches(table: FileStoreTable) -> bool:
+    """Whether units with changed rows are written again, or get new columns."""
+    if table.has_primary_key:
+        return False
+    return has_data_evolution(table) or not table.options.value(DELETION_VECTORS_ENABLED)
 
 
 def _needs_driver(table: FileStoreTable, what: str) -> bool:
-    # Deletion vectors leave the ids of the other rows as they are.
-    only_vectors = what == "DELETE" and table.options.value(DELETION_VECTORS_ENABLED)
-    return (
-        (table.options.value(ROW_TRACKING_ENABLED) and not only_vectors)
-        or has_data_evolution(table)
-        or table.bucket_mode not in (BucketMode.FIXED, BucketMode.DYNAMIC, BucketMode.UNAWARE)
-        or (what == "DELETE" and not deletes_by_changes(table))
-    )
+    return table.bucket_mode not in (
+        BucketMode.FIXED,
+        BucketMode.DYNAMIC,
+        BucketMode.UNAWARE,
+    ) or (what == "DELETE" and not deletes_by_changes(table))
 
 
 def cast_rows(target: LargeTarget, rows: DataFrame) -> DataFrame:
@@ -229,22 +318,30 @@ def cast_rows(target: LargeTarget, rows: DataFrame) -> DataFrame:
     )
 
 
-def _check_nulls(table: FileStoreTable, rows: DataFrame) -> None:
-    """WriteRefused for a null in a NOT NULL column."""
+def _check_nulls(table: FileStoreTable, rows: DataFrame, updated: Collection[str]) -> None:
+    """WriteRefused for a null in a NOT NULL column of a new row, or one that updates assign."""
     needed = [
         f.name for f in table.schema.fields if not f.type.nullable and f.default_value is None
     ]
     if not needed:
         return
-    missing = " OR ".join(f"{quoted(n)} IS NULL" for n in needed)
-    found = rows.filter(f"{KIND} <> {DELETED} AND ({missing})").limit(1).collect()
+    missing = [f"({quoted(n)} IS NULL AND {_counts(n, updated)})" for n in needed]
+    found = rows.filter(f"{KIND} <> {DELETED} AND ({' OR '.join(missing)})").limit(1).collect()
     if found:
-        column = next(n for n in needed if found[0][n] is None)
+        row = found[0]
+        column = next(
+            n for n in needed if row[n] is None and (n in updated or row[KIND] == INSERTED)
+        )
         raise WriteRefused(
             f"Cannot write null to non-null column({column}): [NOT_NULL_ASSERT_VIOLATION] NULL "
             f"{_NULL}",
             table=table.name,
         )
+
+
+def _counts(column: str, updated: Collection[str]) -> str:
+    """The condition for changes in which the value of a column counts."""
+    return "true" if column in updated else f"{KIND} = {INSERTED}"
 
 
 def check_matched_once(rows: DataFrame, table: FileStoreTable) -> None:

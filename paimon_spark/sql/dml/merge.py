@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.options import DELETION_VECTORS_ENABLED
+from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.types.data_types import AtomicType, DataField, TypeRoot
 from paimon_spark.sql.dml.by_name import (
     check_distinct,
@@ -94,6 +95,8 @@ class _Merge:
     """Spark's fields of the source by their names in lower case, if a clause needs them."""
     fill: bool
     """Whether the source may lack columns and fields (`write.merge-schema`)."""
+    assigned: Sequence[str] = ()
+    """The columns that updates assign, in any clause."""
 
 
 def merge(session: SqlSession, words: Words) -> Result:
@@ -114,7 +117,7 @@ def merge(session: SqlSession, words: Words) -> Result:
         source_columns = {f.name.lower(): f for f in frame.schema.fields}
 
     def change() -> None:
-        large = open_large(session, name, "MERGE", words.text)
+        large = open_large(session, name, "MERGE", words.text, all_columns=merges)
         target = large or open_target(session, name, "MERGE")
         view = register(session, target.dataframe(words.text))
         plan = _Merge(
@@ -149,9 +152,10 @@ def read_merge(
 
 def _merge(plan: _Merge, clauses: Sequence[Clause]) -> None:
     target, alias = plan.target, plan.target_alias
-    if isinstance(target, Target) and target.evolved is not None:
+    if has_data_evolution(target.table):
         check_data_evolution(target.table, clauses)
     clauses = [checked_clause(target, clause, alias) for clause in clauses]
+    plan = replace(plan, assigned=_updated_columns(target, clauses))
     by_case = {case: [c for c in clauses if c.case is case] for case in Case}
     if isinstance(target, LargeTarget):
         _merge_large(target, plan, {case: mine for case, mine in by_case.items() if mine})
@@ -161,7 +165,7 @@ def _merge(plan: _Merge, clauses: Sequence[Clause]) -> None:
     for case, mine in by_case.items():
         if mine:
             _collect(target, plan, case, mine, changes)
-    _commit(target, changes, _updated_columns(target, clauses))
+    _commit(target, changes, plan.assigned)
 
 
 def _merge_large(
@@ -176,7 +180,7 @@ def _merge_large(
         if matched:
             check_matched_once(rows, target.table)
         check_keys(rows, target.table)
-        target.commit(rows)
+        target.commit(rows, columns=plan.assigned)
 
 
 def _large_changes(
@@ -228,7 +232,7 @@ def _requalified(clause: Clause, source: MergeSource) -> Clause:
     return replace(clause, condition=condition, assignments=assignments)
 
 
-def _updated_columns(target: Target, clauses: Sequence[Clause]) -> list[str]:
+def _updated_columns(target: ChangedTable, clauses: Sequence[Clause]) -> list[str]:
     updates = [c for c in clauses if c.case is not Case.NOT_MATCHED]
     if any(c.star for c in updates):
         return list(target.table.schema.names)
@@ -305,7 +309,7 @@ def _values(plan: _Merge, clause: Clause) -> dict[str, str]:
         return {f.name: _star_value(plan, clause, f) for f in fields}
     assignments = _shaped_assignments(plan, clause)
     if clause.case is not Case.NOT_MATCHED:
-        return dict(aligned(plan.target, assignments, plan.target_alias))
+        return dict(aligned(plan.target, assignments, plan.target_alias, plan.assigned))
     given = {path[0].lower(): v for path, v in assignments}
     return {f.name: cast_text(given.get(f.name.lower(), "DEFAULT"), f) for f in fields}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_core.predicate import evaluate
+from paimon_core.schema.tracked import ROW_ID
 from paimon_core.table.chain_overwrite import replace_partitions
 from paimon_core.types.data_types import DataField, DataType, RowType
 from paimon_spark.sql.ddl.upcast import field_at
@@ -117,7 +118,8 @@ def delete(session: SqlSession, words: Words) -> Result:
     large = open_large(session, name, "DELETE", condition, condition)
     if large is not None:
         check_grammar(session, words)
-        columns = ", ".join(quoted(n) for n in large.table.schema.names)
+        fields = large.table.schema.fields
+        columns = ", ".join(f"{unassigned(large, alias, f)} AS {quoted(f.name)}" for f in fields)
         what = f"{ROW_NUMBER}, {columns}, {DELETED} AS {KIND}"
         _change(large, alias, what, condition, only_deletes=True)
         return NOTHING
@@ -146,7 +148,9 @@ def _update(session: SqlSession, read: Update, words: Words) -> None:
         values = ", ".join(
             f"{value} AS {quoted(n)}" for n, value in aligned(large, assignments, alias).items()
         )
-        _change(large, alias, f"{ROW_NUMBER}, {values}, {UPDATED} AS {KIND}", condition)
+        ids = f", {ROW_ID}" if large.keeps_ids else ""
+        what = f"{ROW_NUMBER}, {values}, {UPDATED} AS {KIND}{ids}"
+        _change(large, alias, what, condition, columns=assigned_columns(large, assignments))
         return
     target = open_target(session, name, "UPDATE", condition)
     assignments = checked_assignments(target, given, alias)
@@ -180,14 +184,20 @@ def checked_assignments(target: ChangedTable, given: Assignments, alias: str) ->
 
 
 def _change(
-    target: LargeTarget, alias: str, columns: str, condition: str, *, only_deletes: bool = False
+    target: LargeTarget,
+    alias: str,
+    what: str,
+    condition: str,
+    *,
+    columns: Collection[str] = (),
+    only_deletes: bool = False,
 ) -> None:
-    """Commit what becomes of the rows that meet a condition."""
+    """Commit what becomes of the rows that meet a condition; `columns` as in `commit`."""
     view = register(target.session, target.dataframe())
-    query = f"SELECT {columns} FROM {view} AS {quoted(alias)} WHERE {enclosed(condition)}"
+    query = f"SELECT {what} FROM {view} AS {quoted(alias)} WHERE {enclosed(condition)}"
     rows = cast_rows(target, query_dataframe_of(target.session, query, target.name))
     with target.changes([rows]) as changes:
-        target.commit(changes, only_deletes=only_deletes)
+        target.commit(changes, columns=columns, only_deletes=only_deletes)
 
 
 def assigned_columns(target: ChangedTable, assignments: Assignments) -> list[str]:
@@ -347,12 +357,32 @@ def _check_field(target: ChangedTable, path: Sequence[str]) -> None:
             )
 
 
-def aligned(target: ChangedTable, assignments: Assignments, alias: str) -> Mapping[str, str]:
-    """The SQL of each column's new value: the assigned one, else the column itself."""
+def aligned(
+    target: ChangedTable,
+    assignments: Assignments,
+    alias: str,
+    assigned: Collection[str] | None = None,
+) -> Mapping[str, str]:
+    """The SQL of each column's new value: the assigned one, else the column itself.
+
+    A column that no clause of the statement assigns may be NULL instead (`LargeTarget.patches`):
+    `assigned` are those that one does, by default those of the assignments.
+    """
+    if assigned is None:
+        assigned = assigned_columns(target, assignments)
     return {
         field.name: _aligned(field, f"{quoted(alias)}.{quoted(field.name)}", assignments)
+        if field.name in assigned
+        else unassigned(target, alias, field)
         for field in target.table.schema.fields
     }
+
+
+def unassigned(target: ChangedTable, alias: str, field: DataField) -> str:
+    """The SQL of a column that a change leaves as it is."""
+    if isinstance(target, LargeTarget) and target.patches:
+        return f"CAST(NULL AS {read_schema_text(field.type)})"
+    return f"{quoted(alias)}.{quoted(field.name)}"
 
 
 def _aligned(field: DataField, reference: str, assignments: Assignments) -> str:

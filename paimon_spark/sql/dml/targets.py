@@ -46,17 +46,11 @@ from paimon_core.table.write_session import (
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_core.write.incoming_rows import Kinds, fit_to_schema, without_defaults
 from paimon_core.write.on_failure import aborted_on_failure
+from paimon_spark.metadata_columns import metadata_columns_in, metadata_of
+from paimon_spark.placed_rows import PlacedRows, collected, file_units, scan_units
 from paimon_spark.sql.dml.postpone import write_to_buckets
 from paimon_spark.sql.frames.dataframes import arrow_dataframe, table_rows
 from paimon_spark.sql.frames.evolution import EvolvedRows, commit_evolved, evolved_rows
-from paimon_spark.sql.frames.metadata_columns import (
-    FILE_PATH,
-    PlacedRows,
-    metadata_columns_in,
-    metadata_of,
-    placed_rows,
-    scanned_rows,
-)
 from paimon_spark.sql.frames.pushdown import plain_condition
 from paimon_spark.sql.session import SqlSession, TableName
 
@@ -299,7 +293,10 @@ def open_target(
         rows, _ = table_rows(session, table, predicate=predicate)
         none = np.empty(0, np.int64)
         return Target(session, name, table, snapshot, rows, none.astype(np.int32), none, ())
-    placed = _unmerged(table, snapshot) if rewrites else placed_rows(table, snapshot, predicate)
+    if rewrites:
+        placed = _unmerged(table, snapshot)
+    else:
+        placed = collected(table, file_units(table, snapshot, predicate), table.schema.names)
     return _placed_target(session, name, table, snapshot, placed, rewrites=rewrites)
 
 
@@ -368,7 +365,8 @@ def _unmerged(table: FileStoreTable, snapshot: Snapshot | None) -> PlacedRows:
             and any(e.file.level == 0 for e in scan_files(table, snapshot))
         ):
             raise UnsupportedFeature("rows that readers do not see yet", table=table.name)
-        return scanned_rows(BatchScan(table=table, whole=snapshot), (FILE_PATH,))
+        units = scan_units(BatchScan(table=table, whole=snapshot), needs_files=True)
+        return collected(table, units, table.schema.names)
     except UnsupportedFeature as e:
         raise InvalidArgument(
             "Only compacted table can generate touched files, please use 'COMPACT' procedure first.",

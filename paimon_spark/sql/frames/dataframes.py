@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,7 +17,6 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.arrow_conversion import with_children
 from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
 from paimon_core.predicate import Predicate
-from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.table.batch_scan import BatchScan, batch_scan_of, read_batch
 from paimon_core.table.nullability import never_null
@@ -31,11 +31,11 @@ from paimon_core.types.data_types import (
     TypeRoot,
 )
 from paimon_core.types.sql import type_to_sql
-from paimon_spark.sql.frames.characters import column_metadata, pads
-from paimon_spark.sql.frames.distributed import distributed_dataframe
-from paimon_spark.sql.frames.evolution import evolved_rows
+from paimon_spark.metadata_columns import OF_FILES, OF_ROWS, metadata_of
+from paimon_spark.placed_rows import collected, scan_units
+from paimon_spark.sql.frames.characters import column_metadata, pads, with_metadata
+from paimon_spark.sql.frames.distributed import LARGE_READ, distributed_dataframe
 from paimon_spark.sql.frames.global_tables import read_global_table
-from paimon_spark.sql.frames.metadata_columns import FILE_PATH, ROW_INDEX, metadata_of, scanned_rows
 from paimon_spark.sql.frames.pushdown import check_full_scan, pushed
 from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName, on_branch
 from paimon_spark.sql.text.types import read_schema_text
@@ -59,7 +59,7 @@ def table_dataframe(
 ) -> DataFrame:
     """The rows of a table, a branch or a system table; the options select the snapshot.
 
-    `metadata` names hidden columns to add; `lenient` as in `scanned_rows`.  `wanted` are the names,
+    `metadata` names hidden columns to add; `lenient` as in `scan_units`.  `wanted` are the names,
     in lower case, of the columns that the query needs; None for all.  Rows that do not meet one of
     the `conditions` may be left out: the query has them too.
     """
@@ -72,7 +72,8 @@ def table_dataframe(
     if name.system is not None:
         rows, row_type = _system_rows(session, scan, name.system)
     elif metadata:
-        return _with_metadata(session, scan, metadata, lenient=lenient)
+        hidden = _Hidden(frozenset(metadata), lenient)
+        return _with_metadata(session, scan, hidden, wanted, conditions)
     else:
         names = _needed(scan.table, wanted)
         predicate = pushed(scan.table, conditions)
@@ -283,15 +284,38 @@ def _spark_arrow(arrow: pa.DataType) -> pa.DataType:
     return arrow
 
 
+@dataclass(frozen=True, slots=True)
+class _Hidden:
+    """The hidden columns of a query; `lenient` as in `scan_units`."""
+
+    names: frozenset[str]
+    lenient: bool
+
+
 def _with_metadata(
-    session: SqlSession, scan: BatchScan, wanted: Collection[str], *, lenient: bool
+    session: SqlSession,
+    scan: BatchScan,
+    hidden: _Hidden,
+    wanted: Collection[str] | None,
+    conditions: Sequence[str],
 ) -> DataFrame:
-    if has_data_evolution(scan.table) and not {FILE_PATH, ROW_INDEX} & set(wanted):
-        placed = evolved_rows(scan.table, scan.whole).placed
-    else:
-        placed = scanned_rows(scan, wanted, lenient=lenient)
-    row_type, rows = placed.table.schema.row_type, placed.rows
-    for field, values in metadata_of(placed, wanted):
+    table, columns = scan.table, _needed(scan.table, wanted)
+    predicate = pushed(table, conditions)
+    needs_files = bool(hidden.names & (OF_ROWS if table.has_primary_key else OF_FILES))
+    units = scan_units(
+        scan, needs_files=needs_files, lenient=hidden.lenient, predicate=predicate, columns=columns
+    )
+    fields = [f for f in table.schema.fields if f.name in columns]
+    if sum(u.size for u in units) > LARGE_READ and hasattr(session.spark, "_jsparkSession"):
+        from paimon_spark.source.placed_frames import (  # noqa: PLC0415 - imports PySpark
+            placed_dataframe,
+        )
+
+        frame = placed_dataframe(session.spark, table, units, columns, hidden.names)
+        return with_metadata(session, frame, fields)
+    placed = collected(table, units, columns)
+    rows, row_type = placed.rows, RowType(fields=tuple(fields))
+    for field, values in metadata_of(placed, hidden.names):
         row_type = RowType(fields=(*row_type.fields, field))
         rows = rows.append_column(field.name, values)
     return arrow_dataframe(session, rows, row_type, never_null(scan))

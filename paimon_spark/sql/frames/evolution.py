@@ -15,25 +15,20 @@ import pyarrow as pa
 from paimon_core.commit.message import CommitMessage
 from paimon_core.environment import Environment
 from paimon_core.errors import UnsupportedFeature
-from paimon_core.features import check_rows_readable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.index.deletion_vectors import Positions, without_deleted
-from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
+from paimon_core.manifest.data_file import IndexFileMeta
 from paimon_core.options import GLOBAL_INDEX_COLUMN_UPDATE_ACTION
-from paimon_core.read.data_evolution import Group, anchor, deleted_rows, read_group, row_groups
-from paimon_core.read.table_read import bucket_vectors
+from paimon_core.read.data_evolution import Group, anchor, read_group
 from paimon_core.scan.global_index import DROPPED_BY_UPDATES, IGNORED_UPDATES, indexed_id
-from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.row_deletions import vector_deletions
 from paimon_core.table.write_session import commit_files, delete_messages, new_writer
-from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import TypeRoot, type_roots
 from paimon_core.write.column_file import write_columns
 from paimon_core.write.on_failure import aborted_on_failure
-from paimon_spark.sql.frames.metadata_columns import Numbers, PlacedRows
+from paimon_spark.placed_rows import Numbers, PlacedRows, collected, group_units
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,43 +47,10 @@ def evolved_rows(table: FileStoreTable, snapshot: Snapshot | None) -> EvolvedRow
 
     UnsupportedFeature as in `read_group`.
     """
-    grouped: list[tuple[Group, Positions | None]] = []
-    buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
-    if snapshot is not None:
-        check_rows_readable(table, snapshot)
-        for entry in scan_files(table, snapshot):
-            buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
-    index_files = {} if snapshot is None else vector_files(table, snapshot)
-    for bucket, entries in buckets.items():
-        vectors = bucket_vectors(table, bucket, index_files.get(bucket, ()))
-        grouped += ((g, deleted_rows(table, g, vectors)) for g in row_groups(entries, table))
-    grouped.sort(key=lambda pair: _first_id(pair[0][0]))
-    groups = tuple(group for group, _ in grouped)
-    schema = arrow_schema(table.schema.row_type)
-    batches: list[pa.RecordBatch] = []
-    within: list[Numbers] = []
-    for group, gone in grouped:
-        found = read_group(table, group, table.schema.names, {})
-        kept = without_deleted(found, gone)
-        batches += [b.select(list(schema.names)).cast(schema) for b in kept]
-        places = np.arange(group[0].file.row_count, dtype=np.int64)
-        within.append(places if gone is None else np.setdiff1d(places, gone, assume_unique=True))
-    counts = [len(places) for places in within]
-    files = np.repeat(np.arange(len(groups), dtype=np.int32), counts)
-    positions = np.concatenate([np.empty(0, np.int64), *within])
-    newest = tuple(g[0] for g in groups)
-    ids = np.array([_first_id(e) for e in newest], np.int64)
-    numbers = np.array([e.file.max_sequence_number for e in newest], np.int64)
-    placed = PlacedRows(
-        table,
-        pa.Table.from_batches(batches, schema=schema),
-        files,
-        positions,
-        newest,
-        (ids[files] if groups else positions) + positions,
-        numbers[files] if groups else positions,
+    units = group_units(table, snapshot)
+    return EvolvedRows(
+        collected(table, units, table.schema.names), tuple(unit.group for unit in units)
     )
-    return EvolvedRows(placed, groups)
 
 
 def commit_evolved(
@@ -110,12 +72,13 @@ def commit_evolved(
     """
     user = env.new_uuid()
     touched = sorted({int(f) for f in rows.placed.files[numbers]})
-    _check_columns(table, [rows.groups[g] for g in touched], columns)
+    check_columns(table, [rows.groups[g] for g in touched], columns)
     messages: list[CommitMessage] = []
     try:
-        messages += _outdated_indexes(table, [rows.groups[g] for g in touched], columns)
+        messages += outdated_indexes(table, [rows.groups[g] for g in touched], columns)
         for group, values in _values(table, rows, touched, updated, numbers, columns):
-            messages.append(write_columns(table, group, values, env=env))
+            batches = values.to_batches()
+            messages.append(write_columns(table, group, batches, values.schema.names, env=env))
         for message in _deletions(table, rows, snapshot, removed, env):
             messages.append(message)  # one by one: a failure cleans these up
         if inserted is not None and inserted.num_rows:
@@ -174,9 +137,7 @@ def _deletions(
     yield from vector_deletions(table, gone, index_files=index_files, env=env)
 
 
-def _check_columns(
-    table: FileStoreTable, groups: Sequence[Group], columns: Collection[str]
-) -> None:
+def check_columns(table: FileStoreTable, groups: Sequence[Group], columns: Collection[str]) -> None:
     """UnsupportedFeature for partition columns and BLOBs."""
     blobs = [f.name for f in table.schema.fields if TypeRoot.BLOB in type_roots(f.type)]
     if groups and set(blobs) & set(columns):
@@ -194,7 +155,7 @@ def _check_columns(
         )
 
 
-def _outdated_indexes(
+def outdated_indexes(
     table: FileStoreTable, groups: Sequence[Group], columns: Collection[str]
 ) -> Iterator[CommitMessage]:
     """Yield messages that drop the global indexes of updated columns, one for each partition.
@@ -228,9 +189,3 @@ def _outdated_indexes(
             total_buckets=total_buckets[partition],
             deleted_index_files=tuple(files),
         )
-
-
-def _first_id(entry: ManifestEntry) -> int:
-    first = entry.file.first_row_id
-    assert first is not None  # `row_groups` refuses such files
-    return first

@@ -20,9 +20,9 @@ from sqlglot.tokenizer_core import TokenType
 from paimon_core.catalog.views import View
 from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp
 from paimon_core.types.zones import zone_of
+from paimon_spark.metadata_columns import FILE_PATH, metadata_columns_in
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.frames.dataframes import arrow_of, table_dataframe
-from paimon_spark.sql.frames.metadata_columns import FILE_PATH, metadata_columns_in
 from paimon_spark.sql.frames.pushdown import conditions_of
 from paimon_spark.sql.query.catalog_functions import plain_call, replace_catalog_functions
 from paimon_spark.sql.query.catalog_views import find_view, place_of
@@ -65,6 +65,7 @@ _OPERANDS: Final = (
     TokenType.R_PAREN,
     TokenType.R_BRACKET,
 )
+_ASSIGNED_STAR: Final = ("SET", "INSERT")
 _BEFORE_STAR: Final = ("SELECT", "DISTINCT", "ALL")
 _EXISTS: Final = ["EXISTS", "(", "SELECT"]
 """Before a `*` that stands for no column."""
@@ -209,7 +210,7 @@ def rewritten(
     views: dict[object, str] = {}
     known: set[tuple[str, str]] = set(known_names)
     hidden = metadata_columns_in(text)
-    wanted = None if all_columns else _columns_in(text)
+    wanted = None if all_columns else columns_in(text)
     metadata = hidden | ({FILE_PATH} if _input_files(text) else set())
     lenient = FILE_PATH not in hidden
     for one in _named(session, text, tree):
@@ -352,11 +353,14 @@ def _view_of(
     return views[key]
 
 
-def _columns_in(text: str) -> frozenset[str] | None:
-    """All words of a query in lower case, among them its columns; None if it wants all columns."""
+def columns_in(text: str, *, of_change: bool = False) -> frozenset[str] | None:
+    """All words of a query in lower case, among them its columns; None if it wants all columns.
+
+    `of_change`: the text is of UPDATE, DELETE or MERGE, whose `SET *` and `INSERT *` name none.
+    """
     words = Words(text)
     found = {t.text.lower() for t in words.tokens}
-    if found & _ALL_COLUMNS or _PIPE in text or "select" not in found:
+    if found & _ALL_COLUMNS or _PIPE in text or ("select" not in found and not of_change):
         return None
     for i, token in enumerate(words.tokens):
         if token.text != "*":
@@ -364,8 +368,9 @@ def _columns_in(text: str) -> frozenset[str] | None:
         before, opens = words.tokens[i - 1], words.tokens[max(0, i - 2)].text.upper()
         counts = before.text == "(" and opens == "COUNT"
         product = before.token_type in _OPERANDS and before.text.upper() not in _BEFORE_STAR
+        assigned = of_change and before.text.upper() in _ASSIGNED_STAR
         exists = [t.text.upper() for t in words.tokens[max(0, i - 3) : i]] == _EXISTS
-        if not counts and not product and not exists:
+        if not counts and not product and not exists and not assigned:
             return None
     return frozenset(found)
 

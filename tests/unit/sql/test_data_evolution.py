@@ -9,7 +9,7 @@ import pytest
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.table.batch_scan import batch_scan_of
 from paimon_core.table.open import open_table
-from paimon_spark.sql.frames.metadata_columns import placed_rows, scanned_rows
+from paimon_spark.placed_rows import file_units, scan_units
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "newer" / "kinds" / "data_evolution" / "warehouse"
 
@@ -17,6 +17,6 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "newer" / "kinds" / "data_evolut
 def test_metadata_columns_are_refused() -> None:
     table = open_table(str(GOLDEN), "db.t")
     with pytest.raises(UnsupportedFeature, match="data-evolution"):
-        scanned_rows(batch_scan_of(table), {"__paimon_file_path"})
+        scan_units(batch_scan_of(table), needs_files=True)
     with pytest.raises(UnsupportedFeature, match="data-evolution"):
-        placed_rows(table, table.snapshots.latest())
+        file_units(table, table.snapshots.latest())
