@@ -20,13 +20,14 @@ import pyarrow.compute as pc
 from paimon_core.compaction.postpone import check_target
 from paimon_core.features import check_writable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
-from paimon_core.options import POSTPONE_TARGET_ROWS, parse_bool, parse_memory_size
+from paimon_core.options import BUCKET_FUNCTION, POSTPONE_TARGET_ROWS, parse_bool, parse_memory_size
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.scan.scan import scan_files
 from paimon_core.types.arrow import column_from_internal
 from paimon_core.types.binary_row import decode_row, is_compact_timestamp, null_bits_width
 from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
 from paimon_core.types.decimals import COMPACT_PRECISION
+from paimon_core.types.row_hash import assign_buckets
 from paimon_core.write.incoming_rows import fit_to_schema
 
 _FIXED: Final = "postpone.batch-write-fixed-bucket"
@@ -59,25 +60,52 @@ class RealBuckets:
 
     @staticmethod
     def for_rows(
-        table: FileStoreTable, rows: pa.Table, *, replaced: bool = False
+        table: FileStoreTable, rows: pa.Table, *, replaced: bool = False, emptied: bool = False
     ) -> RealBuckets | None:
-        """As `of`, with the number that each new partition of the rows needs.
+        """As `of`, with the number that each new partition of the rows needs (`for_sizes`).
 
-        Rows that wait in the postpone bucket count too, unless they are `replaced`.
-        InvalidArgument for an invalid size of buckets.
+        If the table is to be `emptied` first, what is there does not count.
         """
         found = RealBuckets.of(table, tasks=1)
         if found is None or not rows.num_rows:
             return found
+        if emptied:
+            found = found.of_emptied()
+        return found.for_sizes(table, partition_sizes(table, rows), replaced=replaced)
+
+    def for_sizes(
+        self, table: FileStoreTable, sizes: PartitionSizes, *, replaced: bool
+    ) -> RealBuckets:
+        """The same, with the number that each new partition needs for rows of these sizes.
+
+        Rows that wait in the postpone bucket count too, unless they are `replaced`.
+        InvalidArgument for an invalid size of buckets.
+        """
         most, wanted = int(table.options.get(_MOST, "2048")), _Wanted.of(table)
         waiting = {} if replaced else _waiting(table)
-        sizes = np.zeros(rows.num_rows) if wanted.rows else row_sizes(table, rows)
-        known = dict(found.known)
-        for values, places in _by_partition(table, rows).items():
+        known = dict(self.known)
+        for values, size in sizes.items():
             if values not in known:
-                number = wanted.number(len(places), waiting.get(values, 0), sizes[places].sum())
+                number = wanted.number(size.rows, waiting.get(values, 0), size.size)
                 known[values] = min(number, most)
-        return RealBuckets(found.new, known)
+        return RealBuckets(self.new, known)
+
+    def of_emptied(self) -> RealBuckets:
+        """The same for a table whose partitions are all new."""
+        return RealBuckets(self.new, {})
+
+    def assigned(
+        self, table: FileStoreTable, rows: pa.Table | pa.RecordBatch
+    ) -> npt.NDArray[np.int32]:
+        """The bucket of each row; the rows need only the columns of partitions and bucket keys."""
+        keys = table.schema.bucket_keys
+        types = table.schema.row_type.project(keys).types
+        function = table.options.value(BUCKET_FUNCTION)
+        found = np.zeros(rows.num_rows, np.int32)
+        for number, places in self.split(table, rows):
+            columns = [rows.column(k).take(pa.array(places)) for k in keys]
+            found[places] = assign_buckets(columns, types, number, function=function)
+        return found
 
     def split(
         self, table: FileStoreTable, rows: pa.Table | pa.RecordBatch
@@ -88,6 +116,30 @@ class RealBuckets:
             found[self.known.get(values, self.new)].append(places)
         for number, parts in found.items():
             yield number, np.sort(np.concatenate(parts))
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSize:
+    """How many rows a partition gets, and their bytes."""
+
+    rows: int
+    size: float
+
+    def __add__(self, other: PartitionSize) -> PartitionSize:
+        return PartitionSize(self.rows + other.rows, self.size + other.size)
+
+
+PartitionSizes = Mapping[tuple[Any, ...], PartitionSize]
+
+
+def partition_sizes(table: FileStoreTable, rows: pa.Table | pa.RecordBatch) -> PartitionSizes:
+    """The sizes of the partitions of the rows, in bytes only if buckets are measured by them."""
+    by_rows = table.options.value(POSTPONE_TARGET_ROWS) is not None
+    sizes = np.zeros(rows.num_rows) if by_rows else row_sizes(table, rows)
+    return {
+        values: PartitionSize(len(places), float(sizes[places].sum()))
+        for values, places in _by_partition(table, rows).items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +180,19 @@ def _by_partition(
         return {(): np.arange(rows.num_rows, dtype=np.int64)}
     given = [n for n in row_type.names if n in rows.schema.names]
     partitions = fit_to_schema(table, pa.table(rows.select(given)), row_type)
-    found: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for place, values in enumerate(zip(*(c.to_pylist() for c in partitions), strict=True)):
-        found[values].append(place)
-    return {values: np.array(places, np.int64) for values, places in found.items()}
+    numbers = np.zeros(rows.num_rows, np.int64)
+    for column in partitions.columns:
+        encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+        numbers = numbers * (len(encoded.dictionary) + 1) + np.asarray(encoded.indices)
+        numbers = np.unique(numbers, return_inverse=True)[1]
+    firsts = np.unique(numbers, return_index=True)[1]
+    order = np.argsort(numbers, kind="stable")
+    groups = np.split(order, np.cumsum(np.bincount(numbers))[:-1])
+    values = zip(*(c.take(pa.array(firsts)).to_pylist() for c in partitions.columns), strict=True)
+    return dict(zip(values, groups, strict=True))
 
 
-def row_sizes(table: FileStoreTable, rows: pa.Table) -> npt.NDArray[np.float64]:
+def row_sizes(table: FileStoreTable, rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.float64]:
     """The bytes of each row as Java's BinaryRow; of nested values the mean of their column."""
     fields = table.schema.fields
     sizes = np.full(rows.num_rows, null_bits_width(len(fields)) + 8 * len(fields), np.float64)
@@ -144,7 +202,9 @@ def row_sizes(table: FileStoreTable, rows: pa.Table) -> npt.NDArray[np.float64]:
     return sizes
 
 
-def _sizes_beside(data_type: DataType, column: pa.ChunkedArray) -> npt.NDArray[np.float64] | float:
+def _sizes_beside(
+    data_type: DataType, column: pa.ChunkedArray | pa.Array
+) -> npt.NDArray[np.float64] | float:
     """The bytes of each value that are not in the fixed part of the row."""
     match data_type:
         case AtomicType(kind=TypeRoot.DECIMAL, precision=int(precision)):

@@ -8,7 +8,8 @@ buckets             rows are shuffled by
 fixed               partition and bucket
 dynamic             partition: its index of keys has one owner
 across partitions   nothing: one task writes all rows
-none, postpone      nothing: each task writes its own files
+postpone            partition and real bucket, where their numbers are known, else nothing
+none                nothing: each task writes its own files
 ==================  ==============================================================================
 """
 
@@ -23,6 +24,7 @@ import pyarrow as pa
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.options import BUCKET, BUCKET_FUNCTION
+from paimon_core.table.real_buckets import RealBuckets
 from paimon_core.types.arrow import arrow_type
 from paimon_core.types.row_hash import assign_buckets
 from paimon_spark.source.batch_writer import batch_of_options, write_and_commit
@@ -90,10 +92,19 @@ def shuffled(df: DataFrame, options: Mapping[str, str]) -> DataFrame:
     return shuffled_for(df, SourceOptions.of(options).open_table())
 
 
-def shuffled_for(df: DataFrame, table: FileStoreTable) -> DataFrame:
-    """The rows for a table, those of a bucket in one partition."""
+def shuffled_for(
+    df: DataFrame, table: FileStoreTable, buckets: RealBuckets | None = None
+) -> DataFrame:
+    """The rows for a table, those of a bucket in one partition.
+
+    `buckets` are the real ones of a table that postpones the choice.
+    """
     partition_keys = list(table.schema.partition_keys)
     match table.bucket_mode:
+        case BucketMode.POSTPONE if buckets is not None:
+            bucketed = df.withColumn(_BUCKET_COLUMN, _real_bucket(df, table, buckets))
+            keys = [bucketed[f"`{k}`"] for k in partition_keys]
+            return bucketed.repartition(*keys, bucketed[_BUCKET_COLUMN]).drop(_BUCKET_COLUMN)
         case BucketMode.FIXED:
             bucketed = df.withColumn(_BUCKET_COLUMN, _bucket(df, table))
             keys = [bucketed[f"`{k}`"] for k in partition_keys]
@@ -131,4 +142,20 @@ def _bucket(df: DataFrame, table: FileStoreTable) -> Column:
 
     udf = arrow_udf(of_keys, "int")  # type: ignore[call-overload]  # the type hints say its kind
     column: Column = udf(*[df[f"`{k}`"] for k in keys])
+    return column
+
+
+def _real_bucket(df: DataFrame, table: FileStoreTable, buckets: RealBuckets) -> Column:
+    """The real bucket of each row."""
+    from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415 - only with a session
+
+    names = tuple(dict.fromkeys([*table.schema.partition_keys, *table.schema.bucket_keys]))
+    targets = [arrow_type(t) for t in table.schema.row_type.project(names).types]
+
+    def of_keys(*columns: pa.Array) -> pa.Array:
+        arrays = [converted(c, t) for c, t in zip(columns, targets, strict=True)]
+        return pa.array(buckets.assigned(table, pa.table(arrays, names=names)))
+
+    udf = arrow_udf(of_keys, "int")  # type: ignore[call-overload]  # the type hints say its kind
+    column: Column = udf(*[df[f"`{n}`"] for n in names])
     return column

@@ -29,6 +29,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.merge_engine import DELETE
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER
 from paimon_core.schema.tracked import ROW_ID
+from paimon_core.table.real_buckets import RealBuckets
 from paimon_spark.source.distribution import counted_batches, shuffled_for
 from paimon_spark.source.placed_frames import PLACE
 from paimon_spark.source.places import Changed, ChangedByTask, Noted
@@ -64,17 +65,29 @@ class _Replacer:
 
 
 def write_changes(
-    rows: DataFrame, table: FileStoreTable, *, env: Environment, user: str
+    rows: DataFrame,
+    table: FileStoreTable,
+    buckets: RealBuckets | None,
+    *,
+    env: Environment,
+    user: str,
 ) -> list[TaskMessage]:
-    """Write the rows; the files of each task.  `rows` may have a column `ROW_KIND`.
+    """Write the rows, those of a bucket in one partition; the files of each task.
 
+    `rows` may have a column `ROW_KIND`; `buckets` are those of a table that postpones the choice.
     A deleted row is written as it was read: a changelog takes back what it told before.
     """
     writer = TaskWriter(
-        table=table, env=env, user=user, overwrite=False, shuffled=True, deletes_stored=True
+        table=table,
+        env=env,
+        user=user,
+        overwrite=False,
+        shuffled=True,
+        deletes_stored=True,
+        buckets=buckets,
     )
     with counted_batches(rows.sparkSession):
-        return written_by_tasks(shuffled_for(rows, table), writer.write, table)
+        return written_by_tasks(rows, writer.write, table)
 
 
 def replace_rows(rows: DataFrame, table: FileStoreTable, *, env: Environment, user: str) -> Changed:

@@ -9,7 +9,7 @@ import pytest
 from catalog_kinds import catalog_of_kind
 from sql_sessions import Sql
 
-from oracle import skip_without
+from oracle import Oracle, skip_without
 from paimon_core.catalog.open import open_catalog
 from paimon_core.read.table_read import read_table
 from paimon_spark.sql.dml import as_select, insert, large_changes, large_writes
@@ -66,3 +66,43 @@ def test_the_driver_sees_no_rows(
         [[1, "new"], [2, "new"], [3, "v2"], [4, "V3"], [4, "V3"]],
     )
     assert sorted([r["n"], r["v"]] for r in rows) == found[1]
+
+
+@pytest.mark.parametrize("measure", ["target-row-num-per-bucket", "target-size-per-bucket"])
+def test_postponed_rows_get_the_buckets_that_they_need(
+    measure: str,
+    oracle_2_0_0: Oracle,
+    tmp_path: Path,
+    session: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As many for executors as for the driver, and each is written by one task."""
+    size = {"target-row-num-per-bucket": "4", "target-size-per-bucket": "320 b"}[measure]
+    clauses = f"""
+        PARTITIONED BY (p) TBLPROPERTIES ('primary-key' = 'id,p', 'bucket' = '-2',
+        'postpone.{measure}' = '{size}')
+    """
+    statements = f"""
+        CREATE TABLE t (id INT, v STRING, p INT) {clauses};
+        INSERT INTO t SELECT id, 'longer than seven', id % 4 % 3 FROM range(0, 40, 1, 4);
+        INSERT INTO t PARTITION (p = 7) SELECT id, 'v' FROM range(5);
+        INSERT OVERWRITE t PARTITION (p = 0) SELECT id, 'new' FROM range(3);
+        CREATE TABLE u {clauses} AS SELECT id, v, p FROM t;
+        CREATE OR REPLACE TABLE u {clauses} AS SELECT id + 1 AS id, v, p FROM u WHERE p < 2
+    """
+    places = """
+        SELECT partition, bucket, sum(record_count), count(*) FROM `{0}$files`
+        GROUP BY ALL ORDER BY ALL
+    """
+    found = []
+    for way in ("driver", "executors"):
+        sql = Sql(tmp_path / way, session)
+        if way == "executors":
+            monkeypatch.setattr(large_writes, "LARGE_WRITE", -1)
+        sql(statements)
+        rows = {t: sql(f"SELECT * FROM {t} ORDER BY p, id") for t in "tu"}
+        found.append((rows, {t: sql(places.format(t)) for t in "tu"}))
+    assert found[0] == found[1]
+    assert max(bucket for _, bucket, *_ in found[0][1]["t"]) > 0
+    oracle_2_0_0.defaults(warehouse=tmp_path / "executors", database="default", table="u")
+    assert sorted(row[1:] for row in oracle_2_0_0.rows()) == sorted(found[1][0]["u"])

@@ -9,13 +9,15 @@ from paimon_core.catalog.rest.rest_catalog import RestCatalog
 from paimon_core.commit.message import CommitMessage
 from paimon_core.ddl.create import Column
 from paimon_core.errors import CommitConflict
-from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.file_store_table import FileStoreTable
 from paimon_core.table.after_commit import AfterCommit
+from paimon_core.table.real_buckets import RealBuckets
 from paimon_core.table.write_session import commit_overwrite, delete_messages, prepare_rows
 from paimon_spark.sql.ddl.table_clauses import TableClauses
 from paimon_spark.sql.ddl.tables import make_table, replace_with
 from paimon_spark.sql.dml.insert import fetched, null_checked, overwriting, write_query
 from paimon_spark.sql.dml.large_writes import rows_to_write, writes_distributed, written_files
+from paimon_spark.sql.dml.postpone import prepare_in_buckets
 from paimon_spark.sql.errors import SqlSyntaxError
 from paimon_spark.sql.frames.characters import CHARACTERS, COMMENT
 from paimon_spark.sql.query.queries import query_dataframe
@@ -66,21 +68,24 @@ def _replace(
 ) -> None:
     """Put the rows of the query in place of the table, whose rows it may read."""
     user = session.env.new_uuid()
-    large = writes_distributed(session.open(name, to_write=True), frame)
+    large = writes_distributed(frame)
     if isinstance(session.catalog_for(name), RestCatalog) or not large:
         large, schema = False, frame.schema
         frame = session.spark.createDataFrame(frame.toArrow(), schema=schema)
 
     def fill(coming: FileStoreTable) -> Sequence[CommitMessage] | None:
-        if coming.bucket_mode is BucketMode.POSTPONE:
-            return None  # what is there would decide about the buckets
         fields = coming.schema.fields
         if large:
             rows = rows_to_write(coming, frame, fields)
             return written_files(session, coming, rows, user=user)
         fresh = fetched(coming, frame, fields)
         null_checked(coming, fresh)
-        return prepare_rows(coming, fresh, env=session.env, user=user, overwrite=True)
+        buckets = RealBuckets.for_rows(coming, fresh, replaced=True, emptied=True)
+        if buckets is None:
+            return prepare_rows(coming, fresh, env=session.env, user=user, overwrite=True)
+        return prepare_in_buckets(
+            coming, fresh, None, buckets, env=session.env, user=user, overwrite=True
+        )
 
     written = replace_with(session, name, columns, clauses, fill)
     table = session.open(name, to_write=True)

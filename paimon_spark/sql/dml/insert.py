@@ -473,7 +473,7 @@ def _written_by_executors(
     overwrite: Mapping[str, object] | None,
 ) -> bool:
     """Whether there are so many rows that executors wrote them; arguments as in `rows_to_write`."""
-    if len(frame.columns) != len(fields) or not writes_distributed(table, frame):
+    if len(frame.columns) != len(fields) or not writes_distributed(frame):
         return False
     if overwrite is not None:
         table = overwriting(session, table)

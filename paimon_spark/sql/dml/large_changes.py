@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from paimon_core.commit.message import CommitMessage
 from paimon_core.errors import UnsupportedFeature
-from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import DELETION_VECTORS_ENABLED, ROW_TRACKING_ENABLED
 from paimon_core.predicate import Predicate
 from paimon_core.read.data_evolution import Group, anchor, has_data_evolution
@@ -28,6 +28,7 @@ from paimon_core.table.row_deletions import file_deletion, vector_deletion
 from paimon_core.table.write_session import commit_files, commit_write, delete_messages
 from paimon_spark.metadata_columns import metadata_columns_in
 from paimon_spark.placed_rows import FileUnit, GroupUnit, file_units, group_units
+from paimon_spark.sql.dml.large_writes import bucketed
 from paimon_spark.sql.dml.targets import ROW_NUMBER, check_target, deletes_by_changes
 from paimon_spark.sql.errors import WriteRefused
 from paimon_spark.sql.frames.characters import stored_text, with_metadata
@@ -139,7 +140,8 @@ class LargeTarget:
         from paimon_spark.source.task_writer import merged_messages  # noqa: PLC0415 - same
 
         env, user = self.session.env, self.session.env.new_uuid()
-        written = write_changes(rows, self.table, env=env, user=user)
+        with bucketed(self.table, rows, replaced=False) as (shuffled, buckets):
+            written = write_changes(shuffled, self.table, buckets, env=env, user=user)
         messages = merged_messages(self.table, written, shuffled=True)
         if messages:
             after = AfterCommit(self.table, env=env, of_engine=True)
@@ -259,7 +261,11 @@ def open_large(
     table = session.open(name, to_write=True)
     check_target(table, what)
     snapshot, metadata = table.snapshots.latest(), metadata_columns_in(text)
-    if snapshot is None or _needs_driver(table, what) or "input_file_name" in text.lower():
+    if (
+        snapshot is None
+        or (what == "DELETE" and not deletes_by_changes(table))
+        or "input_file_name" in text.lower()
+    ):
         return None
     if metadata and table.has_primary_key:
         return None
@@ -297,14 +303,6 @@ def _patches(table: FileStoreTable) -> bool:
     if table.has_primary_key:
         return False
     return has_data_evolution(table) or not table.options.value(DELETION_VECTORS_ENABLED)
-
-
-def _needs_driver(table: FileStoreTable, what: str) -> bool:
-    return table.bucket_mode not in (
-        BucketMode.FIXED,
-        BucketMode.DYNAMIC,
-        BucketMode.UNAWARE,
-    ) or (what == "DELETE" and not deletes_by_changes(table))
 
 
 def cast_rows(target: LargeTarget, rows: DataFrame) -> DataFrame:

@@ -5,11 +5,13 @@ The driver writes small ones itself (`insert`), without a Python worker.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from paimon_core.commit.message import CommitMessage
-from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.table.real_buckets import RealBuckets
 from paimon_core.types.data_types import DataField
 from paimon_spark.sql.frames.characters import stored_text
 from paimon_spark.sql.session import SqlSession
@@ -22,10 +24,8 @@ LARGE_WRITE: Final = 64 * 1024**2
 """Bytes of rows, as Spark estimates them."""
 
 
-def writes_distributed(table: FileStoreTable, frame: DataFrame) -> bool:
+def writes_distributed(frame: DataFrame) -> bool:
     """Whether the executors should write the rows of a query."""
-    if table.bucket_mode is BucketMode.POSTPONE:
-        return False
     if not hasattr(frame, "_jdf"):
         return False  # Spark Connect reports no size
     plan = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001 - PySpark has no other way
@@ -38,12 +38,11 @@ def rows_to_write(
     fields: Sequence[DataField],
     static: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The query's columns, by position, as these fields, the rows of a bucket in one partition.
+    """The query's columns, by position, as these fields.
 
     `static` holds the SQL of the values of partition columns that the statement gives.
     """
-    from paimon_spark.source.distribution import shuffled_for  # noqa: PLC0415 - imports PySpark
-    from paimon_spark.source.task_writer import check_columns  # noqa: PLC0415 - same
+    from paimon_spark.source.task_writer import check_columns  # noqa: PLC0415 - imports PySpark
 
     plain = frame.toDF(*(f"c{i}" for i in range(len(fields))))
     columns = [f"{stored_text(f'c{i}', f)} AS {quoted(f.name)}" for i, f in enumerate(fields)]
@@ -53,7 +52,36 @@ def rows_to_write(
         columns.append(f"{stored_text(text, field)} AS {quoted(field.name)}")
     rows = plain.selectExpr(*columns)
     check_columns(table, rows.schema)
-    return shuffled_for(rows, table)
+    return rows
+
+
+@contextmanager
+def bucketed(
+    table: FileStoreTable, rows: DataFrame, *, replaced: bool, emptied: bool = False
+) -> Iterator[tuple[DataFrame, RealBuckets | None]]:
+    """The rows, those of a bucket in one partition, and the buckets that they need.
+
+    Where these depend on all rows, the rows are computed once, and kept on the executors' disks
+    until the block ends.  `replaced` as in `RealBuckets`; `emptied`: what is there does not count.
+    """
+    from pyspark import StorageLevel  # noqa: PLC0415 - only with a session
+
+    from paimon_spark.source.distribution import shuffled_for  # noqa: PLC0415 - imports PySpark
+    from paimon_spark.source.partition_counts import sizes_of_partitions  # noqa: PLC0415 - same
+
+    buckets = RealBuckets.of(table, tasks=1)
+    if buckets is None:
+        yield shuffled_for(rows, table), None
+        return
+    if emptied:
+        buckets = buckets.of_emptied()
+    kept = rows.persist(StorageLevel.DISK_ONLY)
+    try:
+        sizes = sizes_of_partitions(kept, table)
+        buckets = buckets.for_sizes(table, sizes, replaced=replaced)
+        yield shuffled_for(kept, table, buckets), buckets
+    finally:
+        kept.unpersist()
 
 
 def write_distributed(
@@ -70,21 +98,31 @@ def write_distributed(
     )
     from paimon_spark.source.distribution import counted_batches  # noqa: PLC0415 - same
 
-    batch = BatchWrite.of(table, env=session.env, shuffled=True, replaced=overwrite)
-    with counted_batches(session.spark):
-        write_and_commit(rows, batch)
+    with (
+        bucketed(table, rows, replaced=overwrite is not None) as (shuffled, buckets),
+        counted_batches(session.spark),
+    ):
+        batch = BatchWrite.of(
+            table, env=session.env, shuffled=True, replaced=overwrite, buckets=buckets
+        )
+        write_and_commit(shuffled, batch)
 
 
 def written_files(
     session: SqlSession, table: FileStoreTable, rows: DataFrame, *, user: str
 ) -> list[CommitMessage]:
-    """Write rows of `rows_to_write` for an overwrite that this user commits later."""
+    """Write rows of `rows_to_write` for an overwrite of all rows that this user commits later."""
     from paimon_spark.source.batch_writer import BatchWrite  # noqa: PLC0415 - imports PySpark
     from paimon_spark.source.distribution import counted_batches  # noqa: PLC0415 - same
     from paimon_spark.source.task_writer import merged_messages  # noqa: PLC0415 - same
     from paimon_spark.source.write_jobs import written_by_tasks  # noqa: PLC0415 - same
 
-    batch = BatchWrite.of(table, env=session.env, user=user, shuffled=True, replaced={})
-    with counted_batches(session.spark):
-        written = written_by_tasks(rows, batch.tasks.write, table)
+    with (
+        bucketed(table, rows, replaced=True, emptied=True) as (shuffled, buckets),
+        counted_batches(session.spark),
+    ):
+        batch = BatchWrite.of(
+            table, env=session.env, user=user, shuffled=True, replaced={}, buckets=buckets
+        )
+        written = written_by_tasks(shuffled, batch.tasks.write, table)
     return merged_messages(table, written, shuffled=True)
