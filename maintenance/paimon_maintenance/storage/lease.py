@@ -32,6 +32,7 @@ from paimon_core.environment import Environment
 from paimon_core.errors import LeaseHeld, LeaseLost
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO, FileStat, parent
+from paimon_core.io.fresh_listing import check_listed
 from paimon_core.io.read_retry import read_whole
 from paimon_core.process_identity import has_ended, process_identity
 
@@ -222,8 +223,15 @@ def _acquire(
 
 
 def _other_holder(table: FileStoreTable, own: FileStat) -> FoundLease | None:
-    """The live lease of another job; deletes stale leases."""
-    for file in table.io.list_dir(parent(own.path)):
+    """The live lease of another job; deletes stale leases.
+
+    FileNotFoundError if `own` was deleted, UnsupportedFeature if the store does not list it.
+    """
+    listed = table.io.list_dir(parent(own.path))
+    if not any(file.path == own.path for file in listed):
+        table.io.stat(own.path)
+    check_listed(listed, own.path, table=table.name)
+    for file in listed:
         # Partial files of killed processes.
         aged = own.modified_millis - file.modified_millis > LIFETIME_MILLIS
         if aged and not file.name.endswith(_SUFFIX):

@@ -16,7 +16,7 @@ import pytest
 from command_line import caretaker
 from lakes import ENV, Lake
 
-from paimon_core.errors import LeaseHeld, LeaseLost
+from paimon_core.errors import LeaseHeld, LeaseLost, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileStat
 from paimon_core.io.local import LocalFileIO
@@ -288,3 +288,16 @@ def test_a_branch_that_the_holder_moves_is_no_reason_to_stop(lake: Lake) -> None
     ran = caretaker("run", "remove_orphan_files", "db.t", "-w", lake.warehouse)
     timer.join()
     assert ran.code in (ExitCode.SUCCESS, ExitCode.NOTHING_TO_DO), ran.err
+
+
+def test_a_store_that_lists_late_is_refused(lake: Lake) -> None:
+    """Two jobs would not see each other, and a job not the newest snapshots."""
+
+    class Late(LocalFileIO):
+        def list_dir(self, path: str) -> list[FileStat]:
+            return [f for f in super().list_dir(path) if not path.endswith(LEASES)]
+
+    table = replace(lake.table(), io=Late())
+    with pytest.raises(UnsupportedFeature, match=r"does not list .*/caretaker/leases/"), hold(table):
+        pass
+    assert leases_of(lake.table()) == []
