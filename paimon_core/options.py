@@ -451,6 +451,7 @@ COMPACTION_FORCE_REWRITE_ALL_FILES: Final = Option(
     "compaction.force-rewrite-all-files", parse_bool, False
 )
 COMMIT_TIMEOUT: Final = Option("commit.timeout", _optional_duration, None)
+COMMIT_USER_PREFIX: Final[Option[str | None]] = Option("commit.user-prefix", _part_of_name, None)
 COMMIT_MAX_RETRIES: Final = Option("commit.max-retries", parse_int, 10)
 COMMIT_MIN_RETRY_WAIT: Final = Option("commit.min-retry-wait", parse_duration_millis, 10)
 COMMIT_MAX_RETRY_WAIT: Final = Option("commit.max-retry-wait", parse_duration_millis, 10_000)

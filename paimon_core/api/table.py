@@ -16,6 +16,7 @@ from paimon_core.api.rows import batches_out, schema_out
 from paimon_core.api.stream_read import StreamReadBuilder
 from paimon_core.api.write import BatchWriteBuilder, CommitResult, Partition, StreamWriteBuilder
 from paimon_core.catalog.catalog import Catalog as CoreCatalog
+from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.overwrite import static_partition_test
 from paimon_core.ddl.alter import check_dynamic_options
 from paimon_core.ddl.schema_change import SchemaChange
@@ -330,7 +331,9 @@ class Table:
         values = partition_values(self.core, partition or {})
         test = static_partition_test(self.core, values) if values else None
         env = self.context.env
-        return CommitResult((replace_partitions(self.core, test, user=env.new_uuid(), env=env),))
+        return CommitResult(
+            (replace_partitions(self.core, test, user=new_commit_user(self.core, env), env=env),)
+        )
 
     # --- changing and maintaining ---
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 from paimon_core.api.context import Context
 from paimon_core.api.predicates import partition_values
 from paimon_core.api.rows import batches_in, split_kinds
+from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.committer import latest_of_user
 from paimon_core.commit.message import CommitMessage
 from paimon_core.errors import CommitConflict, InvalidArgument
@@ -57,7 +58,7 @@ class _WriteBuilder:
         self._table = table
         self._context = context
         self._partition: dict[str, Any] | None = None
-        self.commit_user = context.env.new_uuid()
+        self.commit_user = new_commit_user(table, context.env)
         """The commit user: unique for a batch; a stream uses the same one after a restart."""
 
     def overwrite(self, partition: Partition | None = None, *, dynamic: bool | None = None) -> Self:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.message import CommitMessage
 from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict, UnsupportedFeature
@@ -110,7 +111,7 @@ def check_deletable(table: FileStoreTable) -> None:
 def _delete_keys(
     table: FileStoreTable, snapshot: Snapshot, predicate: Predicate, env: Environment
 ) -> Deleted:
-    user = env.new_uuid()
+    user = new_commit_user(table, env)
     writer = new_writer(without_defaults(table), env=env, user=user)
     count = 0
     with aborted_on_failure((writer,)):
@@ -144,7 +145,7 @@ class _AppendDelete:
 
     def run(self) -> Deleted:
         table = self._table
-        user = self._env.new_uuid()
+        user = new_commit_user(table, self._env)
         writer = new_writer(without_defaults(table), env=self._env, user=user)
         vectors = table.options.value(DELETION_VECTORS_ENABLED)
         messages: list[CommitMessage] = []

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
+from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.committer import commit, filter_committed
 from paimon_core.commit.message import CommitMessage
 from paimon_core.commit.overwrite import overwrite
@@ -83,7 +84,7 @@ def write_rows(
 
     `after` as in `commit_write`.
     """
-    user = env.new_uuid()
+    user = new_commit_user(table, env)
     messages = prepare_rows(table, rows, kinds, env=env, user=user, overwrite=partition is not None)
     if partition is not None:
         return commit_overwrite(

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.committer import latest_of_user
 from paimon_core.environment import Environment
 from paimon_core.errors import CommitStateUnknown, InvalidArgument
@@ -94,7 +95,7 @@ class BatchWrite:
         tasks = TaskWriter(
             table=table,
             env=env,
-            user=user or env.new_uuid(),
+            user=user or new_commit_user(table, env),
             overwrite=replaced is not None,
             shuffled=shuffled,
             buckets=buckets,

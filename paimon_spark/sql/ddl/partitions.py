@@ -8,6 +8,7 @@ from typing import cast
 
 import pyarrow as pa
 
+from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.overwrite import static_partition_test
 from paimon_core.commit.registered_partitions import registry_of
 from paimon_core.errors import UnsupportedFeature
@@ -279,7 +280,7 @@ def remove_partitions(
         replace_partitions(
             table,
             is_going,
-            user=session.env.new_uuid(),
+            user=new_commit_user(table, session.env),
             env=session.env,
         )
 
@@ -293,7 +294,8 @@ def truncate(session: SqlSession, words: Words) -> Result:
     words.end()
     if spec is None:
         if table.snapshots.latest() is not None:
-            replace_partitions(table, None, user=session.env.new_uuid(), env=session.env)
+            user = new_commit_user(table, session.env)
+            replace_partitions(table, None, user=user, env=session.env)
         return NOTHING
     remove_partitions(session, table, [spec_values(session, table, spec)])
     return NOTHING

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.message import CommitMessage
 from paimon_core.ddl.create import Column, create_schema, normalized, numbered_after
 from paimon_core.ddl.validation import validate_schema
@@ -267,7 +268,8 @@ def replace_with(
         replaced = False
         try:
             if not emptied:
-                replace_partitions(table, None, user=session.env.new_uuid(), env=session.env)
+                user = new_commit_user(table, session.env)
+                replace_partitions(table, None, user=user, env=session.env)
                 emptied = True
             replaced = table.commit_schema(schema)
         finally:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.message import CommitMessage
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
@@ -139,7 +140,8 @@ class LargeTarget:
         from paimon_spark.source.row_changes import write_changes  # noqa: PLC0415 - imports PySpark
         from paimon_spark.source.task_writer import merged_messages  # noqa: PLC0415 - same
 
-        env, user = self.session.env, self.session.env.new_uuid()
+        env = self.session.env
+        user = new_commit_user(self.table, env)
         with bucketed(self.table, rows, replaced=False) as (shuffled, buckets):
             written = write_changes(shuffled, self.table, buckets, env=env, user=user)
         messages = merged_messages(self.table, written, shuffled=True)
@@ -151,13 +153,13 @@ class LargeTarget:
         from paimon_spark.source.places import changed_places  # noqa: PLC0415 - imports PySpark
 
         places = changed_places(rows)
-        self._commit([], lambda: self._vectors(places), user=self.session.env.new_uuid())
+        self._commit([], lambda: self._vectors(places), user=new_commit_user(self.table, self.session.env))
 
     def _commit_new_rows(self, rows: DataFrame) -> None:
         """Commit new rows in place of those that deletion vectors hide."""
         from paimon_spark.source.row_changes import replace_rows  # noqa: PLC0415 - imports PySpark
 
-        user = self.session.env.new_uuid()
+        user = new_commit_user(self.table, self.session.env)
         made = replace_rows(rows, self.table, env=self.session.env, user=user)
 
         def changes() -> Iterator[CommitMessage]:
@@ -171,7 +173,7 @@ class LargeTarget:
         """Commit files in place of those with changed rows, or with their new columns."""
         from paimon_spark.source.patches import patch_units  # noqa: PLC0415 - imports PySpark
 
-        user = self.session.env.new_uuid()
+        user = new_commit_user(self.table, self.session.env)
         made = patch_units(rows, self.table, self.units, columns, env=self.session.env, user=user)
         groups = {n: u.group for n, u in enumerate(self.units) if isinstance(u, GroupUnit)}
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.message import CommitMessage
 from paimon_core.environment import Environment
 from paimon_core.file_store_table import FileStoreTable
@@ -47,7 +48,7 @@ def write_to_buckets(
     partition: Mapping[str, object] | None = None,
 ) -> None:
     """Commit the rows; `partition` makes it an overwrite."""
-    user, after = env.new_uuid(), AfterCommit(table, env=env, of_engine=True)
+    user, after = new_commit_user(table, env), AfterCommit(table, env=env, of_engine=True)
     overwrite = partition is not None
     messages = prepare_in_buckets(
         table, rows, kinds, buckets, env=env, user=user, overwrite=overwrite

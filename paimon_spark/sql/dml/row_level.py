@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_core.predicate import evaluate
 from paimon_core.schema.tracked import ROW_ID
@@ -111,7 +112,8 @@ def delete(session: SqlSession, words: Words) -> Result:
     check_deletable(target_table)
     if condition.strip().lower() == "true":
         if target_table.snapshots.latest() is not None:
-            replace_partitions(target_table, None, user=session.env.new_uuid(), env=session.env)
+            user = new_commit_user(target_table, session.env)
+            replace_partitions(target_table, None, user=user, env=session.env)
         return NOTHING
     if delete_partitions(session, name, alias, condition, words):
         return NOTHING

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.message import CommitMessage
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
@@ -185,7 +186,7 @@ class Target:
         self, removed: Numbers, added: pa.Table | None, origins: Numbers | None
     ) -> None:
         table, env = self.table, self.session.env
-        user = env.new_uuid()
+        user = new_commit_user(table, env)
         gone: dict[int, Positions] = {
             int(file): np.sort(self.positions[removed][self.files[removed] == file])
             for file in np.unique(self.files[removed])

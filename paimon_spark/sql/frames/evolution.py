@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.message import CommitMessage
 from paimon_core.environment import Environment
 from paimon_core.errors import UnsupportedFeature
@@ -70,7 +71,7 @@ def commit_evolved(
     `snapshot` is the one that was read.  CommitConflict if another commit changed rows of the same
     files since then.
     """
-    user = env.new_uuid()
+    user = new_commit_user(table, env)
     touched = sorted({int(f) for f in rows.placed.files[numbers]})
     check_columns(table, [rows.groups[g] for g in touched], columns)
     messages: list[CommitMessage] = []
