@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from sql_sessions import Sql
 
-from paimon_core.errors import InvalidArgument, StorageError
+from paimon_core.errors import CommitConflict, CorruptTable, InvalidArgument, StorageError
 from paimon_core.io.local import LocalFileIO
+from paimon_spark.sql.dml import copy_files, load_history
 from paimon_spark.sql.errors import SqlSyntaxError
 
 pytestmark = pytest.mark.spark
@@ -134,6 +135,95 @@ def test_rows_that_are_loaded_without_a_record_are_told(
     with pytest.raises(StorageError, match=r"rows of a\.csv are committed to table .* no record"):
         sql(load)
     monkeypatch.undo()
-    (folder / "a.csv").rename(tmp_path / "a.csv")
-    assert sql(load) == [["b.csv", "SKIPPED", 0, 0, 0, None]]
+    assert [row[1] for row in sql(load)] == ["SKIPPED", "SKIPPED"]
     assert sql("SELECT id FROM t ORDER BY id") == [[1], [2]]
+
+
+def _killed_before(monkeypatch: pytest.MonkeyPatch, function: str, sql: Sql, load: str) -> None:
+    """Run the statement; it ends, as if killed, where it would call this function."""
+    monkeypatch.setattr(copy_files, function, _killed)
+    with pytest.raises(KeyboardInterrupt):
+        sql(load)
+    monkeypatch.undo()
+
+
+def _killed(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _announcements(tmp_path: Path) -> list[Path]:
+    return list((tmp_path / "warehouse").rglob("caretaker/copy-into/*.json"))
+
+
+@pytest.mark.parametrize(("function", "status"), [("record_all", "SKIPPED"), ("insert", "LOADED")])
+def test_a_killed_load_is_not_repeated_if_it_was_committed(
+    sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, status: str
+) -> None:
+    folder = _files(tmp_path / "in", a_csv="1,a,\n2,b,\n", b_csv="3,c,\n")
+    load = f"COPY INTO t FROM '{folder}' FILE_FORMAT = (TYPE = CSV)"
+    _killed_before(monkeypatch, function, sql, load)
+    assert len(_announcements(tmp_path)) == 1
+    sql("INSERT INTO t VALUES (9, 'beside', NULL)")
+    assert [row[:2] for row in sql(load)] == [["a.csv", status], ["b.csv", status]]
+    assert sql("SELECT id FROM t ORDER BY id") == [[1], [2], [3], [9]]
+    records = [json.loads(p.read_text()) for p in (tmp_path / "warehouse").rglob("load-*")]
+    assert sorted(r["rowsLoaded"] for r in records) == [1, 2]
+    assert _announcements(tmp_path) == []
+
+
+def test_nobody_knows_what_a_killed_load_did_whose_snapshots_expired(
+    sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = _files(tmp_path / "in", a_csv="1,a,\n")
+    load = f"COPY INTO t FROM '{folder}' FILE_FORMAT = (TYPE = CSV)"
+    _killed_before(monkeypatch, "record_all", sql, load)
+    sql("INSERT INTO t VALUES (9, 'beside', NULL)")
+    sql("CALL sys.expire_snapshots(table => 't', retain_max => 1, retain_min => 1)")
+    with pytest.raises(CorruptTable, match=r"has loaded a\.csv .*snapshots 1 to 1 have expired"):
+        sql(load)
+    assert len(_announcements(tmp_path)) == 1
+    other = _files(tmp_path / "other", c_csv="4,d,\n")
+    assert sql(f"COPY INTO t FROM '{other}' FILE_FORMAT = (TYPE = CSV)")[0][1] == "LOADED"
+    assert sql(f"{load} FORCE = TRUE")[0][1] == "LOADED"
+    _files(folder, b_csv="2,b,\n")
+    assert [row[1] for row in sql(load)] == ["LOADED", "SKIPPED"]
+    assert _announcements(tmp_path) == []
+
+
+def test_of_two_loads_at_once_one_is_refused(
+    sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = _files(tmp_path / "in", a_csv="1,a,\n")
+    load = f"COPY INTO t FROM '{folder}' FILE_FORMAT = (TYPE = CSV)"
+    insert, refused = copy_files.insert, []
+
+    def beside(*arguments: Any) -> Any:
+        with pytest.raises(CommitConflict, match=r"loads a\.csv now: process \d+") as e:
+            sql(load)
+        refused.append(e)
+        return insert(*arguments)
+
+    monkeypatch.setattr(copy_files, "insert", beside)
+    assert sql(load)[0][1] == "LOADED"
+    assert len(refused) == 1
+    assert sql(load)[0][1] == "SKIPPED"
+    assert sql("SELECT id FROM t") == [[1]]
+    assert _announcements(tmp_path) == []
+
+
+def test_a_load_that_another_one_took_for_dead_commits_nothing(
+    sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = _files(tmp_path / "in", a_csv="1,a,\n")
+    load = f"COPY INTO t FROM '{folder}' FILE_FORMAT = (TYPE = CSV)"
+    write = load_history.Announcement.write
+
+    def lost(self: load_history.Announcement) -> None:
+        write(self)
+        if self.files[0][1]:  # right before the commit
+            Path(self.path).unlink()
+
+    monkeypatch.setattr(load_history.Announcement, "write", lost)
+    with pytest.raises(CommitConflict, match="was not renewed for 60 s"):
+        sql(load)
+    assert sql("SELECT id FROM t") == []

@@ -1,24 +1,30 @@
 """Loads CSV, JSON and Parquet files into a table, and remembers them.
 
 Java: `spark/execution/CopyIntoTableExec`, `CopyIntoErrorHandler`,
-`copyinto/CopyLoadHistoryManager`.  A file that was loaded leaves a record in `copy-into/history` of
-the table: as long as its size and time stay the same, later statements skip it, those of Java too.
+`copyinto/CopyLoadHistoryManager`.  As long as the size and time of a loaded file stay the same,
+later statements skip it, those of Java too (`load_history`).
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
 
-from paimon_core.errors import InvalidArgument, PaimonError, StorageError
+from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.types.data_types import DataField
 from paimon_spark.sql.dml.insert import insert
+from paimon_spark.sql.dml.load_history import (
+    Announcement,
+    SourceFile,
+    announced,
+    files_to_load,
+    history,
+    record_all,
+)
 from paimon_spark.sql.query.queries import register
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import SqlSession, TableName
@@ -38,7 +44,6 @@ COLUMNS: Final = (
     "first_error",
 )
 _FAILED: Final = "LOAD_FAILED"
-_HISTORY: Final = "copy-into/history"
 _FILE: Final = "__paimon_copied_file"
 _CORRUPT: Final = "__paimon_corrupt_record"
 _READER_OPTIONS: Final = {
@@ -61,16 +66,6 @@ class Load:
     pattern: str | None
     force: bool
     on_error: str
-
-
-@dataclass(frozen=True, slots=True)
-class SourceFile:
-    """A file of the source folder: its name and path, bytes, and epoch milliseconds."""
-
-    name: str
-    path: str
-    size: int
-    modified: int
 
 
 @dataclass(slots=True)
@@ -98,13 +93,15 @@ def load_files(session: SqlSession, name: TableName, load: Load) -> Result:
     files = listed(session, load.source)
     if load.pattern is not None:
         files = [f for f in files if re.search(load.pattern, f.name)]
-    known = set() if load.force else _history(table)
-    skipped = [f for f in files if (f.path, f.size, f.modified) in known]
-    files = [f for f in files if f not in skipped]
+    known = set() if load.force else history(table)
+    new: Sequence[SourceFile] = [f for f in files if f.key not in known]
     rows: list[list[Any]] = []
-    if files:
-        rows = _load(session, name, table, load, targets, files)
-    rows += [[f.name, "SKIPPED", 0, 0, 0, None] for f in skipped]
+    if new:
+        with announced(table, new, session.env) as own:
+            new = files_to_load(own, session.env, force=load.force)
+            if new:
+                rows = _load(session, name, own, load, targets, new)
+    rows += [[f.name, "SKIPPED", 0, 0, 0, None] for f in files if f not in new]
     return Result(COLUMNS, rows)
 
 
@@ -162,7 +159,7 @@ def listed(session: SqlSession, folder: str) -> list[SourceFile]:
 def _load(
     session: SqlSession,
     name: TableName,
-    table: FileStoreTable,
+    own: Announcement,
     load: Load,
     targets: Sequence[DataField],
     files: Sequence[SourceFile],
@@ -188,11 +185,14 @@ def _load(
         target = f"{quoted(name.catalog)}.{quoted(name.database)}.{quoted(name.table)}"
         words = Words(f"INSERT INTO {target} ({columns}) SELECT * FROM {view}")
         words.need("INSERT")
-        insert(session, words)
+        answers = [(f, _answer(load, f, seen)) for f in files]
+        own.files = [(f, answer[2]) for f, answer in answers if answer[1] != _FAILED]
+        own.write()
+        with session.with_options(name, own.commit_options()):
+            insert(session, words)
     finally:
         frame.unpersist()
-    answers = [(f, _answer(load, f, seen)) for f in files]
-    _remember_all(session, table, [(f, a[2]) for f, a in answers if a[1] != _FAILED])
+    record_all(own, session.env)
     return [answer for _, answer in answers]
 
 
@@ -310,57 +310,3 @@ def _examples(frame: DataFrame, text: str) -> dict[str, str]:
 
 def _base_name(path: str) -> str:
     return unquote(path.rsplit("/", 1)[-1])
-
-
-# --- the files that were loaded -----------------------------------------------------------------
-
-
-def _history(table: FileStoreTable) -> set[tuple[str, int, int]]:
-    """Path, size and time of each file that was loaded; a record that cannot be read is ignored."""
-    folder = f"{table.root}/{_HISTORY}"
-    found = set()
-    for status in table.io.list_dir(folder):
-        try:
-            record = json.loads(table.io.read_bytes(status.path))
-            found.add((record["filePath"], record["fileSize"], record["lastModified"]))
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-    return found
-
-
-def _remember_all(
-    session: SqlSession, table: FileStoreTable, loaded: Sequence[tuple[SourceFile, int]]
-) -> None:
-    """Record the files, whose rows are committed, with the numbers of their rows.
-
-    StorageError if one cannot be recorded; the others are.
-    """
-    failed: dict[str, Exception] = {}
-    for file, rows in loaded:
-        try:
-            _remember(session, table, file, rows)
-        except (OSError, PaimonError) as e:
-            failed[file.name] = e
-    if failed:
-        raise StorageError(
-            f"the rows of {', '.join(failed)} are committed to table {table.name}, but there is no "
-            f"record that these files were loaded: {next(iter(failed.values()))}",
-            table=table.name,
-            next_step="move these files to another folder before you run the statement again, which "
-            "would load them a second time",
-        )
-
-
-def _remember(session: SqlSession, table: FileStoreTable, file: SourceFile, rows: int) -> None:
-    now = session.env.now_millis()
-    digest = hashlib.sha256(file.path.encode()).hexdigest()[:16]
-    record = {
-        "filePath": file.path,
-        "fileSize": file.size,
-        "lastModified": file.modified,
-        "loadedAt": now,
-        "snapshotId": table.snapshots.latest_id(),
-        "rowsLoaded": rows,
-    }
-    path = f"{table.root}/{_HISTORY}/load-{digest}-{now}"
-    table.io.write_bytes(path, json.dumps(record).encode())
