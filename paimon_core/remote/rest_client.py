@@ -232,18 +232,28 @@ def _seconds_until(date: str) -> float:
 
 def _answered(request: Request, answer: httpx.Response) -> dict[str, Any]:
     if answer.status_code in (200, 202, 204):
-        if not answer.content.strip():
+        is_question = request.method == "GET"
+        if not answer.content.strip() and not is_question:
             return {}
         try:
             found = answer.json()
-        except ValueError as e:
-            raise StorageError(
-                f"the REST catalog answered {request.method} {request.path} with something that "
-                "is not JSON",
-                file=request.path,
-            ) from e
-        return found if isinstance(found, dict) else {}
+        except ValueError:
+            raise _strange(request, "that is not JSON") from None
+        if isinstance(found, dict):
+            return found
+        if is_question:  # no answer, not an empty one
+            raise _strange(request, "that is no JSON object")
+        return {}
     raise _error(request, answer)
+
+
+def _strange(request: Request, what: str) -> StorageError:
+    return StorageError(
+        f"the REST catalog answered {request.method} {request.path} with something {what}",
+        file=request.path,
+        next_step="check that the option uri names the catalog, and what a gateway in front of it does"
+        + ("" if request.method == "GET" else f"; {_PERHAPS_MADE}"),
+    )
 
 
 def _error(request: Request, answer: httpx.Response) -> PaimonError:

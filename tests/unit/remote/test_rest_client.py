@@ -218,6 +218,18 @@ def test_something_that_is_not_json_is_no_answer(server: _Server, client: RestCl
         client.get("/v1/c")
 
 
+@pytest.mark.parametrize("content", ["", "[]", "null", '"maintenance"'])
+def test_an_empty_answer_does_not_say_that_there_is_nothing(
+    server: _Server, client: RestClient, content: str
+) -> None:
+    """A gateway gave it: a table would have no snapshots, a database no tables."""
+    server.answers[:] = [(200, {}, content)] * 2
+    with pytest.raises(StorageError, match="something that is no"):
+        client.pages("/v1/databases", "databases")
+    with pytest.raises(StorageError, match="something that is no"):
+        RestSnapshotCommit(client, "db.t", "1").latest("main")
+
+
 def test_all_pages_are_read(server: _Server, client: RestClient) -> None:
     server.answers[:] = [
         (200, {}, {"names": ["a", "b"], "nextPageToken": "a b/+"}),
