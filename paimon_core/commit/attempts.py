@@ -55,6 +55,7 @@ from paimon_core.options import (
 from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.retry import backoff_millis
 from paimon_core.scan.scan import scan_files
+from paimon_core.schema.replaced import shares_no_column
 from paimon_core.snapshot.line import wrote_since
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
@@ -132,6 +133,8 @@ class Attempts:
         changes = self.provide(latest)
         if _may_be_of_old_table(table, changes, latest, request, self.env):
             check_same_table(table)
+        if latest is not None and latest.schema_id > table.schema.id:
+            _check_not_replaced(table, latest)
         if latest is not None and (request.check or _is_outdated(table, latest, request)):
             changes = _checked(table, latest, changes, request)
         snapshot = prepare_snapshot(table, latest, changes, request, self._manifests, env=self.env)
@@ -295,6 +298,19 @@ def _may_be_of_old_table(
         return True
     oldest = min(NULL if time is None else time for time in times)
     return oldest <= local_clock(latest.time_millis, env)
+
+
+def _check_not_replaced(table: FileStoreTable, latest: Snapshot) -> None:
+    """Raise CommitConflict if the table got other columns in place of those of the changes."""
+    newer = table.schemas.of_branch(table.branch).get(latest.schema_id)
+    if shares_no_column(table.schema, newer):
+        raise CommitConflict(
+            f"table {table.name} was replaced: schema {newer.id} of snapshot {latest.id} has none of the "
+            f"columns of schema {table.schema.id}, with which the changes were made",
+            table=table.name,
+            snapshot=latest.id,
+            next_step="run again with the columns that the table has now",
+        )
 
 
 def _is_outdated(table: FileStoreTable, latest: Snapshot, request: CommitRequest) -> bool:

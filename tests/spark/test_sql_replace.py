@@ -77,6 +77,7 @@ def test_a_schema_that_came_meanwhile(
     emptied = tables.replace_partitions
 
     def late(*args: Any, **options: Any) -> None:
+        monkeypatch.undo()
         Sql(tmp_path, session)("ALTER TABLE db.t ADD COLUMN more INT")
         emptied(*args, **options)
 

@@ -18,6 +18,7 @@ from paimon_core.errors import (
 )
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import parse_bool
+from paimon_core.scan.scan import scan_files
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.chain_overwrite import replace_partitions
 from paimon_core.table.open import under_schema
@@ -238,8 +239,9 @@ def replace_with(
 ) -> Sequence[CommitMessage] | None:
     """Empty the table and give it another schema; its snapshots stay.
 
-    Java 2.0: `AbstractCatalog.replaceTable`, two steps as there, but field ids go on.  `fill`
-    writes files for the new schema before the table is emptied: if it fails, nothing has changed.
+    Java 2.0: `AbstractCatalog.replaceTable`, two steps as there, but field ids go on.  A snapshot
+    with the new schema tells writers of the old one that the table was replaced.  `fill` writes
+    files for the new schema before the table is emptied: if it fails, nothing has changed.
     Returns what it wrote, which is left to commit.  A REST server does it in its own way, without
     `fill`.  UnsupportedFeature for other partition columns.
     """
@@ -271,12 +273,25 @@ def replace_with(
                 user = new_commit_user(table, session.env)
                 replace_partitions(table, None, user=user, env=session.env)
                 emptied = True
-            replaced = table.commit_schema(schema)
+            if table.commit_schema(schema):
+                _empty_again(table, session)
+                if written is None:  # else their commit is the first snapshot with the new schema
+                    user = new_commit_user(coming, session.env)
+                    replace_partitions(coming, None, user=user, env=session.env)
+                replaced = True
         finally:
             if not replaced:
                 delete_messages(coming, written or ())
         if replaced:
             return written
+
+
+def _empty_again(table: FileStoreTable, session: SqlSession) -> None:
+    """Remove the rows that were committed with the old schema since the table was emptied."""
+    latest = table.snapshots.latest()
+    if latest is not None and next(iter(scan_files(table, latest)), None) is not None:
+        user = new_commit_user(table, session.env)
+        replace_partitions(table, None, user=user, env=session.env)
 
 
 def _schema(

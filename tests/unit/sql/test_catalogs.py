@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from command_line import caretaker
 from sql_sessions import Sql
 
 from paimon_core.catalog.open import open_catalog
-from paimon_core.errors import PaimonError
+from paimon_core.errors import CommitConflict, PaimonError
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_core.table.write_session import write_rows
 from paimon_spark.sql.errors import SqlSyntaxError, error_type
@@ -111,16 +114,48 @@ def test_the_tables_of_sys(sql: Sql) -> None:
     ]
 
 
-def test_a_replaced_table_does_not_read_the_rows_of_an_older_writer(sql: Sql) -> None:
-    sql("CREATE TABLE t (a INT, s STRUCT<x: INT, y: STRING>)")
+def test_a_replaced_table_refuses_the_rows_of_an_older_writer(sql: Sql) -> None:
+    """All of their columns would be null, and Java cannot read nulls in NOT NULL columns."""
+    sql("CREATE TABLE t (a INT NOT NULL, s STRUCT<x: INT, y: STRING>)")
     table = sql.session.open(sql.session.table_name(["t"]), to_write=True)
-    sql("REPLACE TABLE t (b INT, s STRUCT<z: INT, y: STRING>); INSERT INTO t VALUES (1, NULL)")
+    sql("REPLACE TABLE t (b INT NOT NULL, s STRUCT<z: INT, y: STRING>)")
     struct = pa.struct([("x", pa.int32()), ("y", pa.string())])
     row = {"a": pa.array([7], pa.int32()), "s": pa.array([{"x": 8, "y": "old"}], struct)}
-    write_rows(table, pa.table(row), env=sql.session.env)
-    assert sorted(values(sql, ["t"]), key=str) == [[1, None], [None, None]]
+    with pytest.raises(CommitConflict, match="replaced: schema 1 of snapshot 1 has none of"):
+        write_rows(table, pa.table(row), env=sql.session.env)
+    sql("INSERT INTO t VALUES (1, NULL)")
+    assert values(sql, ["t"]) == [[1, None]]
     ids = [f.id for f in sql.session.open(sql.session.table_name(["t"])).schema.fields]
     assert ids == [4, 5]
+
+
+@pytest.mark.parametrize("rows_before", [0, 1])
+def test_rows_that_are_committed_while_a_table_is_replaced_go_too(
+    sql: Sql, monkeypatch: pytest.MonkeyPatch, rows_before: int
+) -> None:
+    sql("CREATE TABLE t (a INT NOT NULL)" + rows_before * "; INSERT INTO t VALUES (1)")
+    table = sql.session.open(sql.session.table_name(["t"]), to_write=True)
+    commit_schema = FileStoreTable.commit_schema
+
+    def beside(replaced: FileStoreTable, schema: TableSchema) -> bool:
+        write_rows(table, pa.table({"a": pa.array([7], pa.int32())}), env=sql.session.env)
+        return commit_schema(replaced, schema)
+
+    monkeypatch.setattr(FileStoreTable, "commit_schema", beside)
+    sql("CREATE OR REPLACE TABLE t (b STRING NOT NULL)")
+    assert values(sql, ["t"]) == []
+
+
+@pytest.mark.parametrize("job", ["rollback", "rollback_to_as_latest"])
+def test_no_job_goes_back_to_before_a_table_was_replaced(
+    sql: Sql, tmp_path: Path, job: str
+) -> None:
+    sql("CREATE TABLE t (a INT NOT NULL); INSERT INTO t VALUES (1)")
+    sql("CREATE OR REPLACE TABLE t (b STRING NOT NULL); INSERT INTO t VALUES ('x')")
+    done = caretaker("run", job, "default.t", "-w", str(tmp_path / "lake"), "--snapshot", "1")
+    assert "was replaced after snapshot 1" in done.err
+    assert "VERSION AS OF 1" in done.err
+    assert values(sql, ["t"]) == [["x"]]
 
 
 def test_replacing_a_table_keeps_its_history(sql: Sql) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.errors import InvalidArgument, NotFound, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.schema.replaced import shares_no_column
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.job import RunContext
 from paimon_maintenance.rules.times import parse_instant
@@ -15,7 +16,25 @@ Arguments = Mapping[str, object]
 
 
 def target_of(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Snapshot:
-    """The target snapshot; NotFound, or InvalidArgument unless exactly one argument is set."""
+    """The target snapshot; NotFound, or InvalidArgument unless exactly one argument is set.
+
+    UnsupportedFeature if the table was replaced since then.
+    """
+    target = _named(table, arguments, context)
+    schema = table.schemas.get(target.schema_id)
+    if shares_no_column(schema, table.schema):
+        raise UnsupportedFeature(
+            "going back behind CREATE OR REPLACE TABLE",
+            f"table {table.name} was replaced after snapshot {target.id}: schema {table.schema.id} has none "
+            f"of the columns of schema {schema.id}, so all values would be null",
+            table=table.name,
+            snapshot=target.id,
+            next_step=f"read the rows with VERSION AS OF {target.id}, and write them to a new table",
+        )
+    return target
+
+
+def _named(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Snapshot:
     given = {k: arguments.get(k) for k in ("snapshot", "tag", "timestamp", "watermark")}
     chosen = {k: v for k, v in given.items() if v is not None}
     if len(chosen) != 1:

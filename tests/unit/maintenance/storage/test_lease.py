@@ -298,6 +298,9 @@ def test_a_store_that_lists_late_is_refused(lake: Lake) -> None:
             return [f for f in super().list_dir(path) if not path.endswith(LEASES)]
 
     table = replace(lake.table(), io=Late())
-    with pytest.raises(UnsupportedFeature, match=r"does not list .*/caretaker/leases/"), hold(table):
+    with (
+        pytest.raises(UnsupportedFeature, match=r"does not list .*/caretaker/leases/"),
+        hold(table),
+    ):
         pass
     assert leases_of(lake.table()) == []
