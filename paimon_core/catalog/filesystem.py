@@ -241,7 +241,7 @@ class FileSystemCatalog:
         if not moved and not there:
             raise NotFound(f"table {identifier} does not exist", table=identifier)
         if not moved:
-            raise AlreadyExists(f"table {new_identifier} already exists", table=new_identifier)
+            raise name_taken(self.table_files(new_identifier))
 
     def _is_left_of(self, identifier: str, new_identifier: str) -> bool:
         """Whether the table's folder may be what an interrupted rename has left to delete."""
@@ -271,6 +271,26 @@ class FileSystemCatalog:
         return TableFiles(
             io=io, path=self.table_path(identifier), identifier=identifier, options=self.options
         )
+
+
+def name_taken(files: TableFiles, *, registered: bool = True) -> AlreadyExists:
+    """The error for a name that another table has, or a folder that is no table of the catalog.
+
+    `registered`: whether the catalog has each table that has a folder.
+    """
+    if files.schemas().latest() is None:
+        return AlreadyExists(
+            f"there is no table {files.identifier}, but its folder {files.path} exists",
+            table=files.identifier,
+            next_step="find out what it holds, move it away, then run again",
+        )
+    if registered:
+        return AlreadyExists(f"table {files.identifier} already exists", table=files.identifier)
+    return AlreadyExists(
+        f"the catalog has no table {files.identifier}, but the folder {files.path} holds one",
+        table=files.identifier,
+        next_step="move the folder away, or register the table with CALL sys.repair",
+    )
 
 
 def database_path(root: str, database: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
-from paimon_core.catalog.filesystem import FileSystemCatalog, database_path
+from paimon_core.catalog.filesystem import FileSystemCatalog, database_path, name_taken
 from paimon_core.catalog.jdbc.database import JdbcDatabase
 from paimon_core.catalog.jdbc.lock import JdbcLock
 from paimon_core.catalog.jdbc.table_rows import OF_TABLE, TableRows, check_lengths, execute
@@ -442,8 +442,11 @@ class JdbcCatalog:
             raise _view_exists(new_identifier)
         io, _ = open_file_io(self.options["warehouse"], self.options)
         source, target = map(self._files.table_path, (identifier, new_identifier))
-        if self._exists(new_identifier) or (renames_atomically(target) and io.exists(target)):
+        if self._exists(new_identifier):
             raise taken
+        files = self._files.table_files(new_identifier)
+        if renames_atomically(target) and io.exists(target):
+            raise name_taken(files, registered=False)
         self._move_rows(identifier, new_identifier)
         try:
             io.make_dirs(database_path(self.options["warehouse"], new_database))
@@ -455,7 +458,7 @@ class JdbcCatalog:
             raise
         if not moved:
             self._move_back(new_identifier, identifier)
-            raise taken
+            raise name_taken(files, registered=False)
 
     def _move_rows(self, source: str, target: str) -> None:
         """Rename the rows.

@@ -112,6 +112,18 @@ def test_tables_are_renamed(catalog: FileSystemCatalog) -> None:
     assert catalog.list_tables("other") == ["t"]
 
 
+def test_a_folder_in_the_way_of_a_rename_is_not_called_a_table(catalog: FileSystemCatalog) -> None:
+    """A writer of a renamed table may leave one; dropping a table is no advice then."""
+    catalog.create_database("db")
+    catalog.create_table("db.t", _schema())
+    files = catalog.table_files("db.u")
+    files.io.write_bytes(f"{files.path}/manifest/left", b"")
+    with pytest.raises(AlreadyExists, match=r"no table db\.u, but its folder .* exists") as raised:
+        catalog.rename_table("db.t", "db.u")
+    assert "move it away" in str(raised.value.next_step)
+    assert catalog.list_tables("db") == ["t"]
+
+
 def test_a_table_with_data_elsewhere_is_not_dropped(tmp_path: Path) -> None:
     catalog = FileSystemCatalog(str(tmp_path))
     catalog.create_database("db")

@@ -84,6 +84,17 @@ def test_of_two_renames_one_wins(catalog: JdbcCatalog, monkeypatch: pytest.Monke
     assert row_count(catalog, "db.b") == 1
 
 
+def test_a_folder_in_the_way_of_a_rename_is_told(catalog: JdbcCatalog) -> None:
+    folder = Path(FileSystemCatalog(catalog.options["warehouse"]).table_path("db.b"))
+    (folder / "manifest").mkdir(parents=True)
+    with pytest.raises(AlreadyExists, match=r"no table db\.b, but its folder .* exists"):
+        catalog.rename_table("db.t", "db.b")
+    FileSystemCatalog(catalog.options["warehouse"]).create_table("db.b", schema())
+    with pytest.raises(AlreadyExists, match=r"the catalog has no table db\.b, but"):
+        catalog.rename_table("db.t", "db.b")
+    assert row_count(catalog, "db.t") == 1
+
+
 def test_a_drop_beside_a_rename_keeps_the_renamed_table(
     catalog: JdbcCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
