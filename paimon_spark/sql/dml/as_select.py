@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from paimon_core.catalog.rest.rest_catalog import RestCatalog
+from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.message import CommitMessage
 from paimon_core.ddl.create import Column
 from paimon_core.errors import CommitConflict
@@ -67,7 +68,7 @@ def _replace(
     frame: DataFrame,
 ) -> None:
     """Put the rows of the query in place of the table, whose rows it may read."""
-    user = session.env.new_uuid()
+    user = new_commit_user(session.open(name, to_write=True), session.env)
     large = writes_distributed(frame)
     if isinstance(session.catalog_for(name), RestCatalog) or not large:
         large, schema = False, frame.schema
