@@ -46,6 +46,7 @@ from paimon_core.options import (
     MANIFEST_FORMAT,
     MERGE_ENGINE,
     PARTITIONED_TABLE,
+    POSTPONE_MERGE_ON_READ,
     ROW_TRACKING_ENABLED,
     SEQUENCE_FIELD,
     SNAPSHOT_ORDERING,
@@ -87,10 +88,10 @@ _REFUSED_TO_READ = (
 )
 """Boolean options of features that change what a read returns."""
 
-_REFUSED_TO_QUERY = ("query-auth.enabled", "postpone.merge-on-read")
+_REFUSED_TO_QUERY = ("query-auth.enabled",)
 """Boolean options by which queries show other rows and columns than the table holds.
 
-Java: `TableQueryAuth`; Spark's and Flink's `PostponeMergeOnRead` adds postponed rows.
+Java: `TableQueryAuth`.
 """
 
 _REFUSED_TO_QUERY_IF_SET = ("scan.bucket",)
@@ -366,6 +367,27 @@ def chain_role(table: FileStoreTable) -> ChainRole | None:
         if name and name.lower() == table.branch.lower():
             return role
     return None
+
+
+def shows_postponed(table: FileStoreTable) -> bool:
+    """Return whether batch reads merge postponed rows (Java: `PostponeMergeOnRead.configured`)."""
+    return (
+        table.options.value(POSTPONE_MERGE_ON_READ)
+        and table.bucket_mode is BucketMode.POSTPONE
+        and table.has_primary_key
+    )
+
+
+def check_streamable(table: FileStoreTable) -> None:
+    """Raise UnsupportedFeature naming the features in use that prevent reading as a stream."""
+    check_readable(table)
+    if shows_postponed(table):
+        raise UnsupportedFeature(
+            f"{POSTPONE_MERGE_ON_READ.key} in streams",
+            f"Option '{POSTPONE_MERGE_ON_READ.key}' is only supported for batch reads.",
+            table=table.name,
+            next_step=f"set {POSTPONE_MERGE_ON_READ.key}=false for the stream",
+        )
 
 
 def check_readable(table: FileStoreTable) -> None:

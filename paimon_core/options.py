@@ -467,6 +467,7 @@ DYNAMIC_BUCKET_INITIAL_BUCKETS: Final = Option(
 DYNAMIC_BUCKET_MAX_BUCKETS: Final = Option("dynamic-bucket.max-buckets", parse_int, -1)
 POSTPONE_DEFAULT_BUCKETS: Final = Option("postpone.default-bucket-num", parse_int, 1)
 POSTPONE_TARGET_ROWS: Final = Option("postpone.target-row-num-per-bucket", _optional_int, None)
+POSTPONE_MERGE_ON_READ: Final = Option("postpone.merge-on-read", parse_bool, False)
 WRITE_BUFFER_SIZE: Final = Option("write-buffer-size", parse_memory_size, 256 * MB)
 WRITE_BUFFER_SPILLABLE: Final = Option("write-buffer-spillable", parse_bool, True)
 WRITE_BUFFER_MAX_DISK_SIZE: Final = Option("write-buffer-spill.max-disk-size", _optional_size, None)

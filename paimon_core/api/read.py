@@ -20,7 +20,7 @@ from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.predicate import Predicate
 from paimon_core.table.batch_scan import BatchScan, batch_scan_of
-from paimon_core.table.batch_tasks import BatchTask, BucketTask, plan_batch, read_task
+from paimon_core.table.batch_tasks import BatchTask, BucketTask, ScanTask, plan_batch, read_task
 from paimon_core.types.data_types import RowType
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class Split:
 
     A split can be pickled, and read by another process.  A split of a changelog range or an
     incremental read has no bucket: `file_paths` and `partition` are empty there, `bucket` is None.
+    A partition with postponed rows that a read merges is one split, whose `bucket` is None.
     """
 
     task: BatchTask
@@ -40,7 +41,7 @@ class Split:
     @property
     def row_count(self) -> int | None:
         """Stored rows, before merging and deletion vectors; None if only reading tells."""
-        if isinstance(self.task, BucketTask):
+        if not isinstance(self.task, ScanTask):
             return sum(e.file.row_count for e in self.task.entries)
         return None
 
@@ -52,7 +53,7 @@ class Split:
     @property
     def file_paths(self) -> list[str]:
         """The paths of the data files."""
-        if not isinstance(self.task, BucketTask):
+        if isinstance(self.task, ScanTask):
             return []
         paths = self.task.table.paths
         return [paths.data_file(e.partition, e.bucket, e.file) for e in self.task.entries]
@@ -60,7 +61,7 @@ class Split:
     @property
     def partition(self) -> Mapping[str, str]:
         """The values of the partition columns as in paths; empty for an unpartitioned table."""
-        if not isinstance(self.task, BucketTask):
+        if isinstance(self.task, ScanTask):
             return {}
         return dict(self.task.table.paths.partition_values(self.task.entries[0].partition))
 

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_core.errors import InvalidArgument, NotFound
-from paimon_core.features import check_readable
+from paimon_core.features import check_streamable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.lsm.key_column import kind_values
@@ -102,7 +102,7 @@ class StreamScan:
     _last_read: Snapshot | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        check_readable(self.table)
+        check_streamable(self.table)
         if self.table.options.flag(_READ_OVERWRITE):
             if not self.table.has_primary_key:
                 raise InvalidArgument(f"for append tables the option is {_APPEND_OVERWRITE}")

@@ -39,12 +39,7 @@ def prune_by_statistics(
     """Return the entries whose files (for merged buckets: whose buckets) may have matching rows."""
     if not table.has_primary_key:
         return [e for e in entries if _file_may_match(table, e.file, predicate, by_key=False)]
-    keys = frozenset(table.schema.trimmed_primary_keys)
-    on_keys = [c for c in split_conjuncts(predicate) if fields_of(c) <= keys]
-    if on_keys:
-        # All versions of a row have its key, so a file without the key holds none of its versions.
-        key_condition = conjunction(on_keys)
-        entries = [e for e in entries if _file_may_match(table, e.file, key_condition, by_key=True)]
+    entries = prune_by_keys(table, entries, predicate)
     buckets: dict[tuple[bytes, int], list[ManifestEntry]] = defaultdict(list)
     for entry in entries:
         buckets[entry.partition, entry.bucket].append(entry)
@@ -52,6 +47,27 @@ def prune_by_statistics(
     for files in buckets.values():
         result += _prune_bucket(table, files, predicate)
     return result
+
+
+def key_condition(table: FileStoreTable, predicate: Predicate | None) -> Predicate | None:
+    """Return the predicate's conditions on the trimmed primary key only; None if there are none."""
+    keys = frozenset(table.schema.trimmed_primary_keys)
+    conditions = [] if predicate is None else split_conjuncts(predicate)
+    on_keys = [c for c in conditions if fields_of(c) <= keys]
+    return conjunction(on_keys) if on_keys else None
+
+
+def prune_by_keys(
+    table: FileStoreTable, entries: Sequence[ManifestEntry], predicate: Predicate | None
+) -> Sequence[ManifestEntry]:
+    """Return the entries whose files may have keys of matching rows, of a primary-key table.
+
+    All versions of a row have its key, so a file without the key holds none of its versions.
+    """
+    condition = key_condition(table, predicate)
+    if condition is None:
+        return entries
+    return [e for e in entries if _file_may_match(table, e.file, condition, by_key=True)]
 
 
 def _prune_bucket(

@@ -44,6 +44,13 @@ from paimon_core.schema.scan_options import check_scan_options, scan_mode
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.chain import Chain, alone, chain_of, read_chain
 from paimon_core.table.fallback import both_branches
+from paimon_core.table.postponed_rows import (
+    beside,
+    check_whole_snapshot,
+    merges_postponed,
+    postponed_tasks,
+    read_postponed,
+)
 from paimon_core.table.time_travel import travel
 from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp
 
@@ -160,6 +167,8 @@ def read_batch(
     """
     table = batch.table
     names = table.schema.names if columns is None else columns
+    if not keep_deletes:
+        check_whole_snapshot(table)
     if batch.diff is not None:
         before, after = batch.diff
         rows = read_diff(
@@ -171,9 +180,11 @@ def read_batch(
         changes = read_between(table, start, end, mode=batch.mode)
         return chosen_rows(changes, names, predicate, limit)
     wholes = _wholes(batch, columns, predicate, keep_deletes=keep_deletes, zone=zone)
-    if batch.then is None:
-        return next(wholes) if limit is None else chosen_rows(next(wholes), names, None, limit)
-    return chosen_rows(chain.from_iterable(wholes), names, None, limit)
+    # What cannot be read is refused now, not with the first row.
+    first = next(wholes)
+    if batch.then is None and not merges_postponed(table):
+        return first if limit is None else chosen_rows(first, names, None, limit)
+    return chosen_rows(chain(first, chain.from_iterable(wholes)), names, None, limit)
 
 
 def _wholes(
@@ -194,13 +205,24 @@ def _wholes(
         elif at.whole is None:
             yield iter(())
         else:
+            keep = kept_files(at, frozenset(seen), zone)
+            names = at.table.schema.names if columns is None else columns
+            # An audit log shows what the buckets hold.
+            postponed = (
+                []
+                if keep_deletes
+                else postponed_tasks(
+                    at.table, at.whole, predicate=predicate, keep=keep, columns=columns
+                )
+            )
+            yield from (read_postponed(task, names, predicate) for task in postponed)
             yield read_table(
                 at.table,
                 at.whole,
                 columns=columns,
                 predicate=predicate,
                 keep_deletes=keep_deletes,
-                keep=kept_files(at, frozenset(seen), zone),
+                keep=beside(postponed, keep),
                 lenient=True,
             )
             if at.then is not None:

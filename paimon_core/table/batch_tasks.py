@@ -41,6 +41,13 @@ from paimon_core.scan.splits import SPLIT_TARGET_SIZE, batch_splits, pack_ordere
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.batch_scan import BatchScan, kept_files, read_batch
+from paimon_core.table.postponed_rows import (
+    PostponedTask,
+    beside,
+    check_whole_snapshot,
+    postponed_tasks,
+    read_postponed,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +77,7 @@ class ScanTask:
         return self.scan.table.options.value(SPLIT_TARGET_SIZE)
 
 
-BatchTask = BucketTask | ScanTask
+BatchTask = BucketTask | PostponedTask | ScanTask
 
 
 def plan_batch(
@@ -85,6 +92,7 @@ def plan_batch(
     `predicate` prunes by partition, bucket and statistics; `read_task` still has to be given it.
     `columns` are those that it may be asked for; None: all.  Errors as in `read_batch`.
     """
+    check_whole_snapshot(scan.table)
     if scan.diff is not None:
         return [ScanTask(scan=scan)]
     if scan.between is not None:
@@ -98,8 +106,16 @@ def plan_batch(
             tasks.append(ScanTask(scan=BatchScan(table=at.table, chain=chain)))
         elif at.whole is not None:
             keep = kept_files(at, frozenset(seen), zone)
-            tasks += plan_snapshot(
+            postponed = postponed_tasks(
                 at.table, at.whole, predicate=predicate, keep=keep, columns=columns
+            )
+            tasks += postponed
+            tasks += plan_snapshot(
+                at.table,
+                at.whole,
+                predicate=predicate,
+                keep=beside(postponed, keep),
+                columns=columns,
             )
             if at.then is not None:
                 seen |= {e.partition for e in scan_files(at.table, at.whole)}
@@ -178,6 +194,8 @@ def read_task(
     """The rows of a task that match, as `read_batch` gives them: `_VALUE_KIND` and the columns."""
     if isinstance(task, ScanTask):
         return read_batch(task.scan, columns=columns, predicate=predicate, zone=zone)
+    if isinstance(task, PostponedTask):
+        return read_postponed(task, columns, predicate)
     return _bucket_rows(task, columns, predicate)
 
 

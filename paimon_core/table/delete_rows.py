@@ -31,11 +31,12 @@ from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.options import DELETION_VECTORS_ENABLED, IGNORE_DELETE
 from paimon_core.predicate import Predicate, evaluate, fields_of
 from paimon_core.read.data_file import read_table_file
-from paimon_core.read.table_read import bucket_vectors, by_file_indexes, read_table
+from paimon_core.read.table_read import bucket_vectors, by_file_indexes
 from paimon_core.scan.scan import in_plan_order, scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.table.batch_scan import BatchScan, read_batch
 from paimon_core.table.row_deletions import file_deletion, vector_deletions
 from paimon_core.table.write_session import (
     commit_files,
@@ -78,7 +79,7 @@ def count_rows(table: FileStoreTable, predicate: Predicate) -> int:
     if snapshot is None:
         return 0
     columns = [next(iter(sorted(fields_of(predicate))), table.schema.names[0])]
-    rows = read_table(table, snapshot, columns=columns, predicate=predicate)
+    rows = read_batch(BatchScan(table=table, whole=snapshot), columns=columns, predicate=predicate)
     return sum(batch.num_rows for batch in rows)
 
 
@@ -115,7 +116,7 @@ def _delete_keys(
     writer = new_writer(without_defaults(table), env=env, user=user)
     count = 0
     with aborted_on_failure((writer,)):
-        for batch in read_table(table, snapshot, predicate=predicate):
+        for batch in read_batch(BatchScan(table=table, whole=snapshot), predicate=predicate):
             count += batch.num_rows
             rows = batch.drop_columns([VALUE_KIND])
             writer.write(rows, np.full(batch.num_rows, DELETE, np.int8))

@@ -105,7 +105,7 @@ def _buckets(
 ) -> Buckets:
     match table.bucket_mode:
         case BucketMode.FIXED:
-            return _fixed(table, batch)
+            return fixed_buckets(table, batch, table.options.value(BUCKET))
         case BucketMode.POSTPONE:
             return np.full(batch.num_rows, POSTPONE_BUCKET, np.int64)
         case BucketMode.DYNAMIC:
@@ -119,8 +119,8 @@ def _buckets(
             return np.zeros(batch.num_rows, np.int64)
 
 
-def _fixed(table: FileStoreTable, batch: pa.RecordBatch) -> Buckets:
-    count = table.options.value(BUCKET)
+def fixed_buckets(table: FileStoreTable, batch: pa.RecordBatch, count: int) -> Buckets:
+    """Return the bucket of each row in a partition with `count` buckets."""
     if count == 1:
         return np.zeros(batch.num_rows, np.int64)
     keys = table.schema.bucket_keys

@@ -25,7 +25,7 @@ from paimon_core.predicate import Predicate, parse_where
 from paimon_core.table.batch_scan import BatchScan, batch_scan_of
 from paimon_core.table.batch_tasks import (
     BatchTask,
-    BucketTask,
+    ScanTask,
     pack_tasks,
     plan_batch,
     read_task,
@@ -33,6 +33,7 @@ from paimon_core.table.batch_tasks import (
 from paimon_core.types.data_types import RowType
 from paimon_spark.source.options import SourceOptions
 from paimon_spark.source.parquet_files import Columns, MergedFiles, ParquetFile, readers_of
+from paimon_spark.source.postponed_reads import is_spread, spread
 from paimon_spark.source.rows import arrow_schema_of, to_spark
 from paimon_spark.source.skipped_rows import (
     SkippedRows,
@@ -160,8 +161,12 @@ def plan_dataframe(
     for field in schema.fields:
         field.nullable = field.name not in never_null
     frames = _by_spark(spark, plan, schema)
-    if plan.rest or not frames:
-        frames.append(_by_python(spark, plan, schema))
+    large = [t for t in plan.rest if is_spread(t)]
+    if large:
+        frames.append(spread(spark, large, plan.columns, plan.predicate, schema))
+    rest = [t for t in plan.rest if not is_spread(t)]
+    if rest or not frames:
+        frames.append(_by_python(spark, plan, rest, schema))
     frame: DataFrame = reduce(lambda a, b: a.unionAll(b), frames)
     size = plan.size * _row_size(wanted) // _row_size(row_type)
     if plan.rest and size <= _broadcast_limit(spark):
@@ -290,11 +295,13 @@ class _Reader:
         )
 
 
-def _by_python(spark: SparkSession, plan: ScanPlan, schema: StructType) -> DataFrame:
+def _by_python(
+    spark: SparkSession, plan: ScanPlan, tasks: Sequence[BatchTask], schema: StructType
+) -> DataFrame:
     import pickle  # noqa: PLC0415 - one use
 
     context = spark.sparkContext
-    packs = pack_tasks(plan.rest, parallelism=context.defaultParallelism)
+    packs = pack_tasks(tasks, parallelism=context.defaultParallelism)
     rows: Any = [(bytearray(pickle.dumps(pack)),) for pack in packs]
     # An RDD, because Spark would take the size of a list of tasks for the size of their rows.
     frame = spark.createDataFrame(
@@ -305,9 +312,7 @@ def _by_python(spark: SparkSession, plan: ScanPlan, schema: StructType) -> DataF
 
 
 def _bytes(task: BatchTask) -> int:
-    return (
-        sum(e.file.file_size for e in task.entries) if isinstance(task, BucketTask) else task.size
-    )
+    return task.size if isinstance(task, ScanTask) else sum(e.file.file_size for e in task.entries)
 
 
 def _row_size(row_type: RowType) -> int:

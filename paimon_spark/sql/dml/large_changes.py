@@ -30,7 +30,7 @@ from paimon_core.table.write_session import commit_files, commit_write, delete_m
 from paimon_spark.metadata_columns import metadata_columns_in
 from paimon_spark.placed_rows import FileUnit, GroupUnit, file_units, group_units
 from paimon_spark.sql.dml.large_writes import bucketed
-from paimon_spark.sql.dml.targets import ROW_NUMBER, check_target, deletes_by_changes
+from paimon_spark.sql.dml.targets import ROW_NUMBER, check_target, deletes_by_changes, has_postponed
 from paimon_spark.sql.errors import WriteRefused
 from paimon_spark.sql.frames.characters import stored_text, with_metadata
 from paimon_spark.sql.frames.evolution import check_columns, outdated_indexes
@@ -142,8 +142,11 @@ class LargeTarget:
 
         env = self.session.env
         user = new_commit_user(self.table, env)
-        with bucketed(self.table, rows, replaced=False) as (shuffled, buckets):
-            written = write_changes(shuffled, self.table, buckets, env=env, user=user)
+        if has_postponed(self.table, self.snapshot):
+            written = write_changes(rows, self.table, None, env=env, user=user)
+        else:
+            with bucketed(self.table, rows, replaced=False) as (shuffled, buckets):
+                written = write_changes(shuffled, self.table, buckets, env=env, user=user)
         messages = merged_messages(self.table, written, shuffled=True)
         if messages:
             after = AfterCommit(self.table, env=env, of_engine=True)

@@ -36,6 +36,7 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.batch_scan import BatchScan
 from paimon_core.table.level_rewrite import without_rows
+from paimon_core.table.postponed_rows import postponed_tasks
 from paimon_core.table.real_buckets import RealBuckets
 from paimon_core.table.row_deletions import file_deletion, vector_deletions
 from paimon_core.table.write_session import (
@@ -151,7 +152,7 @@ class Target:
         # Deleted rows are as they were read: a changelog takes back what it told before.
         table = without_defaults(self.table)
         buckets = RealBuckets.for_rows(table, rows)
-        if buckets is not None:
+        if buckets is not None and not has_postponed(self.table, self.snapshot):
             write_to_buckets(table, rows, all_kinds, buckets, env=env)
         else:
             after = AfterCommit(self.table, env=env, of_engine=True)
@@ -258,6 +259,14 @@ class Target:
             index_files=vector_files(self.table, self.snapshot),
             env=self.session.env,
         )
+
+
+def has_postponed(table: FileStoreTable, snapshot: Snapshot | None) -> bool:
+    """Whether changes go to the postpone bucket, where they are newer than what is there.
+
+    Java writes them to real buckets, where the postponed rows hide them.
+    """
+    return snapshot is not None and bool(postponed_tasks(table, snapshot))
 
 
 def _written(

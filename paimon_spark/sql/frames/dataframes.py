@@ -13,14 +13,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.arrow_conversion import with_children
 from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
+from paimon_core.options import POSTPONE_MERGE_ON_READ
 from paimon_core.predicate import Predicate
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.table.batch_scan import BatchScan, batch_scan_of, read_batch
 from paimon_core.table.nullability import never_null
 from paimon_core.table.system.read import VIEWS, read_system_table, read_view, system_scan
+from paimon_core.table.postponed_rows import merges_postponed
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import (
     ArrayType,
@@ -300,6 +303,14 @@ def _with_metadata(
     conditions: Sequence[str],
 ) -> DataFrame:
     table, columns = scan.table, _needed(scan.table, wanted)
+    if scan.whole is not None and merges_postponed(table):
+        raise UnsupportedFeature(
+            f"metadata columns with {POSTPONE_MERGE_ON_READ.key}",
+            f"Option '{POSTPONE_MERGE_ON_READ.key}' does not support metadata columns: "
+            f"{', '.join(sorted(hidden.names))}",
+            table=table.name,
+            next_step=f"leave them out, or set {POSTPONE_MERGE_ON_READ.key}=false for this query",
+        )
     predicate = pushed(table, conditions)
     needs_files = bool(hidden.names & (OF_ROWS if table.has_primary_key else OF_FILES))
     units = scan_units(

@@ -14,8 +14,8 @@ from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import BUCKET, FILE_FORMAT, PATH
 from paimon_core.predicate import fields_of, parse_where
-from paimon_core.read.table_read import read_table
 from paimon_core.schema.table_schema import VALUE_KIND
+from paimon_core.table.batch_scan import BatchScan, read_batch
 from paimon_core.table.write_session import commit_overwrite, new_writer
 from paimon_core.write.incoming_rows import without_defaults
 from paimon_core.write.on_failure import aborted_on_failure
@@ -49,7 +49,7 @@ def copy_table(
     user = env.new_uuid()
     writer = new_writer(without_defaults(write), env=env, user=user, overwrite=True)
     with aborted_on_failure((writer,)):
-        for batch in read_table(read, snapshot, predicate=predicate):
+        for batch in read_batch(BatchScan(table=read, whole=snapshot), predicate=predicate):
             writer.write(batch.drop_columns([VALUE_KIND]))
         messages = writer.prepare_commit()
     commit_overwrite(write, messages, user=user, env=env, partition={})
