@@ -36,6 +36,7 @@ from paimon_core.lsm.changelog_producers import CHANGELOG_PRODUCERS
 from paimon_core.lsm.engines.traits import MERGE_ENGINES
 from paimon_core.manifest.avro_codec import AVRO_CODECS
 from paimon_core.options import (
+    BLOB_AS_DESCRIPTOR,
     BUCKET_FUNCTION,
     CHANGELOG_PRODUCER,
     CLUSTERING_INCREMENTAL,
@@ -77,7 +78,6 @@ _WHOLE_ONLY = frozenset({DATA_EVOLUTION_ENABLED.key, _BLOB})
 """Features that reads of whole snapshots support, and nothing else."""
 _BLOB_VIEWS = "blob-view-field"
 """The option that names BLOB columns whose values are in other tables."""
-_AS_DESCRIPTOR = "blob-as-descriptor"
 
 _READABLE_INDEXES = frozenset({HASH_INDEX, DELETION_VECTORS_INDEX})
 
@@ -169,12 +169,10 @@ def _unreadable_blobs(table: FileStoreTable, columns: Collection[str] | None) ->
             yield f"{_BLOB_VIEWS}={field.name}"
         # A row may name any file, and fetching it would show it to whoever reads the row.
         described = field.name in descriptor_columns(table.options)
-        if described and not table.options.flag(_AS_DESCRIPTOR):
-            yield f"blob-descriptor-field={field.name} without {_AS_DESCRIPTOR}=true"
+        if described and not table.options.value(BLOB_AS_DESCRIPTOR):
+            yield f"blob-descriptor-field={field.name} without {BLOB_AS_DESCRIPTOR.key}=true"
         if decoder_of(field.type) is None:
             yield f"data type {type_to_sql(field.type)}"
-        if table.options.flag(_AS_DESCRIPTOR) and field.type.root is not TypeRoot.BLOB:
-            yield f"{_AS_DESCRIPTOR} for {type_to_sql(field.type)}"
         if not table.has_primary_key and not table.options.value(DATA_EVOLUTION_ENABLED):
             yield f"{_BLOB} without {DATA_EVOLUTION_ENABLED.key}"
 

@@ -6,7 +6,7 @@ sequence numbers.  The newest file that has a row decides, unless it has a place
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,7 +19,14 @@ import pyarrow as pa
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.blob.descriptor import BlobDescriptor
-from paimon_core.format.blob.elements import Decode, decoder_of
+from paimon_core.format.blob.elements import (
+    Decode,
+    Locate,
+    Read,
+    decoder_of,
+    locator_of,
+    with_blobs,
+)
 from paimon_core.format.blob.reader import (
     MAGIC,
     OVERHEAD,
@@ -30,13 +37,13 @@ from paimon_core.format.blob.reader import (
 )
 from paimon_core.format.data_format import decoding
 from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.options import BLOB_AS_DESCRIPTOR
 from paimon_core.read.blob_ranges import OpenFiles, batches_of
 from paimon_core.read.data_file import missing_data_file
 from paimon_core.types.arrow import arrow_type
 from paimon_core.types.data_types import DataField
 
 _NOWHERE = -1
-_AS_DESCRIPTOR = "blob-as-descriptor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +75,8 @@ def read_blob_column(
     Raises UnsupportedFeature for files that leave out some of the rows, CorruptTable for files that
     are missing, damaged or contradict each other.
     """
-    decode = decoder_of(field.type)
-    if decode is None:
+    decode, locate = decoder_of(field.type), locator_of(field.type)
+    if decode is None or locate is None:
         raise UnsupportedFeature(f"BLOB files with the type of column {field.name}")
     newest = sorted(entries, key=lambda e: (-e.file.max_sequence_number, e.file.first_row_id or 0))
     _check_overlaps(newest)
@@ -78,8 +85,8 @@ def read_blob_column(
         places = _places(newest, parts, row_ids)
         kind = arrow_type(field.type)
         for rows in batches_of(places.sizes, batch_rows, parts[0].path):
-            if table.options.flag(_AS_DESCRIPTOR):
-                values = list(_descriptors(places, parts, rows))
+            if table.options.value(BLOB_AS_DESCRIPTOR):
+                values = list(_descriptors(places, parts, rows, files, locate))
             else:
                 values = list(_values(places, parts, rows, files, decode))
             yield pa.RecordBatch.from_arrays([pa.array(values, kind)], names=[field.name])
@@ -146,11 +153,24 @@ def _values(
             yield from (None if v is None else decode(v) for v in found)
 
 
-def _descriptors(places: _Places, parts: Sequence[_Part], rows: range) -> Iterator[bytes | None]:
+def _descriptors(
+    places: _Places, parts: Sequence[_Part], rows: range, files: OpenFiles, locate: Locate
+) -> Iterator[Any]:
     for at in rows:
         if places.part[at] == _NOWHERE or not places.sizes[at]:
             yield None
             continue
         source = parts[places.part[at]]
         offset = int(source.index.offsets[places.row[at]]) + len(MAGIC)
-        yield BlobDescriptor(source.path, offset, int(places.sizes[at]) - OVERHEAD).to_bytes()
+        with decoding(source.path):
+            value = locate(_reader(files, source.path, offset), int(places.sizes[at]) - OVERHEAD)
+        yield with_blobs(value, _describer(source.path, offset))
+
+
+def _reader(files: OpenFiles, path: str, offset: int) -> Read:
+    """Return the function that reads a value, which begins there."""
+    return lambda at, size: bytes(files(path).read_at(size, offset + at))
+
+
+def _describer(path: str, offset: int) -> Callable[[range], bytes]:
+    return lambda r: BlobDescriptor(path, offset + r.start, len(r)).to_bytes()

@@ -8,7 +8,7 @@ files outside the table's folders are refused: Java fetches whatever they name, 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from paimon_core.errors import CorruptTable, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.format.blob.elements import with_blobs
 from paimon_core.format.data_format import decoding
 from paimon_core.names import shown
 from paimon_core.read.blob_ranges import OpenFiles, batches_of
@@ -107,14 +108,16 @@ def _fetched(
             raise
         return _located(table, descriptor, files)
 
-    columns = {n: [_changed(v, located) for v in batch.column(n).to_pylist()] for n in names}
+    columns = {n: [with_blobs(v, located) for v in batch.column(n).to_pylist()] for n in names}
     sizes = np.array(
         [sum(map(_size, row)) for row in zip(*columns.values(), strict=True)], np.int64
     )
     for rows in batches_of(sizes, batch_rows, table.root):
         piece = batch.slice(rows.start, len(rows))
         for name, ranges in columns.items():
-            values = [_changed(r, lambda x: x.read(files)) for r in ranges[rows.start : rows.stop]]
+            values = [
+                with_blobs(r, lambda x: x.read(files)) for r in ranges[rows.start : rows.stop]
+            ]
             at = piece.schema.get_field_index(name)
             field = piece.schema.field(at)
             piece = piece.set_column(at, field, pa.array(values, field.type))
@@ -139,19 +142,6 @@ def _located(table: FileStoreTable, descriptor: BlobDescriptor, files: OpenFiles
     if length < 0:
         length = max(0, source.size() - descriptor.offset)
     return _Range(path, descriptor.offset, length)
-
-
-def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a column's value with its BLOBs changed: one, a list of them, or pairs with a key."""
-    match value:
-        case None:
-            return None
-        case list():
-            return [_changed(v, change) for v in value]
-        case (key, blob):
-            return key, _changed(blob, change)
-        case _:
-            return change(value)
 
 
 def _size(value: Any) -> int:

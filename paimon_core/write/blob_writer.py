@@ -7,16 +7,20 @@ row ids.  Columns of descriptors (`blob-descriptor-field`) stay in the data file
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_core.commit.message import CommitMessage
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
+from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.blob.descriptor import (
     dedicated_columns,
     is_descriptor,
@@ -28,7 +32,7 @@ from paimon_core.format.blob.reader import OVERHEAD
 from paimon_core.format.blob.writer import BlobFileWriter
 from paimon_core.format.data_format import FormatWriter
 from paimon_core.io.file_io import FileIO
-from paimon_core.manifest.data_file import DataFileMeta, FileSource
+from paimon_core.manifest.data_file import DataFileMeta, FileSource, ManifestEntry
 from paimon_core.options import (
     DATA_EVOLUTION_ENABLED,
     DATA_FILE_EXTERNAL_PATHS,
@@ -44,6 +48,8 @@ from paimon_core.paths import TablePaths
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.types.data_types import DataType, TypeRoot, type_roots
 from paimon_core.write.data_file_writer import RollingAppendWriter
+from paimon_core.write.file_layout import target_file_size
+from paimon_core.write.on_failure import aborted_on_failure
 
 _TARGET: Final[Option[int | None]] = Option("blob.target-file-size", parse_memory_size, None)
 _KEPT: Final = (
@@ -116,7 +122,7 @@ class RollingBlobWriter(RollingAppendWriter):
 
     def _collect(self, batch: pa.RecordBatch, arrays: list[pa.Array]) -> None:
         for name in self._described:
-            _check_described(batch.column(name), name)
+            check_described(batch.column(name), name)
         super()._collect(batch, arrays)
         for name, writer in self._blobs.items():
             writer.write(batch.select([name]))
@@ -160,8 +166,16 @@ class _BlobColumnWriter(RollingAppendWriter):
             target_file_size=target_file_size,
         )
 
+    def write_placeholders(self, rows: int) -> None:
+        """Leave the values of the next rows to older files."""
+        if self._writer is None:
+            self._open()
+        self._file.write_placeholders(rows)
+        self._rows += rows
+
     def _format_writer(self, path: str, row_group_bytes: int) -> FormatWriter:  # noqa: ARG002 - has none
-        return BlobFileWriter(self._io.open_output(path), self._encode)
+        self._file = BlobFileWriter(self._io.open_output(path), self._encode)
+        return self._file
 
     def _rows_to_target(self, batch: pa.RecordBatch, writer: FormatWriter, start: int) -> int:
         """Return the rows up to the one that reaches the target: Java checks after every BLOB."""
@@ -174,11 +188,59 @@ class _BlobColumnWriter(RollingAppendWriter):
         return replace(super()._describe(file_name, file_size), write_cols=self._schema.names)
 
 
+def write_blob_column(
+    table: FileStoreTable,
+    base: ManifestEntry,
+    values: pa.RecordBatch,
+    stays: Sequence[bool],
+    *,
+    env: Environment,
+) -> CommitMessage:
+    """Write new values of a BLOB column for the rows of the file `base`; return the message.
+
+    `values` has the column and all rows; those that stay get placeholders.
+    """
+    schema, options = table.schema, table.schema.options
+    writer = _BlobColumnWriter(
+        table.io,
+        table.paths,
+        base.partition,
+        base.bucket,
+        _schema_of(schema, values.schema.names[0]),
+        root=table.root,
+        file_source=FileSource.APPEND,
+        env=env,
+        target_file_size=options.value(_TARGET) or target_file_size(options, primary_key=False),
+    )
+    with aborted_on_failure((writer,)):
+        at = 0
+        for kept, run in groupby(stays):
+            rows = sum(1 for _ in run)
+            if kept:
+                writer.write_placeholders(rows)
+            else:
+                writer.write(values.slice(at, rows))
+            at += rows
+        files, first = [], base.file.first_row_id or 0
+        for file in writer.close():
+            # Sequence numbers of 0 become those of the commit (`commit.row_tracking`).
+            files.append(
+                replace(file, first_row_id=first, min_sequence_number=0, max_sequence_number=0)
+            )
+            first += file.row_count
+    return CommitMessage(
+        partition=base.partition,
+        bucket=base.bucket,
+        total_buckets=base.total_buckets,
+        new_files=tuple(files),
+    )
+
+
 def _is_blob(data_type: DataType) -> bool:
     return TypeRoot.BLOB in type_roots(data_type)
 
 
-def _check_described(column: pa.Array, name: str) -> None:
+def check_described(column: pa.Array | pa.ChunkedArray, name: str) -> None:
     """Raise InvalidArgument unless all values are descriptors."""
     for value in column:
         if value.is_valid and not is_descriptor(value.as_py()):

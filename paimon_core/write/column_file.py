@@ -18,6 +18,8 @@ from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileSource, ManifestEntry
 from paimon_core.options import Options
+from paimon_core.types.data_types import TypeRoot, type_roots
+from paimon_core.write.blob_writer import check_described
 from paimon_core.write.data_file_writer import RollingAppendWriter
 from paimon_core.write.on_failure import aborted_on_failure
 
@@ -55,8 +57,11 @@ def write_columns(
         env=env,
         target_file_size=NEVER_FULL,
     )
+    described = [f.name for f in some.fields if TypeRoot.BLOB in type_roots(f.type)]
     with aborted_on_failure((writer,)):
         for batch in rows:
+            for name in described:
+                check_described(batch.column(name), name)
             writer.write(batch.select(list(some.names)))
         (file,) = writer.close()
         if file.row_count != base.file.row_count:

@@ -37,6 +37,9 @@ TBLPROPERTIES ('row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true
 CREATE TABLE vec (k INT, e ARRAY<FLOAT>) TBLPROPERTIES (
   'vector-field' = 'e', 'field.e.vector-dim' = '2');
 UPDATE o SET s = 'two' WHERE k = 2;
+INSERT INTO o VALUES (4, X'04', '4'), (5, X'05', '5'), (6, X'06', '6');
+UPDATE o SET b = X'44' WHERE k = 4;
+UPDATE o SET b = NULL, s = 'none' WHERE k = 6;
 """
 PACKS = """
 CREATE TABLE p (k INT, b BYTES COMMENT '__BLOB_FIELD', a ARRAY<BYTES> COMMENT '__BLOB_FIELD',
@@ -89,6 +92,9 @@ def test_blobs_of_either_are_read_by_the_other(flink_sql: FlinkSql, tmp_path: Pa
         "+I[ours, 1, [1, -1], one]",
         "+I[ours, 2, null, two]",
         "+I[ours, 3, [], 3]",
+        "+I[ours, 4, [68], 4]",
+        "+I[ours, 5, [5], 5]",
+        "+I[ours, 6, null, none]",
         "+I[ours, 9, [9], flink]",
     ]
     assert sorted(line for line in lines if line.startswith("+I[many")) == [
@@ -117,6 +123,9 @@ def test_blobs_of_either_are_read_by_the_other(flink_sql: FlinkSql, tmp_path: Pa
         (1, b"\x01\xff"),
         (2, None),
         (3, b""),
+        (4, b"\x44"),
+        (5, b"\x05"),
+        (6, None),
         (9, b"\x09"),
     ]
     theirs = {line for line in lines if re.match(r"\+I\[\d", line)}

@@ -27,6 +27,10 @@ from paimon_core.types.data_types import (
 
 Decode = Callable[[bytes], Any]
 Encode = Callable[[Any], bytes]
+Read = Callable[[int, int], bytes]
+"""Returns bytes of a value: from this place on, so many."""
+Locate = Callable[[Read, int], Any]
+"""Returns the value, of this size, with the range of each BLOB in its place."""
 
 _ARRAY_MAGIC: Final = 1_094_861_634
 _MAP_MAGIC: Final = 0x4D424342
@@ -49,14 +53,38 @@ def decoder_of(data_type: DataType) -> Decode | None:
     None for types that BLOB files do not hold.  The function raises CorruptTable for damaged
     values, UnsupportedFeature for another version of their layout.
     """
+    locate = locator_of(data_type)
+    if data_type.root is TypeRoot.BLOB or locate is None:
+        return None if locate is None else bytes
+    return lambda data: with_blobs(
+        locate(lambda at, size: data[at : at + size], len(data)), lambda r: data[r.start : r.stop]
+    )
+
+
+def locator_of(data_type: DataType) -> Locate | None:
+    """Return the function that finds the BLOBs of a value without reading them, as `decoder_of`."""
     match data_type:
         case ArrayType(element=element) if element.root is TypeRoot.BLOB:
             return _array
         case MapType(key=key, value=value) if value.root is TypeRoot.BLOB:
             decode_key = _key_decoder(key)
-            return None if decode_key is None else lambda data: _map(data, decode_key)
+            return None if decode_key is None else lambda read, size: _map(read, size, decode_key)
         case _:
-            return bytes if data_type.root is TypeRoot.BLOB else None
+            return (lambda _, size: range(size)) if data_type.root is TypeRoot.BLOB else None
+
+
+def with_blobs(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a column's value with its BLOBs changed: one, a list of them, or pairs with a key."""
+    match value:
+        case None:
+            return None
+        case list():
+            return [with_blobs(v, change) for v in value]
+        case tuple():
+            key, blob = value
+            return key, with_blobs(blob, change)
+        case _:
+            return change(value)
 
 
 def encoder_of(data_type: DataType, content: Callable[[bytes], bytes]) -> Encode:
@@ -96,44 +124,45 @@ def _encoded_lengths(values: Sequence[bytes | None]) -> bytes:
     return encode_delta_varints([_NULL if v is None else len(v) for v in values])
 
 
-def _array(data: bytes) -> list[bytes | None]:
-    count = _header(data, _ARRAY_MAGIC)
-    at = len(data) - _SIZE.size
+def _array(read: Read, whole: int) -> list[range | None]:
+    count = _header(read, whole, _ARRAY_MAGIC)
+    at = whole - _SIZE.size
     if at < _HEADER.size:
         raise CorruptTable("an ARRAY<BLOB> is too short")
-    (size,) = _SIZE.unpack_from(data, at)
-    lengths, end = _lengths(data, at, size, count)
-    values, end_of_values = _parts(data, _HEADER.size, lengths, end)
+    (size,) = _SIZE.unpack(read(at, _SIZE.size))
+    lengths, end = _lengths(read, at, size, count)
+    values, end_of_values = _parts(_HEADER.size, lengths, end)
     if end_of_values != end:
         raise CorruptTable("the lengths of an ARRAY<BLOB> do not add up to its size")
     return values
 
 
-def _map(data: bytes, decode_key: Decode) -> list[tuple[Any, bytes | None]]:
-    count = _header(data, _MAP_MAGIC)
-    sizes = len(data) - _TWO_SIZES.size
+def _map(read: Read, whole: int, decode_key: Decode) -> list[tuple[Any, range | None]]:
+    count = _header(read, whole, _MAP_MAGIC)
+    sizes = whole - _TWO_SIZES.size
     if sizes < _HEADER.size:
         raise CorruptTable("a MAP of BLOBs is too short")
-    key_size, value_size = _TWO_SIZES.unpack_from(data, sizes)
-    value_lengths, at = _lengths(data, sizes, value_size, count)
-    key_lengths, end = _lengths(data, at, key_size, count)
-    keys, middle = _parts(data, _HEADER.size, key_lengths, end)
-    values, last = _parts(data, middle, value_lengths, end)
+    key_size, value_size = _TWO_SIZES.unpack(read(sizes, _TWO_SIZES.size))
+    value_lengths, at = _lengths(read, sizes, value_size, count)
+    key_lengths, end = _lengths(read, at, key_size, count)
+    keys, middle = _parts(_HEADER.size, key_lengths, end)
+    values, last = _parts(middle, value_lengths, end)
     if last != end:
         raise CorruptTable("the lengths of a MAP of BLOBs do not add up to its size")
-    decoded: dict[Any, bytes | None] = {}
+    decoded: dict[Any, range | None] = {}
     for key, value in zip(keys, values, strict=True):
         if key is None:
             raise UnsupportedFeature("MAPs of BLOBs with null keys")
-        decoded[decode_key(key)] = value  # as in Java, the last value of a key counts
+        # As in Java, the last value of a key counts.
+        decoded[decode_key(read(key.start, len(key)))] = value
     return list(decoded.items())
 
 
-def _header(data: bytes, magic: int) -> int:
+def _header(read: Read, whole: int, magic: int) -> int:
     """Return the number of elements."""
-    if len(data) < _HEADER.size:
+    if whole < _HEADER.size:
         raise CorruptTable("an element of a BLOB file is too short")
-    found, version, count = _HEADER.unpack_from(data)
+    found, version, count = _HEADER.unpack(read(0, _HEADER.size))
     if found != magic:
         raise CorruptTable("an element of a BLOB file has an unknown magic number")
     if version != _VERSION:
@@ -143,28 +172,26 @@ def _header(data: bytes, magic: int) -> int:
     return int(count)
 
 
-def _lengths(data: bytes, end: int, size: int, count: int) -> tuple[list[int], int]:
+def _lengths(read: Read, end: int, size: int, count: int) -> tuple[list[int], int]:
     begin = end - size
     if size < 0 or begin < _HEADER.size:
         raise CorruptTable(f"the lengths in an element of a BLOB file take {size} bytes")
-    lengths = decode_delta_varints(data[begin:end]).tolist()
+    lengths = decode_delta_varints(read(begin, size)).tolist()
     if len(lengths) != count or any(n < _NULL for n in lengths):
         raise CorruptTable(f"an element of a BLOB file has wrong lengths for {count} values")
     return lengths, begin
 
 
-def _parts(
-    data: bytes, at: int, lengths: Sequence[int], end: int
-) -> tuple[list[bytes | None], int]:
-    """Return the values of these lengths from `at` on, and where they end."""
-    values: list[bytes | None] = []
+def _parts(at: int, lengths: Sequence[int], end: int) -> tuple[list[range | None], int]:
+    """Return the places of the values of these lengths from `at` on, and where they end."""
+    values: list[range | None] = []
     for length in lengths:
         if length == _NULL:
             values.append(None)
             continue
         if at + length > end:
             raise CorruptTable("a value of a BLOB file exceeds its element")
-        values.append(data[at : at + length])
+        values.append(range(at, at + length))
         at += length
     return values, at
 

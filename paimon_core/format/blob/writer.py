@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from paimon_core.format.blob.delta_varints import encode_delta_varints
-from paimon_core.format.blob.reader import FOOTER, MAGIC, NULL, OVERHEAD, TAIL, VERSION
+from paimon_core.format.blob.reader import FOOTER, MAGIC, NULL, OVERHEAD, PLACEHOLDER, TAIL, VERSION
 
 _CHECKSUM: Final = struct.Struct("<I")
 
@@ -35,6 +35,10 @@ class BlobFileWriter:
             for part in (MAGIC, data, size, _CHECKSUM.pack(checksum)):
                 self._sink.write(part)
             self._lengths.append(length)
+
+    def write_placeholders(self, rows: int) -> None:
+        """Leave the values of the next rows to older files."""
+        self._lengths += [PLACEHOLDER] * rows
 
     def bytes_written(self) -> int:
         return int(self._sink.tell())

@@ -17,6 +17,7 @@ from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.message import CommitMessage
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.format.blob.descriptor import dedicated_columns
 from paimon_core.options import DELETION_VECTORS_ENABLED, ROW_TRACKING_ENABLED
 from paimon_core.predicate import Predicate
 from paimon_core.read.data_evolution import Group, anchor, has_data_evolution
@@ -30,7 +31,13 @@ from paimon_core.table.write_session import commit_files, commit_write, delete_m
 from paimon_spark.metadata_columns import metadata_columns_in
 from paimon_spark.placed_rows import FileUnit, GroupUnit, file_units, group_units
 from paimon_spark.sql.dml.large_writes import bucketed
-from paimon_spark.sql.dml.targets import ROW_NUMBER, check_target, deletes_by_changes, has_postponed
+from paimon_spark.sql.dml.targets import (
+    ROW_NUMBER,
+    check_target,
+    deletes_by_changes,
+    has_postponed,
+    may_name_blobs,
+)
 from paimon_spark.sql.errors import WriteRefused
 from paimon_spark.sql.frames.characters import stored_text, with_metadata
 from paimon_spark.sql.frames.evolution import check_columns, outdated_indexes
@@ -156,7 +163,9 @@ class LargeTarget:
         from paimon_spark.source.places import changed_places  # noqa: PLC0415 - imports PySpark
 
         places = changed_places(rows)
-        self._commit([], lambda: self._vectors(places), user=new_commit_user(self.table, self.session.env))
+        self._commit(
+            [], lambda: self._vectors(places), user=new_commit_user(self.table, self.session.env)
+        )
 
     def _commit_new_rows(self, rows: DataFrame) -> None:
         """Commit new rows in place of those that deletion vectors hide."""
@@ -273,6 +282,8 @@ def open_large(
     ):
         return None
     if metadata and table.has_primary_key:
+        return None
+    if dedicated_columns(table.schema.row_type, table.options) and may_name_blobs(table, text):
         return None
     predicate = None if condition is None else plain_condition(table, condition)
     units: Sequence[FileUnit | GroupUnit] = ()

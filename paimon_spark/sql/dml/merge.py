@@ -118,7 +118,7 @@ def merge(session: SqlSession, words: Words) -> Result:
 
     def change() -> None:
         large = open_large(session, name, "MERGE", words.text, all_columns=merges)
-        target = large or open_target(session, name, "MERGE")
+        target = large or open_target(session, name, "MERGE", text=words.text)
         view = register(session, target.dataframe(words.text))
         plan = _Merge(
             target, view, target_alias, source.text, source.alias, condition, source_columns, merges

@@ -127,7 +127,7 @@ def delete(session: SqlSession, words: Words) -> Result:
         return NOTHING
 
     def change() -> None:
-        target = open_target(session, name, "DELETE", condition)
+        target = open_target(session, name, "DELETE", condition, text=words.text)
         target.commit(_chosen(target, alias, condition, words))
 
     until_committed(session, name, change)
@@ -154,7 +154,7 @@ def _update(session: SqlSession, read: Update, words: Words) -> None:
         what = f"{ROW_NUMBER}, {values}, {UPDATED} AS {KIND}{ids}"
         _change(large, alias, what, condition, columns=assigned_columns(large, assignments))
         return
-    target = open_target(session, name, "UPDATE", condition)
+    target = open_target(session, name, "UPDATE", condition, text=words.text)
     assignments = checked_assignments(target, given, alias)
     made = _updated_literally(target, assignments, condition)
     if made is None:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.message import CommitMessage
+from paimon_core.ddl.column_directives import is_blob_column
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.features import check_not_renumbered, check_rows_changeable
@@ -282,11 +283,17 @@ def _written(
 
 
 def open_target(
-    session: SqlSession, name: TableName, what: str, condition: str | None = None
+    session: SqlSession,
+    name: TableName,
+    what: str,
+    condition: str | None = None,
+    *,
+    text: str = "*",
 ) -> Target:
-    """The table and its rows; `what` is UPDATE, DELETE or MERGE.
+    """The table and its rows; `what` is UPDATE, DELETE or MERGE, `text` the statement.
 
-    With a `condition` that the table understands, files without a row that meets it are left out.
+    BLOBs are only fetched if the text may name their columns; otherwise they are descriptors.  With
+    a `condition` that the table understands, files without a row that meets it are left out.
 
     UnsupportedFeature for tables that do not allow the statement: some merge engines, row tracking.
     """
@@ -298,7 +305,8 @@ def open_target(
     if rewrites:
         check_not_renumbered(table, "rewritten to delete rows")
     if has_data_evolution(table):
-        return _evolved_target(session, name, table, snapshot)
+        described = not may_name_blobs(table, text)
+        return _evolved_target(session, name, table, snapshot, described=described)
     if table.has_primary_key and not rewrites:
         rows, _ = table_rows(session, table, predicate=predicate)
         none = np.empty(0, np.int64)
@@ -308,6 +316,14 @@ def open_target(
     else:
         placed = collected(table, file_units(table, snapshot, predicate), table.schema.names)
     return _placed_target(session, name, table, snapshot, placed, rewrites=rewrites)
+
+
+def may_name_blobs(table: FileStoreTable, text: str) -> bool:
+    """Whether a statement may need the content of a BLOB, or gives one a new value."""
+    said = text.replace("``", "`").lower()
+    if "*" in said or "identifier" in said:
+        return True
+    return any(f.name.lower() in said for f in table.schema.fields if is_blob_column(f.type))
 
 
 def _placed_target(
@@ -361,8 +377,10 @@ def _evolved_target(
     name: TableName,
     table: FileStoreTable,
     snapshot: Snapshot | None,
+    *,
+    described: bool,
 ) -> Target:
-    rows = evolved_rows(table, snapshot)
+    rows = evolved_rows(table, snapshot, described=described)
     return _placed_target(session, name, table, snapshot, rows.placed, evolved=rows)
 
 

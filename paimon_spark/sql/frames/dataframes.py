@@ -22,8 +22,8 @@ from paimon_core.predicate import Predicate
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.table.batch_scan import BatchScan, batch_scan_of, read_batch
 from paimon_core.table.nullability import never_null
-from paimon_core.table.system.read import VIEWS, read_system_table, read_view, system_scan
 from paimon_core.table.postponed_rows import merges_postponed
+from paimon_core.table.system.read import VIEWS, read_system_table, read_view, system_scan
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import (
     ArrayType,

@@ -7,7 +7,7 @@ Java: `spark/commands/MergeIntoPaimonDataEvolutionTable`, `UpdatePaimonDataEvolu
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,16 +17,17 @@ from paimon_core.commit.message import CommitMessage
 from paimon_core.environment import Environment
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.format.blob.descriptor import dedicated_columns
 from paimon_core.manifest.data_file import IndexFileMeta
-from paimon_core.options import GLOBAL_INDEX_COLUMN_UPDATE_ACTION
-from paimon_core.read.data_evolution import Group, anchor, read_group
+from paimon_core.options import BLOB_AS_DESCRIPTOR, GLOBAL_INDEX_COLUMN_UPDATE_ACTION
+from paimon_core.read.data_evolution import Group, anchor, held_columns, read_group
 from paimon_core.scan.global_index import DROPPED_BY_UPDATES, IGNORED_UPDATES, indexed_id
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.row_deletions import vector_deletions
 from paimon_core.table.write_session import commit_files, delete_messages, new_writer
-from paimon_core.types.data_types import TypeRoot, type_roots
+from paimon_core.write.blob_writer import write_blob_column
 from paimon_core.write.column_file import write_columns
 from paimon_core.write.on_failure import aborted_on_failure
 from paimon_spark.placed_rows import Numbers, PlacedRows, collected, group_units
@@ -43,11 +44,15 @@ class EvolvedRows:
     groups: Sequence[Group]
 
 
-def evolved_rows(table: FileStoreTable, snapshot: Snapshot | None) -> EvolvedRows:
+def evolved_rows(
+    table: FileStoreTable, snapshot: Snapshot | None, *, described: bool = False
+) -> EvolvedRows:
     """All rows with their ids; a row's sequence number is that of the newest file of its group.
 
-    UnsupportedFeature as in `read_group`.
+    `described`: BLOBs are descriptors.  UnsupportedFeature as in `read_group`.
     """
+    if described:
+        table = replace(table, schema=table.schema.with_options({BLOB_AS_DESCRIPTOR.key: "true"}))
     units = group_units(table, snapshot)
     return EvolvedRows(
         collected(table, units, table.schema.names), tuple(unit.group for unit in units)
@@ -74,12 +79,16 @@ def commit_evolved(
     user = new_commit_user(table, env)
     touched = sorted({int(f) for f in rows.placed.files[numbers]})
     check_columns(table, [rows.groups[g] for g in touched], columns)
+    blobs = dedicated_columns(table.schema.row_type, table.options) & set(columns)
     messages: list[CommitMessage] = []
     try:
         messages += outdated_indexes(table, [rows.groups[g] for g in touched], columns)
-        for group, values in _values(table, rows, touched, updated, numbers, columns):
+        for group, values in _values(table, rows, touched, updated, numbers, {*columns} - blobs):
             batches = values.to_batches()
             messages.append(write_columns(table, group, batches, values.schema.names, env=env))
+        for name in sorted(blobs):
+            for message in _new_blobs(table, rows, touched, updated, numbers, name, env):
+                messages.append(message)  # one by one: a failure cleans these up
         for message in _deletions(table, rows, snapshot, removed, env):
             messages.append(message)  # one by one: a failure cleans these up
         if inserted is not None and inserted.num_rows:
@@ -106,6 +115,8 @@ def _values(
 ) -> Iterator[tuple[Group, pa.Table]]:
     """Yield each group and the columns of all its rows, the updated ones among them."""
     names = [n for n in rows.placed.rows.schema.names if n in columns]
+    if not names:
+        return
     schema = rows.placed.rows.select(names).schema
     new = updated.select(names).cast(schema)
     for number in touched:
@@ -117,6 +128,41 @@ def _values(
         source = np.arange(old.num_rows, dtype=np.int64)
         source[rows.placed.positions[numbers[mine]]] = old.num_rows + mine
         yield group, pa.concat_tables([old, new]).take(pa.array(source))
+
+
+def _new_blobs(
+    table: FileStoreTable,
+    rows: EvolvedRows,
+    touched: Sequence[int],
+    updated: pa.Table,
+    numbers: Numbers,
+    name: str,
+    env: Environment,
+) -> Iterator[CommitMessage]:
+    """Yield a message for each group with new values of the column; only these are written.
+
+    A value that is the same as before is not new: one may be a large file.
+    """
+    kind = rows.placed.rows.schema.field(name).type
+    new = updated.column(name).cast(kind)
+    old = rows.placed.rows.column(name).take(pa.array(numbers))
+    changed = np.array([a != b for a, b in zip(new, old, strict=True)], np.bool_)
+    field_id = next(f.id for f in table.schema.fields if f.name == name)
+    for number in touched:
+        group = rows.groups[number]
+        mine = np.flatnonzero((rows.placed.files[numbers] == number) & changed)
+        if not len(mine):
+            continue
+        # Without an older file, the value that stays is null.
+        held = any(field_id in held_columns(table, e.file) for e in group)
+        stays = np.full(group[0].file.row_count, held, np.bool_)
+        places = rows.placed.positions[numbers[mine]]
+        stays[places] = False
+        source = np.full(len(stays), len(new), np.int64)
+        source[places] = mine
+        values = pa.chunked_array([*new.chunks, pa.nulls(1, kind)], kind).take(pa.array(source))
+        for batch in pa.table([values], names=[name]).combine_chunks().to_batches():
+            yield write_blob_column(table, group[0], batch, stays.tolist(), env=env)
 
 
 def _deletions(
@@ -139,14 +185,7 @@ def _deletions(
 
 
 def check_columns(table: FileStoreTable, groups: Sequence[Group], columns: Collection[str]) -> None:
-    """UnsupportedFeature for partition columns and BLOBs."""
-    blobs = [f.name for f in table.schema.fields if TypeRoot.BLOB in type_roots(f.type)]
-    if groups and set(blobs) & set(columns):
-        raise UnsupportedFeature(
-            "updates of BLOB columns",
-            next_step="update the other columns, or insert the rows again",
-            table=table.name,
-        )
+    """UnsupportedFeature for partition columns."""
     keys = set(table.schema.partition_keys) & set(columns)
     if keys and groups:
         raise UnsupportedFeature(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from sql_sessions import Sql
 
@@ -13,6 +15,9 @@ from paimon_core.format.blob.descriptor import BlobDescriptor, parse_descriptor
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.statistics import read_statistics
+from paimon_core.table.write_session import write_rows
+from paimon_core.types.arrow import arrow_schema
+from paimon_spark.sql.dml.targets import open_target
 
 OPTIONS = "'row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true'"
 PICTURES = (
@@ -147,3 +152,100 @@ def test_statistics_count_each_row_once(sql: Sql) -> None:
     assert found.columns["id"].distinct_count == 3
     assert found.columns["name"].distinct_count == 2
     assert "picture" not in found.columns
+
+
+def _blob_files(sql: Sql, column: str) -> list[tuple[int, int, int]]:
+    """First row, rows and commit of the files of a column."""
+    table = _table(sql)
+    files = [e.file for e in scan_files(table, table.latest_or_not_found())]
+    return sorted(
+        (f.first_row_id or 0, f.row_count, f.max_sequence_number)
+        for f in files
+        if f.write_cols == (column,)
+    )
+
+
+def _changed(sql: Sql, values: dict[int, dict[str, object]]) -> None:
+    """Commit new values by id, as MERGE does."""
+    target = open_target(sql.session, sql.session.target_name(("t",)), "MERGE")
+    ids = target.rows.column("id").to_pylist()
+    rows = [{**r, **values[r["id"]]} for r in target.rows.to_pylist() if r["id"] in values]
+    numbers = np.array([i for i, at in enumerate(ids) if at in values], np.int64)
+    added = pa.Table.from_pylist(rows, target.rows.schema)
+    names = sorted({name for row in values.values() for name in row})
+    target.commit(np.empty(0, np.int64), added, origins=numbers, columns=names)
+
+
+def test_updates_write_only_new_values(sql: Sql) -> None:
+    sql(PICTURES.replace("'blob-field'", "'blob.target-file-size' = '30 b', 'blob-field'"))
+    sql("INSERT INTO t VALUES " + ", ".join(f"({i}, X'{i:040x}', 'n', X'0{i}')" for i in range(4)))
+    before = _rows(sql)
+    sql("UPDATE t SET picture = X'FF' WHERE id IN (1, 3)")
+    before[1]["picture"] = before[3]["picture"] = b"\xff"
+    assert _rows(sql) == before
+    assert [f for f in _blob_files(sql, "picture") if f[2] > 1] == [(0, 4, 2)]
+    assert [f[2] for f in _blob_files(sql, "thumb")] == [1] * len(_blob_files(sql, "thumb"))
+    # The same value again is none; null is one.
+    _changed(sql, {1: {"picture": b"\xff", "thumb": None}, 2: {"name": "new"}})
+    before[1]["thumb"], before[2]["name"] = None, "new"
+    assert _rows(sql) == before
+    assert [f for f in _blob_files(sql, "picture") if f[2] > 2] == []
+    assert [f for f in _blob_files(sql, "thumb") if f[2] > 1] == [(0, 4, 3)]
+    sql("ALTER TABLE t ADD COLUMN late BINARY COMMENT '__BLOB_FIELD'")
+    sql("UPDATE t SET late = X'AA' WHERE id = 0")
+    assert [row["late"] for row in _rows(sql)] == [b"\xaa", None, None, None]
+
+
+def test_updates_of_arrays_and_maps(sql: Sql) -> None:
+    sql(
+        "CREATE TABLE t (id INT, a ARRAY<BINARY>, m MAP<STRING, BINARY>) "
+        f"TBLPROPERTIES ({OPTIONS}, 'blob-field' = 'a, m')"
+    )
+    table = _table(sql)
+    rows = [{"id": 1, "a": [b"1", None], "m": [("k", b"2"), ("none", None)]}, {"id": 2}]
+    batch = pa.Table.from_pylist(rows, arrow_schema(table.schema.row_type))
+    write_rows(table, batch, env=sql.session.env)
+    _changed(sql, {2: {"a": [b"22", b""], "m": [("x", b"333")]}})
+    expected = [rows[0], {"id": 2, "a": [b"22", b""], "m": [("x", b"333")]}]
+    assert _rows(sql) == expected
+    sql("ALTER TABLE t SET TBLPROPERTIES ('blob-as-descriptor' = 'true')")
+
+    def content(value: bytes | None) -> bytes | None:
+        if value is None:
+            return None
+        found = parse_descriptor(value)
+        return Path(found.uri).read_bytes()[found.offset :][: found.length]
+
+    described = [
+        {
+            "id": row["id"],
+            "a": [content(v) for v in row["a"]],
+            "m": [(k, content(v)) for k, v in row["m"]],
+        }
+        for row in _rows(sql)
+    ]
+    assert described == expected
+    # Descriptors that come back are the values that are there.
+    found = _rows(sql)
+    _changed(sql, {1: {"a": found[1]["a"]}, 2: {"m": found[1]["m"]}})
+    sql("ALTER TABLE t SET TBLPROPERTIES ('blob-as-descriptor' = 'false')")
+    assert _rows(sql) == [{**expected[0], "a": expected[1]["a"]}, expected[1]]
+    assert [f for f in _blob_files(sql, "m") if f[2] > 2] == []
+
+
+def test_updates_of_other_columns_fetch_no_blobs(sql: Sql, tmp_path: Path) -> None:
+    sql(PICTURES.replace("'blob-field'", "'blob-descriptor-field' = 'thumb', 'blob-field'"))
+    sql(f"INSERT INTO t VALUES (1, X'01', 'a', sys.path_to_descriptor('{tmp_path}/no'))")
+    sql("UPDATE t SET name = 'b' WHERE id = 1")
+    table = _table(sql)
+    others = read_table(table, table.latest_or_not_found(), columns=["name", "picture"])
+    assert [b.select(["name", "picture"]).to_pylist() for b in others] == [
+        [{"name": "b", "picture": b"\x01"}]
+    ]
+    with pytest.raises(UnsupportedFeature, match="thumb without blob-as-descriptor=true"):
+        sql("UPDATE t SET thumb = NULL WHERE id = 1")
+    sql("ALTER TABLE t SET TBLPROPERTIES ('blob-as-descriptor' = 'true')")
+    with pytest.raises(InvalidArgument, match="stores descriptors of BLOBs"):
+        sql("UPDATE t SET thumb = X'01' WHERE id = 1")
+    sql(f"UPDATE t SET thumb = X'{BlobDescriptor('/other').to_bytes().hex()}' WHERE id = 1")
+    assert parse_descriptor(_rows(sql)[0]["thumb"]).uri == "/other"
