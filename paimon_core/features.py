@@ -14,7 +14,7 @@ from itertools import chain
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.external_paths import ExternalPaths
 from paimon_core.file_store_table import BucketMode, FileStoreTable
-from paimon_core.format.blob.descriptor import descriptor_columns
+from paimon_core.format.blob.descriptor import dedicated_columns, descriptor_columns
 from paimon_core.format.blob.elements import decoder_of
 from paimon_core.iceberg.schema import unpublishable
 from paimon_core.iceberg.settings import (
@@ -178,13 +178,24 @@ def _unreadable_blobs(table: FileStoreTable, columns: Collection[str] | None) ->
 
 
 def _unwritable_blobs(table: FileStoreTable) -> Iterator[str]:
-    """Yield why BLOBs cannot be written, though the table has such columns."""
+    """Yield why BLOBs cannot be written, though the table has such columns.
+
+    Java: `SchemaValidation.validatePrimaryKeyBlobConfiguration`.
+    """
+    options = table.options
+    managed = dedicated_columns(table.schema.row_type, options) if table.has_primary_key else set()
+    if managed:
+        for option, only in ((MERGE_ENGINE, "deduplicate"), (CHANGELOG_PRODUCER, "none")):
+            if options.value(option) != only:
+                yield f"{_BLOB} with {option.key}={options.value(option)}"
+        if ExternalPaths.of(options) is not None:
+            yield f"{_BLOB} with data-file.external-paths"
     for field in table.schema.fields:
         if TypeRoot.BLOB not in type_roots(field.type):
             continue
         if decoder_of(field.type) is None:
             yield f"data type {type_to_sql(field.type)}"
-        if table.has_primary_key or not table.options.value(DATA_EVOLUTION_ENABLED):
+        if not table.has_primary_key and not table.options.value(DATA_EVOLUTION_ENABLED):
             yield f"{_BLOB} without {DATA_EVOLUTION_ENABLED.key}"
         for key in (_BLOB_VIEWS, "blob-external-storage-field"):
             if field.name in table.options.names(key):
@@ -223,9 +234,10 @@ def uncompactable_features(table: FileStoreTable) -> Iterator[str]:
     """Yield the names of the features in use that prevent correct compaction."""
     options = table.options
     evolves = options.value(DATA_EVOLUTION_ENABLED)
-    # Columns of BLOBs stay in their files.
-    supported = _WHOLE_ONLY if evolves else frozenset()
+    # Columns of BLOBs stay in their files, and those of primary-key tables in their packs.
+    supported = _WHOLE_ONLY if evolves else frozenset({_BLOB} if table.has_primary_key else ())
     yield from (f for f in unreadable_features(table) if f not in supported)
+    yield from _unwritable_blobs(table) if table.has_primary_key else ()
     yield from _uncommittable(table)
     if evolves:
         yield from _unmergeable_columns(table)

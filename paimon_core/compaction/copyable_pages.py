@@ -44,7 +44,7 @@ from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import DATA_FILE_THIN_MODE, SNAPSHOT_ORDERING
 from paimon_core.read.data_file import missing_data_file, read_table_file
 from paimon_core.schema.key_value import file_row_type
-from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
+from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot, type_roots
 from paimon_core.write.file_layout import key_value_layout
 from paimon_core.write.page_splice import StoredRange, leaf_ranges
 from paimon_core.write.splice_writer import copied_codec
@@ -138,6 +138,8 @@ class CopyablePages:
             or unit.expired_before is not None
             # The numbers in the files are not those of the rows.
             or options.value(SNAPSHOT_ORDERING)
+            # A sidecar names the packs of the rows.
+            or TypeRoot.BLOB in type_roots(table.schema.row_type)
             or not (is_plain or newest_file_wins(options))
             or not all(map(_has_order, table.schema.key_type.fields))
         ):

@@ -28,9 +28,6 @@ _GLOBAL_INDEX: Final = re.compile(r"(?:.+-)?global-index-.+\.index")
 _MANIFEST: Final = re.compile(r"(?:manifest|manifest-list|index-manifest)-[^.]+")
 _STATISTICS: Final = re.compile(r"stats?-.+")
 _TEMPORARY: Final = re.compile(r"\..+\.tmp")
-MANAGED_BLOB_SUFFIX: Final = ".managed.blob"
-"""The ending of packs of BLOBs, which many data files share (Java:
-`blob/ManagedBlobReferenceFile`)."""
 
 
 class Folder(StrEnum):

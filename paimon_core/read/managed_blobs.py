@@ -21,6 +21,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.blob.elements import with_blobs
 from paimon_core.format.data_format import decoding
 from paimon_core.names import shown
+from paimon_core.options import BLOB_AS_DESCRIPTOR
 from paimon_core.read.blob_ranges import OpenFiles, batches_of
 from paimon_core.read.data_file import missing_data_file
 from paimon_core.types.data_types import TypeRoot, type_roots
@@ -63,8 +64,12 @@ def with_managed_blobs(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows with the values of their BLOBs, in batches of bounded size.
 
-    Raises UnsupportedFeature for descriptors that name a file outside the table's folders.
+    With `blob-as-descriptor`, with their descriptors.  Raises UnsupportedFeature for descriptors
+    that name a file outside the table's folders.
     """
+    if table.options.value(BLOB_AS_DESCRIPTOR):
+        yield from batches
+        return
     of_table = {f.name for f in table.schema.fields if TypeRoot.BLOB in type_roots(f.type)}
     with closing(OpenFiles(table.io)) as files:
         for batch in batches:

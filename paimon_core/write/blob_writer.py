@@ -90,7 +90,7 @@ class RollingBlobWriter(RollingAppendWriter):
         )
         self._described = [f.name for f in plain if _is_blob(f.type)]
         blobs = [name for name in schema.names if name in dedicated]
-        target = schema.options.value(_TARGET) or self._target
+        target = blob_target(schema.options, primary_key=False)
 
         def open_blobs() -> dict[str, _BlobColumnWriter]:
             return {
@@ -154,7 +154,7 @@ class _BlobColumnWriter(RollingAppendWriter):
         target_file_size: int,
     ) -> None:
         (column,) = schema.fields
-        self._encode = encoder_of(column.type, partial(_content, io, root))
+        self._encode = encoder_of(column.type, partial(blob_content, io, root))
         super().__init__(
             io,
             paths,
@@ -188,6 +188,11 @@ class _BlobColumnWriter(RollingAppendWriter):
         return replace(super()._describe(file_name, file_size), write_cols=self._schema.names)
 
 
+def blob_target(options: Options, *, primary_key: bool) -> int:
+    """Return the size at which files of BLOBs end."""
+    return options.value(_TARGET) or target_file_size(options, primary_key=primary_key)
+
+
 def write_blob_column(
     table: FileStoreTable,
     base: ManifestEntry,
@@ -200,7 +205,7 @@ def write_blob_column(
 
     `values` has the column and all rows; those that stay get placeholders.
     """
-    schema, options = table.schema, table.schema.options
+    schema = table.schema
     writer = _BlobColumnWriter(
         table.io,
         table.paths,
@@ -210,7 +215,7 @@ def write_blob_column(
         root=table.root,
         file_source=FileSource.APPEND,
         env=env,
-        target_file_size=options.value(_TARGET) or target_file_size(options, primary_key=False),
+        target_file_size=blob_target(schema.options, primary_key=False),
     )
     with aborted_on_failure((writer,)):
         at = 0
@@ -268,7 +273,7 @@ def _schema_of(schema: TableSchema, name: str) -> TableSchema:
     return replace(schema, fields=fields, options=Options(options))
 
 
-def _content(io: FileIO, root: str, value: bytes) -> bytes:
+def blob_content(io: FileIO, root: str, value: bytes) -> bytes:
     """Return the bytes to store: those that the value describes if it is a descriptor.
 
     Java: `Blob.fromBytes`.  InvalidArgument for a descriptor of a file that cannot be read.

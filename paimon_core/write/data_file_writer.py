@@ -21,6 +21,9 @@ import pyarrow.compute as pc
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.external_paths import ExternalPaths
+from paimon_core.format.blob.descriptor import dedicated_columns, parse_descriptor
+from paimon_core.format.blob.elements import with_blobs
+from paimon_core.format.blob.pack_references import REFERENCES_SUFFIX, references
 from paimon_core.format.data_format import FormatWriter, open_writer
 from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
 from paimon_core.index.file_index.writer import INDEX_SUFFIX, FileIndexWriter, indexed_columns
@@ -242,6 +245,9 @@ class RollingKeyValueWriter(_RollingWriter):
     ) -> None:
         self._thin = schema.options.value(DATA_FILE_THIN_MODE)
         self._key_type = schema.key_type
+        managed = set() if changelog else dedicated_columns(schema.row_type, schema.options)
+        self._managed = [n for n in schema.names if n in managed]
+        self._uris: set[str] = set()
         self._level = level
         self._source = file_source
         super().__init__(
@@ -277,6 +283,7 @@ class RollingKeyValueWriter(_RollingWriter):
         self._max_sequence = 0
         self._min_key: bytes | None = None
         self._last: pa.RecordBatch | None = None
+        self._uris = set()
 
     def _collect(self, batch: pa.RecordBatch, arrays: list[pa.Array]) -> None:
         self._stats.update(arrays[len(arrays) - len(self._schema.fields) :])
@@ -287,6 +294,9 @@ class RollingKeyValueWriter(_RollingWriter):
         if self._min_key is None:
             self._min_key = self._key(batch.slice(0, 1))
         self._last = batch.slice(batch.num_rows - 1)
+        for name in self._managed:
+            for value in batch.column(name).to_pylist():
+                with_blobs(value, lambda d: self._uris.add(parse_descriptor(d).uri))
 
     def _describe(self, file_name: str, file_size: int) -> DataFileMeta:
         value_stats, value_cols = self._stats.value_stats()
@@ -307,6 +317,15 @@ class RollingKeyValueWriter(_RollingWriter):
             file_source=self._source,
             value_stats_cols=value_cols,
         )
+
+    def _finish(self) -> None:
+        super()._finish()
+        if self._managed:
+            # Java: `ManagedBlobReferenceCollector`.
+            file = self._done[-1]
+            name = file.file_name + REFERENCES_SUFFIX
+            self._done[-1] = replace(file, extra_files=(*file.extra_files, name))
+            self._io.write_bytes(f"{self._folder_of(file)}/{name}", references(self._uris))
 
     def _see_sequence(self, numbers: pa.Array) -> None:
         bounds = pc.min_max(numbers)

@@ -44,6 +44,7 @@ from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyVa
 from paimon_core.write.dynamic_buckets import BucketRules, Buckets, PartitionBuckets
 from paimon_core.write.global_index import GlobalIndex
 from paimon_core.write.incoming_rows import Kinds, fit_to_schema, kept_rows, row_kinds
+from paimon_core.write.managed_blobs import BlobPacks
 from paimon_core.write.postpone import MOST_WRITER_ID, postpone_schema
 from paimon_core.write.restore import ExistingBuckets
 from paimon_core.write.route import Routed, by_bucket, partition_codes, route
@@ -130,6 +131,9 @@ class RowWriter:
         self._prepared = False
         self._continued: dict[BucketKey, int] = {}
         self._sinks: dict[BucketKey, BucketSink] = {}
+        blobs = TypeRoot.BLOB in type_roots(table.schema.row_type)
+        self._has_packs = blobs and table.has_primary_key
+        self._packs: dict[BucketKey, BlobPacks] = {}
         self._indexes: dict[bytes, PartitionBuckets] = {}
         self._index_files: dict[BucketKey, IndexFileMeta] = {}
         self._new_indexes: dict[BucketKey, str] = {}
@@ -192,6 +196,7 @@ class RowWriter:
                 delete_new_files(self._table, message)
             raise
         self._sinks.clear()
+        self._packs.clear()
         self._new_indexes.clear()
         self._folder.clear()
         self._prepared = True
@@ -200,6 +205,8 @@ class RowWriter:
     def _finish(self, messages: list[CommitMessage]) -> None:
         """Close the files of every bucket and add their messages."""
         followed = self._followed_indexes()
+        for packs in self._packs.values():
+            packs.close()
         for key, sink in self._sinks.items():
             files, changelog = sink.finish()
             if isinstance(sink, MergingSink):
@@ -231,7 +238,10 @@ class RowWriter:
             for file in sink.written():
                 paths += data_file_paths(table, partition, bucket, file)
         delete_abandoned(table.io, paths)
+        for packs in self._packs.values():
+            packs.abort()
         self._sinks.clear()
+        self._packs.clear()
         self._indexes.clear()
         self._new_indexes.clear()
         self._folder.clear()
@@ -267,7 +277,12 @@ class RowWriter:
         for routed in parts:
             whole = len(routed.rows) == batch.num_rows
             rows = batch if whole else batch.take(pa.array(routed.rows))
-            self._sink(routed).add(rows, kinds if whole else kinds[routed.rows])
+            of_rows = kinds if whole else kinds[routed.rows]
+            sink = self._sink(routed)
+            if self._has_packs:
+                packs = self._packs[routed.partition, routed.bucket]
+                rows = packs.externalized(rows, of_rows)
+            sink.add(rows, of_rows)
         self._relieve()
 
     def _catch_up(self) -> None:
@@ -298,6 +313,8 @@ class RowWriter:
         sink = self._sinks.get(key)
         if sink is None:
             sink = self._sinks[key] = self._new_sink(*key)
+            if self._has_packs:
+                self._packs[key] = BlobPacks(self._table, *key, env=self._env)
         return sink
 
     def _new_sink(self, partition: bytes, bucket: int) -> BucketSink:

@@ -36,6 +36,8 @@ CREATE TABLE descs (k INT, d BINARY COMMENT '__BLOB_DESCRIPTOR_FIELD', b BINARY 
 TBLPROPERTIES ('row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true');
 CREATE TABLE vec (k INT, e ARRAY<FLOAT>) TBLPROPERTIES (
   'vector-field' = 'e', 'field.e.vector-dim' = '2');
+CREATE TABLE mine (k INT, b BINARY, a ARRAY<BINARY>, m MAP<STRING, BINARY>) TBLPROPERTIES (
+  'primary-key' = 'k', 'bucket' = '1', 'write-only' = 'true', 'blob-field' = 'b, a, m');
 UPDATE o SET s = 'two' WHERE k = 2;
 INSERT INTO o VALUES (4, X'04', '4'), (5, X'05', '5'), (6, X'06', '6');
 UPDATE o SET b = X'44' WHERE k = 4;
@@ -54,6 +56,13 @@ MANY = (
     [{"k": 1, "a": [b"\1", None, b""]}, {"k": 2}, {"k": 3, "a": []}],
     [{"k": 4, "a": [b"\2\3"], "m": [("a", b"\4"), ("b", None)], "n": [(-7, b"\5")]}],
 )
+PACKED = (
+    [
+        {"k": 1, "b": b"\1", "a": [b"\2", None], "m": [("x", b"\3"), ("y", None)]},
+        {"k": 2, "b": b""},
+    ],
+    [{"k": 2, "b": b"\4"}, {"k": 3, "b": b"\5", "a": []}, {"k": 4, "b": b"\6"}],
+)
 VECTORS = [{"k": 1, "e": [1.5, 2.0]}, {"k": 2}]
 
 
@@ -65,10 +74,16 @@ def test_blobs_of_either_are_read_by_the_other(flink_sql: FlinkSql, tmp_path: Pa
     photo = tmp_path / "photo"
     photo.write_bytes(b"\7\7")
     described = [{"k": 1, "d": BlobDescriptor(f"file:{photo}").to_bytes(), "b": b"\1"}, {"k": 2}]
-    for name, rows in (*(("many", m) for m in MANY), ("vec", VECTORS), ("descs", described)):
+    for name, rows in (
+        *(("many", m) for m in MANY),
+        *(("mine", m) for m in PACKED),
+        ("vec", VECTORS),
+        ("descs", described),
+    ):
         written = open_table(str(lake), f"db.{name}")
         batch = pa.Table.from_pylist(rows, arrow_schema(written.schema.row_type))
         write_rows(written, batch, env=system_environment())
+    Sql(lake)("USE db; DELETE FROM mine WHERE k = 4")
     table = open_table(str(lake), "db.t")
     commit_blob_file(table, "b", 0, [PLACEHOLDER, b"new", PLACEHOLDER, None])
     commit_blob_file(table, "b", 1, [PLACEHOLDER, b"newer", PLACEHOLDER])
@@ -86,6 +101,9 @@ def test_blobs_of_either_are_read_by_the_other(flink_sql: FlinkSql, tmp_path: Pa
         "SELECT 'vec', k, e FROM vec;\n"
         f"INSERT INTO descs SELECT 3, sys.path_to_descriptor('file:{photo}'), X'03';\n"
         "SELECT 'descs', k, d, b FROM descs;\n"
+        "SELECT 'mine', k, b, a, m FROM mine;\n"
+        "INSERT INTO mine (k, b) VALUES (3, X'33');\n"
+        "CALL sys.compact(`table` => 'db.mine', options => 'write-only=false');\n"
     )
     both = [line for line in lines if line.startswith("+I[ours")]
     assert sorted(both) == [
@@ -115,6 +133,14 @@ def test_blobs_of_either_are_read_by_the_other(flink_sql: FlinkSql, tmp_path: Pa
         for row in batch.to_pylist()
     }
     assert found == {1: str(photo), 2: None, 3: str(photo)}
+    assert sorted(line for line in lines if line.startswith("+I[mine")) == [
+        "+I[mine, 1, [1], [[2], null], {x=[3], y=null}]",
+        "+I[mine, 2, [4], null, null]",
+        "+I[mine, 3, [5], [], null]",
+    ]
+    mine = caretaker("read", "db.mine", "-w", lake, "--columns", "k,b")
+    assert sorted(row[1:] for row in mine.rows) == [[1, "01"], [2, "04"], [3, "33"]]
+    assert caretaker("verify", "db.mine", "-w", lake, "--deep").code == ExitCode.SUCCESS
     vectors = sorted(line for line in lines if line.startswith("+I[vec"))
     assert vectors == ["+I[vec, 1, [1.5, 2.0]]", "+I[vec, 2, null]"]
     ours = open_table(str(lake), "db.o")

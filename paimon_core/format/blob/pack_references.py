@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterable
 from typing import Final
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.names import is_file_name
 
 REFERENCES_SUFFIX: Final = ".blobref"
+PACK_SUFFIX: Final = ".managed.blob"
+"""The ending of packs of BLOBs, which many data files share (Java:
+`blob/ManagedBlobReferenceFile`)."""
 _MAGIC: Final = 0x50424C52
 _HEAD: Final = struct.Struct(">iBi")
 _CHECKSUM: Final = struct.Struct(">I")
@@ -42,6 +46,27 @@ def pack_paths(data: bytes) -> list[str]:
     if len(texts) != 2 * count or not all(map(is_file_name, texts[1::2])):
         raise CorruptTable("a list of BLOB packs does not hold its number of packs")
     return [f"{folder.rstrip('/')}/{name}" for folder, name in zip(*[iter(texts)] * 2, strict=True)]
+
+
+def references(uris: Iterable[str]) -> bytes:
+    """Return the content of the sidecar of a data file whose rows have descriptors of these files.
+
+    Only packs are listed.
+    """
+    packs = sorted({tuple(uri.rsplit("/", 1)) for uri in uris if uri.endswith(PACK_SUFFIX)})
+    texts = b"".join(_text(part) for pack in packs for part in pack)
+    payload = _HEAD.pack(_MAGIC, _VERSION, len(packs)) + texts
+    return payload + _CHECKSUM.pack(zlib.crc32(payload[4:]))
+
+
+def _text(text: str) -> bytes:
+    """Return a text as Java's `writeUTF` stores it."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    found = b"".join(
+        chr(unit).encode("utf-8", "surrogatepass") if unit else b"\xc0\x80"
+        for (unit,) in struct.iter_unpack(">H", units)
+    )
+    return _LENGTH.pack(len(found)) + found
 
 
 def _texts(data: bytes) -> list[str]:

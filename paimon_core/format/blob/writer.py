@@ -28,13 +28,18 @@ class BlobFileWriter:
             if not value.is_valid:
                 self._lengths.append(NULL)
                 continue
-            data = self._encode(value.as_py())
-            length = len(data) + OVERHEAD
-            size = TAIL.pack(length, 0)[: -_CHECKSUM.size]
-            checksum = zlib.crc32(size, zlib.crc32(data, zlib.crc32(MAGIC)))
-            for part in (MAGIC, data, size, _CHECKSUM.pack(checksum)):
-                self._sink.write(part)
-            self._lengths.append(length)
+            self.add(value.as_py())
+
+    def add(self, value: Any) -> int:
+        """Write the value of the next row; return the bytes that are stored for it."""
+        data = self._encode(value)
+        length = len(data) + OVERHEAD
+        size = TAIL.pack(length, 0)[: -_CHECKSUM.size]
+        checksum = zlib.crc32(size, zlib.crc32(data, zlib.crc32(MAGIC)))
+        for part in (MAGIC, data, size, _CHECKSUM.pack(checksum)):
+            self._sink.write(part)
+        self._lengths.append(length)
+        return len(data)
 
     def write_placeholders(self, rows: int) -> None:
         """Leave the values of the next rows to older files."""

@@ -17,7 +17,7 @@ UNREADABLE = {
     "map_shared_shredding": "fields.m.map.storage-layout=shared-shredding",
 }
 REWRITTEN = {"variant", "variant_shredded", "vector"}
-COMPACTED = {"blob", "blob_values", "data_evolution", "global_index"}
+COMPACTED = {"blob_managed", "blob", "blob_values", "data_evolution", "global_index"}
 """With data evolution: they are compacted, and not rewritten in other ways."""
 KINDS = sorted(p.name for p in GOLDEN.iterdir())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,10 @@ from sql_sessions import Sql
 from paimon_core.errors import InvalidArgument, SchemaError, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.blob.descriptor import BlobDescriptor, parse_descriptor
+from paimon_core.format.blob.pack_references import pack_paths
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
+from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_core.table.statistics import read_statistics
 from paimon_core.table.write_session import write_rows
 from paimon_core.types.arrow import arrow_schema
@@ -249,3 +252,69 @@ def test_updates_of_other_columns_fetch_no_blobs(sql: Sql, tmp_path: Path) -> No
         sql("UPDATE t SET thumb = X'01' WHERE id = 1")
     sql(f"UPDATE t SET thumb = X'{BlobDescriptor('/other').to_bytes().hex()}' WHERE id = 1")
     assert parse_descriptor(_rows(sql)[0]["thumb"]).uri == "/other"
+
+
+def test_blobs_of_primary_keys_are_in_packs(sql: Sql) -> None:
+    sql(
+        "CREATE TABLE t (id INT, b BINARY, a ARRAY<BINARY>, v STRING) TBLPROPERTIES ('primary-key' = 'id', "
+        "'bucket' = '1', 'write-only' = 'true', 'blob-field' = 'b, a', 'blob.target-file-size' = '40 b')"
+    )
+    table = _table(sql)
+    schema = arrow_schema(table.schema.row_type)
+    for rows in (
+        [{"id": 1, "b": bytes(20), "a": [b"1", None]}, {"id": 2, "b": bytes(21)}, {"id": 3}],
+        [{"id": 2, "b": b"", "v": "new"}, {"id": 3, "b": b"3" * 30}],
+    ):
+        write_rows(table, pa.Table.from_pylist(rows, schema), env=sql.session.env)
+    sql("UPDATE t SET v = 'also new', b = X'FF' WHERE id = 3")
+    sql("DELETE FROM t WHERE id = 2")
+    expected = [
+        {"id": 1, "b": bytes(20), "a": [b"1", None], "v": None},
+        {"id": 3, "b": b"\xff", "a": None, "v": "also new"},
+    ]
+    assert _rows(sql) == expected
+    folder = Path(table.root) / "bucket-0"
+    packs = {str(p) for p in folder.glob("*.managed.blob")}
+    assert len(packs) == 4
+    files = [e.file for e in scan_files(table, table.latest_or_not_found())]
+    named = set()
+    for file in files:
+        assert file.extra_files == (f"{file.file_name}.blobref",)
+        found = pack_paths((folder / file.extra_files[0]).read_bytes())
+        named |= {path.removeprefix("file:") for path in found}
+    assert named <= packs
+
+    sql("CALL sys.compact('t')")
+    assert _rows(sql) == expected
+    (merged,) = [e.file for e in scan_files(table, table.latest_or_not_found())]
+    assert merged.level > 0
+    left = pack_paths((folder / f"{merged.file_name}.blobref").read_bytes())
+    assert len(left) == 3
+    assert {str(p) for p in folder.glob("*.managed.blob")} == packs
+    described = replace(table, schema=table.schema.with_options({"blob-as-descriptor": "true"}))
+    batches = read_table(described, table.latest_or_not_found(), columns=["id", "b"])
+    uris = {parse_descriptor(r["b"]).uri for b in batches for r in b.to_pylist()}
+    assert uris <= set(left)
+    packs_now = set(folder.glob("*.managed.blob"))
+    with pytest.raises(InvalidArgument, match="cannot read the BLOB"):
+        sql("INSERT INTO t (id, b) VALUES (7, X'01'), (8, sys.path_to_descriptor('/no/such/file'))")
+    assert set(folder.glob("*.managed.blob")) == packs_now
+    sql("ALTER TABLE t SET TBLPROPERTIES ('write-only' = 'false')")
+    sql("INSERT INTO t (id, b) VALUES (9, X'09')")
+    assert [row["id"] for row in _rows(sql)] == [1, 3, 9]
+
+
+def test_postponed_blobs(sql: Sql) -> None:
+    sql(
+        "CREATE TABLE t (id INT, b BINARY) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '-2', "
+        "'blob-field' = 'b', 'postpone.merge-on-read' = 'true')"
+    )
+    table = _table(sql)
+    rows = pa.Table.from_pylist([{"id": 1, "b": b"1"}], arrow_schema(table.schema.row_type))
+    write_rows(table, rows, env=sql.session.env)
+    scan = batch_scan_of(table)
+    assert [b.to_pylist() for b in read_batch(scan, columns=["b"])] == [
+        [{"_VALUE_KIND": 0, "b": b"1"}]
+    ]
+    sql("CALL sys.compact('t')")
+    assert _rows(sql) == [{"id": 1, "b": b"1"}]

@@ -24,6 +24,7 @@ import numpy as np
 
 from paimon_core.errors import InvalidArgument, StorageAccessDenied
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.format.blob.pack_references import PACK_SUFFIX
 from paimon_core.io.confined import is_inside
 from paimon_core.io.file_io import IS_DIR, IS_LINK, FileStat, parent
 from paimon_core.io.file_stats import Column, FileStats, FileStatsBuilder
@@ -31,7 +32,6 @@ from paimon_core.names import location
 from paimon_core.options import DATA_FILE_EXTERNAL_PATHS
 from paimon_core.paths import BUCKET_PREFIX, CARETAKER_DIR, SCHEMA_PREFIX, TablePaths
 from paimon_core.reachability.known_kinds import (
-    MANAGED_BLOB_SUFFIX,
     Folder,
     is_known_kind,
     is_temporary,
@@ -86,7 +86,7 @@ class Candidates:
         ):
             kind = self.kinds[folder]
             if kind is not None and not is_known_kind(file.name, kind):
-                found[i] = not unknown_kinds or file.name.endswith(MANAGED_BLOB_SUFFIX)
+                found[i] = not unknown_kinds or file.name.endswith(PACK_SUFFIX)
         return found
 
 
