@@ -16,6 +16,7 @@ from paimon_core.external_paths import ExternalPaths
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.format.blob.descriptor import dedicated_columns, descriptor_columns
 from paimon_core.format.blob.elements import decoder_of
+from paimon_core.format.blob.view import BLOB_VIEW_FIELD, VIEW_RESOLVE, view_columns
 from paimon_core.iceberg.schema import unpublishable
 from paimon_core.iceberg.settings import (
     CATALOG_LOCATION,
@@ -76,8 +77,6 @@ class ChainRole(StrEnum):
 _BLOB = f"data type {TypeRoot.BLOB}"
 _WHOLE_ONLY = frozenset({DATA_EVOLUTION_ENABLED.key, _BLOB})
 """Features that reads of whole snapshots support, and nothing else."""
-_BLOB_VIEWS = "blob-view-field"
-"""The option that names BLOB columns whose values are in other tables."""
 
 _READABLE_INDEXES = frozenset({HASH_INDEX, DELETION_VECTORS_INDEX})
 
@@ -165,8 +164,9 @@ def _unreadable_blobs(table: FileStoreTable, columns: Collection[str] | None) ->
     """Yield why BLOBs of these columns cannot be read, though the table stores some."""
     held = (f for f in table.schema.fields if TypeRoot.BLOB in type_roots(f.type))
     for field in (f for f in held if columns is None or f.name in columns):
-        if field.name in table.options.names(_BLOB_VIEWS):
-            yield f"{_BLOB_VIEWS}={field.name}"
+        # A catalog finds the tables that views name; it reads the views themselves (`blob_views`).
+        if field.name in view_columns(table.options) and table.options.value(VIEW_RESOLVE):
+            yield f"{BLOB_VIEW_FIELD}={field.name} without {VIEW_RESOLVE.key}=false"
         # A row may name any file, and fetching it would show it to whoever reads the row.
         described = field.name in descriptor_columns(table.options)
         if described and not table.options.value(BLOB_AS_DESCRIPTOR):
@@ -197,9 +197,10 @@ def _unwritable_blobs(table: FileStoreTable) -> Iterator[str]:
             yield f"data type {type_to_sql(field.type)}"
         if not table.has_primary_key and not table.options.value(DATA_EVOLUTION_ENABLED):
             yield f"{_BLOB} without {DATA_EVOLUTION_ENABLED.key}"
-        for key in (_BLOB_VIEWS, "blob-external-storage-field"):
-            if field.name in table.options.names(key):
-                yield f"{key}={field.name}"
+        if field.name in table.options.names("blob-external-storage-field"):
+            yield f"blob-external-storage-field={field.name}"
+        if table.has_primary_key and field.name in view_columns(options):
+            yield f"{BLOB_VIEW_FIELD}={field.name} with a primary key"
 
 
 def _unqueryable_features(
@@ -250,7 +251,7 @@ def uncompactable_features(table: FileStoreTable) -> Iterator[str]:
 def _unmergeable_columns(table: FileStoreTable) -> Iterator[str]:
     """Yield why the files of a table with data evolution cannot be merged."""
     options = table.options
-    for key in ("blob-external-storage-field", _BLOB_VIEWS, "vector.file.format"):
+    for key in ("blob-external-storage-field", BLOB_VIEW_FIELD, "vector.file.format"):
         if options.get(key, "").strip():
             yield f"{key}={options[key]}"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from paimon_core.ddl.column_directives import (
     BLOB_DESCRIPTOR_FIELD,
     BLOB_FIELD,
-    BLOB_VIEW_FIELD,
     is_blob_column,
 )
 from paimon_core.errors import SchemaError
+from paimon_core.format.blob.view import BLOB_VIEW_FIELD
 from paimon_core.options import (
     CHANGELOG_PRODUCER,
     DATA_EVOLUTION_ENABLED,

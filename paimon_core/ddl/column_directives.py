@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Final
 
 from paimon_core.errors import SchemaError
+from paimon_core.format.blob.view import BLOB_VIEW_FIELD
 from paimon_core.options import Options
 from paimon_core.types.data_types import (
     ArrayType,
@@ -30,7 +31,6 @@ from paimon_core.types.sql import type_to_sql
 
 BLOB_FIELD: Final = "blob-field"
 BLOB_DESCRIPTOR_FIELD: Final = "blob-descriptor-field"
-BLOB_VIEW_FIELD: Final = "blob-view-field"
 VECTOR_FIELD: Final = "vector-field"
 _BLOBS: Final = {
     "__BLOB_FIELD": BLOB_FIELD,

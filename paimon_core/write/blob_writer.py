@@ -29,6 +29,7 @@ from paimon_core.format.blob.descriptor import (
 )
 from paimon_core.format.blob.elements import encoder_of
 from paimon_core.format.blob.reader import OVERHEAD
+from paimon_core.format.blob.view import BLOB_VIEW_FIELD, is_view, view_columns
 from paimon_core.format.blob.writer import BlobFileWriter
 from paimon_core.format.data_format import FormatWriter
 from paimon_core.io.file_io import FileIO
@@ -88,7 +89,7 @@ class RollingBlobWriter(RollingAppendWriter):
             env=env,
             first_sequence_number=first_sequence_number,
         )
-        self._described = [f.name for f in plain if _is_blob(f.type)]
+        self._inline = [f.name for f in plain if _is_blob(f.type)]
         blobs = [name for name in schema.names if name in dedicated]
         target = blob_target(schema.options, primary_key=False)
 
@@ -121,8 +122,8 @@ class RollingBlobWriter(RollingAppendWriter):
         self._blobs = self._open_blobs()
 
     def _collect(self, batch: pa.RecordBatch, arrays: list[pa.Array]) -> None:
-        for name in self._described:
-            check_described(batch.column(name), name)
+        for name in self._inline:
+            check_inline(batch.column(name), name, self._schema.options)
         super()._collect(batch, arrays)
         for name, writer in self._blobs.items():
             writer.write(batch.select([name]))
@@ -245,15 +246,20 @@ def _is_blob(data_type: DataType) -> bool:
     return TypeRoot.BLOB in type_roots(data_type)
 
 
-def check_described(column: pa.Array | pa.ChunkedArray, name: str) -> None:
-    """Raise InvalidArgument unless all values are descriptors."""
-    for value in column:
-        if value.is_valid and not is_descriptor(value.as_py()):
-            raise InvalidArgument(
-                f"column {name} stores descriptors of BLOBs (blob-descriptor-field), and a value "
-                "is none",
-                next_step="pass sys.path_to_descriptor(path), or declare the column by __BLOB_FIELD",
-            )
+def check_inline(column: pa.Array | pa.ChunkedArray, name: str, options: Options) -> None:
+    """Raise InvalidArgument unless all values are descriptors, or views in a column of such."""
+    viewed = name in view_columns(options)
+    holds = is_view if viewed else is_descriptor
+    if all(holds(value.as_py()) for value in column if value.is_valid):
+        return
+    if viewed:
+        what, call = f"views ({BLOB_VIEW_FIELD})", "sys.blob_view(table, column, row id)"
+    else:
+        what, call = "descriptors of BLOBs (blob-descriptor-field)", "sys.path_to_descriptor(path)"
+    raise InvalidArgument(
+        f"column {name} stores {what}, and a value is none",
+        next_step=f"pass {call}, or declare the column by __BLOB_FIELD",
+    )
 
 
 def _sizes(column: pa.Array) -> pa.Array:

@@ -19,7 +19,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileSource, ManifestEntry
 from paimon_core.options import Options
 from paimon_core.types.data_types import TypeRoot, type_roots
-from paimon_core.write.blob_writer import check_described
+from paimon_core.write.blob_writer import check_inline
 from paimon_core.write.data_file_writer import RollingAppendWriter
 from paimon_core.write.on_failure import aborted_on_failure
 
@@ -61,7 +61,7 @@ def write_columns(
     with aborted_on_failure((writer,)):
         for batch in rows:
             for name in described:
-                check_described(batch.column(name), name)
+                check_inline(batch.column(name), name, schema.options)
             writer.write(batch.select(list(some.names)))
         (file,) = writer.close()
         if file.row_count != base.file.row_count:

@@ -25,7 +25,7 @@ from paimon_core.io.file_io import delete_abandoned
 from paimon_core.lsm.merge_engine import is_retract
 from paimon_core.options import DATA_FILE_PREFIX, Options
 from paimon_core.types.arrow import arrow_type
-from paimon_core.write.blob_writer import blob_content, blob_target, check_described
+from paimon_core.write.blob_writer import blob_content, blob_target, check_inline
 from paimon_core.write.incoming_rows import Kinds
 
 _LOCAL: Final = "file:"
@@ -39,6 +39,7 @@ class BlobPacks:
     ) -> None:
         schema = table.schema
         managed = dedicated_columns(schema.row_type, schema.options)
+        self._options = schema.options
         self._types = {f.name: f.type for f in schema.fields if f.name in managed}
         self._described = dedicated_columns(schema.row_type, Options({})) - managed
         self._packs = {name: _Pack(table, partition, bucket, env=env) for name in self._types}
@@ -49,7 +50,7 @@ class BlobPacks:
         InvalidArgument for a value of `blob-descriptor-field` that is no descriptor.
         """
         for name in self._described:
-            check_described(rows.column(name), name)
+            check_inline(rows.column(name), name, self._options)
         retract = is_retract(kinds).tolist()
         for name, data_type in self._types.items():
             write = self._packs[name].write

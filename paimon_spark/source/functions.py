@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from paimon_core.api.schema import paimon_type
 from paimon_core.format.blob.descriptor import BlobDescriptor, parse_descriptor
+from paimon_core.format.blob.view import BlobView
 from paimon_core.types.row_hash import assign_buckets
 
 
@@ -27,6 +28,13 @@ def buckets(kind: str, count: pa.Array, keys: tuple[pa.Array, ...]) -> pa.Array:
 def descriptor_of(path: str | None) -> bytes | None:
     """The descriptor of a whole file, None for no path."""
     return None if path is None else BlobDescriptor(path).to_bytes()
+
+
+def view_of(table: str | None, field_id: int | None, row_id: int | None) -> bytes | None:
+    """The view of a BLOB, None if an argument is null."""
+    if table is None or field_id is None or row_id is None:
+        return None
+    return BlobView(table, field_id, row_id).to_bytes()
 
 
 def descriptor_text(data: bytes | None) -> str | None:

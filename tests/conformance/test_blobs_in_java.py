@@ -16,6 +16,7 @@ from sql_sessions import Sql
 from oracle import FlinkSql
 from paimon_core.environment import system_environment
 from paimon_core.format.blob.descriptor import BlobDescriptor, parse_descriptor
+from paimon_core.format.blob.view import BlobView
 from paimon_core.read.table_read import read_table
 from paimon_core.table.open import open_table
 from paimon_core.table.write_session import write_rows
@@ -38,6 +39,8 @@ CREATE TABLE vec (k INT, e ARRAY<FLOAT>) TBLPROPERTIES (
   'vector-field' = 'e', 'field.e.vector-dim' = '2');
 CREATE TABLE mine (k INT, b BINARY, a ARRAY<BINARY>, m MAP<STRING, BINARY>) TBLPROPERTIES (
   'primary-key' = 'k', 'bucket' = '1', 'write-only' = 'true', 'blob-field' = 'b, a, m');
+CREATE TABLE looks (k INT, v BINARY COMMENT '__BLOB_VIEW_FIELD') TBLPROPERTIES (
+  'row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true');
 UPDATE o SET s = 'two' WHERE k = 2;
 INSERT INTO o VALUES (4, X'04', '4'), (5, X'05', '5'), (6, X'06', '6');
 UPDATE o SET b = X'44' WHERE k = 4;
@@ -84,6 +87,9 @@ def test_blobs_of_either_are_read_by_the_other(flink_sql: FlinkSql, tmp_path: Pa
         batch = pa.Table.from_pylist(rows, arrow_schema(written.schema.row_type))
         write_rows(written, batch, env=system_environment())
     Sql(lake)("USE db; DELETE FROM mine WHERE k = 4")
+    viewed = open_table(str(lake), "db.o").schema.fields[1].id
+    view = BlobView("db.o", viewed, 0).to_bytes()
+    Sql(lake)(f"USE db; INSERT INTO looks VALUES (1, X'{view.hex()}')")
     table = open_table(str(lake), "db.t")
     commit_blob_file(table, "b", 0, [PLACEHOLDER, b"new", PLACEHOLDER, None])
     commit_blob_file(table, "b", 1, [PLACEHOLDER, b"newer", PLACEHOLDER])
@@ -102,6 +108,8 @@ def test_blobs_of_either_are_read_by_the_other(flink_sql: FlinkSql, tmp_path: Pa
         f"INSERT INTO descs SELECT 3, sys.path_to_descriptor('file:{photo}'), X'03';\n"
         "SELECT 'descs', k, d, b FROM descs;\n"
         "SELECT 'mine', k, b, a, m FROM mine;\n"
+        "INSERT INTO looks SELECT 2, sys.blob_view('db.o', 'b', CAST(0 AS BIGINT));\n"
+        "SELECT 'looks', k, v FROM looks;\n"
         "INSERT INTO mine (k, b) VALUES (3, X'33');\n"
         "CALL sys.compact(`table` => 'db.mine', options => 'write-only=false');\n"
     )
@@ -138,6 +146,13 @@ def test_blobs_of_either_are_read_by_the_other(flink_sql: FlinkSql, tmp_path: Pa
         "+I[mine, 2, [4], null, null]",
         "+I[mine, 3, [5], [], null]",
     ]
+    both = sorted(line for line in lines if line.startswith("+I[looks"))
+    assert both == ["+I[looks, 1, [1, -1]]", "+I[looks, 2, [1, -1]]"]
+    views = open_table(
+        str(lake), "db.looks", dynamic_options={"blob-view.resolve.enabled": "false"}
+    )
+    stored = [r for b in read_table(views, views.latest_or_not_found()) for r in b.to_pylist()]
+    assert sorted((r["k"], r["v"]) for r in stored) == [(1, view), (2, view)]
     mine = caretaker("read", "db.mine", "-w", lake, "--columns", "k,b")
     assert sorted(row[1:] for row in mine.rows) == [[1, "01"], [2, "04"], [3, "33"]]
     assert caretaker("verify", "db.mine", "-w", lake, "--deep").code == ExitCode.SUCCESS

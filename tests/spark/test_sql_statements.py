@@ -139,7 +139,12 @@ REFUSED = {
     "SELECT 1 +": ("ParseException", "PARSE_SYNTAX_ERROR"),
     "SELECT sys.max_pt('k')": ("UnsupportedOperationException", "not a partitioned table"),
     "SELECT sys.max_pt('t', 1)": ("UnsupportedOperationException", "expected 1 but got 2"),
-    "SELECT sys.blob_view('t', 'p', 1L)": ("UnsupportedOperationException", "sys.blob_view"),
+    "SELECT sys.blob_view('t', 'p', 1L)": ("IllegalArgumentException", "is not a BLOB field"),
+    "SELECT sys.blob_view('t', 'no', 1L)": ("IllegalArgumentException", "Cannot find blob field"),
+    "SELECT sys.blob_view('t', concat('p', ''), 1L)": (
+        "UnsupportedOperationException",
+        "requires literal tableName and fieldName",
+    ),
     "SELECT sys.nope(1)": ("AnalysisException", "UNRESOLVED_ROUTINE"),
     "INSERT INTO default.o REPLACE WHERE id = 1 SELECT 5, 'b'": (
         "RuntimeException",

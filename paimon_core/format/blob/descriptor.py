@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_core.errors import UnsupportedFeature
+from paimon_core.format.blob.view import view_columns
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.local import local_path
 from paimon_core.options import Options
@@ -57,7 +58,7 @@ def descriptor_columns(options: Options) -> tuple[str, ...]:
 def dedicated_columns(columns: RowType, options: Options) -> set[str]:
     """Return the columns of BLOBs that are in files of their own."""
     blobs = {f.name for f in columns if TypeRoot.BLOB in type_roots(f.type)}
-    return blobs - set(descriptor_columns(options))
+    return blobs - {*descriptor_columns(options), *view_columns(options)}
 
 
 def is_descriptor(data: bytes) -> bool:

@@ -12,11 +12,11 @@ from typing import Final
 from paimon_core.ddl.column_directives import (
     BLOB_DESCRIPTOR_FIELD,
     BLOB_FIELD,
-    BLOB_VIEW_FIELD,
     VECTOR_FIELD,
 )
 from paimon_core.ddl.create import Column
 from paimon_core.errors import InvalidArgument
+from paimon_core.format.blob.view import BLOB_VIEW_FIELD
 from paimon_core.options import Options
 from paimon_core.types.data_types import (
     ArrayType,

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.message import CommitMessage
+from paimon_core.ddl.column_directives import is_blob_column
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.format.blob.descriptor import dedicated_columns
 from paimon_core.options import DELETION_VECTORS_ENABLED, ROW_TRACKING_ENABLED
 from paimon_core.predicate import Predicate
 from paimon_core.read.data_evolution import Group, anchor, has_data_evolution
@@ -40,7 +40,11 @@ from paimon_spark.sql.dml.targets import (
 )
 from paimon_spark.sql.errors import WriteRefused
 from paimon_spark.sql.frames.characters import stored_text, with_metadata
-from paimon_spark.sql.frames.evolution import check_columns, outdated_indexes
+from paimon_spark.sql.frames.evolution import (
+    check_columns,
+    outdated_indexes,
+    with_blobs_as_stored,
+)
 from paimon_spark.sql.frames.pushdown import plain_condition
 from paimon_spark.sql.query.queries import columns_in
 from paimon_spark.sql.session import SqlSession, TableName
@@ -283,8 +287,10 @@ def open_large(
         return None
     if metadata and table.has_primary_key:
         return None
-    if dedicated_columns(table.schema.row_type, table.options) and may_name_blobs(table, text):
-        return None
+    if any(is_blob_column(f.type) for f in table.schema.fields):
+        if may_name_blobs(table, text):
+            return None
+        table = with_blobs_as_stored(table)
     predicate = None if condition is None else plain_condition(table, condition)
     units: Sequence[FileUnit | GroupUnit] = ()
     if has_data_evolution(table):

@@ -8,6 +8,7 @@ files.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
@@ -323,7 +324,8 @@ def may_name_blobs(table: FileStoreTable, text: str) -> bool:
     said = text.replace("``", "`").lower()
     if "*" in said or "identifier" in said:
         return True
-    return any(f.name.lower() in said for f in table.schema.fields if is_blob_column(f.type))
+    blobs = (re.escape(f.name.lower()) for f in table.schema.fields if is_blob_column(f.type))
+    return any(re.search(rf"(?<!\w){name}(?!\w)", said) for name in blobs)
 
 
 def _placed_target(

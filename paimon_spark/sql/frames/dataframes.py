@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,11 +16,13 @@ import pyarrow.compute as pc
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.arrow_conversion import with_children
+from paimon_core.format.blob.view import VIEW_RESOLVE, view_columns
 from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
-from paimon_core.options import POSTPONE_MERGE_ON_READ
-from paimon_core.predicate import Predicate
+from paimon_core.options import BLOB_AS_DESCRIPTOR, POSTPONE_MERGE_ON_READ
+from paimon_core.predicate import Predicate, fields_of
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.table.batch_scan import BatchScan, batch_scan_of, read_batch
+from paimon_core.table.blob_views import with_viewed_blobs, without_views
 from paimon_core.table.nullability import never_null
 from paimon_core.table.postponed_rows import merges_postponed
 from paimon_core.table.system.read import VIEWS, read_system_table, read_view, system_scan
@@ -80,6 +82,9 @@ def table_dataframe(
     else:
         names = _needed(scan.table, wanted)
         predicate = pushed(scan.table, conditions)
+        if not without_views(scan.table, names):
+            rows, row_type = _viewed(session, name, scan, names, predicate)
+            return arrow_dataframe(session, rows, row_type, never_null(scan))
         if scan.whole is not None:
             check_full_scan(scan.table, scan.whole, predicate)
         distributed = distributed_dataframe(session, name, scan, names, predicate)
@@ -157,6 +162,30 @@ def _scanned(
         row_type = row_type.project(columns)
     rows = read_batch(scan, columns=row_type.names, predicate=predicate, zone=session.zone)
     return _collected(rows, row_type), row_type
+
+
+def _viewed(
+    session: SqlSession,
+    name: TableName,
+    scan: BatchScan,
+    columns: Sequence[str],
+    predicate: Predicate | None,
+) -> tuple[pa.Table, RowType]:
+    """The rows with the BLOBs of other tables in the place of views."""
+    schema = scan.table.schema.with_options({VIEW_RESOLVE.key: "false"})
+    raw = replace(scan, table=replace(scan.table, schema=schema))
+    if predicate is not None and not without_views(scan.table, fields_of(predicate)):
+        predicate = None
+    rows, row_type = _scanned(session, raw, columns, predicate)
+    views = [n for n in view_columns(scan.table.options) if n in row_type.names]
+    options = (
+        {BLOB_AS_DESCRIPTOR.key: "true"} if scan.table.options.value(BLOB_AS_DESCRIPTOR) else {}
+    )
+
+    def open_table(identifier: str) -> FileStoreTable:
+        return session.catalog_for(name).get_table(identifier, dynamic_options=options)
+
+    return with_viewed_blobs(rows, views, open_table), row_type
 
 
 def _system_rows(session: SqlSession, scan: BatchScan, system: str) -> tuple[pa.Table, RowType]:

@@ -18,6 +18,7 @@ from paimon_core.environment import Environment
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.blob.descriptor import dedicated_columns
+from paimon_core.format.blob.view import VIEW_RESOLVE
 from paimon_core.manifest.data_file import IndexFileMeta
 from paimon_core.options import BLOB_AS_DESCRIPTOR, GLOBAL_INDEX_COLUMN_UPDATE_ACTION
 from paimon_core.read.data_evolution import Group, anchor, held_columns, read_group
@@ -44,15 +45,21 @@ class EvolvedRows:
     groups: Sequence[Group]
 
 
+def with_blobs_as_stored(table: FileStoreTable) -> FileStoreTable:
+    """The table for reads that return descriptors and views in place of BLOBs."""
+    as_stored = {BLOB_AS_DESCRIPTOR.key: "true", VIEW_RESOLVE.key: "false"}
+    return replace(table, schema=table.schema.with_options(as_stored))
+
+
 def evolved_rows(
     table: FileStoreTable, snapshot: Snapshot | None, *, described: bool = False
 ) -> EvolvedRows:
     """All rows with their ids; a row's sequence number is that of the newest file of its group.
 
-    `described`: BLOBs are descriptors.  UnsupportedFeature as in `read_group`.
+    `described`: BLOBs are descriptors and views.  UnsupportedFeature as in `read_group`.
     """
     if described:
-        table = replace(table, schema=table.schema.with_options({BLOB_AS_DESCRIPTOR.key: "true"}))
+        table = with_blobs_as_stored(table)
     units = group_units(table, snapshot)
     return EvolvedRows(
         collected(table, units, table.schema.names), tuple(unit.group for unit in units)

@@ -7,10 +7,11 @@ mod_bucket              the same for bucket-function.type = mod
 hive_bucket             the same for bucket-function.type = hive
 path_to_descriptor      a file as the descriptor of a BLOB
 descriptor_to_string    the text of such a descriptor
+blob_view               a BLOB of another table: `sys.blob_view('db.t', 'column', _ROW_ID)`
 ======================  ==========================================================================
 
-Java: `spark/catalog/functions/PaimonFunctions`, `BlobDescriptor`.  `blob_view` and the presigned
-URLs of Paimon 2.0 are refused.
+Java: `spark/catalog/functions/PaimonFunctions`, `BlobDescriptor`, `ReplacePaimonFunctions`.  The
+presigned URLs of Paimon 2.0 are refused.
 """
 
 from __future__ import annotations
@@ -19,19 +20,21 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.format.blob.descriptor import BlobDescriptor
+from paimon_core.types.data_types import TypeRoot
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession
-from paimon_spark.sql.text.names import quoted
-from paimon_spark.sql.text.tokens import START, Words
+from paimon_spark.sql.text.names import quoted, quoted_text
+from paimon_spark.sql.text.tokens import START, Words, with_quoted_names
 
 MAX_PT: Final = "max_pt"
 _BUCKETS: Final = {"bucket": "default", "mod_bucket": "mod", "hive_bucket": "hive"}
 _TO_DESCRIPTOR: Final = "path_to_descriptor"
 _DESCRIPTORS: Final = (_TO_DESCRIPTOR, "descriptor_to_string")
-FUNCTIONS: Final = tuple(sorted((MAX_PT, *_BUCKETS, *_DESCRIPTORS)))
-_REFUSED: Final = ("blob_view", "descriptor_to_presigned_url", "try_descriptor_to_presigned_url")
+FUNCTIONS: Final = tuple(sorted((MAX_PT, *_BUCKETS, *_DESCRIPTORS, "blob_view")))
+_VIEW: Final = "blob_view"
+_REFUSED: Final = ("descriptor_to_presigned_url", "try_descriptor_to_presigned_url")
 PREFIX: Final = "__paimon_"
 
 
@@ -55,6 +58,9 @@ def replace_sys_functions(session: SqlSession, text: str) -> str:
             continue
         pieces += [words.text[done : words.tokens[first].start], _registered(session, name)]
         done = words.tokens[words.at - 1].end + 1
+        if name == _VIEW:
+            pieces.append(_viewed_column(session, words))
+            done = words.tokens[words.at - 1].end + 1
     return "".join([*pieces, words.text[done:]])
 
 
@@ -114,6 +120,7 @@ def _registered(session: SqlSession, name: str) -> str:
         buckets,
         descriptor_of,
         descriptor_text,
+        view_of,
     )
 
     spark: Any = functions  # whose stubs lack arrow_udf
@@ -130,6 +137,8 @@ def _registered(session: SqlSession, name: str) -> str:
         made = spark.arrow_udf(bucket, "int")
     elif name == _TO_DESCRIPTOR:
         made = spark.udf(descriptor_of, "binary", useArrow=False)
+    elif name == _VIEW:
+        made = spark.udf(view_of, "binary", useArrow=False)
     elif name == "descriptor_to_string":
         made = spark.udf(descriptor_text, "string", useArrow=False)
     else:
@@ -141,8 +150,38 @@ def _registered(session: SqlSession, name: str) -> str:
     return quoted(PREFIX + name)
 
 
+def _viewed_column(session: SqlSession, words: Words) -> str:
+    """The begin of the arguments of blob_view, up to the row: the table's full name, the column's
+    id.
+
+    UnsupportedFeature unless table and column are literals, InvalidArgument for other columns
+    than those of BLOBs.
+    """
+    words.need("(")
+    literals = []
+    for _ in range(2):
+        if not words.is_string() or words.word(1) != ",":
+            raise UnsupportedFeature(
+                "a table or a column of blob_view that is no literal",
+                "Function 'blob_view' requires literal tableName and fieldName.",
+            )
+        literals.append(words.string())
+        words.need(",")
+    name = session.data_name(Words(with_quoted_names(literals[0])).name())
+    field = session.open(name).schema.row_type.get(literals[1])
+    if field is None:
+        raise InvalidArgument(
+            f"Cannot find blob field {literals[1]} in upstream table {name.identifier}."
+        )
+    if field.type.root is not TypeRoot.BLOB:
+        raise InvalidArgument(
+            f"Field {literals[1]} in upstream table {name.identifier} is not a BLOB field."
+        )
+    return f"({quoted_text(name.identifier)}, {field.id}, "
+
+
 def plain_name(column: str) -> str:
     """The name of a column as it is with Java's functions: `bucket(4, id)`."""
-    for name in (*_BUCKETS, *_DESCRIPTORS):
+    for name in (*_BUCKETS, *_DESCRIPTORS, _VIEW):
         column = column.replace(f"{PREFIX}{name}(", f"{name}(")
     return column

@@ -18,7 +18,7 @@ UNREADABLE = {
 }
 REWRITTEN = {"variant", "variant_shredded", "vector"}
 COMPACTED = {"blob_managed", "blob", "blob_values", "data_evolution", "global_index"}
-"""With data evolution: they are compacted, and not rewritten in other ways."""
+"""They are compacted, and not rewritten in other ways."""
 KINDS = sorted(p.name for p in GOLDEN.iterdir())
 
 

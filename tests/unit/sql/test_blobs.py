@@ -10,13 +10,15 @@ import pyarrow as pa
 import pytest
 from sql_sessions import Sql
 
-from paimon_core.errors import InvalidArgument, SchemaError, UnsupportedFeature
+from paimon_core.errors import InvalidArgument, NotFound, SchemaError, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.blob.descriptor import BlobDescriptor, parse_descriptor
 from paimon_core.format.blob.pack_references import pack_paths
+from paimon_core.format.blob.view import BlobView
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.batch_scan import batch_scan_of, read_batch
+from paimon_core.table.blob_views import with_viewed_blobs
 from paimon_core.table.statistics import read_statistics
 from paimon_core.table.write_session import write_rows
 from paimon_core.types.arrow import arrow_schema
@@ -137,10 +139,52 @@ def test_descriptors_are_stored_and_returned_as_they_are(sql: Sql, tmp_path: Pat
     assert second["thumb"] is None
 
 
-def test_blobs_of_other_tables_are_refused(sql: Sql) -> None:
-    sql(PICTURES.replace("'blob-field'", "'blob-view-field' = 'thumb', 'blob-field'"))
-    with pytest.raises(UnsupportedFeature, match="blob-view-field=thumb"):
-        sql("INSERT INTO t VALUES (1, X'01', 'a', X'01')")
+def test_views_of_blobs_of_other_tables(sql: Sql) -> None:
+    sql(PICTURES)
+    sql("INSERT INTO t VALUES (1, X'0102', 'a', NULL), (2, X'03', 'b', X'04')")
+    sql("ALTER TABLE t SET TBLPROPERTIES ('deletion-vectors.modifiable' = 'true')")
+    sql("ALTER TABLE t SET TBLPROPERTIES ('deletion-vectors.enabled' = 'true')")
+    picture, thumb = (_table(sql).schema.fields[i].id for i in (1, 3))
+    sql(
+        f"CREATE TABLE v (id INT, a BINARY, b BINARY) TBLPROPERTIES ({OPTIONS}, 'blob-view-field' = 'a, b')"
+    )
+    with pytest.raises(InvalidArgument, match="stores views"):
+        sql("INSERT INTO v VALUES (1, X'01', NULL)")
+
+    def view(field: int, row: int, table: str = "default.t") -> str:
+        return f"X'{BlobView(table, field, row).to_bytes().hex()}'"
+
+    sql(
+        f"INSERT INTO v VALUES (1, {view(picture, 0)}, NULL), (2, {view(thumb, 1)}, {view(thumb, 0)})"
+    )
+    table = sql.session.catalog.get_table("default.v")
+    assert {f.file.write_cols for f in scan_files(table, table.latest_or_not_found())} == {
+        ("id", "a", "b")
+    }
+    with pytest.raises(UnsupportedFeature, match=r"blob-view\.resolve\.enabled=false"):
+        read_table(table, table.latest_or_not_found())
+    raw = sql.session.catalog.get_table(
+        "default.v", dynamic_options={"blob-view.resolve.enabled": "false"}
+    )
+
+    def blobs() -> list[list[bytes | None]]:
+        rows = pa.Table.from_batches(read_table(raw, raw.latest_or_not_found())).sort_by("id")
+        found = with_viewed_blobs(rows, ["a", "b"], sql.session.catalog.get_table)
+        return [
+            list(pair) for pair in zip(*(found.column(n).to_pylist() for n in "ab"), strict=True)
+        ]
+
+    assert blobs() == [[b"\x01\x02", None], [b"\x04", None]]
+    sql("UPDATE v SET id = 3 WHERE id = 2")
+    assert blobs()[1] == [b"\x04", None]
+    # A view of a view.
+    sql(f"INSERT INTO v VALUES (4, {view(table.schema.fields[1].id, 0, 'default.v')}, NULL)")
+    assert blobs()[2] == [b"\x01\x02", None]
+    sql("UPDATE t SET picture = X'FF' WHERE id = 1")
+    assert blobs()[0][0] == b"\xff"
+    sql("DELETE FROM t WHERE id = 2")
+    with pytest.raises(NotFound, match=r"names row 1 of table default\.t"):
+        blobs()
 
 
 def test_statistics_count_each_row_once(sql: Sql) -> None:
