@@ -22,6 +22,7 @@ from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.blob.descriptor import (
+    OF_DESCRIPTORS,
     dedicated_columns,
     is_descriptor,
     parse_descriptor,
@@ -58,6 +59,7 @@ _KEPT: Final = (
     DATA_FILE_PREFIX.key,
     STATS_DENSE_STORE.key,
     DATA_FILE_EXTERNAL_PATHS.key,
+    OF_DESCRIPTORS,
 )
 
 
@@ -155,7 +157,7 @@ class _BlobColumnWriter(RollingAppendWriter):
         target_file_size: int,
     ) -> None:
         (column,) = schema.fields
-        self._encode = encoder_of(column.type, partial(blob_content, io, root))
+        self._encode = encoder_of(column.type, partial(blob_content, io, root, schema.options))
         super().__init__(
             io,
             paths,
@@ -279,7 +281,7 @@ def _schema_of(schema: TableSchema, name: str) -> TableSchema:
     return replace(schema, fields=fields, options=Options(options))
 
 
-def blob_content(io: FileIO, root: str, value: bytes) -> bytes:
+def blob_content(io: FileIO, root: str, options: Options, value: bytes) -> bytes:
     """Return the bytes to store: those that the value describes if it is a descriptor.
 
     Java: `Blob.fromBytes`.  InvalidArgument for a descriptor of a file that cannot be read.
@@ -287,6 +289,6 @@ def blob_content(io: FileIO, root: str, value: bytes) -> bytes:
     if not is_descriptor(value):
         return value
     try:
-        return read_descriptor(io, root, parse_descriptor(value))
+        return read_descriptor(io, root, parse_descriptor(value), options)
     except (OSError, ValueError) as e:
         raise InvalidArgument(f"cannot read the BLOB that a descriptor names: {e}") from e

@@ -88,7 +88,9 @@ class _Pack:
         self, table: FileStoreTable, partition: bytes, bucket: int, *, env: Environment
     ) -> None:
         self._io = table.io
-        self._content: Callable[[bytes], bytes] = partial(blob_content, table.io, table.root)
+        self._content: Callable[[bytes], bytes] = partial(
+            blob_content, table.io, table.root, table.schema.options
+        )
         self._target = blob_target(table.schema.options, primary_key=True)
         prefix = table.options.value(DATA_FILE_PREFIX)
         self._stem = f"{table.paths.bucket_dir(partition, bucket)}/{prefix}{env.new_uuid()}"

@@ -9,13 +9,16 @@ All numbers are little endian::
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.format.blob.view import view_columns
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.local import local_path
+from paimon_core.io.open import open_file_io
 from paimon_core.options import Options
 from paimon_core.types.data_types import RowType, TypeRoot, type_roots
 
@@ -25,6 +28,9 @@ _MAGIC: Final = struct.pack("<q", 0x424C4F4244455343)
 _RANGE: Final = struct.Struct("<qq")
 _SIZE: Final = struct.Struct("<i")
 _LOCAL: Final = "file"
+OF_DESCRIPTORS: Final = "blob-descriptor."
+"""The prefix of options of the store of files that new rows name."""
+_SOURCE_TABLE: Final = "blob-descriptor.source-table"
 _COLUMNS: Final = ("blob-descriptor-field", "blob.stored-descriptor-fields")
 """The option, and its older name."""
 
@@ -90,12 +96,16 @@ def parse_descriptor(data: bytes) -> BlobDescriptor:
         raise ValueError("Invalid BlobDescriptor data") from e
 
 
-def read_descriptor(io: FileIO, root: str, descriptor: BlobDescriptor) -> bytes:
+def read_descriptor(
+    io: FileIO, root: str, descriptor: BlobDescriptor, options: Mapping[str, str]
+) -> bytes:
     """Return the bytes; UnsupportedFeature unless they are on the store of `root`.
 
-    Raises FileNotFoundError for a missing file, ValueError if it ends before the range.
+    Or on the store that options of the prefix `blob-descriptor.` describe (Java:
+    `BlobDescriptorReaderFactory`).  Raises FileNotFoundError for a missing file, ValueError if it
+    ends before the range.
     """
-    path = _on_store(root, descriptor.uri)
+    io, path = _located(io, root, descriptor.uri, options)
     with io.open_input(path) as source:
         length = descriptor.length
         if length < 0:
@@ -106,14 +116,28 @@ def read_descriptor(io: FileIO, root: str, descriptor: BlobDescriptor) -> bytes:
     return data
 
 
-def _on_store(root: str, uri: str) -> str:
-    """Return the path of the URI in the store of the table's folder."""
+def _located(io: FileIO, root: str, uri: str, options: Mapping[str, str]) -> tuple[FileIO, str]:
+    """Return the store of the URI, and its path there."""
     scheme = _LOCAL if uri.startswith("/") else uri.partition(":")[0]
     of_table = root.partition("://")[0] if "://" in root else _LOCAL
+    own = {
+        k.removeprefix(OF_DESCRIPTORS): v
+        for k, v in options.items()
+        if k.startswith(OF_DESCRIPTORS) and k != _SOURCE_TABLE
+    }
+    if own and scheme != _LOCAL and "://" in uri:
+        authority = uri.partition("://")[2].partition("/")[0]
+        return _store(f"{scheme}://{authority}", tuple(sorted(own.items()))), uri
     if scheme != of_table:
         raise UnsupportedFeature(
             f"BLOBs of {scheme}: in a table on {of_table}",
             file=uri,
-            next_step="pass the bytes themselves, or copy the file to the store of the table",
+            next_step=f"set the options of this store with the prefix {OF_DESCRIPTORS}, pass the "
+            "bytes themselves, or copy the file to the store of the table",
         )
-    return local_path(uri) if scheme == _LOCAL else uri
+    return io, local_path(uri) if scheme == _LOCAL else uri
+
+
+@lru_cache(maxsize=16)
+def _store(url: str, options: tuple[tuple[str, str], ...]) -> FileIO:
+    return open_file_io(url, dict(options))[0]

@@ -362,3 +362,17 @@ def test_postponed_blobs(sql: Sql) -> None:
     ]
     sql("CALL sys.compact('t')")
     assert _rows(sql) == [{"id": 1, "b": b"1"}]
+
+
+def test_descriptors_of_files_on_another_store(sql: Sql) -> None:
+    import fsspec
+
+    with fsspec.open("memory://bucket/photo", "wb") as file:
+        file.write(b"0123456789")
+    sql(PICTURES)
+    value = f"X'{BlobDescriptor('memory://bucket/photo', 2, 3).to_bytes().hex()}'"
+    with pytest.raises(UnsupportedFeature, match="with the prefix blob-descriptor"):
+        sql(f"INSERT INTO t VALUES (1, {value}, 'a', NULL)")
+    sql("SET spark.paimon.blob-descriptor.any=option")
+    sql(f"INSERT INTO t VALUES (1, {value}, 'a', NULL)")
+    assert _rows(sql)[0]["picture"] == b"234"
