@@ -11,7 +11,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,8 @@ class Environment:
     `new_uuid`: a fresh random UUID as text.  `sleep_millis`: waits.  `jitter`: a random number in
     [0, 1).  `local_at`: the wall clock at an instant, in the same form; None: the current UTC
     offset applies to all instants.  `machine_millis`: the clock of this machine, if `now_millis`
-    uses it; jobs that decide by age compare it with the store's clock.
+    uses it; jobs that decide by age compare it with the store's clock.  `operation`: what snapshots
+    say that the commit is for (Java 2.0: `Snapshot.Operation`).
     """
 
     now_millis: Callable[[], int]
@@ -40,6 +41,11 @@ class Environment:
     jitter: Callable[[], float]
     local_at: Callable[[int], int] | None = None
     machine_millis: Callable[[], int] | None = None
+    operation: str | None = None
+
+    def doing(self, operation: str) -> Environment:
+        """Return the environment of commits for this operation."""
+        return replace(self, operation=operation)
 
 
 def user_name() -> str:

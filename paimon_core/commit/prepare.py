@@ -146,7 +146,7 @@ def _prepare(
             table=table.name,
         )
 
-    extra = next_extra(latest, request, new_uuid=env.new_uuid, table=table.name)
+    extra = next_extra(latest, request, env=env, table=table.name)
     write = partial(written.manifests, schema.id)
     base = _merged_base(table, latest, write)
     snapshot_id = 1 if latest is None else latest.id + 1

@@ -11,12 +11,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.request import CommitRequest, Origin
+from paimon_core.environment import Environment
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
 from paimon_core.manifest.entries.records import unknown_of
@@ -107,17 +108,20 @@ def check_index_replacement(
 
 
 def next_extra(
-    latest: Snapshot | None, request: CommitRequest, *, new_uuid: Callable[[], str], table: str
+    latest: Snapshot | None, request: CommitRequest, *, env: Environment, table: str
 ) -> dict[str, object]:
     """Return the fields beyond those of `Snapshot` for the snapshot after `latest`.
 
-    It gets a new `uuid` if the newest snapshot has one.  Raises UnsupportedFeature for rows of a
-    writer if the newest snapshot has unknown fields.
+    It gets a new `uuid` if the newest snapshot has one, and the operation that it is for.  Raises
+    UnsupportedFeature for rows of a writer if the newest snapshot has unknown fields.
     """
+    operation: dict[str, object] = {}
+    if env.operation is not None:
+        operation["operation"] = env.operation
     if latest is None:
-        return {}
+        return operation
     # The newest snapshot shows which Java version writes the table (java-rules N1).
-    result: dict[str, object] = {"uuid": new_uuid()} if latest.written_by_2_0 else {}
+    result: dict[str, object] = {"uuid": env.new_uuid()} if latest.written_by_2_0 else {}
     carried = latest.unknown
     if carried and request.origin is not Origin.MAINTENANCE:
         name = min(carried)
@@ -130,7 +134,7 @@ def next_extra(
             next_step="write with the version of Paimon that made the snapshot; maintenance jobs "
             "carry the field along",
         )
-    return {**result, **carried}
+    return {**result, **operation, **carried}
 
 
 def _rewrites(request: CommitRequest) -> bool:

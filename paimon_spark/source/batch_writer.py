@@ -113,6 +113,8 @@ class BatchWrite:
     def commit(self, messages: Messages) -> None:
         """One snapshot of all that the tasks wrote; a second one if that makes compaction due."""
         table, env, user = self.table, self.tasks.env, self.tasks.user
+        if env.operation is None:
+            env = env.doing("WRITE" if self.replaced is None else "OVERWRITE")
         merged = merged_messages(table, messages, shuffled=self.tasks.shuffled)
         after = AfterCommit(table, env=env, of_engine=True)
         self.marker.begin()

@@ -95,6 +95,9 @@ def test_java_reads_rows_of_postponed_tables(oracle: Oracle, tmp_path: Path) -> 
     sql("DELETE FROM t WHERE a = 3; UPDATE t SET b = 'u' WHERE a = 9")
     rows = sorted((row[1:] for row in oracle.rows(**at)), key=str)
     assert rows == [[1, "z", 1], [9, "u", 2]]
+    operations = [s.get("operation") for s in oracle.one("snapshots", **at)["snapshots"]]
+    if oracle.version >= "2":
+        assert operations == ["WRITE", "WRITE", "OVERWRITE", "DELETE", "UPDATE"]
 
 
 def test_java_reads_what_is_left_of_first_rows(oracle: Oracle, tmp_path: Path) -> None:

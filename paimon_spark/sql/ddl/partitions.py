@@ -281,7 +281,7 @@ def remove_partitions(
             table,
             is_going,
             user=new_commit_user(table, session.env),
-            env=session.env,
+            env=session.env.doing("TRUNCATE"),
         )
 
 
@@ -295,7 +295,7 @@ def truncate(session: SqlSession, words: Words) -> Result:
     if spec is None:
         if table.snapshots.latest() is not None:
             user = new_commit_user(table, session.env)
-            replace_partitions(table, None, user=user, env=session.env)
+            replace_partitions(table, None, user=user, env=session.env.doing("TRUNCATE"))
         return NOTHING
     remove_partitions(session, table, [spec_values(session, table, spec)])
     return NOTHING

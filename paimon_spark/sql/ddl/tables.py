@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.message import CommitMessage
@@ -145,7 +146,11 @@ def use(session: SqlSession, words: Words) -> Result:
 
 Fill = Callable[[FileStoreTable], Sequence[CommitMessage] | None]
 """Writes the rows of a table that is replaced, under its new schema; None: it does so later."""
-AsSelect = Callable[[SqlSession, TableName, TableClauses, str, bool], Result]
+AsSelect = Callable[[SqlSession, TableName, TableClauses, str, str], Result]
+"""Makes and fills the table of a query; the last text is the operation as snapshots name it."""
+CREATED: Final = "CREATE_TABLE_AS_SELECT"
+REPLACED: Final = "REPLACE_TABLE_AS_SELECT"
+CREATED_OR_REPLACED: Final = "CREATE_OR_REPLACE_TABLE_AS_SELECT"
 
 
 def create_table(
@@ -191,7 +196,8 @@ def create_table(
             raise SqlSyntaxError(
                 "Schema may not be specified in a Create Table As Select (CTAS) statement"
             )
-        return as_select(session, name, clauses, query, replace_table)
+        replaced = REPLACED if must_exist else CREATED_OR_REPLACED
+        return as_select(session, name, clauses, query, replaced if replace_table else CREATED)
     if exists:
         replace_with(session, name, columns, clauses)
     else:
@@ -270,14 +276,12 @@ def replace_with(
         replaced = False
         try:
             if not emptied:
-                user = new_commit_user(table, session.env)
-                replace_partitions(table, None, user=user, env=session.env)
+                _truncate(table, session)
                 emptied = True
             if table.commit_schema(schema):
                 _empty_again(table, session)
                 if written is None:  # else their commit is the first snapshot with the new schema
-                    user = new_commit_user(coming, session.env)
-                    replace_partitions(coming, None, user=user, env=session.env)
+                    _truncate(coming, session)
                 replaced = True
         finally:
             if not replaced:
@@ -290,8 +294,12 @@ def _empty_again(table: FileStoreTable, session: SqlSession) -> None:
     """Remove the rows that were committed with the old schema since the table was emptied."""
     latest = table.snapshots.latest()
     if latest is not None and next(iter(scan_files(table, latest)), None) is not None:
-        user = new_commit_user(table, session.env)
-        replace_partitions(table, None, user=user, env=session.env)
+        _truncate(table, session)
+
+
+def _truncate(table: FileStoreTable, session: SqlSession) -> None:
+    user, env = new_commit_user(table, session.env), session.env.doing("TRUNCATE")
+    replace_partitions(table, None, user=user, env=env)
 
 
 def _schema(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from paimon_core.catalog.rest.rest_catalog import RestCatalog
@@ -15,7 +15,7 @@ from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.real_buckets import RealBuckets
 from paimon_core.table.write_session import commit_overwrite, delete_messages, prepare_rows
 from paimon_spark.sql.ddl.table_clauses import TableClauses
-from paimon_spark.sql.ddl.tables import make_table, replace_with
+from paimon_spark.sql.ddl.tables import CREATED, make_table, replace_with
 from paimon_spark.sql.dml.insert import fetched, null_checked, overwriting, write_query
 from paimon_spark.sql.dml.large_writes import rows_to_write, writes_distributed, written_files
 from paimon_spark.sql.dml.postpone import prepare_in_buckets
@@ -36,9 +36,13 @@ def create_as_select(
     name: TableName,
     clauses: TableClauses,
     query: str,
-    replace_table: bool,  # noqa: FBT001 - an `AsSelect` of ddl.py
+    operation: str,
 ) -> Result:
-    """CREATE TABLE AS: the table with the query's columns, then its rows."""
+    """CREATE TABLE AS: the table with the query's columns, then its rows.
+
+    `operation` is the statement as snapshots name it.
+    """
+    replace_table = operation != CREATED
     frame = query_dataframe(session, query)
     columns = [
         Column(
@@ -51,12 +55,13 @@ def create_as_select(
     if any(not isinstance(c, str) for c in clauses.partitioned_by):
         raise SqlSyntaxError("partition columns of CREATE TABLE AS SELECT have no type")
     if replace_table and session.has_table(name):
-        _replace(session, name, columns, clauses, frame)
+        _replace(session, name, columns, clauses, frame, operation)
         return NOTHING
     make_table(session, name, columns, clauses)
     table = session.open(name, to_write=True)
     # Spark truncates a replaced table once more when it writes, also without rows.
-    write_query(session, table, frame, overwrite={} if replace_table else None)
+    overwrite: Mapping[str, object] | None = {} if replace_table else None
+    write_query(session, table, frame, overwrite=overwrite, operation=operation)
     return NOTHING
 
 
@@ -66,9 +71,11 @@ def _replace(
     columns: Sequence[Column],
     clauses: TableClauses,
     frame: DataFrame,
+    operation: str,
 ) -> None:
     """Put the rows of the query in place of the table, whose rows it may read."""
-    user = new_commit_user(session.open(name, to_write=True), session.env)
+    env = session.env.doing(operation)
+    user = new_commit_user(session.open(name, to_write=True), env)
     large = writes_distributed(frame)
     if isinstance(session.catalog_for(name), RestCatalog) or not large:
         large, schema = False, frame.schema
@@ -83,21 +90,17 @@ def _replace(
         null_checked(coming, fresh)
         buckets = RealBuckets.for_rows(coming, fresh, replaced=True, emptied=True)
         if buckets is None:
-            return prepare_rows(coming, fresh, env=session.env, user=user, overwrite=True)
-        return prepare_in_buckets(
-            coming, fresh, None, buckets, env=session.env, user=user, overwrite=True
-        )
+            return prepare_rows(coming, fresh, env=env, user=user, overwrite=True)
+        return prepare_in_buckets(coming, fresh, None, buckets, env=env, user=user, overwrite=True)
 
     written = replace_with(session, name, columns, clauses, fill)
     table = session.open(name, to_write=True)
     if written is None:
-        write_query(session, table, frame, overwrite={})
+        write_query(session, table, frame, overwrite={}, operation=operation)
         return
-    after = AfterCommit(table, env=session.env, of_engine=True)
+    after = AfterCommit(table, env=env, of_engine=True)
     try:
-        commit_overwrite(
-            overwriting(session, table), written, env=session.env, user=user, after=after
-        )
+        commit_overwrite(overwriting(session, table), written, env=env, user=user, after=after)
     except CommitConflict:
         delete_messages(table, written)
         raise

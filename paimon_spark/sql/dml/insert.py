@@ -443,24 +443,27 @@ def write(
     kinds: Kinds | None = None,
     *,
     overwrite: Mapping[str, object] | None = None,
+    operation: str | None = None,
 ) -> None:
     """Commit the rows; with `overwrite`, they replace the partitions that match it.
 
+    The snapshot says that it is for `operation` (default: WRITE or OVERWRITE).
     Under spark.sql.sources.partitionOverwriteMode=dynamic an overwrite replaces the partitions of
     the new rows.  WriteRefused for a null in a NOT NULL column.
     """
     null_checked(table, rows)
+    env = session.env.doing(operation or ("WRITE" if overwrite is None else "OVERWRITE"))
     if overwrite is not None:
         table = overwriting(session, table)
     buckets = RealBuckets.for_rows(table, rows, replaced=overwrite is not None)
     if buckets is not None:
-        write_to_buckets(table, rows, kinds, buckets, env=session.env, partition=overwrite)
+        write_to_buckets(table, rows, kinds, buckets, env=env, partition=overwrite)
         return
-    after = AfterCommit(table, env=session.env, of_engine=True)
+    after = AfterCommit(table, env=env, of_engine=True)
     if overwrite is None:
-        write_rows(table, rows, kinds, env=session.env, after=after)
+        write_rows(table, rows, kinds, env=env, after=after)
     else:
-        write_rows(table, rows, env=session.env, partition=dict(overwrite), after=after)
+        write_rows(table, rows, env=env, partition=dict(overwrite), after=after)
 
 
 def _written_by_executors(
@@ -471,6 +474,7 @@ def _written_by_executors(
     static: Mapping[str, str] | None = None,
     *,
     overwrite: Mapping[str, object] | None,
+    operation: str | None = None,
 ) -> bool:
     """Whether there are so many rows that executors wrote them; arguments as in `rows_to_write`."""
     if len(frame.columns) != len(fields) or not writes_distributed(frame):
@@ -478,7 +482,7 @@ def _written_by_executors(
     if overwrite is not None:
         table = overwriting(session, table)
     rows = rows_to_write(table, frame, fields, static)
-    write_distributed(session, table, rows, overwrite=overwrite)
+    write_distributed(session, table, rows, overwrite=overwrite, operation=operation)
     return True
 
 
@@ -488,11 +492,15 @@ def write_query(
     frame: DataFrame,
     *,
     overwrite: Mapping[str, object] | None,
+    operation: str | None = None,
 ) -> None:
     """Commit the rows of a query, whose columns are those of the table, as `write` does."""
     fields = table.schema.fields
-    if not _written_by_executors(session, table, frame, fields, overwrite=overwrite):
-        write(session, table, fetched(table, frame, fields), overwrite=overwrite)
+    if not _written_by_executors(
+        session, table, frame, fields, overwrite=overwrite, operation=operation
+    ):
+        rows = fetched(table, frame, fields)
+        write(session, table, rows, overwrite=overwrite, operation=operation)
 
 
 def overwriting(session: SqlSession, table: FileStoreTable) -> FileStoreTable:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.message import CommitMessage
 from paimon_core.ddl.column_directives import is_blob_column
+from paimon_core.environment import Environment
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import DELETION_VECTORS_ENABLED, ROW_TRACKING_ENABLED
@@ -80,8 +81,14 @@ class LargeTarget:
     """Those that the statement reads."""
     metadata: frozenset[str]
     """The hidden columns that it names."""
+    operation: str
+    """UPDATE, DELETE or MERGE, as the snapshot names it."""
     keeps_ids: bool = False
     """Whether updated rows are new rows with their old ids, which the changes hold as `ROW_ID`."""
+
+    @property
+    def _env(self) -> Environment:
+        return self.session.env.doing(self.operation)
 
     @property
     def patches(self) -> bool:
@@ -151,7 +158,7 @@ class LargeTarget:
         from paimon_spark.source.row_changes import write_changes  # noqa: PLC0415 - imports PySpark
         from paimon_spark.source.task_writer import merged_messages  # noqa: PLC0415 - same
 
-        env = self.session.env
+        env = self._env
         user = new_commit_user(self.table, env)
         if has_postponed(self.table, self.snapshot):
             written = write_changes(rows, self.table, None, env=env, user=user)
@@ -167,16 +174,14 @@ class LargeTarget:
         from paimon_spark.source.places import changed_places  # noqa: PLC0415 - imports PySpark
 
         places = changed_places(rows)
-        self._commit(
-            [], lambda: self._vectors(places), user=new_commit_user(self.table, self.session.env)
-        )
+        self._commit([], lambda: self._vectors(places), user=new_commit_user(self.table, self._env))
 
     def _commit_new_rows(self, rows: DataFrame) -> None:
         """Commit new rows in place of those that deletion vectors hide."""
         from paimon_spark.source.row_changes import replace_rows  # noqa: PLC0415 - imports PySpark
 
-        user = new_commit_user(self.table, self.session.env)
-        made = replace_rows(rows, self.table, env=self.session.env, user=user)
+        user = new_commit_user(self.table, self._env)
+        made = replace_rows(rows, self.table, env=self._env, user=user)
 
         def changes() -> Iterator[CommitMessage]:
             if made.repeated:
@@ -189,8 +194,8 @@ class LargeTarget:
         """Commit files in place of those with changed rows, or with their new columns."""
         from paimon_spark.source.patches import patch_units  # noqa: PLC0415 - imports PySpark
 
-        user = new_commit_user(self.table, self.session.env)
-        made = patch_units(rows, self.table, self.units, columns, env=self.session.env, user=user)
+        user = new_commit_user(self.table, self._env)
+        made = patch_units(rows, self.table, self.units, columns, env=self._env, user=user)
         groups = {n: u.group for n, u in enumerate(self.units) if isinstance(u, GroupUnit)}
 
         def changes() -> Iterator[CommitMessage]:
@@ -222,7 +227,7 @@ class LargeTarget:
         """Commit the files of tasks with other changes, in one commit; nothing if there is none."""
         from paimon_spark.source.task_writer import delete_written  # noqa: PLC0415 - imports PySpark
 
-        table, env = self.table, self.session.env
+        table, env = self.table, self._env
         messages: list[CommitMessage] = []
         try:
             for message in changes():
@@ -251,7 +256,7 @@ class LargeTarget:
                 {_with_vector(self.units[n]): positions_of(places[n]) for n in numbers},
                 total_buckets=first.entry.total_buckets,
                 index_files=first.index_files,
-                env=self.session.env,
+                env=self._env,
             )
 
 
@@ -315,6 +320,7 @@ def open_large(
         units=tuple(units),
         columns=tuple(columns),
         metadata=metadata,
+        operation=what,
         # Java keeps the ids of updated rows only where it rewrites their files, or only columns.
         keeps_ids=what == "UPDATE" and tracked and not _patches(table),
     )

@@ -90,8 +90,9 @@ def write_distributed(
     rows: DataFrame,
     *,
     overwrite: Mapping[str, object] | None,
+    operation: str | None = None,
 ) -> None:
-    """Commit rows of `rows_to_write`; `overwrite` as in `insert.write`."""
+    """Commit rows of `rows_to_write`; `overwrite` and `operation` as in `insert.write`."""
     from paimon_spark.source.batch_writer import (  # noqa: PLC0415 - imports PySpark
         BatchWrite,
         write_and_commit,
@@ -102,9 +103,8 @@ def write_distributed(
         bucketed(table, rows, replaced=overwrite is not None) as (shuffled, buckets),
         counted_batches(session.spark),
     ):
-        batch = BatchWrite.of(
-            table, env=session.env, shuffled=True, replaced=overwrite, buckets=buckets
-        )
+        env = session.env if operation is None else session.env.doing(operation)
+        batch = BatchWrite.of(table, env=env, shuffled=True, replaced=overwrite, buckets=buckets)
         write_and_commit(shuffled, batch)
 
 

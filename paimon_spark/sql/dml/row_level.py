@@ -113,7 +113,8 @@ def delete(session: SqlSession, words: Words) -> Result:
     if condition.strip().lower() == "true":
         if target_table.snapshots.latest() is not None:
             user = new_commit_user(target_table, session.env)
-            replace_partitions(target_table, None, user=user, env=session.env)
+            truncating = session.env.doing("TRUNCATE")
+            replace_partitions(target_table, None, user=user, env=truncating)
         return NOTHING
     if delete_partitions(session, name, alias, condition, words):
         return NOTHING

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
@@ -102,6 +102,12 @@ class Target:
     """Whether the files of a primary-key table are rewritten instead of writing changes."""
     evolved: EvolvedRows | None = None
     """The rows of a table with data evolution."""
+    operation: str = "UPDATE"
+    """UPDATE, DELETE or MERGE, as the snapshot names it."""
+
+    @property
+    def _env(self) -> Environment:
+        return self.session.env.doing(self.operation)
 
     def dataframe(self, text: str = "") -> DataFrame:
         """The rows with `__paimon_row`, their number, as the first column.
@@ -143,7 +149,7 @@ class Target:
     def _commit_changes(
         self, removed: Numbers, added: pa.Table | None, kinds: Kinds | None
     ) -> None:
-        env = self.session.env
+        env = self._env
         rows = self.rows.take(pa.array(removed))
         all_kinds: Kinds = np.full(len(removed), 3, np.int8)
         if added is not None:
@@ -182,13 +188,13 @@ class Target:
             columns=columns,
             removed=np.setdiff1d(removed, origins[replaced]),
             inserted=added.filter(pa.array(~replaced)),
-            env=self.session.env,
+            env=self._env,
         )
 
     def _commit_files(
         self, removed: Numbers, added: pa.Table | None, origins: Numbers | None
     ) -> None:
-        table, env = self.table, self.session.env
+        table, env = self.table, self._env
         user = new_commit_user(table, env)
         gone: dict[int, Positions] = {
             int(file): np.sort(self.positions[removed][self.files[removed] == file])
@@ -259,7 +265,7 @@ class Target:
             self.table,
             ((self.entries[file], positions) for file, positions in gone.items()),
             index_files=vector_files(self.table, self.snapshot),
-            env=self.session.env,
+            env=self._env,
         )
 
 
@@ -298,6 +304,12 @@ def open_target(
 
     UnsupportedFeature for tables that do not allow the statement: some merge engines, row tracking.
     """
+    return replace(_opened(session, name, what, condition, text), operation=what)
+
+
+def _opened(
+    session: SqlSession, name: TableName, what: str, condition: str | None, text: str
+) -> Target:
     table = session.open(name, to_write=True)
     check_target(table, what)
     rewrites = what == "DELETE" and not deletes_by_changes(table)

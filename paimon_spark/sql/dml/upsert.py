@@ -7,6 +7,7 @@ too.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -32,7 +33,7 @@ def upsert_keys(table: FileStoreTable) -> list[str]:
 
 def upsert(session: SqlSession, name: TableName, rows: pa.Table, keys: list[str]) -> None:
     """Replace the rows with the same keys by these rows, in one commit."""
-    target = open_target(session, name, "MERGE")
+    target = replace(open_target(session, name, "MERGE"), operation="WRITE")
     sequence = list(target.table.options.value(SEQUENCE_FIELD))
     columns = [*keys, *sequence]
     rows = _with_all(target.rows.schema, rows)
