@@ -12,13 +12,12 @@ A unit is read on its own, by the driver or by a task of an executor.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.features import check_readable, check_rows_readable, check_snapshot_readable
@@ -35,7 +34,8 @@ from paimon_core.read.data_evolution import (
     row_groups,
     rows_of_group,
 )
-from paimon_core.read.data_file import read_data_file
+from paimon_core.read.data_file import read_table_file
+from paimon_core.read.row_tracking import read_tracked_rows
 from paimon_core.read.table_read import BATCH_ROWS, bucket_vectors, skips_level_0
 from paimon_core.scan.scan import in_plan_order, scan_files
 from paimon_core.scan.splits import never_merges
@@ -46,7 +46,7 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.batch_scan import BatchScan
 from paimon_core.table.batch_tasks import BucketTask, plan_batch, read_task
 from paimon_core.types.arrow import arrow_schema
-from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
+from paimon_core.types.data_types import AtomicType, DataField, TypeRoot
 
 Numbers = npt.NDArray[np.int64]
 _BIGINT: Final = AtomicType(kind=TypeRoot.BIGINT)
@@ -117,7 +117,8 @@ class FileUnit:
             first += batch.num_rows
             ids = sequences = None
             if tracked:
-                ids, sequences = _tracked(entry, batch, positions)
+                ids = np.asarray(batch.column(ROW_ID)).astype(np.int64)
+                sequences = np.asarray(batch.column(SEQUENCE_NUMBER)).astype(np.int64)
             rows = batch.select(schema.names).cast(schema)
             if deleted is not None:
                 stays = np.isin(positions, deleted, invert=True)
@@ -210,40 +211,27 @@ def _schema_of(table: FileStoreTable, columns: Sequence[str]) -> pa.Schema:
 def _stored_batches(
     table: FileStoreTable, entry: ManifestEntry, columns: Sequence[str], *, tracked: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Yield all rows of a file; with `tracked`, row ids and numbers too if the file has them."""
-    written = table.schema_of(entry.file.schema_id)
-    read = table.schema.row_type.project(columns)
-    if tracked and entry.file.write_cols is not None:
-        stored = tuple(f for f in TRACKED_FIELDS if f.name in entry.file.write_cols)
-        written = replace(written, fields=(*written.fields, *stored))
-        read = RowType(fields=(*read.fields, *stored))
-    return read_data_file(
+    """Yield all rows of a file; with `tracked`, row ids and sequence numbers too."""
+    read_type = table.schema.row_type.project(columns)
+    if not tracked:
+        return read_table_file(
+            table,
+            entry.partition,
+            entry.bucket,
+            entry.file,
+            read_type,
+            key_value=table.has_primary_key,
+            batch_rows=BATCH_ROWS,
+        )
+    return read_tracked_rows(
         table.io,
         table.paths.data_file(entry.partition, entry.bucket, entry.file),
         entry.file,
-        file_schema=written,
-        read_type=read,
-        key_value=table.has_primary_key,
+        file_schema=table.schema_of(entry.file.schema_id),
+        read_type=read_type,
         batch_rows=BATCH_ROWS,
         partition=entry.partition,
     )
-
-
-def _tracked(
-    entry: ManifestEntry, batch: pa.RecordBatch, positions: Numbers
-) -> tuple[Numbers, Numbers]:
-    """The row ids and sequence numbers of the rows: those in the file, else those of the file."""
-    first_id = entry.file.first_row_id
-    ids = np.full(batch.num_rows, -1, np.int64) if first_id is None else positions + first_id
-    sequences = np.full(batch.num_rows, entry.file.max_sequence_number, np.int64)
-    found = []
-    for name, otherwise in ((ROW_ID, ids), (SEQUENCE_NUMBER, sequences)):
-        values = otherwise
-        if name in batch.schema.names:
-            stored = pc.coalesce(batch.column(name), pa.array(otherwise))
-            values = np.asarray(stored).astype(np.int64)
-        found.append(values)
-    return found[0], found[1]
 
 
 # --- plans --------------------------------------------------------------------------------------

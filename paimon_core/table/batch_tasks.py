@@ -189,18 +189,25 @@ def read_task(
     *,
     columns: Sequence[str],
     predicate: Predicate | None = None,
+    keep_deletes: bool = False,
     zone: tzinfo = UTC,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a task that match, as `read_batch` gives them: `_VALUE_KIND` and the columns."""
     if isinstance(task, ScanTask):
-        return read_batch(task.scan, columns=columns, predicate=predicate, zone=zone)
+        return read_batch(
+            task.scan, columns=columns, predicate=predicate, keep_deletes=keep_deletes, zone=zone
+        )
     if isinstance(task, PostponedTask):
         return read_postponed(task, columns, predicate)
-    return _bucket_rows(task, columns, predicate)
+    return _bucket_rows(task, columns, predicate, keep_deletes=keep_deletes)
 
 
 def _bucket_rows(
-    task: BucketTask, columns: Sequence[str], predicate: Predicate | None
+    task: BucketTask,
+    columns: Sequence[str],
+    predicate: Predicate | None,
+    *,
+    keep_deletes: bool,
 ) -> Iterator[pa.RecordBatch]:
     table, entries = task.table, list(task.entries)
     if predicate is not None:
@@ -210,7 +217,7 @@ def _bucket_rows(
     bucket = (entries[0].partition, entries[0].bucket)
     vectors = bucket_vectors(table, bucket, task.index_files)
     needed = {*columns, *(fields_of(predicate) if predicate is not None else ())}
-    rows = read_bucket(table, entries, needed, vectors, lenient=True)
+    rows = read_bucket(table, entries, needed, vectors, keep_deletes=keep_deletes, lenient=True)
     yield from chosen_rows(rows, columns, predicate)
 
 

@@ -30,6 +30,7 @@ from paimon_core.table.batch_tasks import (
     plan_batch,
     read_task,
 )
+from paimon_core.table.system.read import system_row_type, view_of_kinds
 from paimon_core.types.data_types import RowType
 from paimon_spark.source.options import SourceOptions
 from paimon_spark.source.parquet_files import Columns, MergedFiles, ParquetFile, readers_of
@@ -129,12 +130,18 @@ class ScanPlan:
 
 
 def plan_scan(
-    scan: BatchScan, *, columns: Sequence[str], predicate: Predicate | None, zone: tzinfo
+    scan: BatchScan,
+    *,
+    columns: Sequence[str],
+    predicate: Predicate | None,
+    zone: tzinfo,
+    tasks: Sequence[BatchTask] | None = None,
 ) -> ScanPlan:
     """Which files Spark and Python read for these columns, without files that the predicate
-    excludes.
+    excludes; of the `tasks` alone, if they are given.
     """
-    tasks = plan_batch(scan, predicate=predicate, zone=zone, columns=columns)
+    if tasks is None:
+        tasks = plan_batch(scan, predicate=predicate, zone=zone, columns=columns)
     readers = readers_of(tasks, columns, predicate)
     return ScanPlan(
         scan=scan,
@@ -166,7 +173,8 @@ def plan_dataframe(
         frames.append(spread(spark, large, plan.columns, plan.predicate, schema))
     rest = [t for t in plan.rest if not is_spread(t)]
     if rest or not frames:
-        frames.append(_by_python(spark, plan, rest, schema))
+        reader = _Reader(plan.columns, plan.predicate, plan.zone, arrow_schema_of(schema))
+        frames.append(_by_python(spark, reader, rest, schema))
     frame: DataFrame = reduce(lambda a, b: a.unionAll(b), frames)
     size = plan.size * _row_size(wanted) // _row_size(row_type)
     if plan.rest and size <= _broadcast_limit(spark):
@@ -279,6 +287,8 @@ class _Reader:
     predicate: Predicate | None
     zone: tzinfo
     schema: pa.Schema
+    view: tuple[str, BatchScan] | None = None
+    """The system table that shows the rows, and its scan."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pickle  # noqa: PLC0415 - on the worker
@@ -289,14 +299,34 @@ class _Reader:
                 yield from to_spark(self._rows(tasks), self.schema)
 
     def _rows(self, tasks: Iterable[BatchTask]) -> Iterator[pa.RecordBatch]:
-        return chain.from_iterable(
-            read_task(task, columns=self.columns, predicate=self.predicate, zone=self.zone)
-            for task in tasks
+        return chain.from_iterable(self._of_task(task) for task in tasks)
+
+    def _of_task(self, task: BatchTask) -> Iterator[pa.RecordBatch]:
+        view = self.view
+        rows = read_task(
+            task,
+            columns=self.columns,
+            predicate=self.predicate,
+            keep_deletes=view is not None,
+            zone=self.zone,
         )
+        return rows if view is None else view_of_kinds(view[0], view[1], rows)
+
+
+def view_dataframe(spark: SparkSession, scan: BatchScan, view: str, zone: tzinfo) -> DataFrame:
+    """The rows of a scan as the audit log or the binlog, all of them from Python tasks.
+
+    For classic Spark, whose driver is this process.
+    """
+    row_type = system_row_type(scan.table, view, scan.whole)
+    schema = _nullable(spark_schema(row_type))
+    names = scan.table.schema.names
+    reader = _Reader(names, None, zone, arrow_schema_of(schema), (view, scan))
+    return _by_python(spark, reader, plan_batch(scan, zone=zone), schema)
 
 
 def _by_python(
-    spark: SparkSession, plan: ScanPlan, tasks: Sequence[BatchTask], schema: StructType
+    spark: SparkSession, reader: _Reader, tasks: Sequence[BatchTask], schema: StructType
 ) -> DataFrame:
     import pickle  # noqa: PLC0415 - one use
 
@@ -307,7 +337,6 @@ def _by_python(
     frame = spark.createDataFrame(
         context.parallelize(rows, max(1, len(rows))), "tasks BINARY", verifySchema=False
     )
-    reader = _Reader(plan.columns, plan.predicate, plan.zone, arrow_schema_of(schema))
     return frame.mapInArrow(reader, schema)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from sql_sessions import Sql
 
+from paimon_spark.sql.frames import dataframes, distributed
+
 pytestmark = pytest.mark.spark
 
 
@@ -43,3 +45,36 @@ def test_versions_with_other_buckets_are_compared_by_their_rows(
         ["+U", 2, 222],
         ["+I", 3, 33],
     ]
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("producer", ["none", "input"])
+def test_executors_read_the_changes_that_the_driver_reads(
+    producer: str, tmp_path: Path, session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql = Sql(tmp_path, session)
+    sql(f"""
+        CREATE TABLE t (a INT, b STRING, p INT) PARTITIONED BY (p) TBLPROPERTIES
+          ('primary-key' = 'a,p', 'bucket' = '2', 'changelog-producer' = '{producer}');
+        INSERT INTO t SELECT id, concat('v', id), id % 2 FROM range(6);
+        INSERT INTO t VALUES (1, 'new', 1);
+        DELETE FROM t WHERE a = 2;
+        INSERT OVERWRITE t PARTITION (p = 1) SELECT 7, 'seven';
+        INSERT INTO t VALUES (2, 'again', 0);
+        CALL sys.compact(table => 't', partitions => 'p=1')
+    """)
+    queries = [
+        "SELECT a, b FROM paimon_incremental_query('t', 1, 5) WHERE p < 2 ORDER BY a, b",
+        "SELECT * FROM `t$audit_log` ORDER BY a, rowkind",
+        "SELECT * FROM paimon_incremental_query('`t$audit_log`', 1, 5) ORDER BY a, rowkind, b",
+        "SELECT rowkind, a, b FROM paimon_incremental_query('`t$binlog`', 1, 5) ORDER BY a, rowkind",
+        "SELECT * FROM `t$ro` ORDER BY a",
+    ]
+    by_driver = [sql(query) for query in queries]
+    monkeypatch.setattr(distributed, "LARGE_READ", 0)
+    monkeypatch.setattr(distributed, "LARGE_CHANGES", -1)
+    for name in ("_scanned", "_system_rows"):
+        monkeypatch.setattr(dataframes, name, None)
+    assert [sql(query) for query in queries] == by_driver
+    assert ["-D", 2] in [row[:2] for row in by_driver[2]]
+    assert by_driver[4] == [[7, "seven", 1]]

@@ -14,7 +14,7 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_spark.sql.dml import large_changes
 from paimon_spark.sql.dml.large_changes import LargeTarget
 from paimon_spark.sql.errors import WriteRefused
-from paimon_spark.sql.frames import dataframes
+from paimon_spark.sql.frames import dataframes, distributed
 
 pytestmark = pytest.mark.spark
 
@@ -87,7 +87,8 @@ def test_executors_change_what_the_driver_changes(
 ) -> None:
     by_driver = changed(Sql(tmp_path / "driver", session), kind)
     monkeypatch.setattr(large_changes, "LARGE_CHANGE", 0)
-    monkeypatch.setattr(dataframes, "LARGE_READ", 0)
+    for module in (dataframes, distributed):
+        monkeypatch.setattr(module, "LARGE_READ", 0)
     committed: list[LargeTarget] = []
     commit = LargeTarget.commit
     monkeypatch.setattr(

@@ -75,6 +75,8 @@ SYSTEM_TABLES: Final[Mapping[str, SystemTable]] = {
 }
 VIEWS: Final = (AUDIT_LOG, BINLOG, READ_OPTIMIZED, ROW_TRACKING)
 """The rows of the table in another form."""
+VIEWS_OF_KINDS: Final = (AUDIT_LOG, BINLOG)
+"""Those with the kind of each row."""
 
 _OF_NO_SNAPSHOT: Final = frozenset(
     {
@@ -160,12 +162,21 @@ def read_view(
         return shown, read_optimized(batch, zone=zone)
     if name == ROW_TRACKING:
         return shown, tracked_rows(batch)
-    row_type = batch.table.schema.row_type
     rows = read_batch(batch, keep_deletes=True, zone=zone)
+    return shown, view_of_kinds(name, batch, rows)
+
+
+def view_of_kinds(
+    name: str, batch: BatchScan, rows: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Return the rows of a batch read, or of one of its tasks, as the audit log or the binlog.
+
+    The rows have their kinds, deletes among them.
+    """
+    row_type = batch.table.schema.row_type
     if name == AUDIT_LOG:
-        return shown, audit_log(rows, row_type)
-    packed = batch.between is not None
-    return shown, binlog(rows, row_type, packed=packed)
+        return audit_log(rows, row_type)
+    return binlog(rows, row_type, packed=batch.between is not None)
 
 
 def _batches(rows: Iterable[Row], row_type: RowType) -> Iterator[pa.RecordBatch]:

@@ -5,7 +5,7 @@ Java: `table/system/ReadOptimizedTable`, `RowTrackingTable`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import tzinfo
 from typing import Final
 
@@ -34,6 +34,7 @@ from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_core.schema.tracked import ROW_ID, tracked_schema
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.batch_scan import BatchScan, read_batch
+from paimon_core.table.batch_tasks import BatchTask, plan_batch, plan_snapshot
 from paimon_core.types.data_types import RowType
 
 READ_OPTIMIZED: Final = "ro"
@@ -48,12 +49,32 @@ def read_optimized(batch: BatchScan, *, zone: tzinfo) -> Iterator[pa.RecordBatch
     table = batch.table
     if not table.has_primary_key:
         return read_batch(batch, zone=zone)
-    if batch.between is not None or batch.diff is not None or batch.then is not None:
-        raise UnsupportedFeature("changes of a read-optimized table", table=table.name)
+    _check_optimized(batch)
     if batch.whole is None:
         return iter(())
+    return read_table(table, batch.whole, keep=_of_top_level(table))
+
+
+def optimized_tasks(batch: BatchScan, *, zone: tzinfo) -> list[BatchTask]:
+    """Return the tasks (`plan_batch`) of what `read_optimized` reads; errors as there."""
+    table = batch.table
+    if not table.has_primary_key:
+        return plan_batch(batch, zone=zone)
+    _check_optimized(batch)
+    if batch.whole is None:
+        return []
+    return list(plan_snapshot(table, batch.whole, keep=_of_top_level(table)))
+
+
+def _check_optimized(batch: BatchScan) -> None:
+    """Raise UnsupportedFeature for changes of a primary-key table."""
+    if batch.between is not None or batch.diff is not None or batch.then is not None:
+        raise UnsupportedFeature("changes of a read-optimized table", table=batch.table.name)
+
+
+def _of_top_level(table: FileStoreTable) -> Callable[[ManifestEntry], bool]:
     top = number_of_levels(table.options) - 1
-    return read_table(table, batch.whole, keep=lambda e: e.file.level == top)
+    return lambda entry: entry.file.level == top
 
 
 def row_tracking_type(table: FileStoreTable) -> RowType:

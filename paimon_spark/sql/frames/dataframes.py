@@ -25,7 +25,12 @@ from paimon_core.table.batch_scan import BatchScan, batch_scan_of, read_batch
 from paimon_core.table.blob_views import with_viewed_blobs, without_views
 from paimon_core.table.nullability import never_null
 from paimon_core.table.postponed_rows import merges_postponed
-from paimon_core.table.system.read import VIEWS, read_system_table, read_view, system_scan
+from paimon_core.table.system.read import (
+    VIEWS,
+    read_system_table,
+    read_view,
+    system_scan,
+)
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import (
     ArrayType,
@@ -39,7 +44,7 @@ from paimon_core.types.sql import type_to_sql
 from paimon_spark.metadata_columns import OF_FILES, OF_ROWS, metadata_of
 from paimon_spark.placed_rows import collected, scan_units
 from paimon_spark.sql.frames.characters import column_metadata, pads, with_metadata
-from paimon_spark.sql.frames.distributed import LARGE_READ, distributed_dataframe
+from paimon_spark.sql.frames.distributed import LARGE_READ, distributed_dataframe, distributed_view
 from paimon_spark.sql.frames.global_tables import read_global_table
 from paimon_spark.sql.frames.pushdown import check_full_scan, pushed
 from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName, on_branch
@@ -75,6 +80,10 @@ def table_dataframe(
         name = on_branch(name, branch)
     scan = _scan_of(session, name, options or {})
     if name.system is not None:
+        if name.system in VIEWS:
+            view = distributed_view(session, scan, name.system)
+            if view is not None:
+                return view
         rows, row_type = _system_rows(session, scan, name.system)
     elif metadata:
         hidden = _Hidden(frozenset(metadata), lenient)

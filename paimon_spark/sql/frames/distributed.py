@@ -7,14 +7,27 @@ milliseconds.  Both ways give the same rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import NotFound, UnsupportedFeature
 from paimon_core.predicate import Predicate, to_sql
+from paimon_core.scan.scan import scan_files
+from paimon_core.schema.table_schema import SEQUENCE_NUMBER
+from paimon_core.schema.tracked import ROW_ID
+from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.table.batch_scan import BatchScan
 from paimon_core.table.nullability import never_null
+from paimon_core.table.postponed_rows import merges_postponed
+from paimon_core.table.system.read import VIEWS_OF_KINDS
+from paimon_core.table.system.row_views import (
+    READ_OPTIMIZED,
+    optimized_tasks,
+    row_tracking_type,
+)
 from paimon_core.types.data_types import RowType
+from paimon_spark.placed_rows import scan_units
 from paimon_spark.sql.frames.characters import with_metadata
 from paimon_spark.sql.session import ZONE_KEY, SqlSession, TableName
 
@@ -25,6 +38,8 @@ if TYPE_CHECKING:
 
 LARGE_READ: Final = 8 * 1024**2
 """Bytes of data files, compressed, some of which have to be merged."""
+LARGE_CHANGES: Final = 500_000
+"""Rows of changes, whose bytes are not known before they are read."""
 PARQUET_READ: Final = 1024**2
 """Bytes of data files that Spark reads itself."""
 _WIDE: Final = 200
@@ -42,14 +57,74 @@ def distributed_dataframe(
     """These columns of the table, possibly with others, from the executors, as `arrow_dataframe`
     gives them.
 
-    None if the driver should read them: few rows can match, or the read is not a whole snapshot.
+    None if the driver should read them: few rows can match.
     """
-    if scan.whole is None or not _reaches(session, name):
+    if not _reaches(session, name):
+        return None
+    if scan.whole is None and not changes_are_large(session, scan):
         return None
     frame = _read(session, name, scan, columns, predicate)
     if frame is None:
         return None
     return with_metadata(session, frame, scan.table.schema.row_type.project(columns).fields)
+
+
+def distributed_view(session: SqlSession, scan: BatchScan, view: str) -> DataFrame | None:
+    """One of the `VIEWS` from the executors; None if the driver should read it."""
+    table = scan.table
+    if not hasattr(session.spark, "_jsparkSession") or merges_postponed(table):
+        return None
+    large = changes_are_large(session, scan)
+    if scan.whole is not None:
+        large = sum(e.file.file_size for e in scan_files(table, scan.whole)) > LARGE_READ
+    if not large:
+        return None
+    from paimon_spark.source.placed_frames import (  # noqa: PLC0415 - imports PySpark
+        placed_dataframe,
+    )
+    from paimon_spark.source.reading import (  # noqa: PLC0415 - same
+        plan_dataframe,
+        plan_scan,
+        view_dataframe,
+    )
+
+    spark, zone, names = session.spark, session.zone, table.schema.names
+    if view in VIEWS_OF_KINDS:
+        return view_dataframe(spark, scan, view, zone)
+    if view == READ_OPTIMIZED:
+        tasks = optimized_tasks(scan, zone=zone)
+        plan = plan_scan(scan, columns=names, predicate=None, zone=zone, tasks=tasks)
+        frame = plan_dataframe(spark, plan, never_null=never_null(scan))
+        return with_metadata(session, frame, table.schema.fields)
+    hidden = (ROW_ID, SEQUENCE_NUMBER)
+    row_tracking_type(table)  # it refuses tables without row ids
+    units = scan_units(scan, needs_files=False)
+    return with_metadata(
+        session, placed_dataframe(spark, table, units, names, hidden), table.schema.fields
+    )
+
+
+def changes_are_large(session: SqlSession, scan: BatchScan) -> bool:
+    """Whether executors should read the changes of a scan, as far as snapshots tell their number.
+
+    Through Spark Connect, and for chains, the driver reads them.
+    """
+    if not hasattr(session.spark, "_jsparkSession"):
+        return False
+    if scan.diff is not None:
+        return sum(s.total_record_count or 0 for s in scan.diff) > LARGE_CHANGES
+    if scan.between is None:
+        return False
+    start, end = scan.between
+    rows = 0
+    with suppress(NotFound):  # the read itself says so
+        for snapshot_id in range(start + 1, end + 1):
+            snapshot = scan.table.snapshots.get(snapshot_id)
+            if snapshot.commit_kind is not CommitKind.OVERWRITE:
+                rows += (snapshot.delta_record_count or 0) + (snapshot.changelog_record_count or 0)
+            if rows > LARGE_CHANGES:
+                return True
+    return False
 
 
 def _reaches(session: SqlSession, name: TableName) -> bool:
