@@ -12,7 +12,7 @@ from sql_sessions import Sql
 
 from oracle import Oracle
 from paimon_core.errors import CorruptTable, UnsupportedFeature
-from paimon_spark.sql.dml import large_changes, large_writes
+from paimon_spark.sql.dml import insert, large_changes, large_writes
 from paimon_spark.sql.errors import WriteRefused
 from paimon_spark.sql.frames import distributed
 
@@ -199,3 +199,32 @@ def test_no_row_is_lost_where_a_query_is_computed_again(
     sql("INSERT INTO t VALUES (1, 'a', 'a'), (2, 'b', 'a'), (3, 'c', 'b')")
     sql("UPDATE t SET v = upper(v) WHERE chosen(id)")
     assert sql("SELECT id, v FROM t ORDER BY id") == [[1, "A"], [2, "B"], [3, "C"]]
+
+
+@pytest.mark.sampled(one_of=2)
+@pytest.mark.parametrize("vectors", ["true", "false"])
+@pytest.mark.parametrize("sequence", [", 'sequence.field' = 'ts1,ts2'", ""])
+def test_upserts_by_executors(
+    sequence: str, vectors: str, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def filled(name: str) -> list[list[Any]]:
+        sql(f"""
+            CREATE TABLE {name} (k1 INT, k2 STRING, ts1 INT, ts2 INT, v STRING DEFAULT 'none')
+              TBLPROPERTIES ('upsert-key' = 'k1,k2', 'deletion-vectors.enabled' = '{vectors}'
+              {sequence});
+            INSERT INTO {name} SELECT * FROM VALUES (NULL, NULL, 2, 1, 'v1'), (1, NULL, 1, 1, 'v1'),
+              (1, 'b', NULL, 1, 'v1'), (2, 'c', 2, 2, 'v1');
+            INSERT INTO {name} SELECT * FROM VALUES (NULL, NULL, 2, 0, 'v2'), (1, NULL, 2, 1, 'v2'),
+              (1, NULL, 3, 1, 'v3'), (1, 'b', 1, NULL, 'v2'), (3, 'd', 1, 1, 'v2');
+            INSERT INTO {name} (k1, k2, ts1, ts2) VALUES (2, 'c', 2, 2)
+        """)
+        assert len(sql(f"SELECT * FROM `{name}$snapshots`")) == 3
+        return sql(f"SELECT * FROM {name} ORDER BY k1, k2, ts1, ts2, v")
+
+    monkeypatch.setattr(large_changes, "LARGE_CHANGE", 32 * 1024**2)
+    by_driver = filled("d")
+    monkeypatch.setattr(large_changes, "LARGE_CHANGE", 0)
+    monkeypatch.setattr(insert, "upsert", None)
+    monkeypatch.setattr(large_writes, "LARGE_WRITE", -1)
+    assert filled("e") == by_driver
+    assert [2, "c", 2, 2, "none"] in by_driver

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -29,13 +30,13 @@ from paimon_spark.sql.dml.large_writes import (
     writes_distributed,
 )
 from paimon_spark.sql.dml.postpone import write_to_buckets
-from paimon_spark.sql.dml.upsert import upsert, upsert_keys
+from paimon_spark.sql.dml.upsert import upsert, upsert_keys, upsert_large
 from paimon_spark.sql.errors import (
     AnalysisError,
     IncompatibleRows,
     WriteRefused,
 )
-from paimon_spark.sql.frames.dataframes import arrow_of
+from paimon_spark.sql.frames.dataframes import arrow_dataframe, arrow_of
 from paimon_spark.sql.query.grammar import check_grammar
 from paimon_spark.sql.query.queries import query_dataframe, rewritten
 from paimon_spark.sql.query.sys_functions import with_descriptors
@@ -227,6 +228,7 @@ def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | No
     static = spec_values(session, table, parsed.spec) if parsed.spec else {}
     fields = _targets(table, static, parsed.columns)
     rows: pa.Table | None = None
+    keys = [] if parsed.overwrite else upsert_keys(table)
     as_strings = session.conf.get(CHARACTERS_AS_STRINGS, "false").lower() == "true"
     by_position = not (parsed.by_name or (parsed.spec and not static and _has_names(query)))
     nested = any(map(_has_nested_default, fields)) and "DEFAULT" in query.upper()
@@ -245,15 +247,26 @@ def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | No
             fields, frame = by_name(table, static, frame, fill=merges)
         if parsed.spec and not static:
             fields = list(_in_order_of(frame, fields, parsed.spec))
-        if len(frame.columns) == len(fields) and not upsert_keys(table):
+        if len(frame.columns) == len(fields):
             given = {k: v for k, v in parsed.spec.items() if v is not None}
             replaced = static if parsed.overwrite else None
-            if _written_by_executors(session, table, frame, fields, given, overwrite=replaced):
+            large = writes_distributed(frame)
+            if keys:
+                made = partial(rows_to_write, table, frame, fields, given)
+                if upsert_large(session, parsed.name, made, keys, large_rows=large):
+                    return NOTHING
+            elif large:
+                _write_by_executors(session, table, frame, fields, given, overwrite=replaced)
                 return NOTHING
         rows = fetched(table, frame, fields, as_strings=as_strings)
-    rows = _with_static(table, rows, static)
-    keys = upsert_keys(table)
-    if keys and not parsed.overwrite:
+        rows = _with_static(table, rows, static)
+    else:
+        rows = _with_static(table, rows, static)
+        row_type = table.schema.row_type.project(rows.schema.names)
+        made = partial(arrow_dataframe, session, rows, row_type)
+        if keys and upsert_large(session, parsed.name, made, keys, large_rows=False):
+            return NOTHING
+    if keys:
         null_checked(table, rows)
         upsert(session, parsed.name, rows, keys)
         return NOTHING
@@ -466,7 +479,7 @@ def write(
         write_rows(table, rows, env=env, partition=dict(overwrite), after=after)
 
 
-def _written_by_executors(
+def _write_by_executors(
     session: SqlSession,
     table: FileStoreTable,
     frame: DataFrame,
@@ -475,15 +488,12 @@ def _written_by_executors(
     *,
     overwrite: Mapping[str, object] | None,
     operation: str | None = None,
-) -> bool:
-    """Whether there are so many rows that executors wrote them; arguments as in `rows_to_write`."""
-    if len(frame.columns) != len(fields) or not writes_distributed(frame):
-        return False
+) -> None:
+    """As `write`, for the rows of a query; arguments as in `rows_to_write`."""
     if overwrite is not None:
         table = overwriting(session, table)
     rows = rows_to_write(table, frame, fields, static)
     write_distributed(session, table, rows, overwrite=overwrite, operation=operation)
-    return True
 
 
 def write_query(
@@ -496,9 +506,9 @@ def write_query(
 ) -> None:
     """Commit the rows of a query, whose columns are those of the table, as `write` does."""
     fields = table.schema.fields
-    if not _written_by_executors(
-        session, table, frame, fields, overwrite=overwrite, operation=operation
-    ):
+    if len(frame.columns) == len(fields) and writes_distributed(frame):
+        _write_by_executors(session, table, frame, fields, overwrite=overwrite, operation=operation)
+    else:
         rows = fetched(table, frame, fields)
         write(session, table, rows, overwrite=overwrite, operation=operation)
 

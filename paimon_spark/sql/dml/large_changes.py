@@ -274,12 +274,13 @@ def open_large(
     condition: str | None = None,
     *,
     all_columns: bool = False,
+    large_source: bool = False,
 ) -> LargeTarget | None:
     """The target of a change that the executors should do; None for the driver to do it.
 
     `what` is UPDATE, DELETE or MERGE, `text` the statement, or the part that reads the table; with
-    `all_columns` it may read columns that the text does not name.  UnsupportedFeature as in
-    `open_target`.
+    `all_columns` it may read columns that the text does not name.  With a `large_source`, the
+    driver does it for no table that has rows.  UnsupportedFeature as in `open_target`.
     """
     table = session.open(name, to_write=True)
     check_target(table, what)
@@ -305,7 +306,7 @@ def open_large(
     size = sum(u.size for u in units)
     if table.has_primary_key:
         size = sum(e.file.file_size for e in scan_files(table, snapshot, predicate=predicate))
-    if size <= LARGE_CHANGE or not hasattr(session.spark, "_jsparkSession"):
+    if (size <= LARGE_CHANGE and not large_source) or not hasattr(session.spark, "_jsparkSession"):
         return None  # the driver of Spark Connect is elsewhere
     names = table.schema.names
     read = columns_in(text, of_change=True) if _patches(table) and not all_columns else None

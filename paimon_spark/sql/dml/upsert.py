@@ -7,8 +7,9 @@ too.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +17,20 @@ import pyarrow as pa
 from paimon_core.errors import SchemaError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import SEQUENCE_FIELD
-from paimon_spark.sql.dml.targets import open_target
+from paimon_spark.sql.dml.large_changes import DELETED, INSERTED, KIND, open_large
+from paimon_spark.sql.dml.large_writes import write_distributed
+from paimon_spark.sql.dml.targets import ROW_NUMBER, open_target
+from paimon_spark.sql.query.queries import register
 from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.text.names import quoted
+from paimon_spark.sql.text.types import read_schema_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 UPSERT_KEY: Final = "upsert-key"
+_ARRIVAL: Final = "__paimon_arrival"
+_RANK: Final = "__paimon_rank"
 
 
 def upsert_keys(table: FileStoreTable) -> list[str]:
@@ -62,6 +73,84 @@ def upsert(session: SqlSession, name: TableName, rows: pa.Table, keys: list[str]
             removed.append(at)
     kept = [int(i) for i in wanted if int(i) not in refused]
     target.commit(np.array(removed, dtype=np.int64), rows.take(pa.array(kept, pa.int64())))
+
+
+def upsert_large(
+    session: SqlSession,
+    name: TableName,
+    rows: Callable[[], DataFrame],
+    keys: Sequence[str],
+    *,
+    large_rows: bool,
+) -> bool:
+    """Do the same on executors; False if the driver should, as table and rows are small.
+
+    `rows` returns some of the table's columns, `large_rows` says whether they are many.
+    """
+    table = session.open(name, to_write=True)
+    sequence = list(table.options.value(SEQUENCE_FIELD))
+    read = ", ".join(quoted(c) for c in (*keys, *sequence))
+    if large_rows and table.snapshots.latest() is None:
+        new = _newest(rows(), keys, sequence)
+        write_distributed(session, table, new, overwrite=None)
+        return True
+    found = open_large(session, name, "MERGE", read, large_source=large_rows)
+    if found is None:
+        return False
+    target = replace(found, operation="WRITE")
+    fields, new = target.table.schema.fields, rows()
+    columns = [
+        quoted(f.name)
+        if f.name in new.columns
+        else f"CAST(NULL AS {read_schema_text(f.type)}) AS {quoted(f.name)}"
+        for f in fields
+    ]
+    source = register(session, _newest(new.selectExpr(*columns), keys, sequence))
+    known = register(session, target.dataframe())
+    same = " AND ".join(f"s.{quoted(k)} <=> t.{quoted(k)}" for k in keys)
+    newer = "false"
+    if sequence:
+        of_table, of_rows = (
+            f"struct({', '.join(f'{side}.{quoted(c)}' for c in sequence)})" for side in "ts"
+        )
+        newer = f"{of_table} > {of_rows}"
+    nothing = ", ".join(
+        f"CAST(NULL AS {read_schema_text(f.type)}) {quoted(f.name)}" for f in fields
+    )
+    all_columns = ", ".join(f"s.{quoted(f.name)}" for f in fields)
+    removed = session.spark.sql(
+        f"SELECT {ROW_NUMBER}, {nothing}, {DELETED} AS {KIND} FROM {known} t "
+        f"LEFT SEMI JOIN {source} s ON {same} AND NOT ({newer})"
+    )
+    added = session.spark.sql(
+        f"SELECT CAST(NULL AS BIGINT) AS {ROW_NUMBER}, {all_columns}, {INSERTED} AS {KIND} "
+        f"FROM {source} s LEFT ANTI JOIN {known} t ON {same} AND {newer}"
+    )
+    with target.changes([removed, added]) as changes:
+        target.commit(changes)
+    return True
+
+
+def _newest(rows: DataFrame, keys: Sequence[str], sequence: Sequence[str]) -> DataFrame:
+    """The row of each key with the greatest sequence; all rows without sequence fields."""
+    if not sequence:
+        return rows
+    from pyspark.sql import Window  # noqa: PLC0415 - only with a session
+    from pyspark.sql.functions import (  # noqa: PLC0415 - same
+        col,
+        monotonically_increasing_id,
+        row_number,
+        struct,
+    )
+
+    order = struct(*(col(quoted(c)) for c in sequence)).desc()
+    window = Window.partitionBy(*(col(quoted(k)) for k in keys)).orderBy(
+        order, col(_ARRIVAL).desc()
+    )
+    numbered = rows.withColumn(_ARRIVAL, monotonically_increasing_id()).withColumn(
+        _RANK, row_number().over(window)
+    )
+    return numbered.filter(f"{_RANK} = 1").drop(_ARRIVAL, _RANK)
 
 
 def _with_all(schema: pa.Schema, rows: pa.Table) -> pa.Table:

@@ -173,6 +173,15 @@ def test_options_that_a_table_cannot_change(sql: Sql) -> None:
     assert rows_of(sql, "t") == [[1], [2]]
 
 
+def test_upserts_into_an_empty_table_with_deletion_vectors(sql: Sql) -> None:
+    sql("""
+        CREATE TABLE t (k INT, v STRING)
+        TBLPROPERTIES ('upsert-key' = 'k', 'deletion-vectors.enabled' = 'true');
+        INSERT INTO t VALUES (1, 'a'), (2, 'b'); INSERT INTO t VALUES (2, 'c')
+    """)
+    assert rows_of(sql, "t") == [[1, "a"], [2, "c"]]
+
+
 def test_upsert_keys(sql: Sql) -> None:
     sql("""
         CREATE TABLE t (k1 INT, k2 INT, ts1 INT, ts2 INT, v STRING)
