@@ -22,6 +22,7 @@ def not_here(*_: Any, **__: Any) -> Any:
     raise AssertionError("the driver has the rows")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["rest", "jdbc-sqlite"])
 def test_the_driver_sees_no_rows(
     kind: str, tmp_path: Path, session: Any, monkeypatch: pytest.MonkeyPatch
@@ -68,6 +69,7 @@ def test_the_driver_sees_no_rows(
     assert sorted([r["n"], r["v"]] for r in rows) == found[1]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("measure", ["target-row-num-per-bucket", "target-size-per-bucket"])
 def test_postponed_rows_get_the_buckets_that_they_need(
     measure: str,

@@ -201,7 +201,7 @@ def test_no_row_is_lost_where_a_query_is_computed_again(
     assert sql("SELECT id, v FROM t ORDER BY id") == [[1, "A"], [2, "B"], [3, "C"]]
 
 
-@pytest.mark.sampled(one_of=2)
+@pytest.mark.sampled(one_of=4)
 @pytest.mark.parametrize("vectors", ["true", "false"])
 @pytest.mark.parametrize("sequence", [", 'sequence.field' = 'ts1,ts2'", ""])
 def test_upserts_by_executors(

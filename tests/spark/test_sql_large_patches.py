@@ -75,7 +75,7 @@ def changed(sql: Sql, kind: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.sampled(one_of=2)
+@pytest.mark.sampled(one_of=4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_executors_change_what_the_driver_changes(
     kind: str,
@@ -134,6 +134,7 @@ def test_what_is_refused_leaves_no_file(
     assert sql("SELECT id, v FROM t ORDER BY id") == [[1, "a"], [2, "x"]]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("merged", [True, False])
 def test_executors_show_where_the_rows_of_keys_are(
     session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, merged: bool
