@@ -353,6 +353,8 @@ MANIFEST_FULL_COMPACTION_SIZE: Final = Option(
     "manifest.full-compaction-threshold-size", parse_memory_size, 16 * MB
 )
 
+IGNORE_EMPTY_COMMIT: Final = Option("snapshot.ignore-empty-commit", parse_bool, default=True)
+
 # --- clustering ---------------------------------------------------------------------------------
 SORT_RANGE_STRATEGY: Final = Option("sort-compaction.range-strategy", _lower, "size")
 SORT_SAMPLE_MAGNIFICATION: Final = Option(

@@ -228,7 +228,7 @@ class _TableCommit(_Closing):
         identifier: int,
         watermark: int | None,
         *,
-        ignore_empty: bool,
+        ignore_empty: bool | None,
     ) -> CommitResult:
         env, after = self._context.env, self._after
         after.last = None
@@ -277,7 +277,7 @@ class BatchTableCommit(_TableCommit):
             )
         self._used = True
         try:
-            return self._commit(messages, BATCH_COMMIT_IDENTIFIER, None, ignore_empty=True)
+            return self._commit(messages, BATCH_COMMIT_IDENTIFIER, None, ignore_empty=None)
         except CommitConflict:
             self.abort(messages)
             raise

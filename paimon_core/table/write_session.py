@@ -28,7 +28,12 @@ from paimon_core.features import uncompactable_features
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
-from paimon_core.options import FULL_COMPACTION_DELTA_COMMITS, SNAPSHOT_ORDERING, WRITE_ONLY
+from paimon_core.options import (
+    FULL_COMPACTION_DELTA_COMMITS,
+    IGNORE_EMPTY_COMMIT,
+    SNAPSHOT_ORDERING,
+    WRITE_ONLY,
+)
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
@@ -158,12 +163,14 @@ def commit_write(
     identifier: int = BATCH_COMMIT_IDENTIFIER,
     watermark: int | None = None,
     properties: Mapping[str, str] | None = None,
-    ignore_empty: bool = True,
+    ignore_empty: bool | None = None,
     after: AfterCommit | None = None,
 ) -> tuple[Snapshot, ...]:
     """Commit what a writer wrote as APPEND, then the compaction that became due as COMPACT.
 
     The compaction runs first, so that readers see the first without the second only briefly.
+    Without rows there is no snapshot unless `ignore_empty` (default: the option
+    `snapshot.ignore-empty-commit`) is False.
     `after` does what follows a commit (default: a new one); writers that commit more than once pass
     their own.  `properties` are stored in the snapshots.  Errors as in `commit`.
     """
@@ -176,7 +183,7 @@ def commit_write(
         identifier=identifier,
         watermark=watermark,
         properties=properties,
-        ignore_empty=ignore_empty,
+        ignore_empty=_ignores_empty(table) if ignore_empty is None else ignore_empty,
     )
     after.run(user=user, identifier=identifier, messages=messages)
     return made
@@ -199,12 +206,24 @@ def commit_files(
     """
     after = after or AfterCommit(table, env=env)
     try:
-        made = commit(table, messages, user=user, env=env, row_groups=row_groups)
+        made = commit(
+            table,
+            messages,
+            user=user,
+            env=env,
+            row_groups=row_groups,
+            ignore_empty=_ignores_empty(table),
+        )
     except CommitConflict:
         delete_messages(table, messages)
         raise
     after.run(user=user, identifier=BATCH_COMMIT_IDENTIFIER, messages=messages)
     return made
+
+
+def _ignores_empty(table: FileStoreTable) -> bool:
+    """Whether batch commits without changes make no snapshot (Java: `BatchWriteBuilderImpl`)."""
+    return table.options.value(IGNORE_EMPTY_COMMIT)
 
 
 def _commit_and_compact(

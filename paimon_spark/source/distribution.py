@@ -9,7 +9,7 @@ fixed               partition and bucket
 dynamic             partition: its index of keys has one owner
 across partitions   nothing: one task writes all rows
 postpone            partition and real bucket, where their numbers are known, else nothing
-none                nothing: each task writes its own files
+none                nothing: each task writes its own files; with `clustering.columns`, ranges
 ==================  ==============================================================================
 """
 
@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from paimon_core.clustering.external_sort import CODE, OrderStrategy
+from paimon_core.clustering.on_write import clustering_on_write
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.options import BUCKET, BUCKET_FUNCTION
@@ -49,7 +51,7 @@ def write(df: DataFrame, *, mode: str = "append", **options: str) -> None:
 
     `options` are those of the source; `**{"overwrite-partition": ...}` for names with a dash.
     """
-    rows = shuffled(df, options)
+    rows = clustered_for(shuffled(df, options), SourceOptions.of(options).open_table())
     given = {**options, "write.shuffled": "true"}
     with counted_batches(df.sparkSession):
         if mode in _MODES and hasattr(df, "_jdf"):
@@ -114,6 +116,30 @@ def shuffled_for(
         case BucketMode.DYNAMIC | BucketMode.CROSS_PARTITION:
             return df.repartition(1)
     return df
+
+
+def clustered_for(df: DataFrame, table: FileStoreTable) -> DataFrame:
+    """The rows in ranges of the table's clustering, sorted within each (Java: `TableSorter`)."""
+    from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415 - only with a session
+
+    clustering = clustering_on_write(table)
+    known = {own_name(table.schema.names, c): c for c in df.columns}
+    if clustering is None or not set(clustering.columns) <= known.keys():
+        return df
+    columns = [df[f"`{known[c]}`"] for c in clustering.columns]
+    if clustering.strategy is OrderStrategy.ORDER:
+        return df.repartitionByRange(*columns).sortWithinPartitions(*columns)
+    row_type = table.schema.row_type.project(clustering.columns)
+    targets = [arrow_type(t) for t in row_type.types]
+
+    def codes(*arrays: pa.Array) -> pa.Array:
+        values = [converted(a, t) for a, t in zip(arrays, targets, strict=True)]
+        batch = pa.RecordBatch.from_arrays(values, names=list(row_type.names))
+        return clustering.with_codes(batch, row_type).column(CODE).cast(pa.binary())
+
+    udf = arrow_udf(codes, "binary")  # type: ignore[call-overload]  # the type hints say its kind
+    coded = df.withColumn(CODE, udf(*columns))
+    return coded.repartitionByRange(CODE).sortWithinPartitions(CODE).drop(CODE)
 
 
 def _bucket(df: DataFrame, table: FileStoreTable) -> Column:

@@ -7,6 +7,7 @@ import pickle
 import shutil
 from dataclasses import replace
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,11 @@ from sql_sessions import Sql
 from paimon_core import open_catalog
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.errors import CommitConflict, CommitStateUnknown, InvalidArgument, NotFound
+from paimon_core.read.data_file import read_table_file
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
-from paimon_spark.source import batch_writer, stream_writer
+from paimon_spark.source import batch_writer, stream_writer, write
 from paimon_spark.source.batch_reader import row_type_of
 from paimon_spark.source.batch_writer import PaimonBatchWriter
 from paimon_spark.source.options import SourceOptions
@@ -645,3 +647,27 @@ def test_the_blobs_of_several_tasks_keep_their_rows(tmp_path: Path) -> None:
     read = read_table(table, table.latest_or_not_found())
     found = {r["k"]: r["b"] for batch in read for r in batch.to_pylist()}
     assert found == {k: bytes([k]) * k for k in (1, 2, 3)}
+
+
+@pytest.mark.parametrize("columns", ["k", "k,v"])
+def test_rows_are_written_in_ranges_of_the_clustering(
+    session: Any, tmp_path: Path, columns: str
+) -> None:
+    lake = Lake(tmp_path)
+    lake.log("db.t", clustering_columns=columns)
+    frame = session.range(200).selectExpr(
+        "CAST(hash(id) % 1000 AS INT) AS k", "CAST(id % 7 AS STRING) AS v"
+    )
+    write(frame, path=f"{tmp_path}/db.db/t")
+    table = lake.table()
+    files = []
+    for entry in scan_files(table, table.latest_or_not_found()):
+        batches = read_table_file(table, entry.partition, 0, entry.file, table.schema.row_type)
+        files.append([r["k"] for b in batches for r in b.to_pylist()])
+    assert sum(map(len, files)) == 200
+    if columns == "k":
+        assert all(keys == sorted(keys) for keys in files)
+        files.sort()
+        assert all(a[-1] <= b[0] for a, b in pairwise(files))
+    else:
+        assert all(keys != sorted(keys) for keys in files)

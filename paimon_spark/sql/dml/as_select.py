@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from paimon_core.catalog.rest.rest_catalog import RestCatalog
+from paimon_core.clustering.on_write import clustered
 from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.message import CommitMessage
 from paimon_core.ddl.create import Column
@@ -86,7 +87,7 @@ def _replace(
         if large:
             rows = rows_to_write(coming, frame, fields)
             return written_files(session, coming, rows, user=user)
-        fresh = fetched(coming, frame, fields)
+        fresh = clustered(coming, fetched(coming, frame, fields))
         null_checked(coming, fresh)
         buckets = RealBuckets.for_rows(coming, fresh, replaced=True, emptied=True)
         if buckets is None:

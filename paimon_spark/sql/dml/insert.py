@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_core.clustering.on_write import clustered
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.table.after_commit import AfterCommit
@@ -465,6 +466,7 @@ def write(
     the new rows.  WriteRefused for a null in a NOT NULL column.
     """
     null_checked(table, rows)
+    rows = clustered(table, rows)
     env = session.env.doing(operation or ("WRITE" if overwrite is None else "OVERWRITE"))
     if overwrite is not None:
         table = overwriting(session, table)

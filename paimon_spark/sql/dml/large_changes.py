@@ -19,7 +19,11 @@ from paimon_core.ddl.column_directives import is_blob_column
 from paimon_core.environment import Environment
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.options import DELETION_VECTORS_ENABLED, ROW_TRACKING_ENABLED
+from paimon_core.options import (
+    DELETION_VECTORS_ENABLED,
+    IGNORE_EMPTY_COMMIT,
+    ROW_TRACKING_ENABLED,
+)
 from paimon_core.predicate import Predicate
 from paimon_core.read.data_evolution import Group, anchor, has_data_evolution
 from paimon_core.scan.scan import scan_files
@@ -166,7 +170,7 @@ class LargeTarget:
             with bucketed(self.table, rows, replaced=False) as (shuffled, buckets):
                 written = write_changes(shuffled, self.table, buckets, env=env, user=user)
         messages = merged_messages(self.table, written, shuffled=True)
-        if messages:
+        if messages or not self.table.options.value(IGNORE_EMPTY_COMMIT):
             after = AfterCommit(self.table, env=env, of_engine=True)
             commit_write(self.table, messages, env=env, user=user, after=after)
 
@@ -237,7 +241,7 @@ class LargeTarget:
             delete_written(table, written)
             raise
         messages += [m for task in written for m in task.messages]
-        if messages:
+        if messages or not table.options.value(IGNORE_EMPTY_COMMIT):
             after = AfterCommit(table, env=env, of_engine=True)
             commit_files(table, messages, env=env, user=user, row_groups=row_groups, after=after)
 

@@ -59,19 +59,22 @@ def rows_to_write(
 def bucketed(
     table: FileStoreTable, rows: DataFrame, *, replaced: bool, emptied: bool = False
 ) -> Iterator[tuple[DataFrame, RealBuckets | None]]:
-    """The rows, those of a bucket in one partition, and the buckets that they need.
+    """The rows, those of a bucket in one partition, clustered, and the buckets that they need.
 
     Where these depend on all rows, the rows are computed once, and kept on the executors' disks
     until the block ends.  `replaced` as in `RealBuckets`; `emptied`: what is there does not count.
     """
     from pyspark import StorageLevel  # noqa: PLC0415 - only with a session
 
-    from paimon_spark.source.distribution import shuffled_for  # noqa: PLC0415 - imports PySpark
+    from paimon_spark.source.distribution import (  # noqa: PLC0415 - imports PySpark
+        clustered_for,
+        shuffled_for,
+    )
     from paimon_spark.source.partition_counts import sizes_of_partitions  # noqa: PLC0415 - same
 
     buckets = RealBuckets.of(table, tasks=1)
     if buckets is None:
-        yield shuffled_for(rows, table), None
+        yield clustered_for(shuffled_for(rows, table), table), None
         return
     if emptied:
         buckets = buckets.of_emptied()

@@ -27,7 +27,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions
 from paimon_core.lsm.engines.traits import MERGE_ENGINES, removes_deleted_keys, traits_of
 from paimon_core.manifest.data_file import ManifestEntry
-from paimon_core.options import DELETION_VECTORS_ENABLED
+from paimon_core.options import DELETION_VECTORS_ENABLED, IGNORE_EMPTY_COMMIT
 from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.read.table_read import least_level
 from paimon_core.scan.scan import scan_files
@@ -138,6 +138,11 @@ class Target:
         keep their ids.  `columns` are those with new values, which matter under data evolution.
         """
         if not len(removed) and (added is None or not added.num_rows):
+            if not self.table.options.value(IGNORE_EMPTY_COMMIT):
+                env = self._env
+                after = AfterCommit(self.table, env=env, of_engine=True)
+                user = new_commit_user(self.table, env)
+                commit_files(self.table, (), env=env, user=user, after=after)
             return
         if self.evolved is not None:
             self._commit_evolved(removed, added, origins, columns)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from lakes import Lake
 
 from paimon_core.clustering.external_sort import (
     CODE,
@@ -17,6 +18,7 @@ from paimon_core.clustering.external_sort import (
     sorted_rows,
     words_of,
 )
+from paimon_core.clustering.on_write import clustered
 from paimon_core.types.data_types import RowType
 from paimon_core.types.sql import field_from_json
 
@@ -91,3 +93,23 @@ def test_cuts_divide_what_they_can() -> None:
     assert sizes.tolist() == [300] * 4
     assert not len(cuts_of(words[:1].repeat(9), 4))
     assert CODE not in rows("any").schema.names
+
+
+def test_new_rows_are_sorted_as_the_table_says(tmp_path: Path) -> None:
+    rows = pa.table({"k": pa.array([3, 1, None, 2], pa.int32()), "v": ["c", "a", "n", "b"]})
+    wide = pa.table({"k": pa.array([0, 3, 2, 1], pa.int32()), "v": ["d", "a", "b", "c"]})
+
+    def order(rows: pa.Table, **options: str) -> list[int | None]:
+        lake = Lake(tmp_path / str(len(list(tmp_path.iterdir()))))
+        lake.log(**options)
+        found: list[int | None] = clustered(lake.table(), rows).column("k").to_pylist()
+        return found
+
+    assert order(rows) == [3, 1, None, 2]
+    assert order(rows, clustering_columns="k") == [None, 1, 2, 3]
+    assert order(rows, clustering_columns="v", clustering_incremental="true") == [3, 1, None, 2]
+    optimized = {"clustering_incremental_optimize__write": "true"}
+    incremental = {"clustering_columns": "v", "clustering_incremental": "true"}
+    assert order(rows, **incremental, **optimized) == [1, 2, 3, None]
+    assert order(wide, clustering_columns="k,v") != order(wide, clustering_columns="k")
+    assert order(rows, clustering_columns="k", bucket="2", bucket__key="k") == [3, 1, None, 2]

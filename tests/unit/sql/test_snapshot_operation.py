@@ -22,6 +22,19 @@ STATEMENTS = {
 }
 
 
+def test_statements_that_change_nothing(tmp_path: Path) -> None:
+    sql = Sql(tmp_path)
+    sql("CREATE TABLE t (id INT, v STRING)")
+    sql("INSERT INTO t VALUES (1, 'a')")
+    for key in ("true", "false"):
+        sql(f"SET spark.paimon.snapshot.ignore-empty-commit={key}")
+        sql("DELETE FROM t WHERE id = 7")
+        sql("UPDATE t SET v = 'b' WHERE id = 7")
+    snapshots = sql.session.catalog.get_table("default.t").snapshots.all()
+    assert [s.extra["operation"] for s in snapshots] == ["WRITE", "DELETE", "UPDATE"]
+    assert [s.delta_record_count for s in snapshots] == [1, 0, 0]
+
+
 @pytest.mark.parametrize("key", ["", "TBLPROPERTIES ('primary-key' = 'id,p', 'bucket' = '1')"])
 def test_operations(key: str, tmp_path: Path) -> None:
     sql = Sql(tmp_path)

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, cast
 
-from paimon_core.clustering.external_sort import Clustering, OrderStrategy
-from paimon_core.clustering.rewrite import SortUnit, code_width
+from paimon_core.clustering.external_sort import Clustering
+from paimon_core.clustering.on_write import clustering_by
+from paimon_core.clustering.rewrite import SortUnit
 from paimon_core.commit.unknown_metadata import check_rewritable
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.errors import InvalidArgument
@@ -22,7 +23,6 @@ from paimon_core.options import (
     CLUSTERING_STRATEGY,
     SORT_RANGE_STRATEGY,
     SORT_SAMPLE_MAGNIFICATION,
-    ZORDER_TEXT_BYTES,
 )
 from paimon_maintenance.job.exact_commit import SoleWriter, check_changelog_complete
 from paimon_maintenance.job.job import RunContext
@@ -47,10 +47,8 @@ from paimon_maintenance.jobs.sort_compact.query_cost import (
 from paimon_maintenance.rules.partition_files import PartitionScan, read_partitions
 
 LEAST_SAMPLE: Final = 20
-AUTO: Final = "auto"
 FULL: Final = "full"
 MINOR: Final = "minor"
-_MOST_ZORDER_COLUMNS: Final = 4
 
 
 SortState = PartitionScan[SortGroup]
@@ -270,36 +268,5 @@ def chosen_clustering(table: FileStoreTable, arguments: Mapping[str, object]) ->
             f"{CLUSTERING_COLUMNS.key} either",
             table=table.name,
         )
-    unknown = [c for c in columns if c not in table.schema.names]
-    if unknown:
-        raise InvalidArgument(
-            f"table {table.name} has no column {', '.join(unknown)}; it has "
-            f"{', '.join(table.schema.names)}",
-            table=table.name,
-        )
-    partition_keys = [c for c in columns if c in table.schema.partition_keys]
-    if partition_keys:
-        raise InvalidArgument(
-            f"sorting table {table.name} by {', '.join(partition_keys)} has no effect: all rows "
-            f"of a partition have the same value",
-            table=table.name,
-        )
-    if len(set(columns)) < len(columns):
-        raise InvalidArgument("order_by names a column twice", table=table.name)
     named = cast("str | None", arguments["order_strategy"]) or options.value(CLUSTERING_STRATEGY)
-    if named == AUTO:
-        named = "order" if len(columns) == 1 else "hilbert"
-        if 1 < len(columns) <= _MOST_ZORDER_COLUMNS:
-            named = "zorder"
-    try:
-        strategy = OrderStrategy(named)
-    except ValueError as e:
-        raise InvalidArgument(
-            f"{CLUSTERING_STRATEGY.key}={named} is not one of auto, {', '.join(OrderStrategy)}",
-            table=table.name,
-        ) from e
-    clustering = Clustering(
-        strategy=strategy, columns=columns, text_bytes=options.value(ZORDER_TEXT_BYTES)
-    )
-    code_width(table, clustering)  # refuses types and numbers of columns that have no code
-    return clustering
+    return clustering_by(table, columns, named)
