@@ -64,7 +64,7 @@ class BlobPacks:
         return rows
 
     def close(self) -> None:
-        """Close the packs, which stay."""
+        """Close the packs; `abort` still deletes them."""
         for pack in self._packs.values():
             pack.close()
 
@@ -108,12 +108,8 @@ class _Pack:
         length = writer.add(value)
         descriptor = BlobDescriptor(_uri(self._paths[-1]), begin, length)
         if writer.bytes_written() >= self._target:
-            self._close_current()
+            self.close()
         return descriptor.to_bytes()
-
-    def close(self) -> None:
-        self._close_current()
-        self._paths = []
 
     def abort(self) -> None:
         if self._writer is not None:
@@ -123,7 +119,7 @@ class _Pack:
         delete_abandoned(self._io, self._paths)
         self._paths = []
 
-    def _close_current(self) -> None:
+    def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
             self._writer = None

@@ -299,7 +299,10 @@ def sql(
 def _frame_of(session: SqlSession, result: Result) -> DataFrame:
     """The answer of a statement without a query: booleans and whole numbers, the rest as text."""
     columns = result.columns or ("result",)
-    types = [_type_of([row[i] for row in result.rows]) for i in range(len(columns))]
+    types = [
+        result.types.get(name) or _type_of([row[i] for row in result.rows])
+        for i, name in enumerate(columns)
+    ]
     rows = [
         [v if v is None or t != "STRING" else _text_of(v) for v, t in zip(row, types, strict=True)]
         for row in result.rows

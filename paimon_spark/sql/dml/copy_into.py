@@ -122,7 +122,8 @@ def _export(session: SqlSession, words: Words) -> Result:
     writer = frame.write.options(**options).mode("overwrite" if overwrite else "errorifexists")
     getattr(writer, file_format.kind.lower())(target)
     files = sum(1 for f in listed(session, target) if f.name.startswith("part-"))
-    return Result(("output_path", "file_count", "rows_written"), [[target, files, rows]])
+    columns = ("output_path", "file_count", "rows_written")
+    return Result(columns, [[target, files, rows]], {"file_count": "INT", "rows_written": "BIGINT"})
 
 
 def _check_query(query: str) -> None:

@@ -22,6 +22,7 @@ from paimon_core.table.blob_views import with_viewed_blobs
 from paimon_core.table.statistics import read_statistics
 from paimon_core.table.write_session import write_rows
 from paimon_core.types.arrow import arrow_schema
+from paimon_core.write import data_file_writer
 from paimon_spark.sql.dml.targets import open_target
 
 OPTIONS = "'row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true'"
@@ -342,6 +343,16 @@ def test_blobs_of_primary_keys_are_in_packs(sql: Sql) -> None:
     packs_now = set(folder.glob("*.managed.blob"))
     with pytest.raises(InvalidArgument, match="cannot read the BLOB"):
         sql("INSERT INTO t (id, b) VALUES (7, X'01'), (8, sys.path_to_descriptor('/no/such/file'))")
+    assert set(folder.glob("*.managed.blob")) == packs_now
+    with pytest.MonkeyPatch.context() as patch:
+
+        def full(*_: object) -> None:
+            raise OSError("no space left")
+
+        # The packs are closed by then.
+        patch.setattr(data_file_writer, "references", full)
+        with pytest.raises(OSError, match="no space"):
+            sql("INSERT INTO t (id, b) VALUES (7, X'01')")
     assert set(folder.glob("*.managed.blob")) == packs_now
     sql("ALTER TABLE t SET TBLPROPERTIES ('write-only' = 'false')")
     sql("INSERT INTO t (id, b) VALUES (9, X'09')")
