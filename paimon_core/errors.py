@@ -331,6 +331,10 @@ class LeaseLost(MaintenanceError):
     default_next_step = "run again: the next run finishes the work"
 
 
+class NotYetVisible(MaintenanceError):
+    """Rows are committed, and a compaction that queries wait for has not come."""
+
+
 class StalePlan(MaintenanceError):
     """The table has changed since the plan was made."""
 

@@ -41,6 +41,7 @@ from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.chain_overwrite import ChainOverwrite
 from paimon_core.table.compact_table import buckets_of, compact_buckets
 from paimon_core.table.index_bootstrap import load_global_index
+from paimon_core.table.visibility import wait_until_visible
 from paimon_core.write.incoming_rows import Kinds
 from paimon_core.write.on_failure import aborted_on_failure
 from paimon_core.write.row_writer import RowWriter, delete_new_files, new_paths
@@ -150,7 +151,7 @@ def commit_overwrite(
         raise
     if chain is not None and made is not None:
         chain.follow(env)
-    after.run(user=user, identifier=identifier, messages=messages)
+    _follow(table, messages, after, env=env, user=user, identifier=identifier)
     return () if made is None else (made,)
 
 
@@ -185,7 +186,7 @@ def commit_write(
         properties=properties,
         ignore_empty=_ignores_empty(table) if ignore_empty is None else ignore_empty,
     )
-    after.run(user=user, identifier=identifier, messages=messages)
+    _follow(table, messages, after, env=env, user=user, identifier=identifier)
     return made
 
 
@@ -217,8 +218,23 @@ def commit_files(
     except CommitConflict:
         delete_messages(table, messages)
         raise
-    after.run(user=user, identifier=BATCH_COMMIT_IDENTIFIER, messages=messages)
+    _follow(table, messages, after, env=env, user=user, identifier=BATCH_COMMIT_IDENTIFIER)
     return made
+
+
+def _follow(
+    table: FileStoreTable,
+    messages: Sequence[CommitMessage],
+    after: AfterCommit,
+    *,
+    env: Environment,
+    user: str,
+    identifier: int,
+) -> None:
+    """Do what follows a commit; a batch may wait until its rows are visible."""
+    after.run(user=user, identifier=identifier, messages=messages)
+    if identifier == BATCH_COMMIT_IDENTIFIER:
+        wait_until_visible(table, messages, env=env)
 
 
 def _ignores_empty(table: FileStoreTable) -> bool:
