@@ -227,6 +227,8 @@ def test_structs_match_by_name(sql: Sql) -> None:
     sql("INSERT INTO t BY NAME SELECT named_struct('y', 1, 'x', 'one') AS s, 1 AS id")
     with pytest.raises(IncompatibleRows, match="extra fields: z"):
         sql("INSERT INTO t BY NAME SELECT 2 AS id, named_struct('x', 'a', 'y', 1, 'z', 1) AS s")
+    with pytest.raises(IncompatibleRows, match=r"ambiguous column name `s\.x`"):
+        sql("INSERT INTO t BY NAME SELECT 2 AS id, named_struct('x', 'a', 'X', 'b') AS s")
     sql("CREATE TEMPORARY VIEW v AS SELECT 1 AS id, named_struct('y', 2, 'z', 9) AS s, 'n' AS new")
     star = "ON t.id = v.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
     with pytest.raises(IncompatibleRows, match="extra fields: z"):

@@ -111,6 +111,8 @@ def by_name(
                 f"Cannot write null to non-null column({field.name})."
             )
     found = [fields[c] for c in lowered]
+    for column in frame.schema.fields:
+        _check_unambiguous(column.name, column.dataType, start)
     plain = frame.toDF(*(f"c{i}" for i in range(len(lowered))))
     columns = plain.selectExpr(
         *(
@@ -119,6 +121,22 @@ def by_name(
         )
     )
     return found, columns
+
+
+def _check_unambiguous(path: str, source: Any, start: str) -> None:
+    """IncompatibleRows if names of the fields of a struct, at any depth, differ in case only."""
+    match source.typeName():
+        case "struct":
+            names = [f.name.lower() for f in source.fields]
+            for field in source.fields:
+                inner = f"{path}.{field.name}"
+                if names.count(field.name.lower()) > 1:
+                    raise IncompatibleRows(f"{start}due to ambiguous column name `{inner}`.")
+                _check_unambiguous(inner, field.dataType, start)
+        case "array":
+            _check_unambiguous(f"{path}.element", source.elementType, start)
+        case "map":
+            _check_unambiguous(f"{path}.value", source.valueType, start)
 
 
 def has_rows(data_type: DataType) -> bool:
