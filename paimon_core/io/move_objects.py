@@ -11,9 +11,10 @@ same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from paimon_core.errors import StorageError
 from paimon_core.io.file_io import join
 
 _SCHEMA: Final = "/schema/"
@@ -28,11 +29,30 @@ def move_objects(fs: Any, src: str, dst: str) -> bool:
         is_part = copied or _holds_all(here, there)
         if not is_part or not _have_same_schemas(fs, src, dst, here.keys() & there.keys()):
             return False
+    if not copied:
+        _check_complete(fs, src, here)
     for name in () if copied else sorted(here, key=_is_schema):
         fs.cp_file(join(src, name), join(dst, name))
     for name in sorted(here, key=_is_schema, reverse=True):
         fs.rm_file(join(src, name))
     return True
+
+
+def _check_complete(fs: Any, src: str, names: Collection[str]) -> None:
+    """StorageError if the listing lacks the newest snapshot, which would be left behind.
+
+    A store with stale listings, or a commit that has just landed: the hint tells its number.
+    """
+    for hint in (n for n in names if f"/{n}".endswith("/snapshot/LATEST")):
+        number = fs.cat_file(join(src, hint)).decode(errors="replace").strip()
+        newest = f"{hint.removesuffix('LATEST')}snapshot-{number}"
+        if number.isdecimal() and newest not in names and _exists(fs, join(src, newest)):
+            raise StorageError(
+                f"{src} was not moved: the store does not list {newest}, which exists",
+                file=join(src, newest),
+                next_step="run again when nobody writes; if that fails too, the listings of the store or "
+                "gateway are stale",
+            )
 
 
 def _sizes(fs: Any, folder: str) -> dict[str, int]:

@@ -13,9 +13,10 @@ from s3_store import S3Server, s3_server
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.ddl.create import Column, create_schema
-from paimon_core.errors import AlreadyExists, NotFound
+from paimon_core.errors import AlreadyExists, NotFound, StorageError
 from paimon_core.io.fsspec_io import FsspecFileIO
 from paimon_core.refs.tags import Tag
+from paimon_core.table.write_session import write_rows
 from paimon_core.write.row_writer import RowWriter
 
 
@@ -113,3 +114,22 @@ def test_another_table_keeps_its_name(catalog: FileSystemCatalog) -> None:
     with pytest.raises(AlreadyExists):
         catalog.rename_table("db.a", "db.b")
     assert tables(catalog) == ["a", "b"]
+
+
+def test_a_listing_without_the_newest_snapshot_moves_nothing(catalog: FileSystemCatalog) -> None:
+    """The commit would stay behind, in a folder that is no table."""
+    table = catalog.get_table("db.a")
+    for key in (1, 2):
+        write_rows(table, pa.table({"k": pa.array([key], pa.int32())}), env=ENV)
+    io = catalog.table_files("db.a").io
+    assert isinstance(io, FsspecFileIO)
+    find = io._fs.find
+
+    def stale(path: str, **options: object) -> dict[str, object]:
+        return {n: s for n, s in find(path, **options).items() if not n.endswith("snapshot-2")}
+
+    with patch.object(io._fs, "find", stale), pytest.raises(StorageError, match="does not list"):
+        catalog.rename_table("db.a", "db.b")
+    assert tables(catalog) == ["a"]
+    catalog.rename_table("db.a", "db.b")
+    assert catalog.get_table("db.b").snapshots.latest_id() == 2
