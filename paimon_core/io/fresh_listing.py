@@ -12,10 +12,14 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.io.file_io import FileStat
 
 
-def check_listed(listed: Iterable[FileStat], path: str, *, table: str) -> None:
-    """UnsupportedFeature if the listing lacks `path`, a file that was written before."""
-    if any(found.path == path for found in listed):
-        return
+def listed_file(listed: Iterable[FileStat], path: str, *, table: str) -> FileStat:
+    """What the listing says of `path`, a file that was written before.
+
+    UnsupportedFeature if the listing lacks it.
+    """
+    for found in listed:
+        if found.path == path:
+            return found
     raise UnsupportedFeature(
         "stale listings",
         f"the store does not list {path}, which was written before; jobs on table {table} would miss "

@@ -20,6 +20,7 @@ from paimon_core.environment import Environment
 from paimon_core.errors import ClockSkew, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import delete_abandoned, parent
+from paimon_core.io.fresh_listing import listed_file
 from paimon_core.paths import CARETAKER_DIR
 
 MOST_SKEW_MILLIS: Final = 60_000
@@ -48,7 +49,9 @@ def check_clock(table: FileStoreTable, env: Environment) -> None:
     before = clock()
     table.io.write_bytes(path, b"What time is it?\n")
     try:
-        store = table.io.stat(path).modified_millis
+        # From a listing, as the ages of files: a gateway may show other times there.
+        listed = table.io.list_dir(parent(path))
+        store = listed_file(listed, path, table=table.name).modified_millis
         after = clock()
     finally:
         delete_abandoned(table.io, [path])

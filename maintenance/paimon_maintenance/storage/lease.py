@@ -32,7 +32,7 @@ from paimon_core.environment import Environment
 from paimon_core.errors import LeaseHeld, LeaseLost
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO, FileStat, parent
-from paimon_core.io.fresh_listing import check_listed
+from paimon_core.io.fresh_listing import listed_file
 from paimon_core.io.read_retry import read_whole
 from paimon_core.process_identity import has_ended, process_identity
 
@@ -192,7 +192,7 @@ def _acquire(
         _held.add(path)
         try:
             io.overwrite(path, content)
-            other = _other_holder(table, io.stat(path))
+            other = _other_holder(table, path)
         except FileNotFoundError as e:
             _withdraw(io, path)
             raise LeaseLost(
@@ -222,15 +222,15 @@ def _acquire(
         attempt += 1
 
 
-def _other_holder(table: FileStoreTable, own: FileStat) -> FoundLease | None:
-    """The live lease of another job; deletes stale leases.
+def _other_holder(table: FileStoreTable, path: str) -> FoundLease | None:
+    """The live lease of another job than that of `path`; deletes stale leases.
 
-    FileNotFoundError if `own` was deleted, UnsupportedFeature if the store does not list it.
+    FileNotFoundError if `path` was deleted, UnsupportedFeature if the store does not list it.
     """
-    listed = table.io.list_dir(parent(own.path))
-    if not any(file.path == own.path for file in listed):
-        table.io.stat(own.path)
-    check_listed(listed, own.path, table=table.name)
+    listed = table.io.list_dir(parent(path))
+    if not any(file.path == path for file in listed):
+        table.io.stat(path)
+    own = listed_file(listed, path, table=table.name)
     for file in listed:
         # Partial files of killed processes.
         aged = own.modified_millis - file.modified_millis > LIFETIME_MILLIS

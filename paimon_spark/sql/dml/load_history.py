@@ -36,7 +36,7 @@ from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict, CorruptTable, PaimonError, StorageError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileStat
-from paimon_core.io.fresh_listing import check_listed
+from paimon_core.io.fresh_listing import listed_file
 from paimon_core.io.read_retry import read_with_retries
 from paimon_core.options import COMMIT_USER_PREFIX
 from paimon_core.paths import CARETAKER_DIR
@@ -241,9 +241,8 @@ def _is_loading(other: Announcement, files: Collection[Key]) -> CommitConflict:
 def _others(own: Announcement) -> Iterator[tuple[Announcement, bool]]:
     """The other announcements, and whether each is abandoned."""
     table = own.table
-    now = table.io.stat(own.path).modified_millis
     listed = table.io.list_dir(f"{table.root}/{LOADS}")
-    check_listed(listed, own.path, table=table.name)
+    now = listed_file(listed, own.path, table=table.name).modified_millis
     for found in listed:
         if found.path == own.path or not found.name.endswith(_SUFFIX):
             continue

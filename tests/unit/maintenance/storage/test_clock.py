@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -199,14 +199,29 @@ def test_what_a_killed_probe_leaves_is_an_orphan(lake: Lake) -> None:
 class _Timeless(LocalFileIO):
     """A store that does not report modification times."""
 
-    def stat(self, path: str) -> FileStat:
-        found = LocalFileIO.stat(self, path)
-        return FileStat(found.path, found.size, 0, found.is_dir)
+    def list_dir(self, path: str) -> list[FileStat]:
+        return [replace(found, modified_millis=0) for found in LocalFileIO.list_dir(self, path)]
 
 
 def test_a_store_without_times_has_no_ages(lake: Lake) -> None:
     table = open_table_at(_Timeless(), lake.table().root, "db.t")
     with pytest.raises(UnsupportedFeature, match="does not report modification times"):
+        check_clock(table, system_environment())
+
+
+@dataclass(frozen=True, slots=True)
+class _OtherZone(LocalFileIO):
+    """A store whose listings show times of another time zone, an hour earlier."""
+
+    def list_dir(self, path: str) -> list[FileStat]:
+        found = LocalFileIO.list_dir(self, path)
+        return [replace(f, modified_millis=f.modified_millis - HOUR) for f in found]
+
+
+def test_listings_with_other_times_make_no_file_older(lake: Lake) -> None:
+    """The ages of files come from listings, so their times count, not those of single files."""
+    table = open_table_at(_OtherZone(), lake.table().root, "db.t")
+    with pytest.raises(ClockSkew, match="1 h ahead"):
         check_clock(table, system_environment())
 
 

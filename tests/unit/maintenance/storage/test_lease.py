@@ -160,8 +160,8 @@ def test_a_lease_of_a_killed_process_is_taken_over_at_once(lake: Lake) -> None:
 
 def test_a_lease_whose_table_is_dropped_at_once_is_lost(lake: Lake) -> None:
     class Dropping(LocalFileIO):
-        def stat(self, path: str) -> FileStat:
-            raise FileNotFoundError(path)
+        def overwrite(self, path: str, data: bytes) -> None:
+            pass
 
     table = replace(lake.table(), io=Dropping())
     with pytest.raises(LeaseLost, match="was deleted as soon as it was written"), hold(table):
