@@ -40,6 +40,7 @@ from paimon_core.errors import (
     StorageError,
     UnsupportedFeature,
 )
+from paimon_core.io.commit_guard import check_guard
 from paimon_core.io.conditional_put import COMMIT_BY_RENAME, is_proven, prove_once, refused
 from paimon_core.io.file_io import FileStat, delete_files, join, parent
 from paimon_core.io.move_objects import move_objects
@@ -294,6 +295,7 @@ class FsspecFileIO:
             if self.exists(dst):
                 return False
             self._make_parent(dst)
+            check_guard()  # as late as possible: what follows replaces `dst`
             if not is_folder and (self._is_object_store or self._protocol == "memory"):
                 # Not `mv`, which takes the name for a pattern.
                 self._fs.cp_file(src, dst)

@@ -27,11 +27,14 @@ from slow_store import (
 )
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
+from paimon_core.catalog.jdbc.database import LOCKS
 from paimon_core.catalog.jdbc.jdbc_catalog import JdbcCatalog
+from paimon_core.catalog.jdbc.table_rows import execute
 from paimon_core.commit.committer import commit
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.environment import system_environment
 from paimon_core.errors import (
+    CatalogLocked,
     CommitStateUnknown,
     StorageAccessDenied,
     StorageError,
@@ -39,6 +42,7 @@ from paimon_core.errors import (
 )
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO
+from paimon_core.io.fsspec_io import FsspecFileIO
 from paimon_core.io.open import open_file_io
 from paimon_core.write.row_writer import RowWriter
 
@@ -146,6 +150,40 @@ def test_the_lock_of_a_catalog_stands_in_for_the_condition(
     users = [s.commit_user for s in table.snapshots.all()]
     assert sorted(users) == sorted(f"writer {w}" for w in range(4) for _ in range(3))
     assert not [s for s in table.io.list_dir(table.paths.snapshot_dir) if s.name.startswith(".")]
+
+
+def test_a_commit_whose_lock_another_client_took_over_replaces_nothing(
+    store: SlowStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that was suspended after it had looked for the snapshot, until its lock expired."""
+    store.add(Fault("ignore condition"))
+    options = {
+        **store.options,
+        "uri": f"jdbc:sqlite:{tmp_path}/c.db",
+        "warehouse": store.new_root(),
+        "lock.enabled": "true",
+    }
+    catalog = JdbcCatalog(options)
+    catalog.create_database("db")
+    catalog.create_table("db.t", create_schema([Column("k", "INT")], now_millis=1))
+    table = catalog.get_table("db.t")
+    exists, looks = FsspecFileIO.exists, []
+
+    def suspended(io: FsspecFileIO, path: str) -> bool:
+        found = exists(io, path)
+        if path.endswith("/snapshot-1"):
+            looks.append(found)
+        if looks == [False, False]:  # the last look before the rename
+            with catalog._database.transaction() as connection:
+                execute(connection, f"UPDATE {LOCKS} SET acquired_at = '2020-01-01 00:00:00'")
+            looks.append(True)
+            assert append(catalog.get_table("db.t"), 2, "other") == 1
+        return found
+
+    monkeypatch.setattr(FsspecFileIO, "exists", suspended)
+    with pytest.raises(CatalogLocked, match=r"may expire, or has; nothing was changed"):
+        append(table, 1, "suspended")
+    assert [s.commit_user for s in table.snapshots.all()] == ["other"]
 
 
 def test_a_store_is_proven_once(store: SlowStore) -> None:

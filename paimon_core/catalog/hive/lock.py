@@ -17,12 +17,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 from uuid import uuid4
 
 from paimon_core.catalog.lock import acquire_timeout_millis, longest_wait_millis
 from paimon_core.environment import user_name
 from paimon_core.errors import CatalogLocked, PaimonError, StorageError
+from paimon_core.io.commit_guard import guarded_by
 from paimon_core.process_identity import has_ended, process_identity
 from paimon_core.remote.hive_client import HiveClient
 from paimon_core.remote.thrift_calls import (
@@ -61,9 +63,26 @@ class HiveLock:
         """The lock, for as long as the block; CatalogLocked if others hold it for too long."""
         lock_id = self._acquire()
         try:
-            yield
+            with guarded_by(partial(self._check_held, lock_id)):
+                yield
         finally:
             self._release(lock_id)
+
+    def _check_held(self, lock_id: int) -> None:
+        """CatalogLocked if the metastore has let the lock expire; else its time begins anew."""
+        try:
+            state = self.client.call("check_lock", LockId(lock_id=lock_id)).state
+        except StorageError:
+            raise
+        except PaimonError:
+            state = None  # there is no such lock any more
+        if state != LOCK_ACQUIRED:
+            raise CatalogLocked(
+                f"the lock {lock_id} of table {self.database}.{self.table} in the Hive metastore has "
+                "expired; nothing was changed",
+                table=f"{self.database}.{self.table}",
+                next_step="run again",
+            )
 
     def _acquire(self) -> int:
         component = LockComponent(

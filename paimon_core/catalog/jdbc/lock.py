@@ -13,11 +13,13 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from paimon_core.catalog.jdbc.database import LOCKS, JdbcDatabase
 from paimon_core.catalog.lock import acquire_timeout_millis, longest_wait_millis
 from paimon_core.errors import CatalogLocked, PaimonError, StorageError
+from paimon_core.io.commit_guard import guarded_by
 
 log = logging.getLogger(__name__)
 
@@ -52,9 +54,22 @@ class JdbcLock:
         acquired_at = self._acquire()
         since = time.monotonic()
         try:
-            yield
+            with guarded_by(partial(self._check_held, acquired_at, since)):
+                yield
         finally:
             self._release(acquired_at, since)
+
+    def _check_held(self, acquired_at: str, since: float) -> None:
+        """CatalogLocked if the lock is lost, or may expire before a rename that begins now ends."""
+        held = (time.monotonic() - since) * 1000
+        if held < self._timeout_millis / 2 and self._acquired_at() == acquired_at:
+            return
+        raise CatalogLocked(
+            f"the lock {self.lock_id} of the JDBC catalog was held for {held / 1000:.0f} s and may "
+            "expire, or has; nothing was changed",
+            table=self.identifier,
+            next_step="run again; if the store is slow, raise the catalog option lock-acquire-timeout",
+        )
 
     def _acquire(self) -> str:
         """Take the lock; when its row says that it was acquired."""
