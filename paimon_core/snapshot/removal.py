@@ -303,7 +303,7 @@ def remove_newest(
             _check_not_followed(snapshots, snapshot)
             prove()
         settle()
-        check_no_straggler(snapshots, back_to)
+        check_no_straggler(snapshots, back_to, gone=ordered)
         prove()
     except StalePlan as e:
         raise undone(removal, e) from e
@@ -350,10 +350,13 @@ def _followed(table: str, removed: int, newer: int) -> StalePlan:
     )
 
 
-def check_no_straggler(snapshots: SnapshotStore, newest: int) -> None:
+def check_no_straggler(
+    snapshots: SnapshotStore, newest: int, *, gone: Sequence[Snapshot] = ()
+) -> None:
     """Raise StalePlan if a commit landed that is based on a removed snapshot after `newest`.
 
-    Commits that follow `newest` without a gap are new and allowed.
+    Commits that follow `newest` without a gap are new and allowed.  Also raises it if one of `gone`
+    is there: a store that said for a moment that it was missing would leave it as the newest.
     """
     after = [i for i in snapshots.ids() if i >= newest]
     gaps = gaps_in(after)
@@ -364,6 +367,17 @@ def check_no_straggler(snapshots: SnapshotStore, newest: int) -> None:
             table=snapshots.table,
             snapshot=gaps[0].after,
         )
+    for snapshot in gone:
+        if snapshot.id not in after:
+            continue
+        now = snapshots.get_or_none(snapshot.id)
+        if now is not None and now.identity == snapshot.identity:
+            raise StalePlan(
+                f"snapshot {snapshot.id} of table {snapshots.table} seemed to be missing while it was "
+                "removed, but is there",
+                table=snapshots.table,
+                snapshot=snapshot.id,
+            )
 
 
 def undone(removal: Removal, reason: StalePlan) -> StalePlan:

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from command_line import caretaker
 from disk import assert_whole
 from failing_io import FailingFileIO, Trigger
 from lakes import ENV, Lake
@@ -19,6 +20,8 @@ from paimon_core.retention.expiry_range import Retention
 from paimon_core.retention.snapshots import apply_expiry, plan_expiry
 from paimon_core.snapshot.line import gaps_in
 from paimon_core.table.open import open_table, open_table_at
+from paimon_maintenance.jobs.versions import inflight_commits
+from paimon_maintenance.run import request
 
 ALL_BUT_ONE = Retention(num_min=1, num_max=1, limit=99, older_than_millis=2**62)
 
@@ -57,6 +60,32 @@ def test_expiry_leaves_no_snapshot_without_its_files(
         except PaimonError:
             stale += 1
         assert not gaps_in(open_table(str(place), "db.t").snapshots.ids())
+        assert_whole(place)
+        if io.left >= 0:
+            break
+    assert stale
+
+
+def test_a_rollback_leaves_no_snapshot_that_it_should_remove(
+    lake: Lake, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be the newest one, without its files."""
+    monkeypatch.setattr(inflight_commits, "LOCAL_MILLIS", 0)
+    lake.primary_key()
+    lake.fill(4)
+    places, plain, stale = tmp_path_factory.mktemp("places"), request.open_table_of, 0
+    for k in itertools.count():
+        place = Path(shutil.copytree(lake.warehouse, places / str(k)))
+        io = Blinking(r"/snapshot-[34]$", k)
+        opened = open_table_at(io, open_table(str(place), "db.t").root, "db.t")
+        monkeypatch.setattr(request, "open_table_of", lambda *_, made=opened, **__: made)
+        ran = caretaker(
+            *("run", "rollback", "db.t", "-w", place, "--snapshot", "2", "--safety-tag", "0 s")
+        )
+        monkeypatch.setattr(request, "open_table_of", plain)
+        stale += ran.code != 0
+        ids = open_table(str(place), "db.t").snapshots.ids()
+        assert ids == [1, 2] if ran.code == 0 else not gaps_in(ids), (k, ran.err)
         assert_whole(place)
         if io.left >= 0:
             break
