@@ -13,6 +13,7 @@ from paimon_core.errors import CommitConflict, CorruptTable, InvalidArgument, St
 from paimon_core.io.local import LocalFileIO
 from paimon_spark.sql.dml import copy_files, load_history
 from paimon_spark.sql.errors import SqlSyntaxError
+from paimon_spark.sql.frames import distributed
 
 pytestmark = pytest.mark.spark
 
@@ -169,6 +170,27 @@ def test_a_killed_load_is_not_repeated_if_it_was_committed(
     records = [json.loads(p.read_text()) for p in (tmp_path / "warehouse").rglob("load-*")]
     assert sorted(r["rowsLoaded"] for r in records) == [1, 2]
     assert _announcements(tmp_path) == []
+
+
+@pytest.mark.parametrize("way", ["executors", "upsert", "buckets"])
+def test_the_commit_of_a_killed_load_is_found_however_it_was_written(
+    sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    options = {"executors": "", "upsert": "'upsert-key' = 'id'"}.get(
+        way, "'primary-key' = 'id', 'bucket' = '-2'"
+    )
+    sql(
+        f"CREATE TABLE w (id INT, v STRING) TBLPROPERTIES ('commit.user-prefix' = 'me'{options and ', '}{options})"
+    )
+    folder = _files(tmp_path / "in", a_csv="1,a\n")
+    load = f"COPY INTO w FROM '{folder}' FILE_FORMAT = (TYPE = CSV)"
+    if way == "executors":
+        monkeypatch.setattr(distributed, "LARGE_WRITE", -1)
+    _killed_before(monkeypatch, "record_all", sql, load)
+    assert [row[:2] for row in sql(load)] == [["a.csv", "SKIPPED"]]
+    assert sql("SELECT count(*) FROM w") == [[1]]
+    (user,) = sql("SELECT DISTINCT commit_user FROM `w$snapshots`")[0]
+    assert user.startswith("me_")
 
 
 def test_nobody_knows_what_a_killed_load_did_whose_snapshots_expired(

@@ -89,6 +89,7 @@ class Announcement:
     commits: bool = False
     """Whether the commit may have begun."""
     _ended: threading.Event = field(default_factory=threading.Event)
+    _writing: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def path(self) -> str:
@@ -106,13 +107,14 @@ class Announcement:
 
     def write(self) -> None:
         """Write or renew the announcement."""
-        content = {
-            "branch": self.table.branch,
-            "base": self.base,
-            "process": dict(self.process),
-            "files": [[*astuple(file), rows] for file, rows in self.files],
-        }
-        self.table.io.overwrite(self.path, json.dumps(content).encode())
+        with self._writing:  # a renewal must not bring older files back
+            content = {
+                "branch": self.table.branch,
+                "base": self.base,
+                "process": dict(self.process),
+                "files": [[*astuple(file), rows] for file, rows in self.files],
+            }
+            self.table.io.overwrite(self.path, json.dumps(content).encode())
 
     def renew(self) -> None:
         """Renew it every few seconds, until the statement ends."""
