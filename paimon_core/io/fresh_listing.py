@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from paimon_core.errors import UnsupportedFeature
-from paimon_core.io.file_io import FileStat
+from paimon_core.io.file_io import FileIO, FileStat
 
 
-def listed_file(listed: Iterable[FileStat], path: str, *, table: str) -> FileStat:
+def listed_file(io: FileIO, listed: Iterable[FileStat], path: str, *, table: str) -> FileStat:
     """What the listing says of `path`, a file that was written before.
 
-    UnsupportedFeature if the listing lacks it.
+    UnsupportedFeature if the listing lacks it, FileNotFoundError if it is gone.
     """
     for found in listed:
         if found.path == path:
             return found
+    io.stat(path)
     raise UnsupportedFeature(
         "stale listings",
         f"the store does not list {path}, which was written before; jobs on table {table} would miss "

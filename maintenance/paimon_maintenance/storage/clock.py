@@ -51,7 +51,7 @@ def check_clock(table: FileStoreTable, env: Environment) -> None:
     try:
         # From a listing, as the ages of files: a gateway may show other times there.
         listed = table.io.list_dir(parent(path))
-        store = listed_file(listed, path, table=table.name).modified_millis
+        store = listed_file(table.io, listed, path, table=table.name).modified_millis
         after = clock()
     finally:
         delete_abandoned(table.io, [path])

@@ -228,9 +228,7 @@ def _other_holder(table: FileStoreTable, path: str) -> FoundLease | None:
     FileNotFoundError if `path` was deleted, UnsupportedFeature if the store does not list it.
     """
     listed = table.io.list_dir(parent(path))
-    if not any(file.path == path for file in listed):
-        table.io.stat(path)
-    own = listed_file(listed, path, table=table.name)
+    own = listed_file(table.io, listed, path, table=table.name)
     for file in listed:
         # Partial files of killed processes.
         aged = own.modified_millis - file.modified_millis > LIFETIME_MILLIS

@@ -244,7 +244,7 @@ def _others(own: Announcement) -> Iterator[tuple[Announcement, bool]]:
     """The other announcements, and whether each is abandoned."""
     table = own.table
     listed = table.io.list_dir(f"{table.root}/{LOADS}")
-    now = listed_file(listed, own.path, table=table.name).modified_millis
+    now = listed_file(table.io, listed, own.path, table=table.name).modified_millis
     for found in listed:
         if found.path == own.path or not found.name.endswith(_SUFFIX):
             continue
