@@ -30,13 +30,15 @@ from paimon_core.predicate import Predicate
 from paimon_core.read.data_evolution import (
     deleted_rows,
     has_data_evolution,
+    matching_groups,
     read_group,
     row_groups,
     rows_of_group,
 )
 from paimon_core.read.data_file import read_table_file
 from paimon_core.read.row_tracking import read_tracked_rows
-from paimon_core.read.table_read import BATCH_ROWS, bucket_vectors, skips_level_0
+from paimon_core.read.table_read import BATCH_ROWS, bucket_vectors, pruning, skips_level_0
+from paimon_core.scan.global_index import matching_rows
 from paimon_core.scan.scan import in_plan_order, scan_files
 from paimon_core.scan.splits import never_merges
 from paimon_core.scan.vectors import vector_files
@@ -255,19 +257,24 @@ def file_units(
     return [FileUnit(e, tuple(vectors.get((e.partition, e.bucket), ()))) for e in entries]
 
 
-def group_units(table: FileStoreTable, snapshot: Snapshot | None) -> list[GroupUnit]:
-    """The groups of a table with data evolution, by their row ids; errors as in `row_groups`."""
+def group_units(
+    table: FileStoreTable, snapshot: Snapshot | None, predicate: Predicate | None = None
+) -> list[GroupUnit]:
+    """The groups of a table with data evolution, by their row ids; errors as in `row_groups`.
+
+    Without groups that the predicate excludes.
+    """
     if snapshot is None:
         return []
     check_rows_readable(table, snapshot)
     buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
-    for entry in scan_files(table, snapshot):
+    for entry in scan_files(table, snapshot, predicate=pruning(table, predicate)):
         buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
-    vectors = vector_files(table, snapshot)
+    vectors, matching = vector_files(table, snapshot), matching_rows(table, snapshot, predicate)
     units = [
         GroupUnit(tuple(group), tuple(vectors.get(bucket, ())))
         for bucket, entries in buckets.items()
-        for group in row_groups(entries, table)
+        for group in matching_groups(table, row_groups(entries, table), predicate, matching)
     ]
     return sorted(units, key=lambda u: rows_of_group(u.group).first)
 
@@ -288,7 +295,7 @@ def scan_units(
     table = scan.table
     if scan.whole is not None and scan.then is None and not table.has_primary_key:
         if has_data_evolution(table) and not needs_files:
-            return group_units(table, scan.whole)
+            return group_units(table, scan.whole, predicate)
         return file_units(table, scan.whole, predicate)
     units: list[Unit] = []
     for task in plan_batch(scan, predicate=predicate, columns=columns):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -23,9 +24,11 @@ from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
 from paimon_core.manifest.entries.records import unknown_of
 from paimon_core.manifest.unknown_fields import valued
 from paimon_core.options import DATA_EVOLUTION_ENABLED
+from paimon_core.predicate import Predicate, may_match
 from paimon_core.read.blob_column import read_blob_column
 from paimon_core.read.data_file import read_data_file
 from paimon_core.scan.global_index import MatchingRows, RowRange
+from paimon_core.scan.prune import ColumnStats, statistics_of
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.types.data_types import RowType
 
@@ -70,11 +73,55 @@ def row_groups(entries: Iterable[ManifestEntry], table: FileStoreTable) -> Seque
     return groups
 
 
-def matching_groups(groups: Sequence[Group], matching: MatchingRows | None) -> Sequence[Group]:
-    """Return the groups that may hold matching rows, as far as global indexes tell."""
+def matching_groups(
+    table: FileStoreTable,
+    groups: Sequence[Group],
+    predicate: Predicate | None,
+    matching: MatchingRows | None,
+) -> Sequence[Group]:
+    """Return the groups that may hold rows that match, by statistics and global indexes."""
+    if predicate is not None:
+        statistics = _GroupStatistics(table)
+        groups = [
+            g
+            for g in groups
+            if may_match(predicate, g[0].file.row_count, partial(statistics.of, g))
+        ]
     if matching is None:
         return groups
     return [g for g in groups if not matching.none_in(rows_of_group(g))]
+
+
+class _GroupStatistics:
+    """The statistics of groups: those of a column are in the newest file that has it.
+
+    Java: `DataEvolutionFileStoreScan.evolutionStats`.
+    """
+
+    def __init__(self, table: FileStoreTable) -> None:
+        self._table = table
+        # Files need not hold partition columns.
+        keys = frozenset(table.schema.partition_keys)
+        self._ids = {f.name: f.id for f in table.schema.fields if f.name not in keys}
+        self._held: dict[tuple[int, tuple[str, ...] | None], frozenset[int]] = {}
+
+    def of(self, group: Group, name: str) -> ColumnStats | None:
+        """Return the statistics of a column by its name; None if nothing is known."""
+        field_id = self._ids.get(name)
+        if field_id is None:
+            return None
+        holding = [e.file for e in group if field_id in self._columns(e.file)]
+        if not holding:
+            return None, None, group[0].file.row_count  # it was added later
+        if any(map(is_dedicated, holding)):
+            return None
+        return statistics_of(self._table, holding[0])(name)
+
+    def _columns(self, file: DataFileMeta) -> frozenset[int]:
+        key = file.schema_id, None if file.write_cols is None else tuple(file.write_cols)
+        if key not in self._held:
+            self._held[key] = held_columns(self._table, file)
+        return self._held[key]
 
 
 def rows_of_group(group: Group) -> RowRange:

@@ -49,7 +49,7 @@ from paimon_core.read.version_reader import VersionReader
 from paimon_core.scan.engine import merge_engine_for
 from paimon_core.scan.file_index import without_ruled_out
 from paimon_core.scan.global_index import matching_rows
-from paimon_core.scan.scan import in_plan_order, scan_files
+from paimon_core.scan.scan import in_plan_order, partition_condition, scan_files
 from paimon_core.scan.splits import batch_splits, never_merges
 from paimon_core.scan.vectors import vector_files
 from paimon_core.schema.table_schema import VALUE_KIND
@@ -139,8 +139,9 @@ def _read(
     matching = matching_rows(table, snapshot, predicate)
     for bucket, files in buckets.items():
         left = files if predicate is None else by_file_indexes(table, files, predicate)
-        if matching is not None:
-            left = list(chain(*matching_groups(row_groups(left, table), matching)))
+        if predicate is not None and has_data_evolution(table):
+            groups = matching_groups(table, row_groups(left, table), predicate, matching)
+            left = list(chain(*groups))
         vectors = bucket_vectors(table, bucket, index_files.get(bucket, ())) if left else {}
         rows = read_bucket(
             table, left, needed, vectors, engine=engine, keep_deletes=keep_deletes, lenient=lenient
@@ -160,8 +161,11 @@ def chosen_rows(
 
 
 def pruning(table: FileStoreTable, predicate: Predicate | None) -> Predicate | None:
-    """Return the predicate that files can be pruned by: none if columns are in several files."""
-    return None if has_data_evolution(table) else predicate
+    """Return the predicate that files can be pruned by.
+
+    Where columns are in several files, it has conditions on partitions only (`matching_groups`).
+    """
+    return partition_condition(table, predicate) if has_data_evolution(table) else predicate
 
 
 def by_file_indexes(

@@ -31,6 +31,8 @@ _BIGINT: Final = AtomicType(kind=TypeRoot.BIGINT)
 
 ColumnStats = tuple[object, object, int | None]
 """Minimum, maximum (internal values, None if unknown) and number of nulls (None if unknown)."""
+Statistics = Callable[[str], ColumnStats | None]
+"""The statistics of a column by its name; None if nothing is known."""
 
 
 def prune_by_statistics(
@@ -101,10 +103,7 @@ def _file_may_match(
 ) -> bool:
     if file.row_count == 0:
         return False
-    written = table.schema_of(file.schema_id)
-    layout = _layout(table.schema, written, file, by_key=by_key)
-    lookup = layout.lookup(file, file.key_stats if by_key else file.value_stats)
-    if not may_match(predicate, file.row_count, lookup):
+    if not may_match(predicate, file.row_count, statistics_of(table, file, by_key=by_key)):
         return False
     if by_key or file.embedded_index is None:
         return True
@@ -114,6 +113,15 @@ def _file_may_match(
     )
 
     return not reads_file_indexes(table) or not rules_out_embedded(table, file, predicate)
+
+
+def statistics_of(table: FileStoreTable, file: DataFileMeta, *, by_key: bool = False) -> Statistics:
+    """Return what the file's statistics tell about a column of the table, by its name.
+
+    CorruptTable if they are not those of the file's columns.
+    """
+    layout = _layout(table.schema, table.schema_of(file.schema_id), file, by_key=by_key)
+    return layout.lookup(file, file.key_stats if by_key else file.value_stats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +137,7 @@ class _Layout:
     places: Mapping[str, int]
     added: frozenset[str]
 
-    def lookup(self, file: DataFileMeta, stats: SimpleStats) -> Callable[[str], ColumnStats | None]:
+    def lookup(self, file: DataFileMeta, stats: SimpleStats) -> Statistics:
         count = len(self.names)
         if count and not row_arity(stats.min_values) == row_arity(stats.max_values) == count:
             raise CorruptTable(

@@ -158,16 +158,19 @@ def plan_snapshot(
     return [
         BucketTask(table=table, entries=tuple(files), index_files=index_files.get(bucket, ()))
         for bucket, entries in buckets.items()
-        for files in _splits(table, entries, matching)
+        for files in _splits(table, entries, predicate, matching)
     ]
 
 
 def _splits(
-    table: FileStoreTable, entries: Sequence[ManifestEntry], matching: MatchingRows | None
+    table: FileStoreTable,
+    entries: Sequence[ManifestEntry],
+    predicate: Predicate | None,
+    matching: MatchingRows | None,
 ) -> Iterable[Sequence[ManifestEntry]]:
     options = table.options
     if has_data_evolution(table):
-        return matching_groups(row_groups(entries, table), matching)
+        return matching_groups(table, row_groups(entries, table), predicate, matching)
     if not table.has_primary_key:
         cost = options.value(OPEN_FILE_COST)
         ordered = sorted(entries, key=lambda e: e.file.min_sequence_number)

@@ -304,7 +304,7 @@ def open_large(
     predicate = None if condition is None else plain_condition(table, condition)
     units: Sequence[FileUnit | GroupUnit] = ()
     if has_data_evolution(table):
-        units = group_units(table, snapshot)
+        units = group_units(table, snapshot, predicate)
     elif not table.has_primary_key:
         units = file_units(table, snapshot, predicate)
     size = sum(u.size for u in units)
