@@ -325,7 +325,8 @@ def _opened(
         check_not_renumbered(table, "rewritten to delete rows")
     if has_data_evolution(table):
         described = not may_name_blobs(table, text)
-        return _evolved_target(session, name, table, snapshot, described=described)
+        evolved = evolved_rows(table, snapshot, predicate, described=described)
+        return _placed_target(session, name, table, snapshot, evolved.placed, evolved=evolved)
     if table.has_primary_key and not rewrites:
         rows, _ = table_rows(session, table, predicate=predicate)
         none = np.empty(0, np.int64)
@@ -390,18 +391,6 @@ def check_deletable(table: FileStoreTable) -> None:
             table=table.name,
             next_step=f"set deletion-vectors.modifiable=true, then {DELETION_VECTORS_ENABLED.key}=true",
         )
-
-
-def _evolved_target(
-    session: SqlSession,
-    name: TableName,
-    table: FileStoreTable,
-    snapshot: Snapshot | None,
-    *,
-    described: bool,
-) -> Target:
-    rows = evolved_rows(table, snapshot, described=described)
-    return _placed_target(session, name, table, snapshot, rows.placed, evolved=rows)
 
 
 def _unmerged(table: FileStoreTable, snapshot: Snapshot | None) -> PlacedRows:

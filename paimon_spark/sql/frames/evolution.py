@@ -21,6 +21,7 @@ from paimon_core.format.blob.descriptor import dedicated_columns
 from paimon_core.format.blob.view import VIEW_RESOLVE
 from paimon_core.manifest.data_file import IndexFileMeta
 from paimon_core.options import BLOB_AS_DESCRIPTOR, GLOBAL_INDEX_COLUMN_UPDATE_ACTION
+from paimon_core.predicate import Predicate
 from paimon_core.read.data_evolution import Group, anchor, held_columns, read_group
 from paimon_core.scan.global_index import DROPPED_BY_UPDATES, IGNORED_UPDATES, indexed_id
 from paimon_core.scan.vectors import vector_files
@@ -52,15 +53,20 @@ def with_blobs_as_stored(table: FileStoreTable) -> FileStoreTable:
 
 
 def evolved_rows(
-    table: FileStoreTable, snapshot: Snapshot | None, *, described: bool = False
+    table: FileStoreTable,
+    snapshot: Snapshot | None,
+    predicate: Predicate | None = None,
+    *,
+    described: bool = False,
 ) -> EvolvedRows:
     """All rows with their ids; a row's sequence number is that of the newest file of its group.
 
-    `described`: BLOBs are descriptors and views.  UnsupportedFeature as in `read_group`.
+    Groups that the predicate excludes are left out.  `described`: BLOBs are descriptors and views.
+    UnsupportedFeature as in `read_group`.
     """
     if described:
         table = with_blobs_as_stored(table)
-    units = group_units(table, snapshot)
+    units = group_units(table, snapshot, predicate)
     return EvolvedRows(
         collected(table, units, table.schema.names), tuple(unit.group for unit in units)
     )
