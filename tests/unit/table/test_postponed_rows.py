@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from command_line import caretaker
 from lakes import ENV, Lake
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
@@ -212,3 +213,13 @@ def test_deleting_postponed_rows(tmp_path: Path) -> None:
     assert deleted.rows == len(gone) > 0
     assert shown(tmp_path, "a < 5") == []
     assert shown(tmp_path) != []
+
+
+def test_statistics_of_postponed_rows_are_refused(tmp_path: Path) -> None:
+    created(tmp_path, MERGED)
+    written(tmp_path, 1, 10)
+    done = caretaker("run", "analyze", "db.t", "-w", str(tmp_path))
+    assert done.code != 0
+    assert "statistics of postponed rows" in done.err
+    assert caretaker("run", "compact", "db.t", "-w", str(tmp_path)).code == 0
+    assert caretaker("run", "analyze", "db.t", "-w", str(tmp_path)).code == 0

@@ -12,14 +12,16 @@ from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.request import CommitRequest
 from paimon_core.ddl.column_directives import is_blob_column
-from paimon_core.errors import CommitConflict, CorruptTable, InvalidArgument
+from paimon_core.errors import CommitConflict, CorruptTable, InvalidArgument, UnsupportedFeature
 from paimon_core.features import check_committable, check_readable, check_rows_readable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.options import POSTPONE_MERGE_ON_READ
 from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
+from paimon_core.table.postponed_rows import postponed_tasks
 from paimon_core.table.statistics import (
     ColumnStatistics,
     Statistics,
@@ -69,6 +71,13 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
     else:
         check_readable(table)
     check_committable(table)
+    if latest is not None and postponed_tasks(table, latest):
+        raise UnsupportedFeature(
+            f"statistics of postponed rows ({POSTPONE_MERGE_ON_READ.key})",
+            table=table.name,
+            snapshot=latest.id,
+            next_step="run compact on the table first: then all rows are in real buckets",
+        )
     columns, kept = _columns(table, arguments)
     if latest is None or _is_fresh(table, latest, columns):
         return _plan(table, latest, AnalyzeWork(), arguments, (), kept)
