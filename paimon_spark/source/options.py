@@ -4,6 +4,8 @@
 path                             the table's folder, `WAREHOUSE/db.db/t`; `t$snapshots` and
                                  `t$branch_b` work as they do in `table`
 warehouse, table                 instead of `path`: "db.t", "db.t$snapshots"
+catalog.*                        instead of `warehouse`: the options of a catalog, as
+                                 `catalog.metastore`
 branch                           a branch of the table
 columns                          the columns to read, separated by commas
 where                            a condition on the rows of a batch
@@ -32,6 +34,7 @@ from datetime import tzinfo
 from typing import Final
 from zoneinfo import ZoneInfoNotFoundError
 
+from paimon_core.catalog.open import open_catalog
 from paimon_core.ddl.alter import check_dynamic_options
 from paimon_core.environment import Environment, machine_zone, system_environment
 from paimon_core.errors import InvalidArgument
@@ -49,6 +52,7 @@ from paimon_core.types.zones import zone_of
 from paimon_spark.write_options import EXPLICIT_CAST, MERGE_SCHEMA, TYPE_WIDENING
 
 _STORE_PREFIXES: Final = ("s3.", "s3a.", "fs.", "fsspec.")
+_CATALOG: Final = "catalog."
 _OVERWRITE_MODE: Final = "partitionoverwritemode"
 _OWN: Final = frozenset(
     {
@@ -140,9 +144,23 @@ class SourceOptions:
         return self.text("where")
 
     @property
+    def _catalog(self) -> dict[str, str]:
+        """The options of the catalog; none if the table is named by its folder."""
+        given = (i for i in self.given.items() if i[0].startswith(_CATALOG))
+        return {key.removeprefix(_CATALOG): value for key, value in given}
+
+    @property
     def _location(self) -> tuple[str, str, str | None, str | None]:
-        """(the table's folder as a URL, its name, branch, system table)."""
+        """(the table's folder as a URL, its name, branch, system table); no folder in a catalog."""
         path, warehouse, table = (self.text(k) for k in ("path", "warehouse", "table"))
+        if self._catalog:
+            if path is not None or warehouse is not None or table is None:
+                raise InvalidArgument(
+                    "a table of a catalog is named by the option table alone",
+                    next_step='for example .option("table", "db.t"); the warehouse is '
+                    "catalog.warehouse",
+                )
+            return "", *split_system_name(table)
         if path is not None and (warehouse is not None or table is not None):
             raise InvalidArgument("give either the option path, or warehouse and table")
         if path is not None:
@@ -152,7 +170,7 @@ class SourceOptions:
             return f"{parent}/{name[len(database) + 1 :]}", name, branch, system
         if warehouse is None or table is None:
             raise InvalidArgument(
-                "which table? Give the option path, or warehouse and table",
+                "which table? Give the option path, warehouse and table, or catalog.* and table",
                 next_step='for example .option("path", "WAREHOUSE/db.db/t")',
             )
         name, branch, system = split_system_name(table)
@@ -180,19 +198,24 @@ class SourceOptions:
         store = {k: v for k, v in self.given.items() if k.startswith(_STORE_PREFIXES)}
         if REQUEST_DEADLINE in self.given:
             store[REQUEST_DEADLINE] = self.given[REQUEST_DEADLINE]
-        io, root = open_file_io(url, store)
         named = self.text("branch")
         if branch is not None and named not in (None, branch):
             raise InvalidArgument(f"two branches are named: {branch} and {named}")
         table_options = self._table_options()
-        table = open_table_at(
-            io,
-            root,
-            name,
-            branch=branch or named,
-            dynamic_options={**table_options, **(dynamic or {})},
-            location=url,
-        )
+        dynamic_options = {**table_options, **(dynamic or {})}
+        if self._catalog:
+            catalog = open_catalog({**store, **self._catalog})
+            table = catalog.get_table(name, branch=branch or named, dynamic_options=dynamic_options)
+        else:
+            io, root = open_file_io(url, store)
+            table = open_table_at(
+                io,
+                root,
+                name,
+                branch=branch or named,
+                dynamic_options=dynamic_options,
+                location=url,
+            )
         check_dynamic_options(table.schemas.get(table.schema.id), table_options)
         return table
 
@@ -201,7 +224,7 @@ class SourceOptions:
         given = {
             k: v
             for k, v in self.given.items()
-            if k not in _OWN and k not in _RATES and not k.startswith(_STORE_PREFIXES)
+            if k not in _OWN and k not in _RATES and not k.startswith((*_STORE_PREFIXES, _CATALOG))
         }
         for key in unknown_options(given):
             near = similar_name(key)

@@ -17,10 +17,12 @@ from catalog_kinds import catalog_of_kind
 from catalog_rows import append, schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from oracle import skip_without
 from paimon_core.catalog.catalog import Catalog
 from paimon_core.catalog.open import open_catalog
 from paimon_core.errors import NotFound, PaimonError
 from paimon_core.read.table_read import read_table
+from paimon_spark.source import read, write
 from paimon_spark.source.batch_reader import row_type_of
 from paimon_spark.source.options import SourceOptions
 from paimon_spark.source.spark_types import spark_schema
@@ -153,3 +155,41 @@ def test_a_source_that_is_renamed_goes_on_under_its_new_name(catalog: Catalog) -
     parts = follower.partitions(at, end)
     found = [key for p in parts for b in follower.read(p) for key in b.column("id").to_pylist()]
     assert found == [3]
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("kind", ["rest", "jdbc-sqlite"])
+def test_dataframes_go_through_the_catalog(kind: str, tmp_path: Path, session: Any) -> None:
+    if kind == "rest":
+        skip_without()
+    with catalog_of_kind(kind, tmp_path) as options:
+        catalog = open_catalog(options)
+        catalog.create_database("streams")
+        catalog.create_table("streams.t", schema(bucket="-1"))
+        of_catalog = {f"catalog.{k}": v for k, v in options.items()}
+        named = {**of_catalog, "table": "streams.t"}
+        rows = session.range(3).selectExpr("id", "concat('v', id) AS v")
+        write(rows, **named)
+        rows.write.format("paimon").mode("append").options(**named).save()
+        stream = session.readStream.format("paimon").options(**named).load()
+        catalog.create_table("streams.copy", schema(bucket="-1"))
+        query = (
+            stream.writeStream.format("paimon")
+            .options(**of_catalog, table="streams.copy")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        found = read(session, **of_catalog, table="streams.copy").orderBy("id").collect()
+        assert [tuple(row) for row in found] == [(i // 2, f"v{i // 2}") for i in range(6)]
+        # The catalog knows the newest snapshots, not only the folder.
+        assert catalog.get_table("streams.t").latest_or_not_found().id == 2
+        assert (
+            session.read.format("paimon")
+            .options(**of_catalog, table="streams.t$files")
+            .load()
+            .count()
+        )
+        with pytest.raises(Exception, match="named by the option table alone"):
+            session.read.format("paimon").options(**of_catalog, path="/x").load()
