@@ -11,9 +11,8 @@ from sql_sessions import Sql
 
 from paimon_core.errors import CommitConflict, CorruptTable, InvalidArgument, StorageError
 from paimon_core.io.local import LocalFileIO
-from paimon_spark.sql.dml import copy_files, load_history
+from paimon_spark.sql.dml import copy_files, large_writes, load_history
 from paimon_spark.sql.errors import SqlSyntaxError
-from paimon_spark.sql.frames import distributed
 
 pytestmark = pytest.mark.spark
 
@@ -185,7 +184,7 @@ def test_the_commit_of_a_killed_load_is_found_however_it_was_written(
     folder = _files(tmp_path / "in", a_csv="1,a\n")
     load = f"COPY INTO w FROM '{folder}' FILE_FORMAT = (TYPE = CSV)"
     if way == "executors":
-        monkeypatch.setattr(distributed, "LARGE_WRITE", -1)
+        monkeypatch.setattr(large_writes, "LARGE_WRITE", -1)
     _killed_before(monkeypatch, "record_all", sql, load)
     assert [row[:2] for row in sql(load)] == [["a.csv", "SKIPPED"]]
     assert sql("SELECT count(*) FROM w") == [[1]]

@@ -30,7 +30,7 @@ _SIZE: Final = struct.Struct("<i")
 _LOCAL: Final = "file"
 OF_DESCRIPTORS: Final = "blob-descriptor."
 """The prefix of options of the store of files that new rows name."""
-_SOURCE_TABLE: Final = "blob-descriptor.source-table"
+_SOURCE_TABLE: Final = f"{OF_DESCRIPTORS}source-table"
 _COLUMNS: Final = ("blob-descriptor-field", "blob.stored-descriptor-fields")
 """The option, and its older name."""
 
