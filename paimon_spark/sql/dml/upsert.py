@@ -97,6 +97,8 @@ def upsert_large(
     found = open_large(session, name, "MERGE", read, large_source=large_rows)
     if found is None:
         return False
+    from pyspark import StorageLevel  # noqa: PLC0415 - only with a session
+
     target = replace(found, operation="WRITE")
     fields, new = target.table.schema.fields, rows()
     columns = [
@@ -105,7 +107,9 @@ def upsert_large(
         else f"CAST(NULL AS {read_schema_text(f.type)}) AS {quoted(f.name)}"
         for f in fields
     ]
-    source = register(session, _newest(new.selectExpr(*columns), keys, sequence))
+    # Computed once: what is removed and what is added must come from the same rows.
+    kept = _newest(new.selectExpr(*columns), keys, sequence).persist(StorageLevel.DISK_ONLY)
+    source = register(session, kept)
     known = register(session, target.dataframe())
     same = " AND ".join(f"s.{quoted(k)} <=> t.{quoted(k)}" for k in keys)
     newer = "false"
@@ -126,8 +130,11 @@ def upsert_large(
         f"SELECT CAST(NULL AS BIGINT) AS {ROW_NUMBER}, {all_columns}, {INSERTED} AS {KIND} "
         f"FROM {source} s LEFT ANTI JOIN {known} t ON {same} AND {newer}"
     )
-    with target.changes([removed, added]) as changes:
-        target.commit(changes)
+    try:
+        with target.changes([removed, added]) as changes:
+            target.commit(changes)
+    finally:
+        kept.unpersist()
     return True
 
 
