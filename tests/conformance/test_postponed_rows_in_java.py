@@ -95,6 +95,7 @@ def ours(place: Path, name: str, where: str) -> list[list[str]]:
     return sorted(["null" if v is None else str(v) for v in row] for row in rows)
 
 
+@pytest.mark.long
 def test_the_same_rows(oracle_2_0_0: Oracle, flink_sql: FlinkSql, tmp_path: Path) -> None:
     java = oracle_2_0_0.copy(warehouse=tmp_path, database="db")
     java.one("create_database")

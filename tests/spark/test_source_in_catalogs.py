@@ -157,8 +157,7 @@ def test_a_source_that_is_renamed_goes_on_under_its_new_name(catalog: Catalog) -
     assert found == [3]
 
 
-@pytest.mark.sampled
-@pytest.mark.parametrize("kind", ["rest", "jdbc-sqlite"])
+@pytest.mark.parametrize("kind", [pytest.param("rest", marks=pytest.mark.long), "jdbc-sqlite"])
 def test_dataframes_go_through_the_catalog(kind: str, tmp_path: Path, session: Any) -> None:
     if kind == "rest":
         skip_without()

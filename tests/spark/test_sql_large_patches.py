@@ -75,7 +75,7 @@ def changed(sql: Sql, kind: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize("kind", KINDS)
 def test_executors_change_what_the_driver_changes(
     kind: str,
