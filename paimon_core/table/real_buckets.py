@@ -178,6 +178,8 @@ def _by_partition(
     row_type = table.schema.partition_type
     if not row_type.fields:
         return {(): np.arange(rows.num_rows, dtype=np.int64)}
+    if not rows.num_rows:
+        return {}
     given = [n for n in row_type.names if n in rows.schema.names]
     partitions = fit_to_schema(table, pa.table(rows.select(given)), row_type)
     numbers = np.zeros(rows.num_rows, np.int64)

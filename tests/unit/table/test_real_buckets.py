@@ -12,7 +12,7 @@ from sql_sessions import Sql
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.scan.scan import scan_files
-from paimon_core.table.real_buckets import row_sizes
+from paimon_core.table.real_buckets import RealBuckets, partition_sizes, row_sizes
 from paimon_core.types.binary_row import encode_row
 
 
@@ -54,6 +54,17 @@ def test_a_new_partition_gets_the_buckets_that_its_rows_need(sql: Sql) -> None:
     assert buckets(sql) == {"1": 3, "2": 1}
     values(sql, range(10, 30), 2)  # it keeps its number
     assert buckets(sql) == {"1": 3, "2": 1}
+
+
+def test_no_rows_are_in_no_partition(sql: Sql) -> None:
+    created(sql)
+    found = RealBuckets.of(table(sql), tasks=1)
+    assert found is not None
+    names = {"a": pa.int32(), "b": pa.string(), "p": pa.int32()}
+    none = pa.table({name: pa.array([], kind) for name, kind in names.items()})
+    assert list(found.split(table(sql), none)) == []
+    assert partition_sizes(table(sql), none) == {}
+    assert len(found.assigned(table(sql), none)) == 0
 
 
 def test_rows_that_wait_count_too(sql: Sql) -> None:
