@@ -113,20 +113,13 @@ class FileUnit:
         bucket = entry.partition, entry.bucket
         deleted = bucket_vectors(table, bucket, self.index_files).get(entry.file.file_name)
         tracked = table.options.value(ROW_TRACKING_ENABLED)
-        first = 0
-        for batch in _stored_batches(table, entry, columns, tracked=tracked):
-            positions = np.arange(first, first + batch.num_rows, dtype=np.int64)
-            first += batch.num_rows
+        stored = _stored_batches(table, entry, columns, tracked=tracked)
+        for batch, positions in _shown(stored, deleted):
             ids = sequences = None
             if tracked:
                 ids = np.asarray(batch.column(ROW_ID)).astype(np.int64)
                 sequences = np.asarray(batch.column(SEQUENCE_NUMBER)).astype(np.int64)
             rows = batch.select(schema.names).cast(schema)
-            if deleted is not None:
-                stays = np.isin(positions, deleted, invert=True)
-                rows, positions = rows.filter(pa.array(stays)), positions[stays]
-                ids = None if ids is None else ids[stays]
-                sequences = None if sequences is None else sequences[stays]
             yield _of_entry(table, entry, rows, positions, ids, sequences)
 
 
@@ -159,14 +152,8 @@ class GroupUnit:
         """Yield these columns of the rows that are not deleted; errors as in `read_group`."""
         schema, gone = _schema_of(table, columns), self.deleted(table)
         start, number = rows_of_group(self.group).first, self.entry.file.max_sequence_number
-        first = 0
-        for batch in read_group(table, self.group, columns, {}):
-            positions = np.arange(first, first + batch.num_rows, dtype=np.int64)
-            first += batch.num_rows
+        for batch, positions in _shown(read_group(table, self.group, columns, {}), gone):
             rows = batch.select(schema.names).cast(schema)
-            if gone is not None:
-                stays = np.isin(positions, gone, invert=True)
-                rows, positions = rows.filter(pa.array(stays)), positions[stays]
             sequences = np.full(len(positions), number, np.int64)
             yield _of_entry(table, self.entry, rows, positions, positions + start, sequences)
 
@@ -202,6 +189,21 @@ class MergedUnit:
 
 
 Unit = FileUnit | GroupUnit | MergedUnit
+
+
+def _shown(
+    batches: Iterator[pa.RecordBatch], deleted: Positions | None
+) -> Iterator[tuple[pa.RecordBatch, Numbers]]:
+    """Yield the rows that are not deleted, with their positions among all."""
+    first = 0
+    for batch in batches:
+        positions: Numbers = np.arange(first, first + batch.num_rows, dtype=np.int64)
+        first += batch.num_rows
+        if deleted is None:
+            yield batch, positions
+        else:
+            stays = np.isin(positions, deleted, invert=True)
+            yield batch.filter(pa.array(stays)), positions[stays]
 
 
 def _schema_of(table: FileStoreTable, columns: Sequence[str]) -> pa.Schema:

@@ -51,7 +51,8 @@ def write(df: DataFrame, *, mode: str = "append", **options: str) -> None:
 
     `options` are those of the source; `**{"overwrite-partition": ...}` for names with a dash.
     """
-    rows = clustered_for(shuffled(df, options), SourceOptions.of(options).open_table())
+    table = SourceOptions.of(options).open_table()
+    rows = clustered_for(shuffled_for(df, table), table)
     given = {**options, "write.shuffled": "true"}
     with counted_batches(df.sparkSession):
         if mode in _MODES and hasattr(df, "_jdf"):

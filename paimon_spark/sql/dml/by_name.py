@@ -16,7 +16,7 @@ from paimon_core.types.data_types import ArrayType, DataField, DataType, MapType
 from paimon_spark.sql.errors import IncompatibleRows
 from paimon_spark.sql.session import SqlSession, TableName
 from paimon_spark.sql.text.names import quoted, quoted_text
-from paimon_spark.sql.text.types import read_schema_text
+from paimon_spark.sql.text.types import null_text
 from paimon_spark.write_options import EXPLICIT_CAST, MERGE_SCHEMA, TYPE_WIDENING
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def _struct(text: str, source: Any, target: RowType, *, fill: bool, current: str
         elif current is not None:
             value = f"{current}.{quoted(field.name)}"
         elif fill:
-            value = f"CAST(NULL AS {read_schema_text(field.type)})"
+            value = null_text(field.type)
         else:
             raise IncompatibleRows(
                 f"Cannot write incompatible data: nested struct has no field `{field.name}`."

@@ -45,6 +45,7 @@ from paimon_spark.sql.dml.targets import (
 )
 from paimon_spark.sql.errors import WriteRefused
 from paimon_spark.sql.frames.characters import stored_text, with_metadata
+from paimon_spark.sql.frames.dataframes import needed_columns
 from paimon_spark.sql.frames.evolution import (
     check_columns,
     outdated_indexes,
@@ -312,9 +313,7 @@ def open_large(
         size = sum(e.file.file_size for e in scan_files(table, snapshot, predicate=predicate))
     if (size <= LARGE_CHANGE and not large_source) or not hasattr(session.spark, "_jsparkSession"):
         return None  # the driver of Spark Connect is elsewhere
-    names = table.schema.names
     read = columns_in(text, of_change=True) if _patches(table) and not all_columns else None
-    columns = names if read is None else [n for n in names if n.lower() in read] or names[:1]
     tracked = table.options.value(ROW_TRACKING_ENABLED) and not has_data_evolution(table)
     return LargeTarget(
         session=session,
@@ -323,7 +322,7 @@ def open_large(
         snapshot=snapshot,
         predicate=predicate,
         units=tuple(units),
-        columns=tuple(columns),
+        columns=tuple(needed_columns(table, read)),
         metadata=metadata,
         operation=what,
         # Java keeps the ids of updated rows only where it rewrites their files, or only columns.

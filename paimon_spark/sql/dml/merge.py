@@ -63,7 +63,7 @@ from paimon_spark.sql.session import SqlSession, TableName
 from paimon_spark.sql.text.conditions import boolean, enclosed
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.tokens import Words
-from paimon_spark.sql.text.types import read_schema_text
+from paimon_spark.sql.text.types import null_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -190,7 +190,7 @@ def _large_changes(
     alias = quoted(plan.target_alias)
     fields = [target.table.schema.row_type.get(k) for k in target.table.schema.primary_keys]
     keys = [
-        f"CAST(NULL AS {read_schema_text(f.type)}) AS {KEY}{i}"
+        f"{null_text(f.type)} AS {KEY}{i}"
         if case is Case.NOT_MATCHED
         else f"{alias}.{quoted(f.name)} AS {KEY}{i}"
         for i, f in enumerate(fields)

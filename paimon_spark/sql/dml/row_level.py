@@ -47,7 +47,7 @@ from paimon_spark.sql.text.conditions import boolean, enclosed
 from paimon_spark.sql.text.literals import literal_rows
 from paimon_spark.sql.text.names import quoted, quoted_text
 from paimon_spark.sql.text.tokens import Words
-from paimon_spark.sql.text.types import read_schema_text, simple_text
+from paimon_spark.sql.text.types import null_text, read_schema_text, simple_text
 
 Assignments = Sequence[tuple[Sequence[str], str]]
 """Column paths and the SQL of their new values."""
@@ -384,7 +384,7 @@ def aligned(
 def unassigned(target: ChangedTable, alias: str, field: DataField) -> str:
     """The SQL of a column that a change leaves as it is."""
     if isinstance(target, LargeTarget) and target.patches:
-        return f"CAST(NULL AS {read_schema_text(field.type)})"
+        return null_text(field.type)
     return f"{quoted(alias)}.{quoted(field.name)}"
 
 

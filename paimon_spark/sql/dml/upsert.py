@@ -23,7 +23,7 @@ from paimon_spark.sql.dml.targets import ROW_NUMBER, open_target
 from paimon_spark.sql.query.queries import register
 from paimon_spark.sql.session import SqlSession, TableName
 from paimon_spark.sql.text.names import quoted
-from paimon_spark.sql.text.types import read_schema_text
+from paimon_spark.sql.text.types import null_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -102,9 +102,7 @@ def upsert_large(
     target = replace(found, operation="WRITE")
     fields, new = target.table.schema.fields, rows()
     columns = [
-        quoted(f.name)
-        if f.name in new.columns
-        else f"CAST(NULL AS {read_schema_text(f.type)}) AS {quoted(f.name)}"
+        quoted(f.name) if f.name in new.columns else f"{null_text(f.type)} AS {quoted(f.name)}"
         for f in fields
     ]
     # Computed once: what is removed and what is added must come from the same rows.
@@ -118,9 +116,7 @@ def upsert_large(
             f"struct({', '.join(f'{side}.{quoted(c)}' for c in sequence)})" for side in "ts"
         )
         newer = f"{of_table} > {of_rows}"
-    nothing = ", ".join(
-        f"CAST(NULL AS {read_schema_text(f.type)}) {quoted(f.name)}" for f in fields
-    )
+    nothing = ", ".join(f"{null_text(f.type)} {quoted(f.name)}" for f in fields)
     all_columns = ", ".join(f"s.{quoted(f.name)}" for f in fields)
     removed = session.spark.sql(
         f"SELECT {ROW_NUMBER}, {nothing}, {DELETED} AS {KIND} FROM {known} t "

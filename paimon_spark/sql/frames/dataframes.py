@@ -89,7 +89,7 @@ def table_dataframe(
         hidden = _Hidden(frozenset(metadata), lenient)
         return _with_metadata(session, scan, hidden, wanted, conditions)
     else:
-        names = _needed(scan.table, wanted)
+        names = needed_columns(scan.table, wanted)
         predicate = pushed(scan.table, conditions)
         if not without_views(scan.table, names):
             rows, row_type = _viewed(session, name, scan, names, predicate)
@@ -144,7 +144,7 @@ def _small(
     return frame, _SPARK_S_ROWS * rows.nbytes
 
 
-def _needed(table: FileStoreTable, wanted: Collection[str] | None) -> list[str]:
+def needed_columns(table: FileStoreTable, wanted: Collection[str] | None) -> list[str]:
     """The wanted columns of the table; one column if none is wanted, to count rows."""
     names = table.schema.names
     if wanted is None:
@@ -340,7 +340,7 @@ def _with_metadata(
     wanted: Collection[str] | None,
     conditions: Sequence[str],
 ) -> DataFrame:
-    table, columns = scan.table, _needed(scan.table, wanted)
+    table, columns = scan.table, needed_columns(scan.table, wanted)
     if scan.whole is not None and merges_postponed(table):
         raise UnsupportedFeature(
             f"metadata columns with {POSTPONE_MERGE_ON_READ.key}",

@@ -25,7 +25,7 @@ from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, TableName
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.tokens import START, Words
-from paimon_spark.sql.text.types import read_schema_text, read_type
+from paimon_spark.sql.text.types import null_text, read_schema_text, read_type
 
 _CALLED: Final = "__paimon_fn_"
 """Before the names of temporary functions that stand for those of a catalog, with
@@ -125,7 +125,7 @@ def _checked(
     try:
         if function.returns:
             return function
-        arguments = ", ".join(f"CAST(NULL AS {read_schema_text(f.type)})" for f in function.inputs)
+        arguments = ", ".join(null_text(f.type) for f in function.inputs)
         shown = session.spark.sql(f"SELECT {called}({arguments})").schema.fields[0].dataType
         data_type = read_type(Words(shown.simpleString()))
         return replace(function, returns=(DataField(id=0, name=name.table, type=data_type),))

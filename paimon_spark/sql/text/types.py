@@ -194,6 +194,11 @@ def read_schema_text(data_type: DataType) -> str:
     return _text(data_type, str, "STRUCT", ": ", ", ", characters=False)
 
 
+def null_text(data_type: DataType) -> str:
+    """The SQL of a null of this type."""
+    return f"CAST(NULL AS {read_schema_text(data_type)})"
+
+
 def _text(
     t: DataType,
     case: Callable[[str], str],
