@@ -28,7 +28,7 @@ from paimon_core.manifest.data_file import (
     ManifestEntry,
     ManifestFileMeta,
 )
-from paimon_core.manifest.entries.columns import KEYS, EntryColumns, columns_of
+from paimon_core.manifest.entries.columns import KEYS, EntryColumns, columns_of, distinct
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_maintenance.job.job import NoProgress, Progress
 from paimon_maintenance.verify.collector import Collector
@@ -37,6 +37,7 @@ from paimon_maintenance.verify.hints import check_consumers, check_hints
 from paimon_maintenance.verify.invariants import (
     check_live_files,
     record_total,
+    replaced_columns,
     vectors_without_file,
 )
 from paimon_maintenance.verify.inventory import Inventory
@@ -260,6 +261,7 @@ class _Walk:
         beside_vectors: set[tuple[bytes, int, str]] = set()
         sampled: list[ManifestEntry] = []
         rows = 0
+        schemas: set[int] = set()
         for share in shares:
             mine = [
                 m
@@ -272,6 +274,7 @@ class _Walk:
             if live is None:
                 return
             rows += int(live.numbers["row_count"].sum())
+            schemas.update(distinct(live.numbers["schema_id"]).tolist())
             beside_vectors.update(_names_in(live, with_vectors))
             if with_keys:
                 compared = check_keys(reference, objects)
@@ -283,6 +286,7 @@ class _Walk:
                     self.collector.checked["sampled files"] += len(sampled)
                     self.collector.extend(check_statistics(reference, sampled))
         self.collector.extend(record_total(reference, rows))
+        self.collector.extend(replaced_columns(reference, schemas, newest=newest))
         self.collector.extend(vectors_without_file(reference, index, beside_vectors))
 
     def live_share(

@@ -37,6 +37,7 @@ class Problem(StrEnum):
     CONTRADICTING_ENTRIES = "contradicting_entries"
     KEY_OVERLAP = "key_overlap"
     MIXED_BUCKETS = "mixed_buckets"
+    REPLACED_COLUMNS = "replaced_columns"
     KEY_IN_TWO_BUCKETS = "key_in_two_buckets"
     WRONG_STATISTICS = "wrong_statistics"
     HIDDEN_FILE = "hidden_file"

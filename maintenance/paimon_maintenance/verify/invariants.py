@@ -8,9 +8,11 @@ from typing import Final
 
 import numpy as np
 
+from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import IndexManifestEntry
 from paimon_core.manifest.entries.columns import EntryColumns
+from paimon_core.schema.replaced import older_than_replacement
 from paimon_maintenance.job.text import counted
 from paimon_maintenance.verify.findings import Finding, Problem, Repair, Severity
 from paimon_maintenance.verify.key_ranges import overlapping
@@ -109,6 +111,32 @@ def record_total(reference: Reference, rows: int) -> Iterator[Finding]:
             f"contain {rows:,}",
             reference=reference.label,
             branch=reference.table.branch,
+            snapshot=snapshot.id,
+        )
+
+
+def replaced_columns(
+    reference: Reference, schemas: Iterable[int], *, newest: bool
+) -> Iterator[Finding]:
+    """A finding if live files, which have these schemas, are older than CREATE OR REPLACE TABLE.
+
+    Readers of the newest snapshot use the schema of the table, others that of the snapshot.
+    """
+    table, snapshot = reference.table, reference.snapshot
+    try:
+        schema = table.schema if newest else table.schema_of(snapshot.schema_id)
+        old = older_than_replacement(table.schemas, schemas, schema)
+    except CorruptTable:
+        return  # the check of schemas reports it
+    if old:
+        yield Finding(
+            problem=Problem.REPLACED_COLUMNS,
+            severity=Severity.ERROR,
+            message=f"files of {reference.label} have schema {old[0]}, but the table was replaced, and "
+            f"schema {schema.id} has none of its columns: a Java writer or rollback came later, and "
+            f"all values of these rows read as null",
+            reference=reference.label,
+            branch=table.branch,
             snapshot=snapshot.id,
         )
 

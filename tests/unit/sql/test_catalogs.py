@@ -16,6 +16,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_core.table.write_session import write_rows
+from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_spark.sql.errors import SqlSyntaxError, error_type
 from paimon_spark.sql.frames.global_tables import read_global_table
 
@@ -156,6 +157,47 @@ def test_no_job_goes_back_to_before_a_table_was_replaced(
     assert "was replaced after snapshot 1" in done.err
     assert "VERSION AS OF 1" in done.err
     assert values(sql, ["t"]) == [["x"]]
+
+
+@pytest.mark.parametrize(
+    "job",
+    [["compact", "--strategy", "full"], ["rescale", "--bucket-num", "2"], ["sort_compact"]],
+    ids=lambda job: job[0],
+)
+def test_no_job_rewrites_rows_from_before_a_table_was_replaced(
+    sql: Sql, tmp_path: Path, job: list[str]
+) -> None:
+    """A rollback of Java leaves them; without their columns, all values would be null."""
+    options = {"bucket": "-1", "clustering.columns": "b"}
+    if job[0] != "sort_compact":
+        options = {"bucket": "1", "bucket-key": "b"}
+    listed = ", ".join(f"'{key}' = '{value}'" for key, value in options.items())
+    sql("CREATE TABLE t (a INT); INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)")
+    sql(f"CREATE OR REPLACE TABLE t (b INT) TBLPROPERTIES ({listed})")
+    table = sql.session.open(sql.session.table_name(["t"]))
+    for late in table.snapshots.ids()[2:]:
+        Path(table.paths.snapshot(late)).unlink()
+    Path(table.paths.snapshot_dir, "LATEST").write_text("2")
+    done = caretaker("run", *job, "-w", str(tmp_path / "lake"), "default.t")
+    assert done.code == ExitCode.REFUSED, done.err
+    assert "all values of these rows would be lost" in done.err
+    verified = caretaker("verify", "default.t", "-w", tmp_path / "lake", "--json").json
+    assert [f["problem"] for f in verified["findings"]] == ["replaced_columns"]
+    sql("TRUNCATE TABLE t")
+    assert caretaker("verify", "default.t", "-w", tmp_path / "lake").code == 0
+
+
+def test_rows_without_any_of_the_columns_that_were_added_since_are_rewritten(
+    sql: Sql, tmp_path: Path
+) -> None:
+    sql("CREATE TABLE t (a INT) TBLPROPERTIES ('compaction.min.file-num' = '2')")
+    sql("INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)")
+    sql("ALTER TABLE t ADD COLUMN b INT; ALTER TABLE t DROP COLUMN a")
+    done = caretaker(
+        "run", "compact", "default.t", "-w", str(tmp_path / "lake"), "--strategy", "full"
+    )
+    assert done.code == 0, done.err
+    assert caretaker("verify", "default.t", "-w", tmp_path / "lake").code == 0
 
 
 def test_replacing_a_table_keeps_its_history(sql: Sql) -> None:

@@ -23,6 +23,7 @@ from paimon_core.manifest.data_file import DataFileMeta, FileKind, IndexFileMeta
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.retention.partitions import compacts_partition
 from paimon_core.scan.vectors import vector_files
+from paimon_core.schema.replaced import check_not_older_than_replacement
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.job import RunContext
 from paimon_maintenance.job.lazy_list import LazyList
@@ -225,6 +226,8 @@ def _portions(
 ) -> Iterator[BucketPortion]:
     for portion in portions:
         check_rewritable(portion.entries, table=table.name, snapshot=snapshot.id)
+        written = {e.file.schema_id for e in portion.entries}
+        check_not_older_than_replacement(table.schemas, written, table.schema)
         grouped: dict[BucketKey, list[ManifestEntry]] = defaultdict(list)
         for entry in portion.entries:
             grouped[entry.partition, entry.bucket].append(entry)

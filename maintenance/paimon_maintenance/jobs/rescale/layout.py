@@ -71,7 +71,7 @@ def read_layouts(table: FileStoreTable, arguments: Mapping[str, object]) -> Layo
     if snapshot is None:
         return Layouts(snapshot=None, partitions=(), chosen=frozenset(), files=no_columns(()))
     check_snapshot_rewritable(table, snapshot)
-    live = bucketed(scan_columns(table, snapshot, ("file_size", "row_count")))
+    live = bucketed(scan_columns(table, snapshot, ("file_size", "row_count", "schema_id")))
     index: dict[bytes, list[IndexManifestEntry]] = defaultdict(list)
     for entry in table.index_entries(snapshot):
         index[entry.partition].append(entry)

@@ -18,10 +18,11 @@ from paimon_core.commit.unknown_metadata import check_rewritable
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import check_rescalable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.manifest.entries.columns import EntryColumns, sums
+from paimon_core.manifest.entries.columns import EntryColumns, distinct, sums
 from paimon_core.options import BUCKET
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.refs.tags import Tag
+from paimon_core.schema.replaced import check_not_older_than_replacement
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_maintenance.job.exact_commit import check_changelog_complete
 from paimon_maintenance.job.job import RunContext
@@ -194,9 +195,10 @@ def plan(
         # An invalid option must fail before the job tags or writes anything.
         with_buckets(table.schemas.get(table.schema.id), buckets, context.env)
     going = [p for p in chosen if p.totals != (buckets,)]
-    files = replace(files_of(found.files, going), numbers={})
+    files = files_of(found.files, going)
     if snapshot is not None:
         _check_files(table, snapshot, files, going)
+    files = replace(files, numbers={})
     kept = _kept_partitions(state, chosen, buckets)
     safety = None
     resumed = _is_resumed(table, state, buckets)
@@ -266,6 +268,8 @@ def _check_files(
     table: FileStoreTable, snapshot: Snapshot, files: EntryColumns, going: list[PartitionLayout]
 ) -> None:
     """UnsupportedFeature or SchemaError if a file cannot be rewritten, before anything changes."""
+    written = distinct(files.numbers["schema_id"]).tolist()
+    check_not_older_than_replacement(table.schemas, written, table.schema)
     codes = {int(files.partition[i]) for i in files.unknown}
     rows = {files.partitions.rows[code] for code in codes}
     unknown = [p for p in going if p.row in rows]

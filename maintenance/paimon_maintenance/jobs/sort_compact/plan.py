@@ -24,6 +24,7 @@ from paimon_core.options import (
     SORT_RANGE_STRATEGY,
     SORT_SAMPLE_MAGNIFICATION,
 )
+from paimon_core.schema.replaced import check_not_older_than_replacement
 from paimon_maintenance.job.exact_commit import SoleWriter, check_changelog_complete
 from paimon_maintenance.job.job import RunContext
 from paimon_maintenance.job.plan import (
@@ -155,6 +156,8 @@ def plan(
         _check_writers(table, arguments)
     for group in groups:
         check_rewritable(group.entries, table=table.name)
+        written = {e.file.schema_id for e in group.entries}
+        check_not_older_than_replacement(table.schemas, written, table.schema)
     for group in groups if table.has_primary_key else ():
         check_changelog_complete(table, group.label, (e.file.level for e in group.entries))
     files = [f for p in groups for f in p.files]
