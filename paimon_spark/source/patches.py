@@ -28,12 +28,12 @@ from paimon_core.options import ROW_TRACKING_ENABLED
 from paimon_core.read.data_evolution import has_data_evolution, read_group
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER
 from paimon_core.schema.tracked import ROW_ID
+from paimon_core.table.placed_rows import GroupUnit, Numbers, PlacedRows, Unit
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import RowType
 from paimon_core.write.column_file import write_columns
 from paimon_core.write.incoming_rows import Mask, fit_to_schema, without_defaults
 from paimon_core.write.row_writer import delete_new_files
-from paimon_spark.placed_rows import GroupUnit, Numbers, PlacedRows, Unit
 from paimon_spark.source.distribution import counted_batches
 from paimon_spark.source.placed_frames import PLACE, POSITION_BITS
 from paimon_spark.source.places import Changed, ChangedByTask, Noted

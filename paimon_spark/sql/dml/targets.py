@@ -38,6 +38,7 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.batch_scan import BatchScan
 from paimon_core.table.level_rewrite import without_rows
+from paimon_core.table.placed_rows import PlacedRows, collected, file_units, scan_units
 from paimon_core.table.postponed_rows import postponed_tasks
 from paimon_core.table.real_buckets import RealBuckets
 from paimon_core.table.row_deletions import file_deletion, vector_deletions
@@ -51,7 +52,6 @@ from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoo
 from paimon_core.write.incoming_rows import Kinds, fit_to_schema, without_defaults
 from paimon_core.write.on_failure import aborted_on_failure
 from paimon_spark.metadata_columns import metadata_columns_in, metadata_of
-from paimon_spark.placed_rows import PlacedRows, collected, file_units, scan_units
 from paimon_spark.sql.dml.postpone import write_to_buckets
 from paimon_spark.sql.frames.dataframes import arrow_dataframe, table_rows
 from paimon_spark.sql.frames.evolution import EvolvedRows, commit_evolved, evolved_rows

@@ -24,6 +24,7 @@ from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.table.batch_scan import BatchScan, batch_scan_of, read_batch
 from paimon_core.table.blob_views import with_viewed_blobs, without_views
 from paimon_core.table.nullability import never_null
+from paimon_core.table.placed_rows import collected, scan_units
 from paimon_core.table.postponed_rows import merges_postponed
 from paimon_core.table.system.read import (
     VIEWS,
@@ -42,7 +43,6 @@ from paimon_core.types.data_types import (
 )
 from paimon_core.types.sql import type_to_sql
 from paimon_spark.metadata_columns import OF_FILES, OF_ROWS, metadata_of
-from paimon_spark.placed_rows import collected, scan_units
 from paimon_spark.sql.frames.characters import column_metadata, pads, with_metadata
 from paimon_spark.sql.frames.distributed import LARGE_READ, distributed_dataframe, distributed_view
 from paimon_spark.sql.frames.global_tables import read_global_table

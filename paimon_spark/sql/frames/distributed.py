@@ -19,6 +19,7 @@ from paimon_core.schema.tracked import ROW_ID
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.table.batch_scan import BatchScan
 from paimon_core.table.nullability import never_null
+from paimon_core.table.placed_rows import scan_units
 from paimon_core.table.postponed_rows import merges_postponed
 from paimon_core.table.system.read import VIEWS_OF_KINDS
 from paimon_core.table.system.row_views import (
@@ -27,7 +28,6 @@ from paimon_core.table.system.row_views import (
     row_tracking_type,
 )
 from paimon_core.types.data_types import RowType
-from paimon_spark.placed_rows import scan_units
 from paimon_spark.sql.frames.characters import with_metadata
 from paimon_spark.sql.session import ZONE_KEY, SqlSession, TableName
 

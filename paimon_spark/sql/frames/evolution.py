@@ -27,12 +27,12 @@ from paimon_core.scan.global_index import DROPPED_BY_UPDATES, IGNORED_UPDATES, i
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.after_commit import AfterCommit
+from paimon_core.table.placed_rows import Numbers, PlacedRows, collected, group_units
 from paimon_core.table.row_deletions import vector_deletions
 from paimon_core.table.write_session import commit_files, delete_messages, new_writer
 from paimon_core.write.blob_writer import write_blob_column
 from paimon_core.write.column_file import write_columns
 from paimon_core.write.on_failure import aborted_on_failure
-from paimon_spark.placed_rows import Numbers, PlacedRows, collected, group_units
 
 
 @dataclass(frozen=True, slots=True)
