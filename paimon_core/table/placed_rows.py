@@ -342,3 +342,17 @@ def collected(table: FileStoreTable, units: Sequence[Unit], columns: Sequence[st
 
 def _joined(parts: Iterator[Numbers]) -> Numbers:
     return np.concatenate([np.empty(0, np.int64), *parts])
+
+
+def with_new_values(rows: pa.Table, new: pa.Table, source: Numbers) -> pa.Table:
+    """The rows with values of `new` in its columns; the others stay.
+
+    `source` says for each row where its values are: it counts on in `new` behind the last of the
+    rows.
+    """
+    for name in new.schema.names:
+        old = rows.column(name)
+        both = pa.chunked_array([*old.chunks, *new.column(name).cast(old.type).chunks], old.type)
+        at = rows.schema.get_field_index(name)
+        rows = rows.set_column(at, rows.schema.field(at), both.take(pa.array(source)))
+    return rows

@@ -28,7 +28,13 @@ from paimon_core.options import ROW_TRACKING_ENABLED
 from paimon_core.read.data_evolution import has_data_evolution, read_group
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER
 from paimon_core.schema.tracked import ROW_ID
-from paimon_core.table.placed_rows import GroupUnit, Numbers, PlacedRows, Unit
+from paimon_core.table.placed_rows import (
+    GroupUnit,
+    Numbers,
+    PlacedRows,
+    Unit,
+    with_new_values,
+)
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import RowType
 from paimon_core.write.column_file import write_columns
@@ -253,7 +259,7 @@ class _Patcher:
             source[at[~deletes]] = len(source) + np.arange(updated.num_rows)
         rows = placed.rows
         if updated is not None and updated.num_rows:
-            rows = _with_columns(rows, updated, source)
+            rows = with_new_values(rows, updated, source)
         if placed.row_ids is not None and placed.sequences is not None:
             is_new = pa.array(source >= len(source))
             rows = rows.append_column(ROW_ID, pa.array(placed.row_ids))
@@ -296,7 +302,7 @@ class _Patcher:
             if changed is not None:
                 source = np.arange(rows.num_rows)
                 source[_positions(changed) - first] = rows.num_rows + np.arange(changed.num_rows)
-                rows = _with_columns(rows, self._new_values(changed), source)
+                rows = with_new_values(rows, self._new_values(changed), source)
             first += rows.num_rows
             yield from rows.combine_chunks().to_batches()
 
@@ -314,13 +320,3 @@ class _Patcher:
             for f in arrow_schema(row_type)
         ]
         return fit_to_schema(table, pa.table(columns, names=row_type.names), row_type)
-
-
-def _with_columns(rows: pa.Table, updated: pa.Table, source: Numbers) -> pa.Table:
-    """The rows with values of `updated`: `source` counts on in it behind the last of the rows."""
-    for name in updated.schema.names:
-        old = rows.column(name)
-        both = pa.chunked_array([*old.chunks, *updated.column(name).cast(old.type).chunks])
-        at = rows.schema.get_field_index(name)
-        rows = rows.set_column(at, rows.schema.field(at), both.take(pa.array(source)))
-    return rows

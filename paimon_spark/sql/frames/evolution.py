@@ -27,7 +27,13 @@ from paimon_core.scan.global_index import DROPPED_BY_UPDATES, IGNORED_UPDATES, i
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.after_commit import AfterCommit
-from paimon_core.table.placed_rows import Numbers, PlacedRows, collected, group_units
+from paimon_core.table.placed_rows import (
+    Numbers,
+    PlacedRows,
+    collected,
+    group_units,
+    with_new_values,
+)
 from paimon_core.table.row_deletions import vector_deletions
 from paimon_core.table.write_session import commit_files, delete_messages, new_writer
 from paimon_core.write.blob_writer import write_blob_column
@@ -140,7 +146,7 @@ def _values(
         mine = np.flatnonzero(rows.placed.files[numbers] == number)
         source = np.arange(old.num_rows, dtype=np.int64)
         source[rows.placed.positions[numbers[mine]]] = old.num_rows + mine
-        yield group, pa.concat_tables([old, new]).take(pa.array(source))
+        yield group, with_new_values(old, new, source)
 
 
 def _new_blobs(
