@@ -118,6 +118,12 @@ class InvalidArgument(PaimonError, ValueError):
     default_next_step = "correct the argument and run again"
 
 
+class NullInRequiredColumn(InvalidArgument):
+    """Rows have a null in a NOT NULL column, or in a part of one."""
+
+    default_next_step = "correct the rows and run again"
+
+
 class CatalogError(PaimonError):
     """A database, table or reference is missing or already exists."""
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_core.errors import InvalidArgument, SchemaError
+from paimon_core.errors import InvalidArgument, NullInRequiredColumn, SchemaError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
 from paimon_core.options import IGNORE_DELETE, IGNORE_UPDATE_BEFORE, ROWKIND_FIELD
@@ -84,7 +84,7 @@ def _column(
                 f"column {arrow_field.name} of table {table.name}: {e}", table=table.name
             ) from e
     if column.null_count and not data_field.type.nullable:
-        raise InvalidArgument(
+        raise NullInRequiredColumn(
             f"null in column {arrow_field.name} of table {table.name}, which is NOT NULL",
             table=table.name,
         )
@@ -101,7 +101,7 @@ def _check_parts(table: FileStoreTable, column: pa.ChunkedArray, field: DataFiel
     for chunk in column.chunks:
         missing = missing_part(chunk, field.type, field.name)
         if missing is not None:
-            raise InvalidArgument(
+            raise NullInRequiredColumn(
                 f"null in {missing} of table {table.name}, which is NOT NULL", table=table.name
             )
 

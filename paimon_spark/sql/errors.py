@@ -13,6 +13,7 @@ from paimon_core.errors import (
     ForbiddenChange,
     InvalidArgument,
     NoSuchVersion,
+    NullInRequiredColumn,
     PaimonError,
     ReferenceExists,
     SchemaError,
@@ -82,7 +83,7 @@ def error_type(error: BaseException) -> str:
             return "UnsupportedOperationException"
         case UnknownKeyColumn():
             return "IllegalStateException"
-        case WriteRefused():
+        case WriteRefused() | NullInRequiredColumn():
             return "SparkException"
         case SchemaError() | InvalidArgument():
             return "IllegalArgumentException"

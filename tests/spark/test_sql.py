@@ -14,9 +14,9 @@ import pytest
 from sql_sessions import Sql
 
 from oracle import Oracle
-from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_core.errors import InvalidArgument, NullInRequiredColumn, UnsupportedFeature
 from paimon_spark.sql.dml import large_writes
-from paimon_spark.sql.errors import AnalysisError, IncompatibleRows, WriteRefused
+from paimon_spark.sql.errors import AnalysisError, IncompatibleRows, WriteRefused, error_type
 from paimon_spark.sql.frames import distributed
 from paimon_spark.sql.run import execute
 from paimon_spark.sql.run import sql as sql_function
@@ -270,8 +270,9 @@ def test_executors_read_and_write_the_same_rows(
     sql("SET spark.sql.sources.partitionOverwriteMode=dynamic")
     sql("INSERT OVERWRITE u SELECT 7, 7, 'p0'")
     assert sql("SELECT * FROM u ORDER BY p, id") == [[7, 7, "p0"], [0, 0, "p1"], [1, 0, "p1"]]
-    with pytest.raises(Exception, match="null"):
+    with pytest.raises(NullInRequiredColumn) as refused:
         sql("CREATE TABLE n (a INT NOT NULL); INSERT INTO n SELECT nullif(id, 1) FROM range(3)")
+    assert error_type(refused.value) == "SparkException"
     assert sql("SELECT count(*) FROM n") == [[0]]
 
 

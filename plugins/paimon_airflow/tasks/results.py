@@ -37,6 +37,7 @@ _PERMANENT = frozenset(
         "NoSuchVersion",
         "NotFound",
         "NotImplementedError",
+        "NullInRequiredColumn",
         "OutsideTable",
         "PermissionError",
         "ReferenceExists",
