@@ -39,6 +39,8 @@ from bootstrap import lock_file
 LOCK_NAME = "requirements.lock"
 # They build what comes as source (pyspark), so they must be there first.
 BUILD_TOOLS = frozenset({"setuptools", "wheel"})
+# Folders in packages whose modules are never imported here.
+TESTS = r"/tests?/"
 # Settings of the caller's pip that would send packages elsewhere than into the environment.
 FOREIGN_SETTINGS = ("USER", "TARGET", "PREFIX", "ROOT", "CONSTRAINT", "REQUIREMENT", "DRY_RUN")
 TALK_EVERY_SECONDS = 10.0
@@ -162,6 +164,7 @@ def _install(root: Path, home: Path, env: Path, lock: str, lock_fd: int) -> None
         scratch.mkdir()
         for wanted in (lock_file.only(lock, BUILD_TOOLS), lock):
             _pip_install(env, wanted, log, scratch, lock_fd)
+        _compile(env)
         shutil.rmtree(scratch, ignore_errors=True)
         (env / LOCK_NAME).write_text(lock, encoding="utf-8")
         say(f"ready after {time.monotonic() - started:.0f} s")
@@ -250,6 +253,7 @@ def _pip_install(env: Path, wanted: str, log: Path, scratch: Path, lock_fd: int)
     command = [
         *(str(env / "bin" / "python"), "-I", "-m", "pip", "install", "--require-hashes"),
         *("--no-deps", "--no-build-isolation", "--no-warn-script-location", "--no-color"),
+        "--no-compile",
         *("--progress-bar", "off", "-r", str(request)),
     ]
     with log.open("ab") as output:
@@ -273,6 +277,17 @@ def _pip_install(env: Path, wanted: str, log: Path, scratch: Path, lock_fd: int)
         sys.stderr.write("".join(f"  {line}\n" for line in tail))
         message = f"pip failed (exit {pip.returncode}, all of it in {log}); run again to go on"
         raise BootstrapError(message)
+
+
+def _compile(env: Path) -> None:
+    """Compiles the packages on all processors; pip would use one, for half of its time.
+
+    Otherwise, each process of a user who cannot write to the environment compiles them again.
+    """
+    say("compiling the packages")
+    command = [str(env / "bin" / "python"), "-I", "-m", "compileall", "-qq", "-j", "0"]
+    # Some packages contain templates that are not valid Python: not a failure.
+    subprocess.run([*command, "-x", TESTS, str(site_packages(env))], check=False)
 
 
 def _watch(pip: subprocess.Popen[bytes], progress: Progress) -> None:
