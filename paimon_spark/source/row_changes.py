@@ -8,6 +8,7 @@ places and files only.
     placed_frames    rows with their places, and hidden columns
     places           the places of changed rows                 compressed bitmaps
     write_changes    files of new rows, by kind                 primary-key tables
+    remove_rows      files without deleted rows                 primary-key tables
     replace_rows     files of new rows in place of others       append tables with deletion vectors
     patches          new files of units with changed rows       other append tables
 
@@ -17,27 +18,33 @@ its input again, where an executor is lost, and a query need not give the same r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap
+from pyspark import TaskContext
 
+from paimon_core.commit.message import CommitMessage
 from paimon_core.environment import Environment
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.merge_engine import DELETE
+from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER
 from paimon_core.schema.tracked import ROW_ID
+from paimon_core.table.level_rewrite import without_rows
 from paimon_core.table.real_buckets import RealBuckets
+from paimon_core.write.row_writer import delete_new_files
 from paimon_spark.source.distribution import counted_batches, shuffled_for
-from paimon_spark.source.placed_frames import PLACE
-from paimon_spark.source.places import Changed, ChangedByTask, Noted
+from paimon_spark.source.placed_frames import PLACE, packed_frame, unpacked
+from paimon_spark.source.places import Bitmaps, Changed, ChangedByTask, Noted, positions_of
 from paimon_spark.source.task_writer import ROW_KIND, TaskMessage, TaskWriter, table_rows
 from paimon_spark.source.write_jobs import written_by_tasks
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,43 @@ def write_changes(
     )
     with counted_batches(rows.sparkSession):
         return written_by_tasks(rows, writer.write, table)
+
+
+@dataclass(frozen=True, slots=True)
+class _Remover:
+    """Writes files again without the rows at some positions; sent to the executor."""
+
+    table: FileStoreTable
+    env: Environment
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> TaskMessage:
+        written: list[CommitMessage] = []
+        try:
+            for entry, packed in unpacked(batches):
+                gone = positions_of(BitMap.deserialize(packed))
+                written.append(without_rows(self.table, entry, gone, env=self.env))
+        except BaseException:
+            for message in written:
+                delete_new_files(self.table, message)
+            raise
+        context = TaskContext.get()
+        return TaskMessage(0 if context is None else context.partitionId(), tuple(written))
+
+
+def remove_rows(
+    spark: SparkSession,
+    table: FileStoreTable,
+    entries: Mapping[int, ManifestEntry],
+    places: Bitmaps,
+    *,
+    env: Environment,
+) -> list[TaskMessage]:
+    """Write files of a primary-key table again, at their levels, without the rows at these places.
+
+    `entries` are the files by the number of their units.
+    """
+    files = [(entry, places[number].serialize()) for number, entry in entries.items()]
+    return written_by_tasks(packed_frame(spark, files), _Remover(table, env), table)
 
 
 def replace_rows(rows: DataFrame, table: FileStoreTable, *, env: Environment, user: str) -> Changed:

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import caretaker
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql.functions import udf
 from sql_sessions import Sql
 
 from oracle import Oracle
-from paimon_core.errors import CorruptTable, UnsupportedFeature
+from paimon_core.errors import CorruptTable, InvalidArgument, UnsupportedFeature
 from paimon_spark.sql.dml import insert, large_changes, large_writes
 from paimon_spark.sql.errors import WriteRefused
 from paimon_spark.sql.frames import distributed
@@ -87,6 +88,36 @@ def test_java_reads_what_executors_changed(
     java = [[i, v, s and [s["x"]], p] for _, i, v, s, p in oracle_1_4_2.rows()]
     assert sorted(java) == found
     assert len(sql("SELECT * FROM `t$snapshots`")) == 3
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("engine", ["aggregation", "first-row"])
+def test_executors_write_files_again_without_deleted_keys(
+    engine: str, oracle_2_0_0: Oracle, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    oracle_2_0_0.defaults(warehouse=tmp_path, database="default", table="t")
+    sql(f"""
+        CREATE TABLE t (id INT NOT NULL, v BIGINT, p STRING) PARTITIONED BY (p) TBLPROPERTIES
+            ('primary-key' = 'id,p', 'bucket' = '2', 'merge-engine' = '{engine}', 'write-only' = 'true',
+            'fields.v.aggregate-function' = 'sum');
+        INSERT INTO t SELECT id, id, if(id % 2 = 0, 'a', 'b') FROM range(40);
+        INSERT INTO t SELECT 7, 0, 'c' FROM range(2); INSERT INTO t VALUES (7, 0, 'c')
+    """)
+    with pytest.raises(InvalidArgument, match="use 'COMPACT' procedure first"):
+        sql("DELETE FROM t WHERE id = 7 AND length(p) = 1")
+    sql("CALL sys.compact('t')")
+    before = {name for name, *_ in sql("SELECT file_path FROM `t$files` WHERE level > 0")}
+    sql("DELETE FROM t WHERE v % 10 = 4 AND length(p) = 1; DELETE FROM t WHERE id = 6 AND p = 'a'")
+    after = {name for name, *_ in sql("SELECT file_path FROM `t$files` WHERE level > 0")}
+    assert len(before & after) == 3, "files of partitions b and c stay"
+    expected = [i for i in range(40) if i % 10 != 4 and i != 6]
+    assert sql("SELECT id FROM t WHERE p <> 'c' ORDER BY id") == [[i] for i in expected]
+    monkeypatch.setattr(large_changes, "LARGE_CHANGE", 1 << 30)
+    sql("DELETE FROM t WHERE v > 30 AND length(p) = 1")
+    expected = [i for i in expected if i <= 30]
+    java = sorted([p, i] for _, i, _, p in oracle_2_0_0.rows())
+    assert java == sorted([["ab"[i % 2], i] for i in expected] + [["c", 7]])
+    assert caretaker("verify", "default.t", "-w", tmp_path).code == 0
 
 
 @pytest.mark.sampled

@@ -1,8 +1,7 @@
 """UPDATE, DELETE and MERGE of large tables: executors read, join and write, the driver commits.
 
 The driver does small ones itself (`targets`), in a fraction of the time.  What it holds here are
-the places of changed rows, compressed, and the metadata of files.  DELETE that rewrites files of
-primary-key tables is done on the driver whatever their size.
+the places of changed rows, compressed, and the metadata of files.
 """
 
 from __future__ import annotations
@@ -42,6 +41,7 @@ from paimon_spark.sql.dml.targets import (
     deletes_by_changes,
     has_postponed,
     may_name_blobs,
+    unmerged_files,
 )
 from paimon_spark.sql.errors import WriteRefused
 from paimon_spark.sql.frames.characters import stored_text, with_metadata
@@ -74,7 +74,11 @@ _NULL: Final = "value appeared in non-nullable field"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LargeTarget:
-    """A table to change: `units` of an append table, none of a primary-key table."""
+    """A table to change.
+
+    Its `units` are those of an append table, or of a primary-key table whose files are rewritten;
+    without units, changes of keys are written.
+    """
 
     session: SqlSession
     name: TableName
@@ -90,6 +94,8 @@ class LargeTarget:
     """UPDATE, DELETE or MERGE, as the snapshot names it."""
     keeps_ids: bool = False
     """Whether updated rows are new rows with their old ids, which the changes hold as `ROW_ID`."""
+    rewrites: bool = False
+    """Whether files of a primary-key table are written again without the deleted rows."""
 
     @property
     def _env(self) -> Environment:
@@ -98,7 +104,7 @@ class LargeTarget:
     @property
     def patches(self) -> bool:
         """Whether changed rows need only the values that the statement assigns."""
-        return _patches(self.table)
+        return self.rewrites or _patches(self.table)
 
     def dataframe(self, text: str = "") -> DataFrame:  # noqa: ARG002 - as `Target`
         """The rows with the number of each, `__paimon_row`, as the first column."""
@@ -112,7 +118,7 @@ class LargeTarget:
         from paimon_spark.source.reading import plan_dataframe, plan_scan  # noqa: PLC0415 - same
 
         spark, fields = self.session.spark, self.table.schema.fields
-        if not self.table.has_primary_key:
+        if self.rewrites or not self.table.has_primary_key:
             metadata = {*self.metadata, ROW_ID} if self.keeps_ids else self.metadata
             placed = placed_dataframe(
                 spark, self.table, self.units, self.columns, metadata, placed=True
@@ -149,10 +155,12 @@ class LargeTarget:
         names = [n for n in self.table.schema.names if not self.patches or n in columns]
         _check_nulls(self.table, rows, names)
         own = [quoted(n) for n in self.table.schema.names]
-        if self.table.has_primary_key:
+        if self.table.has_primary_key and not self.rewrites:
             self._commit_changes(rows.select(*own, KIND))
         elif only_deletes and self.table.options.value(DELETION_VECTORS_ENABLED):
             self._commit_deletes(rows)
+        elif self.rewrites:
+            self._commit_without(rows)
         elif self.patches:
             self._commit_patches(rows.select(ROW_NUMBER, *own, KIND), names)
         else:
@@ -180,6 +188,16 @@ class LargeTarget:
 
         places = changed_places(rows)
         self._commit([], lambda: self._vectors(places), user=new_commit_user(self.table, self._env))
+
+    def _commit_without(self, rows: DataFrame) -> None:
+        """Commit files in place of those with deleted rows."""
+        from paimon_spark.source.places import changed_places  # noqa: PLC0415 - imports PySpark
+        from paimon_spark.source.row_changes import remove_rows  # noqa: PLC0415 - same
+
+        places = changed_places(rows)
+        entries = {number: self.units[number].entry for number in places}
+        written = remove_rows(self.session.spark, self.table, entries, places, env=self._env)
+        self._commit(written, lambda: iter(()), user=new_commit_user(self.table, self._env))
 
     def _commit_new_rows(self, rows: DataFrame) -> None:
         """Commit new rows in place of those that deletion vectors hide."""
@@ -290,13 +308,10 @@ def open_large(
     table = session.open(name, to_write=True)
     check_target(table, what)
     snapshot, metadata = table.snapshots.latest(), metadata_columns_in(text)
-    if (
-        snapshot is None
-        or (what == "DELETE" and not deletes_by_changes(table))
-        or "input_file_name" in text.lower()
-    ):
+    rewrites = what == "DELETE" and not deletes_by_changes(table)
+    if snapshot is None or "input_file_name" in text.lower():
         return None
-    if metadata and table.has_primary_key:
+    if metadata and table.has_primary_key and not rewrites:
         return None
     if any(is_blob_column(f.type) for f in table.schema.fields):
         if may_name_blobs(table, text):
@@ -304,16 +319,19 @@ def open_large(
         table = with_blobs_as_stored(table)
     predicate = None if condition is None else plain_condition(table, condition)
     units: Sequence[FileUnit | GroupUnit] = ()
-    if has_data_evolution(table):
+    if rewrites:
+        units = unmerged_files(table, snapshot, predicate)
+    elif has_data_evolution(table):
         units = group_units(table, snapshot, predicate)
     elif not table.has_primary_key:
         units = file_units(table, snapshot, predicate)
     size = sum(u.size for u in units)
-    if table.has_primary_key:
+    if table.has_primary_key and not rewrites:
         size = sum(e.file.file_size for e in scan_files(table, snapshot, predicate=predicate))
     if (size <= LARGE_CHANGE and not large_source) or not hasattr(session.spark, "_jsparkSession"):
         return None  # the driver of Spark Connect is elsewhere
-    read = columns_in(text, of_change=True) if _patches(table) and not all_columns else None
+    some_columns = (rewrites or _patches(table)) and not all_columns
+    read = columns_in(text, of_change=True) if some_columns else None
     tracked = table.options.value(ROW_TRACKING_ENABLED) and not has_data_evolution(table)
     return LargeTarget(
         session=session,
@@ -327,6 +345,7 @@ def open_large(
         operation=what,
         # Java keeps the ids of updated rows only where it rewrites their files, or only columns.
         keeps_ids=what == "UPDATE" and tracked and not _patches(table),
+        rewrites=rewrites,
     )
 
 

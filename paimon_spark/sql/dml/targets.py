@@ -28,6 +28,7 @@ from paimon_core.index.deletion_vectors import Positions
 from paimon_core.lsm.engines.traits import MERGE_ENGINES, removes_deleted_keys, traits_of
 from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.options import DELETION_VECTORS_ENABLED, IGNORE_EMPTY_COMMIT
+from paimon_core.predicate import Predicate
 from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.read.table_read import least_level
 from paimon_core.scan.scan import scan_files
@@ -38,7 +39,13 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.batch_scan import BatchScan
 from paimon_core.table.level_rewrite import without_rows
-from paimon_core.table.placed_rows import PlacedRows, collected, file_units, scan_units
+from paimon_core.table.placed_rows import (
+    FileUnit,
+    PlacedRows,
+    collected,
+    file_units,
+    scan_units,
+)
 from paimon_core.table.postponed_rows import postponed_tasks
 from paimon_core.table.real_buckets import RealBuckets
 from paimon_core.table.row_deletions import file_deletion, vector_deletions
@@ -53,9 +60,10 @@ from paimon_core.write.incoming_rows import Kinds, fit_to_schema, without_defaul
 from paimon_core.write.on_failure import aborted_on_failure
 from paimon_spark.metadata_columns import metadata_columns_in, metadata_of
 from paimon_spark.sql.dml.postpone import write_to_buckets
-from paimon_spark.sql.frames.dataframes import arrow_dataframe, table_rows
+from paimon_spark.sql.frames.dataframes import arrow_dataframe, needed_columns, table_rows
 from paimon_spark.sql.frames.evolution import EvolvedRows, commit_evolved, evolved_rows
 from paimon_spark.sql.frames.pushdown import plain_condition
+from paimon_spark.sql.query.queries import columns_in
 from paimon_spark.sql.session import SqlSession, TableName
 
 if TYPE_CHECKING:
@@ -87,7 +95,11 @@ class ChangedTable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """All rows of a table at a snapshot; for an append table also their positions in files."""
+    """All rows of a table at a snapshot; for an append table also their positions in files.
+
+    Of rows whose files are rewritten only to delete some, there are only the columns that the
+    statement names.
+    """
 
     session: SqlSession
     name: TableName
@@ -116,7 +128,8 @@ class Target:
         """
         numbers = pa.array(np.arange(self.rows.num_rows, dtype=np.int64))
         rows = self.rows.add_column(0, ROW_NUMBER, numbers)
-        fields = (NUMBER_FIELD, *self.table.schema.fields)
+        own = self.table.schema.row_type.project(self.rows.schema.names).fields
+        fields = (NUMBER_FIELD, *own)
         if self.placed is not None:
             for field, values in metadata_of(self.placed, metadata_columns_in(text)):
                 rows, fields = rows.append_column(field.name, values), (*fields, field)
@@ -207,15 +220,15 @@ class Target:
         }
         messages: list[CommitMessage] = []
         try:
-            if self.rewrites and traits_of(table.options).keeps_first:
-                kept, added = np.empty(0, np.int64), None
-                for index, positions in gone.items():
-                    entry = self.entries[index]
-                    messages.append(without_rows(table, entry, positions, env=env))
-            elif table.options.value(DELETION_VECTORS_ENABLED):
+            if table.options.value(DELETION_VECTORS_ENABLED):
                 kept = np.empty(0, np.int64)
                 for message in self._vectors(gone):
                     messages.append(message)  # noqa: PERF402 - a failure cleans these up
+            elif self.rewrites:
+                kept = np.empty(0, np.int64)
+                for index, positions in gone.items():
+                    entry = self.entries[index]
+                    messages.append(without_rows(table, entry, positions, env=env))
             else:
                 stays = np.isin(self.files, list(gone))
                 stays[removed] = False
@@ -321,8 +334,6 @@ def _opened(
     rewrites = what == "DELETE" and not deletes_by_changes(table)
     predicate = None if condition is None else plain_condition(table, condition)
     snapshot = table.snapshots.latest()
-    if rewrites:
-        check_not_renumbered(table, "rewritten to delete rows")
     if has_data_evolution(table):
         described = not may_name_blobs(table, text)
         evolved = evolved_rows(table, snapshot, predicate, described=described)
@@ -332,7 +343,8 @@ def _opened(
         none = np.empty(0, np.int64)
         return Target(session, name, table, snapshot, rows, none.astype(np.int32), none, ())
     if rewrites:
-        placed = _unmerged(table, snapshot)
+        named = needed_columns(table, columns_in(text, of_change=True))
+        placed = collected(table, unmerged_files(table, snapshot, predicate), named)
     else:
         placed = collected(table, file_units(table, snapshot, predicate), table.schema.names)
     return _placed_target(session, name, table, snapshot, placed, rewrites=rewrites)
@@ -393,17 +405,25 @@ def check_deletable(table: FileStoreTable) -> None:
         )
 
 
-def _unmerged(table: FileStoreTable, snapshot: Snapshot | None) -> PlacedRows:
-    """The rows of a primary-key table by file; InvalidArgument if some have to be merged."""
+def unmerged_files(
+    table: FileStoreTable, snapshot: Snapshot | None, predicate: Predicate | None
+) -> list[FileUnit]:
+    """The files of a primary-key table without those that the predicate excludes.
+
+    InvalidArgument if some of their rows have to be merged, UnsupportedFeature for a table whose
+    files cannot be rewritten.
+    """
+    check_not_renumbered(table, "rewritten to delete rows")
     try:
         if (
             snapshot is not None
             and least_level(table)
-            and any(e.file.level == 0 for e in scan_files(table, snapshot))
+            and any(e.file.level == 0 for e in scan_files(table, snapshot, predicate=predicate))
         ):
             raise UnsupportedFeature("rows that readers do not see yet", table=table.name)
-        units = scan_units(BatchScan(table=table, whole=snapshot), needs_files=True)
-        return collected(table, units, table.schema.names)
+        scan = BatchScan(table=table, whole=snapshot)
+        units = scan_units(scan, needs_files=True, predicate=predicate)
+        return [unit for unit in units if isinstance(unit, FileUnit)]
     except UnsupportedFeature as e:
         raise InvalidArgument(
             "Only compacted table can generate touched files, please use 'COMPACT' procedure first.",
