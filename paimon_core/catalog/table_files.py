@@ -21,6 +21,7 @@ from paimon_core.errors import (
     NotFound,
     PaimonError,
     SchemaError,
+    TableGone,
     UnsupportedFeature,
 )
 from paimon_core.io.file_io import FileIO
@@ -175,39 +176,21 @@ class TableFiles:
                 check_fallback_branch(
                     changed.options, lambda name: self.schemas(name).latest() is not None
                 )
-            if not store.commit_new(changed):
+            try:
+                if not store.commit_new(changed):
+                    continue
+            except TableGone:
+                self.io.delete_dir(store.paths.schema_dir.rpartition("/")[0], recursive=False)
+                store = self.schemas(branch)  # of the table that is there now, if there is one
                 continue
-            if self._base_exists(latest, branch):
-                before = latest.options.items()
-                self._warn_of_unknown(dict(o for o in changed.options.items() if o not in before))
-                return changed
-            self._revert(changed, branch)
-            store = self.schemas(branch)  # of the table that is there now, if there is one
+            before = latest.options.items()
+            self._warn_of_unknown(dict(o for o in changed.options.items() if o not in before))
+            return changed
         raise AlreadyExists(
             f"other schema changes of table {self.identifier} were committed first in every attempt",
             table=self.identifier,
             next_step="run again",
         )
-
-    def _base_exists(self, before: TableSchema, branch: str | None) -> bool:
-        """Whether the schema that was changed is still there.
-
-        If not, another client has dropped or renamed the table meanwhile; it may have created it
-        again.
-        """
-        now = self.schemas(branch)  # knows nothing yet
-        return before.id in now.ids() and now.get(before.id) == before
-
-    def _revert(self, changed: TableSchema, branch: str | None) -> None:
-        """Delete a schema that was added to no table or another one, and empty folders."""
-        now = self.schemas(branch)
-        latest = now.latest()
-        if latest != changed:
-            return
-        log.warning("table=%s was dropped or renamed while it was altered", self.identifier)
-        self.io.delete(now.paths.schema(changed.id))
-        for folder in (now.paths.schema_dir, now.paths.schema_dir.rpartition("/")[0]):
-            self.io.delete_dir(folder, recursive=False)
 
     def check_droppable(self) -> None:
         """UnsupportedFeature for a table with data outside of its folder."""

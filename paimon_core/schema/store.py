@@ -75,7 +75,8 @@ class SchemaStore:
     def commit_new(self, schema: TableSchema) -> bool:
         """Create the schema; return False if its id is taken.
 
-        OSError means that the outcome is unknown, TableGone that the table was dropped meanwhile.
+        OSError means that the outcome is unknown, TableGone that the table was dropped or renamed
+        meanwhile, also if there is another one of its name now: the schema is withdrawn then.
         """
         path = self.paths.schema(schema.id)
         content = schema_to_json(schema).encode()
@@ -93,8 +94,32 @@ class SchemaStore:
             # checked.
             log.warning("table=%s schema=%d was replaced by another process", self.table, schema.id)
             return False
+        before = self._known.get(schema.id - 1)
+        if before is not None and not self._is_there(before):
+            self._withdraw(schema)
+            raise TableGone(
+                f"table {self.table} was dropped or renamed while its schema was changed",
+                table=self.table,
+            )
         self._known[schema.id] = schema
         return True
+
+    def _is_there(self, before: TableSchema) -> bool:
+        """Return whether the schema that a new one follows is still that of the table."""
+        try:
+            return self._read(before.id) == before
+        except CorruptTable:
+            if self.exists(before.id):
+                raise
+            return False
+
+    def _withdraw(self, added: TableSchema) -> None:
+        """Delete a schema that was added to no table or another one, and its folder if empty."""
+        if SchemaStore(self.io, self.paths, self.table).latest() != added:
+            return
+        log.warning("table=%s was dropped or renamed while its schema was changed", self.table)
+        self.io.delete(self.paths.schema(added.id))
+        self.io.delete_dir(self.paths.schema_dir, recursive=False)
 
     def _read(self, schema_id: int) -> TableSchema:
         path = self.paths.schema(schema_id)

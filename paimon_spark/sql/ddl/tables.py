@@ -145,7 +145,9 @@ def use(session: SqlSession, words: Words) -> Result:
 
 
 Fill = Callable[[FileStoreTable], Sequence[CommitMessage] | None]
-"""Writes the rows of a table that is replaced, under its new schema; None: it does so later."""
+"""Writes the rows of a table that is replaced, under its new schema; None: there are none."""
+Filled = tuple[FileStoreTable, Sequence[CommitMessage]]
+"""A table that was replaced, under its new schema, and the rows that are to be committed to it."""
 AsSelect = Callable[[SqlSession, TableName, TableClauses, str, str], Result]
 """Makes and fills the table of a query; the last text is the operation as snapshots name it."""
 CREATED: Final = "CREATE_TABLE_AS_SELECT"
@@ -242,40 +244,37 @@ def replace_with(
     columns: Sequence[Column],
     clauses: TableClauses,
     fill: Fill = lambda _: None,
-) -> Sequence[CommitMessage] | None:
+) -> Filled | None:
     """Empty the table and give it another schema; its snapshots stay.
 
     Java 2.0: `AbstractCatalog.replaceTable`, two steps as there, but field ids go on.  A snapshot
     with the new schema tells writers of the old one that the table was replaced.  `fill` writes
     files for the new schema before the table is emptied: if it fails, nothing has changed.
-    Returns what it wrote, which is left to commit.  A REST server does it in its own way, without
-    `fill`.  UnsupportedFeature for other partition columns.
+    Returns what is left to commit; None without `fill`, and for a REST server, which does it in its
+    own way.  If another client changes the schema or replaces the table first, what is there then
+    is replaced.  UnsupportedFeature for other partition columns.
     """
     new = normalized(_schema(session, name, columns, clauses))
     validate_schema(new)
     table = session.open(name, to_write=True)
     if session.catalog_for(name).replace_table(name.identifier, new):
         return None
-    if tuple(new.partition_keys) != tuple(table.schema.partition_keys):
-        raise UnsupportedFeature(
-            "REPLACE TABLE with other partition columns",
-            f"replaceTable does not support changing partition keys "
-            f"(old=[{', '.join(table.schema.partition_keys)}], "
-            f"new=[{', '.join(new.partition_keys)}]). Drop and re-create the table instead.",
-            table=name.identifier,
-            next_step="drop the table, and create it again",
-        )
     emptied = table.snapshots.latest() is None
     while True:
-        latest = table.schemas.latest()
-        if latest is None:
+        before = table.schemas.latest()
+        if before is None:
             raise not_found(name)
-        schema = numbered_after(new, latest)
+        if before.id != table.schema.id:
+            table = table.refreshed()  # under the old schema, nothing of a new table can be removed
+        _check_partitions(name, before, new)
+        schema = numbered_after(new, before)
         coming = under_schema(table, schema)
         written = fill(coming)
         replaced = False
         try:
-            if not emptied:
+            if emptied:
+                _empty_again(table, session)
+            else:
                 _truncate(table, session)
                 emptied = True
             if table.commit_schema(schema):
@@ -287,7 +286,19 @@ def replace_with(
             if not replaced:
                 delete_messages(coming, written or ())
         if replaced:
-            return written
+            return None if written is None else (coming, written)
+
+
+def _check_partitions(name: TableName, old: TableSchema, new: TableSchema) -> None:
+    if tuple(new.partition_keys) != tuple(old.partition_keys):
+        raise UnsupportedFeature(
+            "REPLACE TABLE with other partition columns",
+            f"replaceTable does not support changing partition keys "
+            f"(old=[{', '.join(old.partition_keys)}], "
+            f"new=[{', '.join(new.partition_keys)}]). Drop and re-create the table instead.",
+            table=name.identifier,
+            next_step="drop the table, and create it again",
+        )
 
 
 def _empty_again(table: FileStoreTable, session: SqlSession) -> None:

@@ -94,11 +94,12 @@ def _replace(
             return prepare_rows(coming, fresh, env=env, user=user, overwrite=True)
         return prepare_in_buckets(coming, fresh, None, buckets, env=env, user=user, overwrite=True)
 
-    written = replace_with(session, name, columns, clauses, fill)
-    table = session.open(name, to_write=True)
-    if written is None:
+    filled = replace_with(session, name, columns, clauses, fill)
+    if filled is None:
+        table = session.open(name, to_write=True)
         write_query(session, table, frame, overwrite={}, operation=operation)
         return
+    table, written = filled  # not opened again: there may be another table of the name
     after = AfterCommit(table, env=env, of_engine=True)
     try:
         commit_overwrite(overwriting(session, table), written, env=env, user=user, after=after)

@@ -147,6 +147,38 @@ def test_rows_that_are_committed_while_a_table_is_replaced_go_too(
     assert values(sql, ["t"]) == []
 
 
+@pytest.mark.parametrize(
+    ("beside", "rows"),
+    [
+        ("CREATE OR REPLACE TABLE t (c INT NOT NULL); INSERT INTO t VALUES (7)", []),
+        ("DROP TABLE t; CREATE TABLE t (a INT NOT NULL); INSERT INTO t VALUES (7)", [[7]]),
+        ("ALTER TABLE t RENAME TO u", None),
+    ],
+    ids=["replaced", "created again", "renamed"],
+)
+def test_a_table_that_is_no_longer_the_same_is_not_replaced(
+    sql: Sql, monkeypatch: pytest.MonkeyPatch, beside: str, rows: list[list[int]] | None
+) -> None:
+    """A schema that comes between the rows of others and their schema would make all of them null."""
+    sql("CREATE TABLE t (a INT NOT NULL); INSERT INTO t VALUES (1)")
+    commit_schema = FileStoreTable.commit_schema
+
+    def late(replaced: FileStoreTable, schema: TableSchema) -> bool:
+        monkeypatch.undo()
+        sql(beside)
+        return commit_schema(replaced, schema)
+
+    monkeypatch.setattr(FileStoreTable, "commit_schema", late)
+    if rows == []:
+        sql("CREATE OR REPLACE TABLE t (b STRING NOT NULL)")
+    else:
+        assert "was dropped" in refused(sql, "CREATE OR REPLACE TABLE t (b STRING NOT NULL)")[1]
+    if rows is None:
+        assert sql("SHOW TABLES") == [["default", "u", False]]
+    else:
+        assert values(sql, ["t"]) == rows
+
+
 @pytest.mark.parametrize("job", ["rollback", "rollback_to_as_latest"])
 def test_no_job_goes_back_to_before_a_table_was_replaced(
     sql: Sql, tmp_path: Path, job: str
