@@ -14,6 +14,7 @@ from paimon_core.commit.overtaken import is_overtaken, removed
 from paimon_core.commit.same_table import created_again, has_schema
 from paimon_core.errors import CommitStateUnknown, NotFound, StalePlan
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.paths import MAIN_BRANCH
 from paimon_core.snapshot.removal import Removal, Side, remove_newest
 from paimon_core.snapshot.snapshot import Snapshot
 
@@ -23,8 +24,9 @@ log = logging.getLogger(__name__)
 def is_final(table: FileStoreTable, base: Snapshot | None, made: Snapshot) -> bool:
     """Return whether the commit is final; False if it was reverted and may be tried again.
 
-    Raises CommitStateUnknown if another commit already builds on it, CommitRemoved if another job
-    removed it meanwhile, NotFound if its branch was deleted.
+    Raises CommitStateUnknown if another commit already builds on it, or if its table or branch was
+    dropped or renamed with it, CommitRemoved if another job removed it meanwhile, NotFound if its
+    branch was deleted before.
     """
     if base is None:
         _check_branch(table, made)
@@ -107,28 +109,42 @@ def revert_commit(table: FileStoreTable, made: Snapshot, reason: str) -> None:
 
 
 def _check_branch(table: FileStoreTable, made: Snapshot) -> None:
-    """Raise NotFound if the branch was deleted, or its table dropped and created again.
+    """Raise an error if the branch or its table was deleted or renamed, or is a new one.
 
     A lone snapshot would look like a broken branch, and in a new table it would be the newest one,
     with the files of the old table.  Java cannot read a new table with the hint of the old one.
+    A snapshot that is no longer here went with the old table: to its new name if it has one.
     """
-    if not table.schemas.ids():
-        table.snapshots.delete_latest_hint()
-        _withdraw(table, made)
+    gone = not table.schemas.ids()
+    if not gone and (table.snapshots.owner is not None or has_schema(table)):
+        return
+    table.snapshots.delete_latest_hint()
+    if not _withdraw(table, made):
+        of = "" if table.branch == MAIN_BRANCH else f"branch {table.branch} of "
+        raise CommitStateUnknown(
+            f"snapshot {made.id} was committed to {of}table {table.name}, which was dropped or renamed "
+            "right then; if it was renamed, the commit is there under the new name",
+            table=table.name,
+            snapshot=made.id,
+            next_step=f"look for a snapshot of user {made.commit_user} under the new name; run again "
+            "if there is none",
+        )
+    if gone:
         raise NotFound(
             f"branch {table.branch} of table {table.name} was deleted during a commit to it",
             table=table.name,
             snapshot=made.id,
         )
-    if table.snapshots.owner is not None or has_schema(table):
-        return
-    table.snapshots.delete_latest_hint()
-    _withdraw(table, made)
     raise created_again(table.name)
 
 
-def _withdraw(table: FileStoreTable, made: Snapshot) -> None:
-    """Delete the snapshot that was just committed, unless a new table has another with its id."""
+def _withdraw(table: FileStoreTable, made: Snapshot) -> bool:
+    """Delete the snapshot that was just committed, unless a new table has another with its id.
+
+    Return whether it was there.
+    """
     now = table.snapshots.get_or_none(made.id)
-    if now is not None and now.identity == made.identity:
-        table.snapshots.delete(made.id)
+    if now is None or now.identity != made.identity:
+        return False
+    table.snapshots.delete(made.id)
+    return True

@@ -19,7 +19,7 @@ from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.base_check import is_final
 from paimon_core.commit.committer import commit
 from paimon_core.commit.overwrite import overwrite
-from paimon_core.errors import CommitError, NotFound, PaimonError
+from paimon_core.errors import CommitError, CommitStateUnknown, NotFound, PaimonError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.open import open_table_at
@@ -126,6 +126,40 @@ def test_a_table_that_is_dropped_at_any_moment_of_a_commit_keeps_no_hint(lake: L
     assert not any(hints)
 
 
+@pytest.mark.parametrize("new", [False, True])
+def test_a_commit_that_went_with_a_renamed_table_is_not_called_failed(
+    lake: Lake, *, new: bool
+) -> None:
+    """Whoever runs it again under the new name would have its rows twice."""
+    catalog = FileSystemCatalog(str(lake.warehouse))
+
+    def rename() -> None:
+        catalog.rename_table("db.t", "db.u")
+        if new:
+            lake.log()
+
+    went_along = []
+    for k in itertools.count():
+        trigger = Trigger(at=k, action=rename)
+        table = lake.table()
+        messages = written(table)
+        failing = open_table_at(FailingFileIO(trigger), table.root, "db.t")
+        error = None
+        try:
+            commit(failing, messages, user="u", env=ENV)
+        except PaimonError as e:
+            error = e
+        if not trigger.fired:
+            break
+        went_along.append(catalog.get_table("db.u").snapshots.latest_id() == 3)
+        assert isinstance(error, CommitStateUnknown) == went_along[-1], (k, error)
+        catalog.drop_table("db.u")
+        catalog.drop_table("db.t", if_exists=True)
+        lake.log()
+        lake.fill(2)
+    assert set(went_along) == {False, True}
+
+
 def test_statistics_of_the_old_table_do_not_come_into_the_new_one(lake: Lake) -> None:
     """The new table has none of their files."""
     for report in each_call(
@@ -144,7 +178,7 @@ def test_a_snapshot_of_somebody_else_is_not_taken_back(lake: Lake) -> None:
     base = table.snapshots.get(2)
     (made,) = commit(table, written(table), user="u", env=ENV)
     renew(lake, 3)
-    with pytest.raises(NotFound):
+    with pytest.raises(CommitStateUnknown):
         is_final(table, None, made)
     assert_theirs(lake, 3)
     with pytest.raises((NotFound, CommitError)):
