@@ -1,17 +1,19 @@
 """The storage of a table whose credentials a REST catalog gives (Java: `rest/RESTTokenFileIO`).
 
 The token is asked for when the storage is first used, and again before it expires, in each process:
-a handle that was pickled carries no token, so executors ask by themselves.
+a handle that was pickled carries no token, so executors ask by themselves.  A catalog that does not
+answer then stops no work as long as the token is valid.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from paimon_core.errors import StorageError
+from paimon_core.errors import StorageAccessDenied, StorageError
 from paimon_core.io.delegating import DelegatingFileIO
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.open import open_file_io
@@ -19,7 +21,11 @@ from paimon_core.remote.rest_auth import TOKEN_SAFE_MILLIS
 from paimon_core.remote.rest_client import RestClient
 from paimon_core.table.open import split_identifier
 
+log = logging.getLogger(__name__)
+
 DATA_TOKEN_ENABLED: Final = "data-token.enabled"  # noqa: S105 - the name of an option
+_PAUSE_MILLIS: Final = 300_000
+"""How long to wait at most before a catalog that did not answer is asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +60,27 @@ class TokenFileIO(DelegatingFileIO):
         with _lock:
             known = _opened.get(self._key)
             if known is None or now >= known.renew_millis:
-                known = _opened[self._key] = self._open(now)
+                known = _opened[self._key] = self._renewed(known, now)
             return known.io
+
+    def _renewed(self, known: _Opened | None, now: int) -> _Opened:
+        """The storage with a new token; `known` if that is valid and the catalog is silent."""
+        try:
+            return self._open(now)
+        except StorageAccessDenied:
+            raise
+        except StorageError as e:
+            left = 0 if known is None else known.expires_millis - int(time.time() * 1000)
+            if known is None or left <= 0:
+                raise
+            log.warning(
+                "table=%s the catalog gave no new token for its files; the old one is valid for %d s: %s",
+                self.identifier,
+                left // 1000,
+                e,
+            )
+            pause = min(_PAUSE_MILLIS, left // 2)
+            return replace(known, renew_millis=known.expires_millis - left + pause)
 
     def _open(self, now: int) -> _Opened:
         database, table = split_identifier(self.identifier)

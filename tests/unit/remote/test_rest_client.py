@@ -13,11 +13,13 @@ from email.utils import format_datetime
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
 
 from paimon_core.catalog.open import open_catalog
+from paimon_core.catalog.rest import token_io
 from paimon_core.catalog.rest.commit import RestSnapshotCommit
 from paimon_core.catalog.rest.rest_catalog import RestCatalog
 from paimon_core.catalog.rest.token_io import TokenFileIO
@@ -320,19 +322,22 @@ def test_a_dlf_key_in_a_file_is_read_again_before_it_expires(tmp_path: Path) -> 
 
 
 def test_the_token_of_the_files_is_renewed_and_stays_out_of_pickles(
-    server: _Server, client: RestClient, tmp_path: Path
+    server: _Server, client: RestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(token_io, "time", SimpleNamespace(time=lambda: now[0]))
+
     def answer(left: float) -> Answer:
         token = {"fs.x.secret": "s3cret"}
-        return (200, {}, {"token": token, "expiresAtMillis": int((time.time() + left) * 1000)})
+        return (200, {}, {"token": token, "expiresAtMillis": int((now[0] + left) * 1000)})
 
     (tmp_path / "a").write_bytes(b"1")
-    io = TokenFileIO(replace(client, sleep=time.sleep), "db.t", str(tmp_path))
+    io = TokenFileIO(client, "db.t", str(tmp_path))
     server.answers[:] = [answer(0.4), answer(7200), answer(7200)]
     assert io.read_bytes(f"{tmp_path}/a") == b"1"
     assert io.exists(f"{tmp_path}/a")
     assert len(server.seen) == 1
-    time.sleep(0.25)
+    now[0] += 0.25
     assert io.read_bytes(f"{tmp_path}/a") == b"1"
     assert len(server.seen) == 2
     assert io.list_dir(str(tmp_path))[0].size == 1
@@ -342,6 +347,29 @@ def test_the_token_of_the_files_is_renewed_and_stays_out_of_pickles(
     server.answers[:] = [(200, {}, {"token": None})]
     with pytest.raises(StorageError, match="no token"):
         TokenFileIO(client, "db.other", str(tmp_path)).exists("x")
+
+
+def test_a_catalog_that_gives_no_new_token_stops_nothing_while_the_old_one_is_valid(
+    server: _Server, client: RestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(token_io, "time", SimpleNamespace(time=lambda: now[0]))
+    io, file = TokenFileIO(client, "db.outage", str(tmp_path)), f"{tmp_path}/a"
+    down = (500, {}, {"message": "down"})
+    token = (200, {}, {"token": {}, "expiresAtMillis": 8_200_000})
+    server.answers[:] = [token, down, down]
+    assert not io.exists(file)
+    for second, asked in ((4599, 1), (4601, 2), (4602, 2), (4902, 3)):
+        now[0] = second
+        assert not io.exists(file)
+        assert len(server.seen) == asked
+    now[0] = 8199
+    server.answers[:] = [(403, {}, {"message": "no"}), down]
+    with pytest.raises(StorageAccessDenied):
+        io.exists(file)
+    now[0] = 8201
+    with pytest.raises(StorageError, match="down"):
+        io.exists(file)
 
 
 @pytest.mark.parametrize(
