@@ -205,6 +205,8 @@ class Report:
             return ""
         if self.changes.is_nothing:
             return "the run did not change the table"
+        if self.changes == Changes(unsure=self.changes.unsure):
+            return f"the run may have changed the table; {self.changes.text()}"
         return f"the run had already changed the table: {self.changes.text()}"
 
     @property

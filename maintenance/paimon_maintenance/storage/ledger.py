@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from errno import EROFS
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_core.io.confined import ConfinedFileIO
@@ -101,7 +102,9 @@ class Ledger:
             yield
         except _CERTAIN:
             raise
-        except BaseException:
+        except BaseException as e:
+            if len(paths) == 1 and isinstance(e, OSError) and e.errno == EROFS:
+                raise  # nothing changes on a disk that is mounted for reading only
             with self._lock:
                 self._unsure.update({p: self._name(p) for p in paths if not self._is_hint(p)})
             raise

@@ -6,6 +6,7 @@ import os
 import pickle
 import re
 from collections.abc import Callable, Mapping
+from errno import EROFS
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from paimon_core.io.local import LocalFileIO
 from paimon_core.scan.scan import scan_files
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.history.store import SqlHistory
-from paimon_maintenance.job.changes import text_of
+from paimon_maintenance.job.changes import Changes, text_of
 from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.job.guards import Guards
 from paimon_maintenance.job.report import Report, Status
@@ -282,6 +283,30 @@ class TestLedger:
             io.create_if_absent(f"{root}/snapshot/snapshot-7", b"x")
         assert not ledger.changes().is_nothing
         assert ledger.changes().text() == "unknown: snapshot 7"
+
+    def test_a_disk_for_reading_only_is_not_changed(self, watched, monkeypatch):
+        ledger, io, root = watched
+
+        def refused(self, path, data):
+            raise OSError(EROFS, "Read-only file system", path)
+
+        monkeypatch.setattr(LocalFileIO, "create_if_absent", refused)
+        with pytest.raises(OSError, match="Read-only"):
+            io.create_if_absent(f"{root}/snapshot/snapshot-7", b"x")
+        assert ledger.changes().is_nothing
+
+    def test_a_run_that_only_may_have_changed_something_does_not_say_that_it_did(self):
+        changes = Changes(unsure=("tag mine",))
+        report = Report(
+            job="create_tag",
+            table="db.t",
+            warehouse="/w",
+            run_id="r",
+            status=Status.FAILED,
+            changes=changes,
+            error=OSError(),
+        )
+        assert report.done_before == "the run may have changed the table; unknown: tag mine"
 
     def test_hints_and_journals_are_no_change(self, watched):
         ledger, io, root = watched
