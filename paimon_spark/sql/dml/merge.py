@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from paimon_spark.sql.dml.by_name import (
     shaped,
 )
 from paimon_spark.sql.dml.insert import fetched, null_checked
+from paimon_spark.sql.dml.kept_rows import gives_same_rows, is_deterministic, kept_rows, until_kept
 from paimon_spark.sql.dml.large_changes import (
     DELETED,
     INSERTED,
@@ -55,9 +57,14 @@ from paimon_spark.sql.dml.targets import (
     Target,
     open_target,
 )
-from paimon_spark.sql.errors import IncompatibleRows
+from paimon_spark.sql.errors import AnalysisError, IncompatibleRows
 from paimon_spark.sql.query.grammar import check_grammar
-from paimon_spark.sql.query.queries import query_dataframe_of, register
+from paimon_spark.sql.query.queries import (
+    columns_in,
+    names_table,
+    query_dataframe_of,
+    register,
+)
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, TableName
 from paimon_spark.sql.text.conditions import boolean, enclosed
@@ -120,13 +127,47 @@ def merge(session: SqlSession, words: Words) -> Result:
         large = open_large(session, name, "MERGE", words.text, all_columns=merges)
         target = large or open_target(session, name, "MERGE", text=words.text)
         view = register(session, target.dataframe(words.text))
-        plan = _Merge(
-            target, view, target_alias, source.text, source.alias, condition, source_columns, merges
-        )
-        _merge(plan, clauses)
+        with _same_source(session, name, source, condition, clauses) as text:
+            plan = _Merge(
+                target, view, target_alias, text, source.alias, condition, source_columns, merges
+            )
+            _merge(plan, clauses)
 
-    until_committed(session, name, change)
+    until_kept(lambda: until_committed(session, name, change))
     return NOTHING
+
+
+@contextmanager
+def _same_source(
+    session: SqlSession,
+    name: TableName,
+    source: MergeSource,
+    condition: str,
+    clauses: Sequence[Clause],
+) -> Iterator[str]:
+    """The source as SQL that gives the same rows in each query of the statement."""
+    if source.parts and names_table(session, source.parts):
+        yield source.text
+        return
+    query = f"SELECT * FROM {source.text} AS {quoted(source.alias)}"
+    frame = query_dataframe_of(session, query, name)
+    if gives_same_rows(frame):
+        yield source.text
+        return
+    with kept_rows(_needed(frame, condition, clauses)) as kept:
+        yield register(session, kept)
+
+
+def _needed(source: DataFrame, condition: str, clauses: Sequence[Clause]) -> DataFrame:
+    """The columns of the source that the statement may name."""
+    texts = [condition]
+    for clause in clauses:
+        texts += [clause.condition, *(value for _, value in clause.assignments or ())]
+    named = columns_in("SELECT " + " ".join(texts))
+    columns = [c.lower() for c in source.columns]
+    if named is None or any(c.star for c in clauses) or len(set(columns)) < len(columns):
+        return source
+    return source.select(*(quoted(c) for c in source.columns if c.lower() in named))
 
 
 def read_merge(
@@ -278,6 +319,11 @@ def _changed_rows(
         f"{', '.join([columns, *more])} FROM {_join(plan, case)} ON {enclosed(plan.condition)}"
     )
     frame = query_dataframe_of(target.session, query, target.name)
+    if not is_deterministic(frame, 1):
+        raise AnalysisError(
+            "[INVALID_NON_DETERMINISTIC_EXPRESSIONS] the conditions of MERGE must be deterministic",
+            next_step="compute the value in the source, as a column",
+        )
     return frame.filter(f"{_ACTION.name} IS NOT NULL")
 
 

@@ -28,6 +28,8 @@ class MergeSource:
     text: str
     alias: str
     replaced: frozenset[str] = frozenset()
+    parts: tuple[str, ...] = ()
+    """The name of a table or view, none of a query."""
 
     def requalified(self, expression: str) -> str:
         """The expression with the alias in place of the names of the source's tables."""
@@ -53,7 +55,8 @@ def read_source(words: Words, target_alias: str) -> MergeSource:
         return _without_alias(query, target_alias)
     parts = words.name()
     text = ".".join(quoted(p) for p in parts)
-    return MergeSource(text, read_alias(words, "ON") or parts[-1])
+    alias = read_alias(words, "ON") or parts[-1]
+    return MergeSource(text, alias, parts=tuple(parts))
 
 
 def _without_alias(query: str, target_alias: str) -> MergeSource:

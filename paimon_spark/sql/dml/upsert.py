@@ -17,7 +17,8 @@ import pyarrow as pa
 from paimon_core.errors import SchemaError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import SEQUENCE_FIELD
-from paimon_spark.sql.dml.large_changes import DELETED, INSERTED, KIND, open_large
+from paimon_spark.sql.dml.kept_rows import kept_rows, until_kept
+from paimon_spark.sql.dml.large_changes import DELETED, INSERTED, KIND, LargeTarget, open_large
 from paimon_spark.sql.dml.large_writes import write_distributed
 from paimon_spark.sql.dml.targets import ROW_NUMBER, open_target
 from paimon_spark.sql.query.queries import register
@@ -97,18 +98,34 @@ def upsert_large(
     found = open_large(session, name, "MERGE", read, large_source=large_rows)
     if found is None:
         return False
-    from pyspark import StorageLevel  # noqa: PLC0415 - only with a session
-
     target = replace(found, operation="WRITE")
-    fields, new = target.table.schema.fields, rows()
-    columns = [
-        quoted(f.name) if f.name in new.columns else f"{null_text(f.type)} AS {quoted(f.name)}"
-        for f in fields
-    ]
-    # Computed once: what is removed and what is added must come from the same rows.
-    kept = _newest(new.selectExpr(*columns), keys, sequence).persist(StorageLevel.DISK_ONLY)
-    source = register(session, kept)
-    known = register(session, target.dataframe())
+
+    def change() -> None:
+        # What is removed and what is added must come from the same rows.
+        new = _newest(_with_nulls(rows(), target.table), keys, sequence)
+        with kept_rows(new) as kept, target.changes(_changes(target, kept, keys, sequence)) as made:
+            target.commit(made)
+
+    until_kept(change)
+    return True
+
+
+def _with_nulls(rows: DataFrame, table: FileStoreTable) -> DataFrame:
+    """The columns of the table, null where the rows have none."""
+    return rows.selectExpr(
+        *(
+            quoted(f.name) if f.name in rows.columns else f"{null_text(f.type)} AS {quoted(f.name)}"
+            for f in table.schema.fields
+        )
+    )
+
+
+def _changes(
+    target: LargeTarget, new: DataFrame, keys: Sequence[str], sequence: Sequence[str]
+) -> list[DataFrame]:
+    """The rows that go, and those that come."""
+    session, fields = target.session, target.table.schema.fields
+    source, known = register(session, new), register(session, target.dataframe())
     same = " AND ".join(f"s.{quoted(k)} <=> t.{quoted(k)}" for k in keys)
     newer = "false"
     if sequence:
@@ -126,12 +143,7 @@ def upsert_large(
         f"SELECT CAST(NULL AS BIGINT) AS {ROW_NUMBER}, {all_columns}, {INSERTED} AS {KIND} "
         f"FROM {source} s LEFT ANTI JOIN {known} t ON {same} AND {newer}"
     )
-    try:
-        with target.changes([removed, added]) as changes:
-            target.commit(changes)
-    finally:
-        kept.unpersist()
-    return True
+    return [removed, added]
 
 
 def _newest(rows: DataFrame, keys: Sequence[str], sequence: Sequence[str]) -> DataFrame:

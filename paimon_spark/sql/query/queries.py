@@ -157,6 +157,11 @@ def register(session: SqlSession, frame: DataFrame) -> str:
     return view
 
 
+def is_registered(view: str) -> bool:
+    """Whether `register` gave the view its name."""
+    return view.startswith(f"{_VIEW}{_PROCESS}_")
+
+
 def drop_registered(session: SqlSession, since: int = 0) -> None:
     """Drop the views that were registered after this many, which no query needs again."""
     for view in session.registered[since:]:
@@ -395,6 +400,12 @@ def _is_cte(node: exp.Expr, name: str) -> bool:
             continue
         inside = parent
     return False
+
+
+def names_table(session: SqlSession, parts: Sequence[str]) -> bool:
+    """Whether a name in a query means a Paimon table, and no view."""
+    known = session.view_key(parts)
+    return not known and isinstance(_paimon_table(session, list(parts)), TableName)
 
 
 def _paimon_table(session: SqlSession, parts: list[str]) -> TableName | View | None:
