@@ -59,7 +59,8 @@ def reset_statement(session: SqlSession, text: str) -> Result:
 
 def _set(session: SqlSession, key: str, value: str) -> Result:
     if session.has_spark:
-        session.spark.conf.set(key, value)
+        # Not by conf.set: Spark refuses keys that are names of variables.
+        session.spark.sql(f"SET {quoted(key)}=`{value.replace('`', '``')}`")
     session.conf[key] = value
     return Result(_COLUMNS, [[key, value]])
 
