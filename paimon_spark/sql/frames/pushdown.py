@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import pyarrow as pa
 from sqlglot import exp
@@ -48,23 +48,30 @@ def conditions_of(table: exp.Table) -> list[str]:
         found += _conjuncts(where.this)
     if isinstance(source, exp.Join) and source.args.get("on"):
         found += _conjuncts(source.args["on"])
+    others = [s.this for s in (select.args.get("from_") or select.args.get("from"), *joins) if s]
+    databases = {table.db.lower()} - {o.alias_or_name.lower() for o in others}
     name = table.alias_or_name.lower()
-    return [_bare(c).sql("spark") for c in found if _is_about(c, name)]
+    return [_bare(c).sql("spark") for c in found if _is_about(c, name, databases)]
 
 
 def _is_inner(join: exp.Join) -> bool:
     return not join.side and join.kind in ("", "INNER", "CROSS")
 
 
-def _is_about(condition: exp.Expr, name: str) -> bool:
-    """Whether no column of the condition names another table.
+def _is_about(condition: exp.Expr, name: str, databases: Collection[str]) -> bool:
+    """Whether all columns of the condition may be of this table, and none is a field of a struct.
+
+    `a.b.c` is a column only if `a` is the database of the table.
 
     A column without a table is this one's if it has such a column, as names of the inner query hide
     those of the outer one, and Spark refuses what two tables of a query have.
     """
     if condition.find(exp.Query) is not None:
         return False
-    return all(c.table.lower() in ("", name) for c in condition.find_all(exp.Column))
+    return all(
+        c.table.lower() in ("", name) and not c.catalog and (not c.db or c.db.lower() in databases)
+        for c in condition.find_all(exp.Column)
+    )
 
 
 def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
