@@ -161,7 +161,8 @@ def _show(session: SqlSession, words: Words) -> Result:
     if (scope and words.eat(scope, "FUNCTIONS")) or words.eat("FUNCTIONS"):
         return functions.show_functions(session, words, scope or "ALL")
     if words.eat("CURRENT"):
-        words.need("NAMESPACE")
+        if words.eat_any(*_DATABASE) is None:
+            words.fail("NAMESPACE")
         words.end()
         return Result(("catalog", "namespace"), [[session.current_catalog, session.database]])
     return _by_spark(session, "SHOW " + words.rest())
@@ -241,7 +242,7 @@ def _alter(session: SqlSession, words: Words) -> Result:
 
 
 def _with(session: SqlSession, words: Words) -> Result | None:
-    """WITH ... INSERT, DELETE, UPDATE or MERGE; None if a query follows the names."""
+    """WITH ... INSERT, DELETE, UPDATE, MERGE or FROM ... INSERT; None for a query."""
     at = end_of_common_tables(words)
     following = "" if at is None else words.word(at - words.at)
     if following in ("DELETE", "UPDATE", "MERGE"):
@@ -251,7 +252,7 @@ def _with(session: SqlSession, words: Words) -> Result | None:
         ctes = words.text[len(START) : words.tokens[at].start]
         words.at = at + 1
         return insert.insert(session, words, ctes=ctes)
-    return None
+    return multi_insert(session, words) if following == "FROM" else None
 
 
 def sql(

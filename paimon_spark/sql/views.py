@@ -36,11 +36,15 @@ def create_view(session: SqlSession, words: Words, *, replace: bool) -> Result:
             f"[TEMP_VIEW_NAME_TOO_MANY_NAME_PARTS] {'.'.join(parts)}: a temporary view has no "
             "database"
         )
-    columns = words.items(lambda: _column(words)) if words.looks_at("(") else []
+    at = words.at
+    if words.looks_at("("):
+        words.parenthesized()
     if words.looks_at("USING"):
-        # Spark keeps it.
+        # Spark keeps it, and its columns have types.
         session.spark.sql(words.text[len(START) :])
         return NOTHING
+    words.at = at
+    columns = words.items(lambda: _column(words)) if words.looks_at("(") else []
     if words.eat("COMMENT"):
         words.string()
     words.need("AS")

@@ -8,6 +8,7 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 from sql_sessions import Sql
 
 from paimon_core.errors import PaimonError
@@ -96,6 +97,29 @@ def test_execute_immediate(sql: Sql) -> None:
     assert sql("SELECT most") == [[8]]
     with pytest.raises(PaimonError, match="UNBOUND_SQL_PARAMETER"):
         sql("EXECUTE IMMEDIATE 'SELECT ?'")
+    # A name after USING is that of a variable, and never that of a column.
+    sql("DECLARE OR REPLACE v = 'a'; DECLARE OR REPLACE id = 2")
+    assert sql("EXECUTE IMMEDIATE 'SELECT id FROM t WHERE v = ?' USING v") == [[1]]
+    assert sql("EXECUTE IMMEDIATE 'SELECT v FROM t WHERE id = :id' USING id") == [["Q"]]
+    assert sql("EXECUTE IMMEDIATE 'SELECT v FROM t WHERE id = ?' USING id + 1 AS n") == [["c"]]
+    sql("DROP TEMPORARY VARIABLE v")
+    with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
+        sql("EXECUTE IMMEDIATE 'SELECT id FROM t WHERE ? = v' USING v")
+    nested = r"EXECUTE IMMEDIATE 'EXECUTE IMMEDIATE \'SELECT v FROM t WHERE id = ?\' USING 1'"
+    assert sql(nested) == [["a"]]
+    for wrong, text in {
+        "'SELECT ?, :a' USING 1 AS a, 2 AS b": "INVALID_QUERY_MIXED_QUERY_PARAMETERS",
+        "'SELECT :a' USING 1, 2 AS a": "ALL_PARAMETERS_MUST_BE_NAMED",
+        "'SELECT :a' USING 1 AS a, 2 AS A": "EXEC_IMMEDIATE_DUPLICATE_ARGUMENT_ALIASES",
+        "'SELECT ?' USING rand()": "UNSUPPORTED_EXPR_FOR_PARAMETER",
+        "'DELETE FROM t' INTO most": "INVALID_STATEMENT_FOR_EXECUTE_INTO",
+        "5": "INVALID_EXPR_TYPE_FOR_QUERY_EXECUTE_IMMEDIATE",
+        "CAST(NULL AS STRING)": "NULL_QUERY_STRING_EXECUTE_IMMEDIATE",
+    }.items():
+        with pytest.raises(PaimonError, match=text):
+            sql(f"EXECUTE IMMEDIATE {wrong}")
+    with pytest.raises(AnalysisException, match="SET_VARIABLE_USING_SET"):
+        sql("SET most = 5")
 
 
 def test_names_in_texts(sql: Sql) -> None:
@@ -106,6 +130,37 @@ def test_names_in_texts(sql: Sql) -> None:
     assert sql("DESCRIBE IDENTIFIER('s')")[0] == ["id", "int", None]
     sql("DROP TABLE IDENTIFIER('s')")
     assert [row[1] for row in sql("SHOW TABLES")] == ["r", "t"]
+
+
+def test_tables_as_queries(sql: Sql) -> None:
+    assert sql("TABLE s |> UNION ALL TABLE s |> WHERE id = 1") == [[1, "x"], [1, "x"]]
+    assert sql("SELECT id FROM t WHERE id IN (TABLE s |> SELECT id)") == [[1]]
+    assert sql("SELECT v FROM t WHERE EXISTS (TABLE s |> WHERE s.id = t.id)") == [["a"]]
+    assert sql("SELECT 9 AS id, '' AS v UNION (TABLE s) EXCEPT TABLE t ORDER BY 1") == [
+        [1, "x"],
+        [4, "y"],
+        [9, ""],
+    ]
+    with pytest.raises(AnalysisException, match="UNEXPECTED_INPUT_TYPE"):
+        sql("SELECT * FROM explode(TABLE(t))")  # the table is found
+    sql("WITH x AS (SELECT 6 AS n) FROM x INSERT INTO t SELECT n, 'm' INSERT INTO s SELECT n, 'm'")
+    assert rows(sql)[-1] == sql("SELECT * FROM s WHERE id = 6")[0] == [6, "m"]
+
+
+def test_databases_before_columns(sql: Sql) -> None:
+    sql("""
+        CREATE DATABASE d; CREATE TABLE d.n (id INT, n STRUCT<id: INT, m: INT>);
+        INSERT INTO d.n VALUES (1, struct(2, 3)); USE SCHEMA `d`;
+        CREATE GLOBAL TEMPORARY VIEW words_view AS SELECT id FROM n
+    """)
+    assert sql("SHOW CURRENT SCHEMA") == [["paimon", "d"]]
+    query = "SELECT d.n.n.id, paimon.d.n.n.m, d.n.*, struct(d.n.id x) FROM d.n WHERE {}.id = 2"
+    for column in ("d.n.n", "n.n", "paimon.d.n.n"):
+        assert sql(query.format(column)) == [[2, 3, 1, [2, 3], [1]]]
+    assert sql("SELECT n.id FROM n x WHERE x.n.id = 2 AND x.id = 1") == [[2]]
+    view = "global_temp.words_view"
+    assert sql(f"SELECT {view}.*, {view}.id FROM {view} WHERE {view}.id = 1") == [[1, 1]]
+    sql(f"DROP VIEW {view}")
 
 
 def test_aliases_after_a_time_travel(sql: Sql) -> None:

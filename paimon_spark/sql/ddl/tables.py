@@ -122,7 +122,7 @@ def use(session: SqlSession, words: Words) -> Result:
     The current catalog's name changes nothing (Spark: `CatalogManager.setCurrentCatalog`).
     """
     kind = None
-    if words.word(1) and words.word(1) != ".":
+    if len(words.tokens) > words.at + 1 and words.word(1) != ".":
         kind = words.eat_any("DATABASE", "SCHEMA", "NAMESPACE", "CATALOG")
     parts = words.name()
     words.end()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Final
 
 from paimon_core.catalog.views import SPARK, View, Views
 from paimon_core.errors import AlreadyExists, UnsupportedFeature
@@ -18,6 +19,8 @@ from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, TableName, not_found
 from paimon_spark.sql.text.tokens import Words
+
+_SCHEMA_MODES: Final = ("BINDING", "COMPENSATION", "EVOLUTION")
 
 
 def views_of(session: SqlSession, catalog: str) -> Views | None:
@@ -68,6 +71,11 @@ def create_catalog_view(
             comment = words.string()
         elif words.eat("TBLPROPERTIES"):
             options = read_properties(words)
+        elif words.eat("WITH", "SCHEMA"):  # as in Java, it changes nothing
+            if words.eat("TYPE"):
+                words.need("EVOLUTION")
+            elif words.eat_any(*_SCHEMA_MODES) is None:
+                words.fail(", ".join(_SCHEMA_MODES))
         else:
             words.fail("AS")
     words.need("AS")

@@ -6,6 +6,7 @@ names everything itself.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from paimon_core.catalog.views import View
 from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp
 from paimon_core.types.zones import zone_of
 from paimon_spark.metadata_columns import FILE_PATH, metadata_columns_in
-from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.frames.dataframes import arrow_of, table_dataframe
 from paimon_spark.sql.frames.pushdown import conditions_of
 from paimon_spark.sql.query.catalog_functions import plain_call, replace_catalog_functions
@@ -32,6 +33,7 @@ from paimon_spark.sql.query.table_functions import blank_options, replace_functi
 from paimon_spark.sql.query.unparsed import alias_follows, relations
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import (
+    GLOBAL_TEMP,
     SYSTEM_DATABASE,
     ZONE_KEY,
     SqlSession,
@@ -67,6 +69,7 @@ _OPERANDS: Final = (
 )
 _ASSIGNED_STAR: Final = ("SET", "INSERT")
 _BEFORE_STAR: Final = ("SELECT", "DISTINCT", "ALL")
+_PLAIN_NAME: Final = re.compile(r"[\w$ -]+")
 _EXISTS: Final = ["EXISTS", "(", "SELECT"]
 """Before a `*` that stands for no column."""
 _TRAVEL: Final = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
@@ -224,6 +227,8 @@ def rewritten(
         if key:
             inner = rewritten_view(session, key, options)
             edits.put(start, end, f"({inner})" + one.alias())
+            if len(parts) == 2:
+                known.add((GLOBAL_TEMP, parts[1].lower()))
             continue
         name = _paimon_table(session, parts)
         if name is None:
@@ -242,8 +247,7 @@ def rewritten(
         wants = _Wanted(metadata, lenient, None if one.renamed else wanted, one.conditions)
         view = _view_of(session, name, chosen, views, wants)
         edits.put(start, end, view + alias)
-    for column in () if isinstance(tree, str) else tree.find_all(exp.Column):
-        _strip_database(column, known, edits)
+    _strip_databases(text, known, edits)
     if metadata:
         _hide_metadata(text, metadata, edits)
     return edits.applied()
@@ -368,6 +372,8 @@ def columns_in(text: str, *, of_change: bool = False) -> frozenset[str] | None:
     if found & _ALL_COLUMNS or _PIPE in text or ("select" not in found and not of_change):
         return None
     for i, token in enumerate(words.tokens):
+        if token.token_type is TokenType.IDENTIFIER and not _PLAIN_NAME.fullmatch(token.text):
+            return None  # it may be a pattern (spark.sql.parser.quotedRegexColumnNames)
         if token.text != "*":
             continue
         before, opens = words.tokens[i - 1], words.tokens[max(0, i - 2)].text.upper()
@@ -430,16 +436,35 @@ def _paimon_table(session: SqlSession, parts: list[str]) -> TableName | View | N
     raise not_found(name)
 
 
-def _strip_database(column: exp.Column, known: set[tuple[str, str]], edits: _Edits) -> None:
-    """Remove the database (and catalog) from a column's name: views have neither."""
-    database = column.args.get("db")
-    table = column.args.get("table")
-    if database is None or table is None or "start" not in table.meta:
-        return
-    if (database.name.lower(), table.name.lower()) not in known:
-        return
-    first = column.args.get("catalog") or database
-    edits.put(first.meta["start"], table.meta["start"], "")
+def _strip_databases(text: str, known: set[tuple[str, str]], edits: _Edits) -> None:
+    """Remove the database (and catalog) from the names of columns: views have neither.
+
+    `known` are databases and tables in lower case.
+    """
+    words = Words(text)
+    tables = {start for start, *_ in edits.edits}
+    while not words.done:
+        first = words.at
+        try:
+            words.identifier()
+        except SqlSyntaxError:
+            words.at += 1
+            continue
+        places = [first]
+        while words.eat("."):
+            places.append(words.at)
+            try:
+                words.identifier()
+            except SqlSyntaxError:
+                break  # db.t.*
+        start = words.tokens[first].start - len(START)
+        if len(places) < 3 or start in tables or words.looks_at("("):
+            continue
+        names = [words.tokens[at].text.lower() for at in places]
+        for skipped in (1, 0):
+            if tuple(names[skipped : skipped + 2]) in known and len(places) > skipped + 2:
+                edits.put(start, words.tokens[places[skipped + 1]].start - len(START), "")
+                break
 
 
 def _hide_metadata(text: str, metadata: Collection[str], edits: _Edits) -> None:
