@@ -24,6 +24,8 @@ from paimon_core.errors import (
 
 _OF_TASK: Final = re.compile(rf"^{re.escape(errors.__name__)}\.(\w+): (.+)$", re.MULTILINE)
 """The line that ends the trace of a task in Spark's text."""
+_CONDITION: Final = re.compile(r"\[[A-Z_]+(\.[A-Z_]+)*\] ")
+"""The name with which a message of Spark begins."""
 _NEXT_STEP: Final = " -> "
 _MISSING: Final = (
     re.compile(
@@ -68,6 +70,12 @@ class WrongArguments(PaimonError):
     default_next_step = "correct the call; docs/sql.md lists the procedures"
 
 
+class QueryFailed(PaimonError):
+    """A query ended with an error that PySpark passes on as a trace of the JVM."""
+
+    default_next_step = "correct the statement"
+
+
 def error_type(error: BaseException) -> str:
     """The name of the exception that Spark with Java's Paimon raises for such an error."""
     match error:
@@ -83,7 +91,7 @@ def error_type(error: BaseException) -> str:
             return "UnsupportedOperationException"
         case UnknownKeyColumn():
             return "IllegalStateException"
-        case WriteRefused() | NullInRequiredColumn():
+        case WriteRefused() | QueryFailed() | NullInRequiredColumn():
             return "SparkException"
         case SchemaError() | InvalidArgument():
             return "IllegalArgumentException"
@@ -96,6 +104,17 @@ def error_text(error: BaseException) -> str:
     """The message of the error, without the trace that Spark appends."""
     text = str(error).partition("\n\nJVM stacktrace:")[0].partition(";\n'")[0]
     return text.strip() or type(error).__name__
+
+
+def error_of_query(error: BaseException) -> QueryFailed | None:
+    """What a trace of the JVM tells of, such as a subquery with too many rows; None for others."""
+    cause = getattr(error, "java_exception", None)
+    while cause is not None:
+        message = str(cause.getMessage())
+        if _CONDITION.match(message):
+            return QueryFailed(message.partition("\n== SQL")[0])
+        cause = cause.getCause()
+    return None
 
 
 def error_of_task(error: BaseException) -> PaimonError | None:

@@ -12,6 +12,7 @@ from pyspark.errors import AnalysisException
 from sql_sessions import Sql
 
 from paimon_core.errors import PaimonError
+from paimon_spark.sql.dml import large_changes
 from paimon_spark.sql.errors import error_type
 from paimon_spark.sql.query.queries import drop_registered, register
 
@@ -161,6 +162,36 @@ def test_databases_before_columns(sql: Sql) -> None:
     view = "global_temp.words_view"
     assert sql(f"SELECT {view}.*, {view}.id FROM {view} WHERE {view}.id = 1") == [[1, 1]]
     sql(f"DROP VIEW {view}")
+
+
+@pytest.mark.parametrize("large", [32 * 1024**2, 0])
+def test_fields_go_where_their_names_are(
+    large: int, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large_changes, "LARGE_CHANGE", large)
+    sql("""
+        CREATE TABLE n (id INT, p STRUCT<a: INT, q: STRUCT<b: INT, c: INT>>, l ARRAY<STRUCT<x: INT, y: INT>>);
+        INSERT INTO n VALUES (1, struct(1, struct(2, 3)), array(struct(4, 5)));
+        UPDATE n SET p = named_struct('q', named_struct('C', id + 30, 'b', 20), 'a', 10),
+            l = array(named_struct('y', 50, 'x', 40))
+    """)
+    assert sql("SELECT * FROM n") == [[1, [10, [20, 31]], [[40, 50]]]]
+    sql("UPDATE n SET p.q = named_struct('c', 7, 'b', 6)")
+    sql("""
+        MERGE INTO n USING (SELECT 1 AS id) s ON n.id = s.id
+        WHEN MATCHED THEN UPDATE SET p.q = named_struct('c', p.q.b, 'b', p.q.c), l = NULL
+    """)
+    assert sql("SELECT * FROM n") == [[1, [10, [7, 6]], None]]
+    for wrong in ("named_struct('a', 1)", "named_struct('a', 1, 'q', NULL, 'z', 2)"):
+        with pytest.raises(Exception, match="nested struct has"):
+            sql(f"UPDATE n SET p = {wrong}")
+    with pytest.raises(PaimonError, match="keys cannot be nested fields: p"):
+        sql("""
+            MERGE INTO n USING s ON n.id = s.id WHEN NOT MATCHED THEN INSERT (id, p.a) VALUES (1, 2)
+        """)
+    with pytest.raises(PaimonError, match="SCALAR_SUBQUERY") as caught:
+        sql("UPDATE n SET id = (SELECT id FROM t)")
+    assert error_type(caught.value) == "SparkException"
 
 
 def test_aliases_after_a_time_travel(sql: Sql) -> None:

@@ -16,10 +16,8 @@ from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.types.data_types import AtomicType, DataField, TypeRoot
 from paimon_spark.sql.dml.by_name import (
     check_distinct,
-    has_rows,
     merged_schema,
     merges_schema,
-    named_alike,
     shaped,
 )
 from paimon_spark.sql.dml.insert import fetched, null_checked
@@ -41,12 +39,12 @@ from paimon_spark.sql.dml.merge_clauses import Case, Clause, check_data_evolutio
 from paimon_spark.sql.dml.merge_source import MergeSource, read_source
 from paimon_spark.sql.dml.retry_updates import until_committed
 from paimon_spark.sql.dml.row_level import (
-    Assignments,
     aligned,
     assigned_columns,
     cast_text,
     check_assignments,
     read_alias,
+    shaped_assignments,
     unqualified,
 )
 from paimon_spark.sql.dml.targets import (
@@ -295,6 +293,13 @@ def checked_clause(target: ChangedTable, clause: Clause, alias: str) -> Clause:
         return clause
     bare = unqualified(target, clause.assignments, alias)
     check_assignments(target, bare)
+    nested = [".".join(path) for path, _ in bare if len(path) > 1]
+    if clause.case is Case.NOT_MATCHED and nested:
+        raise IncompatibleRows(
+            f"INSERT assignment keys cannot be nested fields: {', '.join(nested)}",
+            table=target.table.name,
+            next_step="insert the whole column",
+        )
     return replace(clause, assignments=bare)
 
 
@@ -353,33 +358,12 @@ def _values(plan: _Merge, clause: Clause) -> dict[str, str]:
     fields = plan.target.table.schema.fields
     if clause.star:
         return {f.name: _star_value(plan, clause, f) for f in fields}
-    assignments = _shaped_assignments(plan, clause)
+    rows = f"{_join(plan, clause.case)} ON {enclosed(plan.condition)}"
+    assignments = shaped_assignments(plan.target, clause.assignments or (), rows, fill=plan.fill)
     if clause.case is not Case.NOT_MATCHED:
         return dict(aligned(plan.target, assignments, plan.target_alias, plan.assigned))
     given = {path[0].lower(): v for path, v in assignments}
     return {f.name: cast_text(given.get(f.name.lower(), "DEFAULT"), f) for f in fields}
-
-
-def _shaped_assignments(plan: _Merge, clause: Clause) -> Assignments:
-    """The assignments with the fields of structs, at any depth, in the order of the table's."""
-    fields = {f.name.lower(): f for f in plan.target.table.schema.fields}
-    found = list(clause.assignments or ())
-    nested = [
-        i
-        for i, (path, value) in enumerate(found)
-        if len(path) == 1 and has_rows(fields[path[0].lower()].type) and value.upper() != "DEFAULT"
-    ]
-    if not nested:
-        return found
-    values = ", ".join(f"{found[i][1]} AS c{i}" for i in nested)
-    query = f"SELECT {values} FROM {_join(plan, clause.case)} ON {enclosed(plan.condition)}"
-    types = query_dataframe_of(plan.target.session, query, plan.target.name).schema.fields
-    for i, column in zip(nested, types, strict=True):
-        path, value = found[i]
-        target = fields[path[0].lower()].type
-        if named_alike(column.dataType, target):
-            found[i] = (path, shaped(f"({value})", column.dataType, target, fill=plan.fill))
-    return found
 
 
 def _join(plan: _Merge, case: Case) -> str:

@@ -16,7 +16,7 @@ from paimon_core.schema.tracked import ROW_ID
 from paimon_core.table.chain_overwrite import replace_partitions
 from paimon_core.types.data_types import DataField, DataType, RowType
 from paimon_spark.sql.ddl.upcast import field_at
-from paimon_spark.sql.dml.by_name import check_distinct
+from paimon_spark.sql.dml.by_name import check_distinct, has_rows, named_alike, shaped
 from paimon_spark.sql.dml.insert import fetched, null_checked
 from paimon_spark.sql.dml.large_changes import (
     DELETED,
@@ -124,7 +124,8 @@ def delete(session: SqlSession, words: Words) -> Result:
         fields = large.table.schema.fields
         columns = ", ".join(f"{unassigned(large, alias, f)} AS {quoted(f.name)}" for f in fields)
         what = f"{ROW_NUMBER}, {columns}, {DELETED} AS {KIND}"
-        _change(large, alias, what, condition, only_deletes=True)
+        view = register(session, large.dataframe())
+        _change(large, view, alias, what, condition, only_deletes=True)
         return NOTHING
 
     def change() -> None:
@@ -148,12 +149,15 @@ def _update(session: SqlSession, read: Update, words: Words) -> None:
     if large is not None:
         check_grammar(session, words)
         assignments = checked_assignments(large, given, alias)
+        view = register(session, large.dataframe())
+        assignments = shaped_assignments(large, assignments, f"{view} AS {quoted(alias)}")
         values = ", ".join(
             f"{value} AS {quoted(n)}" for n, value in aligned(large, assignments, alias).items()
         )
         ids = f", {ROW_ID}" if large.keeps_ids else ""
         what = f"{ROW_NUMBER}, {values}, {UPDATED} AS {KIND}{ids}"
-        _change(large, alias, what, condition, columns=assigned_columns(large, assignments))
+        columns = assigned_columns(large, assignments)
+        _change(large, view, alias, what, condition, columns=columns)
         return
     target = open_target(session, name, "UPDATE", condition, text=words.text)
     assignments = checked_assignments(target, given, alias)
@@ -188,6 +192,7 @@ def checked_assignments(target: ChangedTable, given: Assignments, alias: str) ->
 
 def _change(
     target: LargeTarget,
+    view: str,
     alias: str,
     what: str,
     condition: str,
@@ -195,8 +200,7 @@ def _change(
     columns: Collection[str] = (),
     only_deletes: bool = False,
 ) -> None:
-    """Commit what becomes of the rows that meet a condition; `columns` as in `commit`."""
-    view = register(target.session, target.dataframe())
+    """Commit what becomes of the view's rows that meet a condition; `columns` as in `commit`."""
     query = f"SELECT {what} FROM {view} AS {quoted(alias)} WHERE {enclosed(condition)}"
     rows = cast_rows(target, query_dataframe_of(target.session, query, target.name))
     with target.changes([rows]) as changes:
@@ -287,10 +291,11 @@ def _updated_by_spark(
 ) -> tuple[Numbers, pa.Table]:
     text = " ".join([condition, *(value for _, value in assignments)])
     view = register(target.session, target.dataframe(text))
+    source = f"{view} AS {quoted(alias)}"
+    assignments = shaped_assignments(target, assignments, source)
     values = ", ".join(
         f"{text} AS {quoted(name)}" for name, text in aligned(target, assignments, alias).items()
     )
-    source = f"{view} AS {quoted(alias)}"
     query = f"SELECT {ROW_NUMBER}, {values} FROM {source} WHERE {enclosed(condition)}"
     frame = query_dataframe_of(target.session, query, target.name)
     rows = fetched(target.table, frame, (NUMBER_FIELD, *target.table.schema.fields))
@@ -358,6 +363,30 @@ def _check_field(target: ChangedTable, path: Sequence[str]) -> None:
                 f"{', '.join(f'`{n}`' for n in known.names)}",
                 table=target.table.name,
             )
+
+
+def shaped_assignments(
+    target: ChangedTable, assignments: Assignments, rows: str, *, fill: bool = False
+) -> Assignments:
+    """The assignments with the fields of structs, at any depth, in the order of the table's.
+
+    `rows` is the SQL of the tables that the values name; `fill` as in `shaped`.
+    """
+    found = list(assignments)
+    kinds = {}
+    for i, (path, value) in enumerate(found):
+        field = field_at(target.table.schema.row_type, path)
+        if field is not None and has_rows(field.type) and value.strip().upper() != "DEFAULT":
+            kinds[i] = field.type
+    if not kinds:
+        return found
+    values = ", ".join(f"{found[i][1]} AS c{i}" for i in kinds)
+    query = query_dataframe_of(target.session, f"SELECT {values} FROM {rows}", target.name)
+    for (i, kind), column in zip(kinds.items(), query.schema.fields, strict=True):
+        path, value = found[i]
+        if named_alike(column.dataType, kind):
+            found[i] = (path, shaped(f"({value})", column.dataType, kind, fill=fill))
+    return found
 
 
 def aligned(
