@@ -136,6 +136,10 @@ REFUSED = {
     "CREATE TABLE x (id INT, ID STRING)": ("AnalysisException", "COLUMN_ALREADY_EXISTS"),
     "CREATE TABLE x AS SELECT 1 AS a, 2 AS A": ("AnalysisException", "COLUMN_ALREADY_EXISTS"),
     "SELECT * FROM `t$branch_b`": ("AnalysisException", "branch b of the table"),
+    "SELECT * FROM vector_search('t', 'p', array(1F), 5)": (
+        "UnsupportedOperationException",
+        "the table function vector_search is not supported",
+    ),
     "SELECT 1 +": ("ParseException", "PARSE_SYNTAX_ERROR"),
     "SELECT sys.max_pt('k')": ("UnsupportedOperationException", "not a partitioned table"),
     "SELECT sys.max_pt('t', 1)": ("UnsupportedOperationException", "expected 1 but got 2"),

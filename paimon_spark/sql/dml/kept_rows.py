@@ -80,7 +80,8 @@ def gives_same_rows(query: DataFrame) -> bool:
     """
     if not hasattr(query, "_jdf"):
         return False
-    patterns = query.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern  # noqa: SLF001
+    jvm: Any = query.sparkSession._jvm  # noqa: SLF001 - as its plan
+    patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
     varying = [getattr(patterns, name)() for name in _VARYING]
     return _same_rows(query._jdf.queryExecution().analyzed(), varying)  # noqa: SLF001
 

@@ -35,6 +35,7 @@ _BETWEEN: Final = {
 _AUTO_TAG: Final = "paimon_incremental_to_auto_tag"
 _CURRENT: Final = ("current_database", "current_schema", "current_catalog")
 _FUNCTIONS: Final = (*_BETWEEN, _AUTO_TAG)
+_SEARCHES: Final = ("vector_search", "hybrid_search", "full_text_search")
 _HINT: Final = re.compile(r"/\*\+\s*OPTIONS\s*\(([^*]*)\)\s*\*/", re.IGNORECASE)
 Options = dict[str, str]
 
@@ -44,7 +45,7 @@ def replace_functions(
 ) -> str:
     """The text with a view in place of each table function, a literal for each sys.max_pt."""
     lowered = text.lower()
-    if not any(f in lowered for f in (*_FUNCTIONS, "max_pt", "current_")):
+    if not any(f in lowered for f in (*_FUNCTIONS, *_SEARCHES, "max_pt", "current_")):
         return text
     words = Words(text)
     pieces: list[str] = []
@@ -56,6 +57,12 @@ def replace_functions(
             words.at += 1
             table, options = _incremental(session, name, _arguments(words))
             new = _changes(session, table, options, view_of)
+        elif name in _SEARCHES and words.word(1) == "(":
+            raise UnsupportedFeature(
+                f"the table function {name}",
+                f"the table function {name} is not supported",
+                next_step="select the rows with conditions, or search with Java Paimon",
+            )
         elif name in _CURRENT and words.word(1) == "(" and words.word(2) == ")":
             first = words.at
             words.at += 3
