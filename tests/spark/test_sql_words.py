@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException
 from sql_sessions import Sql
 
 from paimon_core.errors import PaimonError
-from paimon_spark.sql.dml import large_changes
+from paimon_spark.sql.dml import large_changes, large_writes
 from paimon_spark.sql.errors import error_type
 from paimon_spark.sql.query.queries import drop_registered, register
 
@@ -192,6 +192,28 @@ def test_fields_go_where_their_names_are(
     with pytest.raises(PaimonError, match="SCALAR_SUBQUERY") as caught:
         sql("UPDATE n SET id = (SELECT id FROM t)")
     assert error_type(caught.value) == "SparkException"
+
+
+@pytest.mark.parametrize("large", [1024**2, -1])
+def test_a_named_partition_is_overwritten_without_rows(
+    large: int, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large_writes, "LARGE_WRITE", large)
+    sql("""
+        CREATE TABLE n (id INT, p STRING, q INT) PARTITIONED BY (p, q);
+        INSERT INTO n VALUES (1, 'a', 1), (2, 'a', 2), (3, 'b', 1), (4, 'c', 1);
+        SET spark.sql.sources.partitionOverwriteMode = dynamic;
+        INSERT OVERWRITE n PARTITION (p = 'a', q) SELECT 5, 2;
+        INSERT OVERWRITE n PARTITION (p = 'a', q = 1) SELECT 1 WHERE false;
+        INSERT OVERWRITE n SELECT * FROM n WHERE false;
+        INSERT INTO n REPLACE WHERE p = 'b' SELECT 6, 'b', 7
+    """)
+    assert sql("SELECT * FROM n ORDER BY id") == [[4, "c", 1], [5, "a", 2], [6, "b", 7]]
+    sql("INSERT OVERWRITE t SELECT * FROM t WHERE false")  # it has no partitions
+    assert rows(sql) == []
+    sql("CREATE OR REPLACE TABLE n PARTITIONED BY (p, q) AS SELECT 8 AS id, 'd' AS p, 1 AS q")
+    assert sql("SELECT * FROM n") == [[8, "d", 1]]
+    sql("RESET spark.sql.sources.partitionOverwriteMode")
 
 
 def test_aliases_after_a_time_travel(sql: Sql) -> None:

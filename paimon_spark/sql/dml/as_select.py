@@ -102,7 +102,9 @@ def _replace(
     table, written = filled  # not opened again: there may be another table of the name
     after = AfterCommit(table, env=env, of_engine=True)
     try:
-        commit_overwrite(overwriting(session, table), written, env=env, user=user, after=after)
+        commit_overwrite(
+            overwriting(table, dynamic=False), written, env=env, user=user, after=after
+        )
     except CommitConflict:
         delete_messages(table, written)
         raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -227,6 +227,7 @@ def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | No
     table = session.open(parsed.name, to_write=True)
     _check_partition_columns(table, parsed.spec)
     static = spec_values(session, table, parsed.spec) if parsed.spec else {}
+    dynamic = _is_dynamic(session, table, static)
     fields = _targets(table, static, parsed.columns)
     rows: pa.Table | None = None
     keys = [] if parsed.overwrite else upsert_keys(table)
@@ -257,7 +258,9 @@ def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | No
                 if upsert_large(session, parsed.name, made, keys, large_rows=large):
                     return NOTHING
             elif large:
-                _write_by_executors(session, table, frame, fields, given, overwrite=replaced)
+                _write_by_executors(
+                    session, table, frame, fields, given, overwrite=replaced, dynamic=dynamic
+                )
                 return NOTHING
         rows = fetched(table, frame, fields, as_strings=as_strings)
         rows = _with_static(table, rows, static)
@@ -271,7 +274,8 @@ def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | No
         null_checked(table, rows)
         upsert(session, parsed.name, rows, keys)
         return NOTHING
-    write(session, table, rows, overwrite=static if parsed.overwrite else None)
+    replaced = static if parsed.overwrite else None
+    write(session, table, rows, overwrite=replaced, dynamic=dynamic)
     return NOTHING
 
 
@@ -457,19 +461,19 @@ def write(
     kinds: Kinds | None = None,
     *,
     overwrite: Mapping[str, object] | None = None,
+    dynamic: bool = False,
     operation: str | None = None,
 ) -> None:
     """Commit the rows; with `overwrite`, they replace the partitions that match it.
 
-    The snapshot says that it is for `operation` (default: WRITE or OVERWRITE).
-    Under spark.sql.sources.partitionOverwriteMode=dynamic an overwrite replaces the partitions of
-    the new rows.  WriteRefused for a null in a NOT NULL column.
+    A `dynamic` overwrite replaces the partitions of the new rows.  The snapshot says that it is for
+    `operation` (default: WRITE or OVERWRITE).  WriteRefused for a null in a NOT NULL column.
     """
     null_checked(table, rows)
     rows = clustered(table, rows)
     env = session.env.doing(operation or ("WRITE" if overwrite is None else "OVERWRITE"))
     if overwrite is not None:
-        table = overwriting(session, table)
+        table = overwriting(table, dynamic=dynamic)
     buckets = RealBuckets.for_rows(table, rows, replaced=overwrite is not None)
     if buckets is not None:
         write_to_buckets(table, rows, kinds, buckets, env=env, partition=overwrite)
@@ -489,11 +493,12 @@ def _write_by_executors(
     static: Mapping[str, str] | None = None,
     *,
     overwrite: Mapping[str, object] | None,
+    dynamic: bool = False,
     operation: str | None = None,
 ) -> None:
     """As `write`, for the rows of a query; arguments as in `rows_to_write`."""
     if overwrite is not None:
-        table = overwriting(session, table)
+        table = overwriting(table, dynamic=dynamic)
     rows = rows_to_write(table, frame, fields, static)
     write_distributed(session, table, rows, overwrite=overwrite, operation=operation)
 
@@ -515,9 +520,17 @@ def write_query(
         write(session, table, rows, overwrite=overwrite, operation=operation)
 
 
-def overwriting(session: SqlSession, table: FileStoreTable) -> FileStoreTable:
-    """The table under the session's mode of overwrites."""
+def _is_dynamic(session: SqlSession, table: FileStoreTable, static: Collection[str]) -> bool:
+    """Whether an INSERT OVERWRITE with these static partitions replaces those of its rows only.
+
+    Spark: `ResolveInsertInto`.  A partition that is wholly named is replaced even without rows.
+    """
     dynamic = session.conf.get(OVERWRITE_MODE, "static").lower() == "dynamic"
+    return dynamic and len(static) < len(table.schema.partition_keys)
+
+
+def overwriting(table: FileStoreTable, *, dynamic: bool) -> FileStoreTable:
+    """The table under a mode of overwrites, whatever its own is."""
     return replace(table, schema=table.schema.with_options({_DYNAMIC: str(dynamic).lower()}))
 
 
