@@ -171,7 +171,8 @@ def _show(session: SqlSession, words: Words) -> Result:
 def _describe(session: SqlSession, words: Words) -> Result:
     if words.eat_any(*_DATABASE):
         return show.describe_database(session, words)
-    if words.word() in ("FUNCTION", "QUERY", "SELECT", "WITH", "VALUES"):
+    from_query = words.looks_at("FROM") and len(words.tokens) > words.at + 1
+    if from_query or words.word() in ("FUNCTION", "QUERY", "SELECT", "WITH", "VALUES"):
         if not words.eat("QUERY") and words.eat("FUNCTION"):
             return functions.describe_function(session, words)
         return _by_spark(session, "DESCRIBE QUERY " + rewritten(session, words.rest()))
@@ -215,7 +216,17 @@ def _create(session: SqlSession, words: Words) -> Result:
         return functions.create_function(session, words, replace=replace)
     if not must_exist and words.word() in ("VIEW", "TEMPORARY", "TEMP", "GLOBAL"):
         return views.create_view(session, words, replace=replace)
+    _check_no_index(words)
     return words.fail("DATABASE, TABLE or VIEW")
+
+
+def _check_no_index(words: Words) -> None:
+    if words.word() == "INDEX":
+        raise UnsupportedFeature(
+            "INDEX statements",
+            "CREATE INDEX and DROP INDEX are not supported",
+            next_step="CALL sys.create_global_index, or set file-index options",
+        )
 
 
 def _drop(session: SqlSession, words: Words) -> Result:
@@ -229,6 +240,7 @@ def _drop(session: SqlSession, words: Words) -> Result:
         if words.word() == "FUNCTION" or words.word(1) == "FUNCTION":
             return functions.drop_function(session, words)
         return _by_spark(session, "DROP " + words.rest())
+    _check_no_index(words)
     return words.fail("DATABASE, TABLE or VIEW")
 
 

@@ -271,6 +271,13 @@ def describe_table(session: SqlSession, words: Words) -> Result:
     spec = read_spec(words) if words.eat("PARTITION") else None
     if spec is not None:
         words.end()
+    if words.looks_at("AS", "JSON"):
+        raise AnalysisError(
+            "[NOT_SUPPORTED_COMMAND_FOR_V2_TABLE] DESCRIBE TABLE AS JSON is not supported for v2 "
+            "tables",
+            table=name.identifier,
+            next_step="DESCRIBE EXTENDED the table",
+        )
     if not words.done:
         column = ".".join(words.name())
         words.end()

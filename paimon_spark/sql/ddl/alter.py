@@ -28,6 +28,7 @@ from paimon_spark.sql.ddl.table_clauses import (
     COLLATION,
     COMMENT_PROPERTY,
     check_default,
+    check_no_constraint,
     check_not_reserved,
     read_database_properties,
     read_table_properties,
@@ -149,6 +150,25 @@ def _changes(session: SqlSession, name: TableName, words: Words) -> list[SchemaC
             "supported for v2 tables",
             table=name.identifier,
         )
+    if words.looks_at("SET", "SERDE") or words.looks_at("SET", "SERDEPROPERTIES"):
+        raise AnalysisError(
+            "[NOT_SUPPORTED_COMMAND_FOR_V2_TABLE] ALTER TABLE ... SET [SERDE|SERDEPROPERTIES] is "
+            "not supported for v2 tables",
+            table=name.identifier,
+            next_step="SET TBLPROPERTIES",
+        )
+    if words.looks_at("CLUSTER", "BY"):
+        raise UnsupportedFeature(
+            "CLUSTER BY",
+            table=name.identifier,
+            next_step="SET TBLPROPERTIES ('clustering.columns' = 'COLUMN, ...')",
+        )
+    if words.looks_at("DROP", "CONSTRAINT"):
+        raise UnsupportedFeature("constraints", table=name.identifier)
+    if words.looks_at("ADD", "CONSTRAINT"):
+        words.at += 1
+        check_no_constraint(words, name.identifier)
+        words.fail("PRIMARY KEY, FOREIGN KEY, UNIQUE or CHECK")
     columns = _Columns(session, name)
     if words.looks_at("PARTITION"):
         raise UnsupportedFeature(
@@ -332,11 +352,21 @@ def _drop(words: Words, columns: _Columns, *, if_exists: bool) -> list[SchemaCha
 def _alter_columns(words: Words, columns: _Columns, *, hive: bool) -> list[SchemaChange]:
     """Each column and its change; `hive` allows CHANGE COLUMN name name type [COMMENT] [place]."""
     changes: list[SchemaChange] = []
+    changed: list[Path] = []
     while True:
         parts = words.name()
         path = columns.path(parts)
         if columns.field(path) is None:
             raise _no_column(columns, parts)
+        if any(path[: len(c)] == c[: len(path)] for c in changed):
+            raise AnalysisError(
+                "[NOT_SUPPORTED_CHANGE_SAME_COLUMN] ALTER TABLE ALTER/CHANGE COLUMN is not "
+                f"supported for changing {columns.table.name}'s column `{'.'.join(path)}` "
+                "including its nested fields multiple times in the same command",
+                table=columns.table.name,
+                next_step="change it in several statements",
+            )
+        changed.append(path)
         if words.done or words.looks_at(","):
             words.fail("a change of the column")
         first = _alter_one(words, columns, path)

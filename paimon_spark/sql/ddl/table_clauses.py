@@ -88,6 +88,35 @@ def check_not_reserved(keys: Container[str]) -> None:
             )
 
 
+def check_no_constraint(words: Words, table: str | None = None) -> None:
+    """UnsupportedFeature if a constraint of SQL, or a generated value, begins at the cursor."""
+    at = 2 if words.looks_at("CONSTRAINT") else 0
+    what = f"{words.word(at)} {words.word(at + 1)}"
+    if what in ("PRIMARY KEY", "FOREIGN KEY"):
+        kind = what
+    elif words.word(at) in ("UNIQUE", "CHECK", "REFERENCES", "GENERATED"):
+        kind = words.word(at)
+    else:
+        return
+    raise UnsupportedFeature(
+        f"constraints of SQL ({kind})",
+        f"Paimon tables have no {kind} clause",
+        table=table,
+        next_step="omit it"
+        if kind != "PRIMARY KEY"
+        else "create the table with TBLPROPERTIES ('primary-key' = 'COLUMN, ...')",
+    )
+
+
+def read_column_or_constraint(words: Words) -> Column:
+    """A column of CREATE TABLE; UnsupportedFeature for a constraint in its place."""
+    named = words.looks_at("CONSTRAINT") and words.word(2) in ("PRIMARY", "FOREIGN", *_CONSTRAINTS)
+    keys = words.looks_at("PRIMARY", "KEY") or words.looks_at("FOREIGN", "KEY")
+    if named or keys or (words.word() in _CONSTRAINTS and words.word(1) == "("):
+        check_no_constraint(words)
+    return read_column(words)
+
+
 def read_column(words: Words) -> Column:
     """A column with its type and descriptors; SqlSyntaxError for one that is there twice."""
     name = words.identifier()
@@ -109,6 +138,7 @@ def read_column(words: Words) -> Column:
             default = words.expression(",", "COMMENT", "NOT")
             check_default(default)
         else:
+            check_no_constraint(words)
             words.fail()
     return Column(name, data_type, comment, default)
 
@@ -140,6 +170,7 @@ def _partition(words: Words) -> Column | str:
     return read_column(words)
 
 
+_CONSTRAINTS = ("UNIQUE", "CHECK")
 _PAIMON_IN_HIVE = "org.apache.paimon.hive."
 _CLAUSES = (
     *("USING", "PARTITIONED", "TBLPROPERTIES", "OPTIONS", "COMMENT", "LOCATION", "WITH", "DEFAULT"),
@@ -195,6 +226,8 @@ def read_clauses(words: Words, *refused: str) -> TableClauses:
             found.properties[COLLATION] = read_collation(words)
         elif words.looks_at("CLUSTERED", "BY"):
             raise UnsupportedFeature("CLUSTERED BY", next_step="use the options bucket, bucket-key")
+        elif words.looks_at("CLUSTER", "BY"):
+            raise UnsupportedFeature("CLUSTER BY", next_step="use the option clustering.columns")
         elif refused or not _hive_format(words):
             return found
 

@@ -32,7 +32,7 @@ from paimon_spark.sql.ddl.table_clauses import (
     TableClauses,
     check_once,
     read_clauses,
-    read_column,
+    read_column_or_constraint,
     read_database_properties,
 )
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
@@ -175,7 +175,7 @@ def create_table(
         check_no_branch(name, "created")
     if words.eat("LIKE"):
         return _create_like(session, words, name, if_not_exists=if_not_exists)
-    columns = words.items(lambda: read_column(words)) if words.looks_at("(") else []
+    columns = words.items(lambda: read_column_or_constraint(words)) if words.looks_at("(") else []
     clauses = read_clauses(words)
     if words.looks_at("STORED", "AS"):
         raise UnsupportedFeature(

@@ -216,12 +216,40 @@ def test_what_is_refused(sql: Sql) -> None:
         ),
         ("CREATE VIEW v AS SELECT 1", "UnsupportedOperationException", "views"),
         ("ALTER TABLE t NONSENSE", "ParseException", "PARSE_SYNTAX_ERROR"),
+        ("CREATE TABLE u (a INT PRIMARY KEY)", "UnsupportedOperationException", "'primary-key' ="),
+        (
+            "CREATE TABLE u (a INT, CONSTRAINT c CHECK (a > 0))",
+            "UnsupportedOperationException",
+            "no CHECK",
+        ),
+        ("CREATE TABLE u (a INT, UNIQUE (a))", "UnsupportedOperationException", "no UNIQUE clause"),
+        (
+            "CREATE TABLE u (a INT GENERATED ALWAYS AS (1))",
+            "UnsupportedOperationException",
+            "GENERATED",
+        ),
+        ("CREATE TABLE u (a INT) CLUSTER BY (a)", "UnsupportedOperationException", "CLUSTER BY"),
+        ("ALTER TABLE t CLUSTER BY NONE", "UnsupportedOperationException", "clustering.columns"),
+        (
+            "ALTER TABLE t ADD CONSTRAINT p PRIMARY KEY (id)",
+            "UnsupportedOperationException",
+            "PRIMARY KEY",
+        ),
+        ("ALTER TABLE t SET SERDE 'x'", "AnalysisException", "NOT_SUPPORTED_COMMAND_FOR_V2_TABLE"),
+        (
+            "ALTER TABLE t ALTER COLUMN v COMMENT 'a', V COMMENT 'b'",
+            "AnalysisException",
+            "SAME_COLUMN",
+        ),
+        ("DESCRIBE EXTENDED t AS JSON", "AnalysisException", "NOT_SUPPORTED_COMMAND_FOR_V2_TABLE"),
+        ("CREATE INDEX i ON t (id)", "UnsupportedOperationException", "sys.create_global_index"),
         ("CALL sys.nope()", "AnalysisException", "ROUTINE_NOT_FOUND"),
         ("CALL sys.compact(tabel => 't')", "RuntimeException", "tabel is unknown"),
     ):
         found = refused(sql, statement)
         assert found[0] == kind, statement
         assert text in found[1], statement
+    sql("CREATE TABLE u (constraint INT, unique STRING, check INT DEFAULT 1)")
 
 
 def test_procedures_answer_as_java_s(sql: Sql) -> None:
