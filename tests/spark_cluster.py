@@ -27,6 +27,7 @@ from paimon_maintenance.demo.child_process import ChildProcess
 _AWAY = re.compile("^(AIRFLOW|AWS_|CARETAKER|PYTHONPATH|PYSPARK|SPARK)")
 _DEPLOY = "org.apache.spark.deploy"
 _EXECUTOR = b"org.apache.spark.executor.CoarseGrainedExecutorBackend"
+_LAUNCHED = re.compile(r"Asked to launch executor (app-\S+)/\d+")
 _START_SECONDS = 300
 
 
@@ -38,9 +39,16 @@ class Cluster:
     work: Path
     worker_logs: tuple[Path, ...]
 
-    def launched_executors(self) -> int:
-        """How many executors the workers started so far."""
-        return sum(log.read_text().count("Asked to launch executor") for log in self.worker_logs)
+    def served(self) -> set[tuple[Path, str]]:
+        """The workers, by their logs, with each application that they started an executor for.
+
+        They start one again that the driver lost, as happens on a busy machine.
+        """
+        return {
+            (log, application)
+            for log in self.worker_logs
+            for application in _LAUNCHED.findall(log.read_text())
+        }
 
     def executors(self) -> list[int]:
         """The processes of executors of this cluster that run now."""
