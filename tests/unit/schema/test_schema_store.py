@@ -65,6 +65,23 @@ def test_a_table_that_is_dropped_right_then_is_named(tmp_path: Path) -> None:
         store.commit_new(SCHEMA)
 
 
+@pytest.mark.parametrize("new", [None, replace(SCHEMA, time_millis=2)], ids=["dropped", "new"])
+def test_a_schema_that_follows_none_of_the_table_is_withdrawn(
+    tmp_path: Path, new: TableSchema | None
+) -> None:
+    """Its columns are not those of the rows that the table has now."""
+    assert _store(tmp_path).commit_new(SCHEMA)
+    store = _store(tmp_path)
+    latest = store.latest()
+    assert latest is not None
+    (tmp_path / "schema" / "schema-0").unlink()
+    if new is not None:
+        assert _store(tmp_path).commit_new(new)
+    with pytest.raises(TableGone, match=r"table db\.t was dropped or renamed"):
+        store.commit_new(replace(latest, id=1))
+    assert _store(tmp_path).latest() == new
+
+
 def test_a_branch_has_schemas_of_its_own(tmp_path: Path) -> None:
     store = _store(tmp_path)
     assert store.commit_new(SCHEMA)
