@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, dropwhile
 from typing import Final
 
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileIdentity, FileKind, ManifestEntry, ManifestFileMeta
 from paimon_core.manifest.merge_entries import merge_entries
@@ -79,8 +79,9 @@ def merge_manifests(
     `may_hold` returns a test for whether a manifest's partition range may hold any of the given
     partitions.  Nothing is cleaned up here when `read` or `write` raises: `write` records what it
     wrote for its caller.  Raises UnsupportedFeature if all manifests must be merged
-    (`with_full_merge`) and one has unknown fields.
+    (`with_full_merge`) and one has unknown fields, CorruptTable if one is listed twice.
     """
+    _check_listed_once(manifests)
     if any(valued(m.unknown) for m in manifests):
         if thresholds.full_size <= _FULL_SIZE_OF_ALL:
             check_mergeable(manifests)
@@ -88,6 +89,16 @@ def merge_manifests(
         return _minor(manifests, thresholds, read, write)
     full = _full(manifests, thresholds, read, write, may_hold)
     return full if full is not None else _minor(manifests, thresholds, read, write)
+
+
+def _check_listed_once(manifests: Sequence[ManifestFileMeta]) -> None:
+    """Raise CorruptTable for a manifest that is listed twice: merged, its files would stay twice."""
+    seen: set[str] = set()
+    for manifest in manifests:
+        name = manifest.file_name
+        if name in seen:
+            raise CorruptTable(f"the manifest lists name manifest {name} twice", file=name)
+        seen.add(name)
 
 
 def _minor(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_core.commit.manifest_merge import MergeThresholds, merge_manifests
+from paimon_core.errors import CorruptTable
 from paimon_core.manifest.data_file import (
     EMPTY_ROW,
     EMPTY_STATS,
@@ -69,6 +71,13 @@ def test_small_manifests_wait_until_there_are_enough() -> None:
     merged = store.merge(metas, enough)
     assert len(merged) == 1
     assert store.live(merged) == {"f0", "f1", "f2", "f3"}
+
+
+def test_a_manifest_that_is_listed_twice_is_not_merged() -> None:
+    store = Manifests()
+    metas = store.write([entry(FileKind.ADD, "f0")])
+    with pytest.raises(CorruptTable, match="twice"):
+        store.merge([*metas, *metas], MergeThresholds(target_size=1, min_count=99, full_size=10**6))
 
 
 def test_a_minor_merge_keeps_a_delete_whose_add_is_elsewhere() -> None:
