@@ -85,3 +85,14 @@ def test_plain_sources_are_read_where_they_are(sql: Sql, monkeypatch: pytest.Mon
     for source in ("s", "(SELECT id, upper(v) AS v FROM s WHERE id < 3 UNION ALL VALUES (7, 'x'))"):
         sql(f"MERGE INTO t USING {source} x ON t.id = x.id WHEN MATCHED THEN UPDATE SET v = x.v")
     assert sql("SELECT * FROM t ORDER BY id") == [[1, "NEW"], [2, "b"]]
+
+
+def test_all_rows_of_a_merge_have_the_same_time(sql: Sql) -> None:
+    sql("CREATE TABLE c (id INT, at TIMESTAMP); INSERT INTO c VALUES (1, NULL), (2, NULL)")
+    sql("""
+        MERGE INTO c USING (VALUES (1), (3)) s ON c.id = s.col1
+        WHEN MATCHED THEN UPDATE SET at = current_timestamp()
+        WHEN NOT MATCHED THEN INSERT (id, at) VALUES (s.col1, current_timestamp())
+        WHEN NOT MATCHED BY SOURCE THEN UPDATE SET at = current_timestamp()
+    """)
+    assert sql("SELECT count(*), count(DISTINCT at) FROM c") == [[3, 1]]

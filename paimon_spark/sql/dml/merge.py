@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from paimon_core.file_store_table import FileStoreTable
 
 _ACTION = DataField(id=0, name="__paimon_action", type=AtomicType(kind=TypeRoot.INT))
+_CASE = DataField(id=0, name="__paimon_case", type=AtomicType(kind=TypeRoot.INT))
 _UPDATE_AFTER = 2
 
 
@@ -195,15 +197,14 @@ def _merge(plan: _Merge, clauses: Sequence[Clause]) -> None:
         check_data_evolution(target.table, clauses)
     clauses = [checked_clause(target, clause, alias) for clause in clauses]
     plan = replace(plan, assigned=_updated_columns(target, clauses))
-    by_case = {case: [c for c in clauses if c.case is case] for case in Case}
+    all_cases = {case: [c for c in clauses if c.case is case] for case in Case}
+    by_case = {case: mine for case, mine in all_cases.items() if mine}
     if isinstance(target, LargeTarget):
-        _merge_large(target, plan, {case: mine for case, mine in by_case.items() if mine})
+        _merge_large(target, plan, by_case)
         return
     assert isinstance(target, Target)
     changes = _Changes()
-    for case, mine in by_case.items():
-        if mine:
-            _collect(target, plan, case, mine, changes)
+    _collect(target, plan, by_case, changes)
     _commit(target, changes, plan.assigned)
 
 
@@ -333,18 +334,33 @@ def _changed_rows(
 
 
 def _collect(
-    target: Target, plan: _Merge, case: Case, clauses: Sequence[Clause], changes: _Changes
+    target: Target, plan: _Merge, by_case: Mapping[Case, Sequence[Clause]], changes: _Changes
 ) -> None:
-    """Run the query of one case and note what its rows do."""
-    if case is Case.MATCHED and not _change_all(clauses):
+    """Run the queries of all cases as one, at one current time, and note what their rows do."""
+    if not _change_all(by_case.get(Case.MATCHED, ())):
         _check_matched_once(plan)
-    fields = (NUMBER_FIELD, _ACTION, *target.table.schema.fields)
-    rows = fetched(target.table, _changed_rows(plan, case, clauses), fields)
-    action = np.asarray(rows.column(1)).astype(np.int64)
+    cases = list(by_case.items())
+    parts = [
+        _changed_rows(plan, case, clauses, [f"{i} AS {_CASE.name}"])
+        for i, (case, clauses) in enumerate(cases)
+    ]
+    fields = (NUMBER_FIELD, _ACTION, *target.table.schema.fields, _CASE)
+    found = fetched(target.table, reduce(lambda a, b: a.unionAll(b), parts), fields)
+    of_case = np.asarray(found.column(_CASE.name)).astype(np.int64)
+    for i, (case, clauses) in enumerate(cases):
+        rows = found.filter(pa.array(of_case == i)).drop_columns([_CASE.name])
+        _note(target, case, clauses, rows, changes)
+
+
+def _note(
+    target: Target, case: Case, clauses: Sequence[Clause], rows: pa.Table, changes: _Changes
+) -> None:
+    """Note what the rows of a case do."""
     if case is Case.NOT_MATCHED:
         changes.inserted.append(rows.drop_columns([ROW_NUMBER, _ACTION.name]))
         return
-    numbers = np.asarray(rows.column(0)).astype(np.int64)
+    action = np.asarray(rows.column(_ACTION.name)).astype(np.int64)
+    numbers = np.asarray(rows.column(ROW_NUMBER)).astype(np.int64)
     deletes = np.array([c.assignments is None for c in clauses])[action]
     if case is Case.MATCHED and len(np.unique(numbers)) != len(numbers):
         raise matched_twice(target.table)
