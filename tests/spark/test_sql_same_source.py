@@ -51,6 +51,10 @@ def sql(
 def test_a_source_that_changes_is_computed_once(sql: Sql) -> None:
     sql(MERGE)
     assert sql("SELECT * FROM t ORDER BY id") == [[1, "new"], [2, "left"]]
+    sql(
+        "MERGE INTO t USING (SELECT * FROM s LIMIT 1) x ON true WHEN MATCHED THEN UPDATE SET v = 'all'"
+    )
+    assert sql("SELECT * FROM t ORDER BY id") == [[1, "all"], [2, "all"]]
     with pytest.raises(AnalysisError, match="INVALID_NON_DETERMINISTIC_EXPRESSIONS"):
         sql("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED AND rand() < 2 THEN DELETE")
 

@@ -167,7 +167,8 @@ def _needed(source: DataFrame, condition: str, clauses: Sequence[Clause]) -> Dat
     columns = [c.lower() for c in source.columns]
     if named is None or any(c.star for c in clauses) or len(set(columns)) < len(columns):
         return source
-    return source.select(*(quoted(c) for c in source.columns if c.lower() in named))
+    chosen = [quoted(c) for c in source.columns if c.lower() in named]
+    return source.select(*chosen) if chosen else source
 
 
 def read_merge(
