@@ -108,13 +108,14 @@ def error_text(error: BaseException) -> str:
 
 def error_of_query(error: BaseException) -> QueryFailed | None:
     """What a trace of the JVM tells of, such as a subquery with too many rows; None for others."""
+    found: list[str] = []
     cause = getattr(error, "java_exception", None)
     while cause is not None:
-        message = str(cause.getMessage())
-        if _CONDITION.match(message):
-            return QueryFailed(message.partition("\n== SQL")[0])
+        message = str(cause.getMessage()).partition("\n== SQL")[0].strip()
+        if found or _CONDITION.match(message):
+            found.append(message)
         cause = cause.getCause()
-    return None
+    return QueryFailed(" ".join(dict.fromkeys(found))) if found else None
 
 
 def error_of_task(error: BaseException) -> PaimonError | None:
