@@ -92,7 +92,7 @@ def merge_manifests(
 
 
 def _check_listed_once(manifests: Sequence[ManifestFileMeta]) -> None:
-    """Raise CorruptTable for a manifest that is listed twice: merged, its files would stay twice."""
+    """Raise CorruptTable for a manifest that is listed twice: a merge would add its files twice."""
     seen: set[str] = set()
     for manifest in manifests:
         name = manifest.file_name
