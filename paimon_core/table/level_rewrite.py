@@ -1,7 +1,8 @@
 """Takes rows out of files of a primary-key table, which stay at their levels.
 
-For tables whose readers skip level 0 (first-row): there, rewritten rows would be invisible until
-the next compaction.  Java writes them to level 0 (`DeleteFromPaimonTableCommand`).
+Java writes the other rows to level 0 (`DeleteFromPaimonTableCommand`).  There, they would get new
+sequence numbers, and readers that skip level 0 (first-row) would not see them until the next
+compaction.
 """
 
 from __future__ import annotations
