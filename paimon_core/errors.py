@@ -147,7 +147,10 @@ class NoSuchVersion(NotFound):
 class TableGone(NotFound):
     """The table was dropped or renamed during the work, or dropped and created again."""
 
-    default_next_step = "if that was intended, nothing is left to do; `caretaker tables` lists the tables by their new names"
+    default_next_step = (
+        "if the table was renamed, run again under its new name (`caretaker tables` lists the tables); "
+        "if it was dropped, nothing is left to do"
+    )
 
 
 class AlreadyExists(CatalogError):
