@@ -118,6 +118,18 @@ class FileStoreTable:
         schema = latest.with_options(self.dynamic_options)
         return replace(self, schema=replace(schema, signed_zeros=self.schema.signed_zeros))
 
+    def at_newest_snapshot(self) -> tuple[FileStoreTable, Snapshot | None]:
+        """Return the newest snapshot, and the table under a schema with all columns of its files.
+
+        Whoever rewrites rows under an older schema loses the columns that were added since.
+        """
+        table = self
+        while True:
+            snapshot = table.snapshots.latest()
+            if snapshot is None or snapshot.schema_id <= table.schema.id:
+                return table, snapshot
+            table = table.refreshed()
+
     def index_entries(self, snapshot: Snapshot) -> list[IndexManifestEntry]:
         """Return all index files of the snapshot; CorruptTable if its index manifest is missing."""
         if snapshot.index_manifest is None:

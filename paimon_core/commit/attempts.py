@@ -23,6 +23,7 @@ from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.partition_statistics import partition_statistics
 from paimon_core.commit.prepare import PreparedManifests, prepare_snapshot
 from paimon_core.commit.request import CommitRequest
+from paimon_core.commit.rewritten_schemas import check_rewritten_schemas
 from paimon_core.commit.row_group_conflict import (
     check_indexed_columns,
     check_merged_groups,
@@ -55,7 +56,7 @@ from paimon_core.options import (
 from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.retry import backoff_millis
 from paimon_core.scan.scan import scan_files
-from paimon_core.schema.replaced import check_not_older_than_replacement, shares_no_column
+from paimon_core.schema.replaced import shares_no_column
 from paimon_core.snapshot.line import wrote_since
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
@@ -135,9 +136,8 @@ class Attempts:
             check_same_table(table)
         if latest is not None and latest.schema_id > table.schema.id:
             _check_not_replaced(table, latest)
-        if request.kind is CommitKind.COMPACT or request.exact:
-            rewritten = (e.file.schema_id for e in changes.files if e.kind is FileKind.DELETE)
-            check_not_older_than_replacement(table.schemas, rewritten, table.schema)
+        if request.rewrites:
+            check_rewritten_schemas(table, changes.files)
         if latest is not None and (request.check or _is_outdated(table, latest, request)):
             changes = _checked(table, latest, changes, request)
         snapshot = prepare_snapshot(table, latest, changes, request, self._manifests, env=self.env)

@@ -42,3 +42,11 @@ class CommitRequest:
     row_groups: Sequence[RowGroup] = ()
     buckets_at: Identity | None = None
     origin: Origin = Origin.MAINTENANCE
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether rows of deleted files may be in the new ones: a compaction, a rewrite, an update.
+
+        Otherwise rows are dropped or replaced.
+        """
+        return self.kind is CommitKind.COMPACT or self.exact or self.origin is Origin.ROWS

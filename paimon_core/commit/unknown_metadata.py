@@ -22,7 +22,7 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
 from paimon_core.manifest.entries.records import unknown_of
 from paimon_core.manifest.unknown_fields import valued
-from paimon_core.snapshot.snapshot import CommitKind, Snapshot
+from paimon_core.snapshot.snapshot import Snapshot
 
 _NEXT_STEP: Final = (
     "use a version of Caretaker that knows the field, or compact the table with the version of "
@@ -53,7 +53,7 @@ def with_unknown_fields(
         if old is None:
             files.append(entry)
             continue
-        if entry.kind is FileKind.DELETE and _place(entry) not in added and _rewrites(request):
+        if entry.kind is FileKind.DELETE and _place(entry) not in added and request.rewrites:
             check_rewritable([old], table=table, snapshot=latest.id)
         file = replace(entry.file, unknown=entry.file.unknown or old.file.unknown)
         files.append(replace(entry, file=file, unknown=entry.unknown or old.unknown))
@@ -135,10 +135,6 @@ def next_extra(
             "carry the field along",
         )
     return {**result, **operation, **carried}
-
-
-def _rewrites(request: CommitRequest) -> bool:
-    return request.kind is CommitKind.COMPACT or request.exact or request.origin is Origin.ROWS
 
 
 def _place(entry: ManifestEntry) -> tuple[bytes, int, str]:

@@ -30,6 +30,7 @@ def compact_table(table: FileStoreTable, *, full: bool, env: Environment) -> tup
     Raises UnsupportedFeature for tables that cannot be compacted, CommitConflict if another commit
     replaced a file meanwhile: then the new files are deleted.
     """
+    table, latest = table.at_newest_snapshot()
     for feature in uncompactable_features(table):
         raise UnsupportedFeature(str(feature), table=table.name)
     if table.bucket_mode is BucketMode.POSTPONE:
@@ -38,7 +39,6 @@ def compact_table(table: FileStoreTable, *, full: bool, env: Environment) -> tup
             table=table.name,
             next_step="run the job compact",
         )
-    latest = table.snapshots.latest()
     if latest is not None:
         check_snapshot_compactable(table, latest)
     after = AfterCommit(table, env=env)

@@ -63,8 +63,8 @@ def delete_rows(table: FileStoreTable, predicate: Predicate, *, env: Environment
     Raises UnsupportedFeature for tables that do not allow it: row tracking, merge engines that keep
     the row of a deleted key, `ignore-delete`.
     """
+    table, snapshot = table.at_newest_snapshot()
     check_deletable(table)
-    snapshot = table.snapshots.latest()
     if snapshot is None:
         return Deleted(0)
     if table.has_primary_key:

@@ -305,18 +305,20 @@ def compact_written(
     When a full compaction is due (`full_compaction_due`), it compacts what the messages write to
     and, in a stream, every bucket that is not compacted fully: the ones that this and other commits
     have written since the last time.  Like Java's core, this leaves bucket=-1 tables to the
-    engines.
+    engines.  Others may have added columns since the writer began, so new files have the newest
+    schema.
     """
     if table.options.value(WRITE_ONLY) or table.bucket_mode in (
         BucketMode.UNAWARE,
         BucketMode.POSTPONE,
     ):
         return []
+    table, latest = table.at_newest_snapshot()
     if table.options.value(SNAPSHOT_ORDERING):
         return []  # the new files have no numbers before the commit
     if any(True for _ in uncompactable_features(table)):
         return []
-    buckets = _written_buckets(table, messages)
+    buckets = _written_buckets(table, latest, messages)
     full = full_compaction_due(table, identifier)
     if full and identifier != BATCH_COMMIT_IDENTIFIER:
         written = {(b.partition, b.bucket) for b in buckets}
@@ -339,14 +341,15 @@ def full_compaction_due(table: FileStoreTable, identifier: int) -> bool:
     return every is not None and (identifier == BATCH_COMMIT_IDENTIFIER or identifier % every == 0)
 
 
-def _written_buckets(table: FileStoreTable, messages: Sequence[CommitMessage]) -> list[BucketFiles]:
-    """Return the buckets that got files, with their previous content."""
+def _written_buckets(
+    table: FileStoreTable, latest: Snapshot | None, messages: Sequence[CommitMessage]
+) -> list[BucketFiles]:
+    """Return the buckets that got files, with their content in the newest snapshot."""
     new: dict[tuple[bytes, int], tuple[DataFileMeta, ...]] = {
         (m.partition, m.bucket): m.new_files for m in messages if m.new_files
     }
     totals = {(m.partition, m.bucket): m.total_buckets for m in messages}
     old: dict[tuple[bytes, int], list[ManifestEntry]] = defaultdict(list)
-    latest = table.snapshots.latest()
     if latest is not None and new:
         for entry in scan_files(table, latest, partitions={p for p, _ in new}):
             old[entry.partition, entry.bucket].append(entry)

@@ -305,9 +305,9 @@ def open_large(
     `all_columns` it may read columns that the text does not name.  With a `large_source`, the
     driver does it for no table that has rows.  UnsupportedFeature as in `open_target`.
     """
-    table = session.open(name, to_write=True)
+    table, snapshot = session.open(name, to_write=True).at_newest_snapshot()
     check_target(table, what)
-    snapshot, metadata = table.snapshots.latest(), metadata_columns_in(text)
+    metadata = metadata_columns_in(text)
     rewrites = what == "DELETE" and not deletes_by_changes(table)
     if snapshot is None or "input_file_name" in text.lower():
         return None

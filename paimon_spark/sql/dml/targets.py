@@ -329,11 +329,10 @@ def open_target(
 def _opened(
     session: SqlSession, name: TableName, what: str, condition: str | None, text: str
 ) -> Target:
-    table = session.open(name, to_write=True)
+    table, snapshot = session.open(name, to_write=True).at_newest_snapshot()
     check_target(table, what)
     rewrites = what == "DELETE" and not deletes_by_changes(table)
     predicate = None if condition is None else plain_condition(table, condition)
-    snapshot = table.snapshots.latest()
     if has_data_evolution(table):
         described = not may_name_blobs(table, text)
         evolved = evolved_rows(table, snapshot, predicate, described=described)

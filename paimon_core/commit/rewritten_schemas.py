@@ -1,0 +1,53 @@
+"""Refuses commits of rewritten rows that have lost columns.
+
+New files have the columns of the schema under which they were written.  Rows of files with a newer
+schema lose the columns that were added since; rows from before `CREATE OR REPLACE TABLE` lose all
+of theirs.  Java checks neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from paimon_core.errors import CommitConflict
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.manifest.data_file import FileKind, ManifestEntry
+from paimon_core.schema.replaced import check_not_older_than_replacement
+
+
+def check_rewritten_schemas(table: FileStoreTable, changes: Sequence[ManifestEntry]) -> None:
+    """Raise CommitConflict or UnsupportedFeature if values of rewritten rows are lost.
+
+    Files that only move to another level keep their rows.
+    """
+    deleted = [e for e in changes if e.kind is FileKind.DELETE]
+    if not deleted:
+        return
+    places = {_place(e) for e in deleted}
+    moved: set[tuple[bytes, int, str]] = set()
+    oldest: dict[bytes, int] = {}
+    for entry in changes:
+        if entry.kind is not FileKind.ADD:
+            continue
+        if _place(entry) in places:
+            moved.add(_place(entry))
+            continue
+        known = oldest.get(entry.partition, entry.file.schema_id)
+        oldest[entry.partition] = min(known, entry.file.schema_id)
+    rewritten = [e for e in deleted if e.partition in oldest and _place(e) not in moved]
+    for entry in rewritten:
+        if entry.file.schema_id > oldest[entry.partition]:
+            raise CommitConflict(
+                f"rows of file {entry.file.file_name} of table {table.name} were rewritten under schema "
+                f"{oldest[entry.partition]}, without the columns that schema {entry.file.schema_id} has "
+                f"added",
+                table=table.name,
+                file=entry.file.file_name,
+                next_step="open the table again, which gives its newest schema, and run again",
+            )
+    written = (e.file.schema_id for e in rewritten)
+    check_not_older_than_replacement(table.schemas, written, table.schema)
+
+
+def _place(entry: ManifestEntry) -> tuple[bytes, int, str]:
+    return entry.partition, entry.bucket, entry.file.file_name
