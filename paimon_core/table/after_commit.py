@@ -159,10 +159,12 @@ class AfterCommit:
             self._executor = None
 
     def _maintain(self, user: str, identifier: int, messages: Iterable[CommitMessage]) -> None:
-        done, table = Maintained(), self._table
+        done = Maintained()
         try:
+            # What is kept, and for how long, may have been changed since the writer began.
+            table, _ = self._table.at_newest_snapshot()
             deleting = Deleting(self._env, partial(check_same_table, table))
-            if self._enabled:
+            if self._enabled and not table.options.value(WRITE_ONLY):
                 _automatic_tags(table, deleting, done)
                 _expired_tags(table, deleting, done)
                 self._partitions(table, user, identifier, done)

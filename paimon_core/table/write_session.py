@@ -314,6 +314,8 @@ def compact_written(
     ):
         return []
     table, latest = table.at_newest_snapshot()
+    if table.options.value(WRITE_ONLY):
+        return []
     if table.options.value(SNAPSHOT_ORDERING):
         return []  # the new files have no numbers before the commit
     if any(True for _ in uncompactable_features(table)):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from paimon_core import Catalog, Schema, Table, open_catalog
+from paimon_core import Catalog, Schema, SchemaChange, Table, open_catalog
 from paimon_core.errors import CorruptTable, InvalidArgument
 from paimon_core.reachability.files import data_files
 from paimon_core.reachability.garbage import Garbage
@@ -49,6 +49,17 @@ def test_a_commit_says_what_expired(catalog: Catalog) -> None:
     assert ids(table) == [3]
     table.overwrite([{"k": 5}])
     assert ids(table) == [4]
+
+
+@pytest.mark.parametrize("option", ["snapshot.num-retained.max", "write-only"])
+def test_a_writer_that_began_before_goes_by_the_options_of_now(
+    catalog: Catalog, option: str
+) -> None:
+    old, value = made(catalog), "true" if option == "write-only" else "5"
+    old.append([{"k": 1}])
+    catalog.alter_table("db.t", [SchemaChange.set_option(option, value)])
+    old.append([{"k": 2}])
+    assert ids(old) == [1, 2]
 
 
 def test_maintain_on_demand(catalog: Catalog) -> None:
