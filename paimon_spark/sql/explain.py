@@ -77,8 +77,7 @@ def _change(session: SqlSession, words: Words, mode: str, *, ctes: str = "") -> 
             name, command, query = _delete(session, words)
         case _:
             name, command, query = _merge(session, words)
-    known = {(name.database.lower(), name.table.lower())}
-    plain = rewritten(session, query, known_names=known)
+    plain = rewritten(session, query, target=name)
     plan = collected(session.spark.sql(f"EXPLAIN {mode} {plain}"))
     text = "\n".join(row[0] for row in plan.rows)  # an error has a row for each line
     return Result(plan.columns, [[f"{command} {name.shown}\n\n{text}"]])

@@ -165,6 +165,37 @@ def test_databases_before_columns(sql: Sql) -> None:
 
 
 @pytest.mark.parametrize("large", [32 * 1024**2, 0])
+def test_tables_with_one_name_in_two_databases(
+    large: int, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large_changes, "LARGE_CHANGE", large)
+    sql("CREATE DATABASE d; CREATE TABLE d.t (id INT, v STRING); INSERT INTO d.t VALUES (2, 'z')")
+    inner = "(SELECT 1 FROM d.t WHERE d.t.id = default.t.id)"
+    for statement in (
+        f"DELETE FROM t WHERE EXISTS {inner}",
+        f"UPDATE t SET v = 'w' WHERE EXISTS {inner}",
+        f"SELECT * FROM t WHERE EXISTS {inner}",
+        f"FROM t |> WHERE EXISTS {inner}",
+        "SELECT default.t.id FROM t, d.t",
+        "MERGE INTO t USING d.t ON t.id = d.t.id WHEN MATCHED THEN DELETE",
+    ):
+        with pytest.raises(PaimonError, match=r"AMBIGUOUS_REFERENCE.*give them aliases"):
+            sql(statement)
+    both = "SELECT default.t.id FROM t WHERE id < 3 UNION ALL SELECT d.t.id FROM d.t"
+    assert sorted(sql(both)) == [[1], [2], [2]]
+    sql("""
+        INSERT INTO d.t VALUES (7, 'new');
+        MERGE INTO t USING d.t ON default.t.id = paimon.d.t.id
+        WHEN MATCHED AND d.t.v = 'z' THEN UPDATE SET t.v = concat(d.t.v, default.t.v)
+        WHEN NOT MATCHED THEN INSERT (id, t.v) VALUES (t.id, d.t.v)
+        WHEN NOT MATCHED BY SOURCE AND t.id = 3 THEN UPDATE SET v = upper(t.v)
+    """)
+    assert rows(sql) == [[1, "a"], [2, "zb"], [3, "C"], [7, "new"]]
+    sql("DELETE FROM t WHERE EXISTS (SELECT 1 FROM d.t AS x WHERE x.id = default.t.id)")
+    assert rows(sql) == [[1, "a"], [3, "C"]]
+
+
+@pytest.mark.parametrize("large", [32 * 1024**2, 0])
 def test_fields_go_where_their_names_are(
     large: int, sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:

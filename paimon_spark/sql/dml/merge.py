@@ -181,6 +181,7 @@ def read_merge(
     target_alias = read_alias(words, "USING") or name.table
     words.need("USING")
     source = read_source(words, target_alias)
+    source = source.beside(name.database, target_alias, session.current_catalog)
     words.need("ON")
     condition = source.requalified(boolean(words.expression("WHEN")))
     return (
@@ -268,8 +269,10 @@ def _check_matched_once(plan: _Merge) -> None:
 def _requalified(clause: Clause, source: MergeSource) -> Clause:
     assignments = clause.assignments
     if assignments is not None:
-        assignments = [(path, source.requalified(value)) for path, value in assignments]
-    condition = source.requalified(clause.condition)
+        assignments = [
+            (path, source.requalified(value, clause.case)) for path, value in assignments
+        ]
+    condition = source.requalified(clause.condition, clause.case)
     return replace(clause, condition=condition, assignments=assignments)
 
 

@@ -6,13 +6,15 @@ s JOIN r ...) ON t.id = s.id`.  Here every query has an alias, which takes the p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from paimon_spark.sql.dml.merge_clauses import Case
 from paimon_spark.sql.dml.row_level import read_alias
+from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.parsed import parsed
 from paimon_spark.sql.text.tokens import START, Words
@@ -30,9 +32,28 @@ class MergeSource:
     replaced: frozenset[str] = frozenset()
     parts: tuple[str, ...] = ()
     """The name of a table or view, none of a query."""
+    namesake: tuple[str, ...] = ()
+    """Catalog, database and table in lower case if the target has this name too."""
 
-    def requalified(self, expression: str) -> str:
-        """The expression with the alias in place of the names of the source's tables."""
+    def beside(self, database: str, target_alias: str, catalog: str) -> MergeSource:
+        """The source with an alias of its own if the target has its name in another database.
+
+        `catalog` is the current one.
+        """
+        names = [p.lower() for p in self.parts]
+        same = self.alias.lower() == target_alias.lower() and names[-1:] == [self.alias.lower()]
+        if not same or len(names) < 2 or names[-2] == database.lower():
+            return self
+        namesake = (*[catalog.lower()][: 3 - len(names)], *names)
+        return replace(self, alias=_SOURCE, namesake=namesake)
+
+    def requalified(self, expression: str, case: Case | None = None) -> str:
+        """The expression with the alias in place of the names of the source's tables.
+
+        `case` is that of the clause, None for the condition of the MERGE.
+        """
+        if self.namesake:
+            return self._distinguished(expression, case)
         if not self.replaced:
             return expression
         tokens = Words(expression).tokens
@@ -42,6 +63,29 @@ class MergeSource:
                 start, end = token.start - len(START), token.end + 1 - len(START)
                 pieces += [expression[done:start], quoted(self.alias)]
                 done = end
+        return "".join([*pieces, expression[done:]])
+
+    def _distinguished(self, expression: str, case: Case | None) -> str:
+        """AnalysisError for the name alone where it may be that of the target too."""
+        names = list(self.namesake)
+        tokens = Words(expression).tokens
+        pieces, done = [], 0
+        for i, token in enumerate(tokens[:-2]):
+            if token.text.lower() != names[-1] or tokens[i + 1].text != ".":
+                continue
+            first, width = i, 1
+            while first > 1 and tokens[first - 1].text == ".":
+                first, width = first - 2, width + 1
+            if width == 1 and case in (None, Case.MATCHED):
+                raise AnalysisError(
+                    f"[AMBIGUOUS_REFERENCE] Reference {token.text}.{tokens[i + 2].text} is ambiguous: "
+                    "the target and the source have this name",
+                    next_step="give them aliases",
+                )
+            given = [t.text.lower() for t in tokens[first : i + 1 : 2]]
+            if given == names[-width:] and (width > 1 or case is Case.NOT_MATCHED):
+                pieces += [expression[done : tokens[first].start - len(START)], quoted(self.alias)]
+                done = token.end + 1 - len(START)
         return "".join([*pieces, expression[done:]])
 
 

@@ -89,8 +89,7 @@ def query_dataframe(session: SqlSession, text: str) -> DataFrame:
 
 def query_dataframe_of(session: SqlSession, text: str, target: TableName) -> DataFrame:
     """A query over views of the target of a change, whose columns may be named DB.TABLE.COLUMN."""
-    known = {(target.database.lower(), target.table.lower())}
-    return session.spark.sql(rewritten(session, text, known_names=known))
+    return session.spark.sql(rewritten(session, text, target=target))
 
 
 def run_query(session: SqlSession, text: str) -> Result:
@@ -198,14 +197,13 @@ def rewritten(
     text: str,
     options: Mapping[str, str] | None = None,
     *,
-    known_names: Collection[tuple[str, str]] = (),
+    target: TableName | None = None,
     all_columns: bool = False,
 ) -> str:
     """The query with views in place of Paimon tables; Spark's own names stay.
 
-    `options` hold for all tables of the query; `known_names` are databases and tables in lower case
-    that qualify columns although the query does not name them; `all_columns` reads also those that
-    it does not need.
+    `options` hold for all tables of the query; `target` is the table that a registered view stands
+    for, whose name may qualify columns; `all_columns` reads also those that it does not need.
     """
     text = with_quoted_names(text)
     text, for_all, for_one = blank_options(text)
@@ -216,7 +214,9 @@ def rewritten(
     tree = _parsed(text)
     edits = _Edits(text)
     views: dict[object, str] = {}
-    known: set[tuple[str, str]] = set(known_names)
+    known: set[tuple[str, str]] = set()
+    if target is not None:
+        known.add((target.database.lower(), target.table.lower()))
     hidden = metadata_columns_in(text)
     wanted = None if all_columns else columns_in(text)
     metadata = hidden | ({FILE_PATH} if _input_files(text) else set())
@@ -247,7 +247,11 @@ def rewritten(
         wants = _Wanted(metadata, lenient, None if one.renamed else wanted, one.conditions)
         view = _view_of(session, name, chosen, views, wants)
         edits.put(start, end, view + alias)
-    _strip_databases(text, known, edits)
+    if isinstance(tree, exp.Expr):
+        _check_qualified(session, tree, known, target)
+    stripped = _strip_databases(text, known, edits)
+    if stripped and isinstance(tree, str) and len({t for _, t in known}) < len(known):
+        raise _ambiguous(stripped[0])
     if metadata:
         _hide_metadata(text, metadata, edits)
     return edits.applied()
@@ -436,11 +440,65 @@ def _paimon_table(session: SqlSession, parts: list[str]) -> TableName | View | N
     raise not_found(name)
 
 
-def _strip_databases(text: str, known: set[tuple[str, str]], edits: _Edits) -> None:
+def _check_qualified(
+    session: SqlSession,
+    tree: exp.Expr,
+    known: Collection[tuple[str, str]],
+    target: TableName | None,
+) -> None:
+    """AnalysisError for DB.TABLE.COLUMN where TABLE.COLUMN means a column of another table.
+
+    Arguments as in `rewritten` and `_strip_databases`.
+    """
+    for column in tree.find_all(exp.Column):
+        names = [p.name.lower() for p in column.parts]
+        if tuple(names[1:3]) in known and len(names) > 3:
+            qualifier = names[:3]
+        elif tuple(names[:2]) in known and len(names) > 2:
+            qualifier = names[:2]
+        else:
+            continue
+        select = column.find_ancestor(exp.Select)
+        found: list[exp.Expr] = []
+        while select is not None and not found:
+            found = [s for s in _sources(select) if s.alias_or_name.lower() == qualifier[-1]]
+            select = select.find_ancestor(exp.Select)
+        if any(_source_name(session, s, target)[-len(qualifier) :] != qualifier for s in found):
+            raise _ambiguous(names)
+
+
+def _ambiguous(names: Sequence[str]) -> AnalysisError:
+    return AnalysisError(
+        f"[AMBIGUOUS_REFERENCE] Reference {'.'.join(names)} is ambiguous: several tables of the "
+        "query have this name in different databases",
+        next_step="give them aliases",
+    )
+
+
+def _sources(select: exp.Select) -> list[exp.Expr]:
+    """What the FROM clause of a SELECT names or contains."""
+    clauses = [select.args.get("from_") or select.args.get("from")]
+    clauses += select.args.get("joins") or []
+    return [c.this for c in clauses if c is not None]
+
+
+def _source_name(session: SqlSession, source: exp.Expr, target: TableName | None) -> list[str]:
+    """Catalog, database and table that a FROM clause has, in lower case; empty for a query."""
+    if not isinstance(source, exp.Table):
+        return []
+    parts = [p.name.lower() for p in source.parts]
+    if target is not None and is_registered(parts[-1]):
+        parts = [target.catalog, target.database, target.table]
+    place = [session.current_catalog, session.database]
+    return [p.lower() for p in [*place[: max(0, 3 - len(parts))], *parts]]
+
+
+def _strip_databases(text: str, known: set[tuple[str, str]], edits: _Edits) -> list[list[str]]:
     """Remove the database (and catalog) from the names of columns: views have neither.
 
-    `known` are databases and tables in lower case.
+    `known` are databases and tables in lower case.  The parts of the names, in lower case.
     """
+    stripped = []
     words = Words(text)
     tables = {start for start, *_ in edits.edits}
     while not words.done:
@@ -464,7 +522,9 @@ def _strip_databases(text: str, known: set[tuple[str, str]], edits: _Edits) -> N
         for skipped in (1, 0):
             if tuple(names[skipped : skipped + 2]) in known and len(places) > skipped + 2:
                 edits.put(start, words.tokens[places[skipped + 1]].start - len(START), "")
+                stripped.append(names)
                 break
+    return stripped
 
 
 def _hide_metadata(text: str, metadata: Collection[str], edits: _Edits) -> None:
