@@ -58,6 +58,15 @@ def test_what_stands_behind_values_counts(sql: Sql) -> None:
     assert rows(sql) == [[1, "a"], [2, "b"], [3, "c"], [9, "q"]]
     sql("INSERT OVERWRITE t VALUES (8, 'p'), (9, 'q') AS x(a, b) LIMIT 1 OFFSET 1")
     assert rows(sql) == [[9, "q"]]
+    sql("INSERT INTO t VALUES struct(7, 'o')")
+    assert rows(sql)[0] == [7, "o"]  # the fields of a lone STRUCT are columns
+    sql(
+        "CREATE TABLE n (p STRUCT<a: INT, b: INT>); INSERT INTO n VALUES (named_struct('a', 1, 'b', 2))"
+    )
+    with pytest.raises(PaimonError, match=r"data columns \(2\)"):
+        sql("INSERT INTO n VALUES (struct(3, 4))")
+    assert sql("SELECT p FROM n") == [[[1, 2]]]
+    sql("DELETE FROM t WHERE id = 7")
     for wrong in ("WHERE id = 7", "x(a)", "x y"):
         with pytest.raises(Exception, match=r"PARSE_SYNTAX_ERROR|NUM_COLUMNS|alias"):
             sql(f"INSERT INTO t VALUES (7, 'p') {wrong}")
@@ -142,6 +151,10 @@ def test_tables_as_queries(sql: Sql) -> None:
         [4, "y"],
         [9, ""],
     ]
+    query = (
+        "FROM s |> SET v = (SELECT v FROM t WHERE t.id = s.id), id = (FROM r |> AGGREGATE max(id))"
+    )
+    assert sql(f"{query} |> ORDER BY v") == [[4, None], [4, "a"]]
     with pytest.raises(AnalysisException, match="UNEXPECTED_INPUT_TYPE"):
         sql("SELECT * FROM explode(TABLE(t))")  # the table is found
     sql("WITH x AS (SELECT 6 AS n) FROM x INSERT INTO t SELECT n, 'm' INSERT INTO s SELECT n, 'm'")

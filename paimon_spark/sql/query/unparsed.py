@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 from paimon_spark.sql.errors import SqlSyntaxError
@@ -87,6 +88,9 @@ def relations(session: SqlSession, text: str, problem: str) -> list[Relation]:
         raise SqlSyntaxError(f"[PARSE_SYNTAX_ERROR] {problem}")
     parser = spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - PySpark has no other
     plan = str(parser.parsePlan(text).toString())
+    shown = _with_shown_assignments(words)
+    if shown != text:
+        plan = str(parser.parsePlan(shown).toString())
     names = {tuple(m.lower().split(", ")) for m in _RELATION.findall(plan)}
     names -= {(name,) for m in _CTE.findall(plan) for name in m.lower().split(", ")}
     found = []
@@ -98,6 +102,16 @@ def relations(session: SqlSession, text: str, problem: str) -> list[Relation]:
         else:
             words.at += relation is None
     return found
+
+
+def _with_shown_assignments(words: Words) -> str:
+    """The query with EXTEND for each `|> SET`, whose subqueries are not in the text of a plan."""
+    pieces, done = [], len(START)
+    for before, token in pairwise(words.tokens):
+        if before.text == "|>" and token.text.upper() == "SET":
+            pieces += [words.text[done : token.start], "EXTEND"]
+            done = token.end + 1
+    return "".join([*pieces, words.text[done:]])
 
 
 def _relation(words: Words) -> Relation | None:

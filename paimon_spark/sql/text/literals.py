@@ -150,9 +150,10 @@ def _rows(tree: exp.Expr) -> list[list[exp.Expr]]:
 
 
 def _cells(row: exp.Expr) -> list[exp.Expr]:
-    if isinstance(row, exp.Tuple):
-        return list(row.expressions)
-    return [row.this if isinstance(row, exp.Paren) else row]
+    cells = list(row.expressions) if isinstance(row, exp.Tuple) else [row]
+    if len(cells) == 1 and isinstance(cells[0].unnest(), exp.Struct):
+        raise NotLiteral  # for Spark, the fields of a lone STRUCT(..) are the columns
+    return cells
 
 
 def _value(node: exp.Expr, target: DataType, zone: tzinfo) -> Any:
