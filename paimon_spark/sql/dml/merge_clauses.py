@@ -116,4 +116,11 @@ def check_data_evolution(table: FileStoreTable, clauses: Sequence[Clause]) -> No
                 "MERGE INTO DELETE on DataEvolution table requires deletion-vectors.enabled=true."
             )
         if refused is not None:
-            raise UnsupportedFeature("data-evolution.enabled", refused, table=table.name)
+            raise UnsupportedFeature(
+                "data-evolution.enabled",
+                refused,
+                table=table.name,
+                next_step="use another statement for this clause, as with Java Paimon"
+                if clause.case is Case.NOT_MATCHED_BY_SOURCE
+                else f"set {DELETION_VECTORS_ENABLED.key}=true",
+            )

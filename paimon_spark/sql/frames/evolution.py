@@ -211,6 +211,7 @@ def check_columns(table: FileStoreTable, groups: Sequence[Group], columns: Colle
             "updates of partition columns under data evolution",
             "Update to partition columns is not supported for data evolution tables.",
             table=table.name,
+            next_step="insert the rows with their new partition, then delete the old ones",
         )
 
 
