@@ -179,25 +179,14 @@ def _by_name(given: Sequence[_Argument]) -> dict[str, _Argument]:
 
 def _statement_text(session: SqlSession, expression: str) -> str:
     """The text of a statement: a literal, or what a variable or another expression holds."""
-    words = Words(expression)
-    if words.is_string():
-        text = words.string()
-        if words.done:
-            return text
-    frame = session.spark.sql(f"SELECT {expression}")
-    kind = frame.schema.fields[0].dataType.simpleString()
-    if not kind.startswith("string"):
-        raise AnalysisError(
-            "[INVALID_EXPR_TYPE_FOR_QUERY_EXECUTE_IMMEDIATE] Expression type must be string type "
-            f'but got "{kind.upper()}"'
-        )
-    row = frame.first()
-    if row is None or row[0] is None:
-        raise AnalysisError(
-            "[NULL_QUERY_STRING_EXECUTE_IMMEDIATE] Execute immediate requires a non-null variable "
-            f"as the query string, but the provided variable `{expression}` is null"
-        )
-    return str(row[0])
+    return _evaluated(
+        session,
+        expression,
+        wrong_type="[INVALID_EXPR_TYPE_FOR_QUERY_EXECUTE_IMMEDIATE] Expression type must be string "
+        "type but got",
+        null="[NULL_QUERY_STRING_EXECUTE_IMMEDIATE] Execute immediate requires a non-null variable "
+        f"as the query string, but the provided variable `{expression}` is null",
+    )
 
 
 def _with_names(session: SqlSession, statement: str) -> str:
@@ -210,15 +199,31 @@ def _with_names(session: SqlSession, statement: str) -> str:
             words.at += 1
             continue
         words.at += 1
-        text = _evaluated(session, words.parenthesized())
+        text = _identifier_text(session, words.parenthesized())
         name = ".".join(quoted(p) for p in Words(with_quoted_names(text)).name())
         pieces += [words.text[done:start], name]
         done = words.tokens[words.at - 1].end + 1
     return "".join([*pieces, words.text[done:]])
 
 
-def _evaluated(session: SqlSession, expression: str) -> str:
-    """The text that a constant expression or a variable holds."""
+def _identifier_text(session: SqlSession, expression: str) -> str:
+    """The text that the expression in IDENTIFIER(..) holds."""
+    what = (
+        f"The expression {expression} used for the routine or clause IDENTIFIER must be a constant"
+    )
+    return _evaluated(
+        session,
+        expression,
+        wrong_type=f"[NOT_A_CONSTANT_STRING.WRONG_TYPE] {what} STRING. Its data type is",
+        null=f"[NOT_A_CONSTANT_STRING.NULL] {what} STRING which is NOT NULL. It is null",
+    )
+
+
+def _evaluated(session: SqlSession, expression: str, *, wrong_type: str, null: str) -> str:
+    """The text that a constant expression or a variable holds.
+
+    AnalysisError with these messages if it has another type, which is appended, or is null.
+    """
     words = Words(expression)
     if words.is_string():
         text = words.string()
@@ -227,14 +232,8 @@ def _evaluated(session: SqlSession, expression: str) -> str:
     frame = session.spark.sql(f"SELECT {expression}")
     kind = frame.schema.fields[0].dataType.simpleString()
     if not kind.startswith("string"):
-        raise AnalysisError(
-            f"[NOT_A_CONSTANT_STRING.WRONG_TYPE] The expression {expression} used for the routine "
-            f"or clause IDENTIFIER must be a constant STRING. Its data type is {kind}"
-        )
+        raise AnalysisError(f'{wrong_type} "{kind.upper()}"')
     row = frame.first()
     if row is None or row[0] is None:
-        raise AnalysisError(
-            f"[NOT_A_CONSTANT_STRING.NULL] The expression {expression} used for the routine or "
-            "clause IDENTIFIER must be a constant STRING which is NOT NULL. It is null"
-        )
+        raise AnalysisError(null)
     return str(row[0])
