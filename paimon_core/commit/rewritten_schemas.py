@@ -23,18 +23,18 @@ def check_rewritten_schemas(table: FileStoreTable, changes: Sequence[ManifestEnt
     deleted = [e for e in changes if e.kind is FileKind.DELETE]
     if not deleted:
         return
-    places = {_place(e) for e in deleted}
+    places = {e.place for e in deleted}
     moved: set[tuple[bytes, int, str]] = set()
     oldest: dict[bytes, int] = {}
     for entry in changes:
         if entry.kind is not FileKind.ADD:
             continue
-        if _place(entry) in places:
-            moved.add(_place(entry))
+        if entry.place in places:
+            moved.add(entry.place)
             continue
         known = oldest.get(entry.partition, entry.file.schema_id)
         oldest[entry.partition] = min(known, entry.file.schema_id)
-    rewritten = [e for e in deleted if e.partition in oldest and _place(e) not in moved]
+    rewritten = [e for e in deleted if e.partition in oldest and e.place not in moved]
     for entry in rewritten:
         if entry.file.schema_id > oldest[entry.partition]:
             raise CommitConflict(
@@ -47,7 +47,3 @@ def check_rewritten_schemas(table: FileStoreTable, changes: Sequence[ManifestEnt
             )
     written = (e.file.schema_id for e in rewritten)
     check_not_older_than_replacement(table.schemas, written, table.schema)
-
-
-def _place(entry: ManifestEntry) -> tuple[bytes, int, str]:
-    return entry.partition, entry.bucket, entry.file.file_name

@@ -43,17 +43,17 @@ def with_unknown_fields(
     `base` holds the live entries of the changed partitions.  Raises UnsupportedFeature if the
     changes rewrite a file that has unknown fields with values.
     """
-    known = {_place(e): e for e in base if e.unknown or e.file.unknown}
+    known = {e.place: e for e in base if e.unknown or e.file.unknown}
     if not known:
         return changes
-    added = {_place(e) for e in changes.files if e.kind is FileKind.ADD}
+    added = {e.place for e in changes.files if e.kind is FileKind.ADD}
     files: list[ManifestEntry] = []
     for entry in changes.files:
-        old = known.get(_place(entry))
+        old = known.get(entry.place)
         if old is None:
             files.append(entry)
             continue
-        if entry.kind is FileKind.DELETE and _place(entry) not in added and request.rewrites:
+        if entry.kind is FileKind.DELETE and entry.place not in added and request.rewrites:
             check_rewritable([old], table=table, snapshot=latest.id)
         file = replace(entry.file, unknown=entry.file.unknown or old.file.unknown)
         files.append(replace(entry, file=file, unknown=entry.unknown or old.unknown))
@@ -135,10 +135,6 @@ def next_extra(
             "carry the field along",
         )
     return {**result, **operation, **carried}
-
-
-def _place(entry: ManifestEntry) -> tuple[bytes, int, str]:
-    return entry.partition, entry.bucket, entry.file.file_name
 
 
 def _index_place(entry: IndexManifestEntry) -> tuple[bytes, int, str]:

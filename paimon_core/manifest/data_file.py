@@ -117,6 +117,11 @@ class ManifestEntry:
             f.external_path,
         )
 
+    @property
+    def place(self) -> tuple[bytes, int, str]:
+        """Return partition, bucket and name, which stay when the file moves to another level."""
+        return self.partition, self.bucket, self.file.file_name
+
     def as_delete(self) -> ManifestEntry:
         """Return the entry that deletes this file: it differs only in the kind."""
         return replace(self, kind=FileKind.DELETE)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +18,6 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from paimon_core.catalog.views import View
-from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp
 from paimon_core.types.zones import zone_of
 from paimon_spark.metadata_columns import FILE_PATH, metadata_columns_in
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
@@ -30,6 +28,7 @@ from paimon_spark.sql.query.catalog_views import find_view, place_of
 from paimon_spark.sql.query.grammar import selected
 from paimon_spark.sql.query.sys_functions import plain_name, replace_sys_functions
 from paimon_spark.sql.query.table_functions import blank_options, replace_functions
+from paimon_spark.sql.query.time_travel import time_travel, words_from
 from paimon_spark.sql.query.unparsed import alias_follows, relations
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import (
@@ -40,7 +39,6 @@ from paimon_spark.sql.session import (
     TableName,
     not_found,
 )
-from paimon_spark.sql.text.literals import on_calendar
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.parsed import parsed
 from paimon_spark.sql.text.tokens import START, Words, with_quoted_names
@@ -72,7 +70,6 @@ _BEFORE_STAR: Final = ("SELECT", "DISTINCT", "ALL")
 _PLAIN_NAME: Final = re.compile(r"[\w$ -]+")
 _EXISTS: Final = ["EXISTS", "(", "SELECT"]
 """Before a `*` that stands for no column."""
-_TRAVEL: Final = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
 
 
 def query_dataframe(session: SqlSession, text: str) -> DataFrame:
@@ -241,8 +238,8 @@ def rewritten(
             edits.put(start, end, f"({inner})" + one.alias())
             continue
         known.add((name.database.lower(), parts[-1].lower()))
-        travel, end = _travel(session, text, end)
-        alias = "" if travel and alias_follows(_words_from(text, end)) else one.alias()
+        travel, end = time_travel(session, text, end)
+        alias = "" if travel and alias_follows(words_from(text, end)) else one.alias()
         chosen = {**(options or {}), **for_all, **for_one.get(start, {}), **travel}
         wants = _Wanted(metadata, lenient, None if one.renamed else wanted, one.conditions)
         view = _view_of(session, name, chosen, views, wants)
@@ -570,78 +567,6 @@ def _from_name(words: Words, star: int) -> bool:
         if depth == 0 and word == "FROM":
             return i + 1 < len(words.tokens) and words.tokens[i + 1].text != "("
     return False
-
-
-# --- time travel --------------------------------------------------------------------------------
-
-
-def _travel(session: SqlSession, text: str, end: int) -> tuple[dict[str, str], int]:
-    """The options of [FOR] VERSION | TIMESTAMP AS OF after a name, and where the clause ends."""
-    words = _words_from(text, end)
-    words.eat("FOR")
-    kind = words.eat_any(*_TRAVEL)
-    if kind is None or not words.eat("AS", "OF"):
-        return {}, end
-    first = words.at
-    value = _operand(words)
-    while "VERSION" not in kind and words.word() in ("+", "-"):
-        words.at += 1
-        _operand(words)
-        value = None
-    last = words.tokens[words.at - 1].end + 1
-    end = last - len(START)
-    if "VERSION" in kind:
-        if value is None:
-            raise AnalysisError("VERSION AS OF needs a number or a text")
-        return {"scan.version": value}, end
-    source = words.text[words.tokens[first].start : last]
-    return {"scan.timestamp-millis": str(_millis(session, value, source))}, end
-
-
-def _words_from(text: str, place: int) -> Words:
-    """The words of the text, with the cursor on the first one at or after the place."""
-    words = Words(text)
-    places = enumerate(words.tokens)
-    words.at = next((i for i, t in places if t.start >= place + len(START)), len(words.tokens))
-    return words
-
-
-def _operand(words: Words) -> str | None:
-    """Pass over a literal, a function call, an interval or what is in parentheses; the literal."""
-    if words.is_string():
-        return words.string()
-    if words.word().isdecimal():
-        return str(words.integer())
-    if words.looks_at("("):
-        words.parenthesized()
-        return None
-    name = words.identifier()
-    if words.is_string():
-        words.string()
-    elif words.looks_at("("):
-        words.parenthesized()
-    if name.upper() == "INTERVAL":
-        if words.word()[:1].isdecimal():
-            words.integer()
-        words.identifier()
-    return None
-
-
-def _millis(session: SqlSession, value: str | None, source: str) -> int:
-    """Epoch milliseconds of TIMESTAMP AS OF: seconds as a number, a wall clock time, or Spark's."""
-    if value is not None and value.isdecimal():
-        return int(value) * 1000
-    if value is not None and on_calendar(value):
-        with suppress(ValueError):
-            return local_to_utc(parse_sql_timestamp(value, 3), session.zone) // 1_000_000
-    # Spark knows more forms of texts.
-    cast = "CAST" if value is None else "try_cast"
-    moment = session.spark.sql(f"SELECT unix_millis({cast}({source} AS TIMESTAMP))").first()
-    if moment is None or moment[0] is None:
-        raise AnalysisError(
-            f"[INVALID_TIME_TRAVEL_TIMESTAMP_EXPR.INPUT] {source} is not a timestamp"
-        )
-    return int(moment[0])
 
 
 def _first_line(text: str) -> str:
