@@ -20,7 +20,8 @@ from paimon_spark.sql.dml.row_level import (
     read_update,
 )
 from paimon_spark.sql.dml.targets import check_target
-from paimon_spark.sql.query.queries import collected, rewritten
+from paimon_spark.sql.query.collected import collected
+from paimon_spark.sql.query.queries import rewritten
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import SqlSession, TableName
 from paimon_spark.sql.text.conditions import enclosed

@@ -14,7 +14,8 @@ from paimon_spark.sql.query.catalog_functions import (
     describe_catalog_function,
     functions_of,
 )
-from paimon_spark.sql.query.queries import collected, rewritten
+from paimon_spark.sql.query.collected import collected
+from paimon_spark.sql.query.queries import rewritten
 from paimon_spark.sql.query.sys_functions import FUNCTIONS, PREFIX
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession

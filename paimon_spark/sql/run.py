@@ -21,13 +21,8 @@ from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.explain import explain
 from paimon_spark.sql.immediate import plain_statement
 from paimon_spark.sql.procedures import Procedures
-from paimon_spark.sql.query.queries import (
-    drop_registered,
-    query_dataframe,
-    rewritten,
-    rewritten_view,
-    run_query,
-)
+from paimon_spark.sql.query.queries import query_dataframe, rewritten, rewritten_view, run_query
+from paimon_spark.sql.query.registered import drop_registered
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import SqlSession
 from paimon_spark.sql.system_tables import is_system_table
@@ -191,7 +186,7 @@ def _describe(session: SqlSession, words: Words) -> Result:
 
 
 def _by_spark(session: SqlSession, text: str) -> Result:
-    from paimon_spark.sql.query.queries import collected  # noqa: PLC0415 - one use
+    from paimon_spark.sql.query.collected import collected  # noqa: PLC0415 - one use
 
     return collected(session.spark.sql(text))
 

@@ -14,7 +14,7 @@ from sql_sessions import Sql
 from paimon_core.errors import PaimonError
 from paimon_spark.sql.dml import large_changes, large_writes
 from paimon_spark.sql.errors import error_type
-from paimon_spark.sql.query.queries import drop_registered, register
+from paimon_spark.sql.query.registered import drop_registered, register
 
 pytestmark = pytest.mark.spark
 

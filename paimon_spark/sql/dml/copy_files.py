@@ -25,7 +25,7 @@ from paimon_spark.sql.dml.load_history import (
     history,
     record_all,
 )
-from paimon_spark.sql.query.queries import register
+from paimon_spark.sql.query.registered import register
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import SqlSession, TableName
 from paimon_spark.sql.text.names import quoted

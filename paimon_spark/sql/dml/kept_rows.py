@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_core.errors import PaimonError
-from paimon_spark.sql.query.queries import is_registered
+from paimon_spark.sql.query.registered import is_registered
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

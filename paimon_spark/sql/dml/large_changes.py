@@ -52,7 +52,7 @@ from paimon_spark.sql.frames.evolution import (
     with_blobs_as_stored,
 )
 from paimon_spark.sql.frames.pushdown import plain_condition
-from paimon_spark.sql.query.queries import columns_in
+from paimon_spark.sql.query.column_names import columns_in
 from paimon_spark.sql.session import SqlSession, TableName
 from paimon_spark.sql.text.names import quoted
 

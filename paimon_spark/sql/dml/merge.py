@@ -57,13 +57,10 @@ from paimon_spark.sql.dml.targets import (
     open_target,
 )
 from paimon_spark.sql.errors import AnalysisError, IncompatibleRows
+from paimon_spark.sql.query.column_names import columns_in
 from paimon_spark.sql.query.grammar import check_grammar
-from paimon_spark.sql.query.queries import (
-    columns_in,
-    names_table,
-    query_dataframe_of,
-    register,
-)
+from paimon_spark.sql.query.queries import names_table, query_dataframe_of
+from paimon_spark.sql.query.registered import register
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, TableName
 from paimon_spark.sql.text.conditions import boolean, enclosed

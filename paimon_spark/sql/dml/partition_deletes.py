@@ -23,7 +23,8 @@ from paimon_spark.sql.ddl.partitions import live_partitions, remove_partitions
 from paimon_spark.sql.frames.dataframes import arrow_dataframe
 from paimon_spark.sql.frames.pushdown import plain_condition
 from paimon_spark.sql.query.grammar import check_grammar
-from paimon_spark.sql.query.queries import query_dataframe_of, register
+from paimon_spark.sql.query.queries import query_dataframe_of
+from paimon_spark.sql.query.registered import register
 from paimon_spark.sql.session import SqlSession, TableName
 from paimon_spark.sql.text.conditions import enclosed
 from paimon_spark.sql.text.names import quoted

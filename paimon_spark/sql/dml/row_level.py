@@ -40,7 +40,8 @@ from paimon_spark.sql.dml.targets import (
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.frames.pushdown import plain_condition
 from paimon_spark.sql.query.grammar import check_grammar
-from paimon_spark.sql.query.queries import query_dataframe_of, register
+from paimon_spark.sql.query.queries import query_dataframe_of
+from paimon_spark.sql.query.registered import register
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, TableName
 from paimon_spark.sql.text.conditions import boolean, enclosed

@@ -63,7 +63,7 @@ from paimon_spark.sql.dml.postpone import write_to_buckets
 from paimon_spark.sql.frames.dataframes import arrow_dataframe, needed_columns, table_rows
 from paimon_spark.sql.frames.evolution import EvolvedRows, commit_evolved, evolved_rows
 from paimon_spark.sql.frames.pushdown import plain_condition
-from paimon_spark.sql.query.queries import columns_in
+from paimon_spark.sql.query.column_names import columns_in
 from paimon_spark.sql.session import SqlSession, TableName
 
 if TYPE_CHECKING:

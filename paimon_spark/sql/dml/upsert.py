@@ -21,7 +21,7 @@ from paimon_spark.sql.dml.kept_rows import kept_rows, until_kept
 from paimon_spark.sql.dml.large_changes import DELETED, INSERTED, KIND, LargeTarget, open_large
 from paimon_spark.sql.dml.large_writes import write_distributed
 from paimon_spark.sql.dml.targets import ROW_NUMBER, open_target
-from paimon_spark.sql.query.queries import register
+from paimon_spark.sql.query.registered import register
 from paimon_spark.sql.session import SqlSession, TableName
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.types import null_text

@@ -1,0 +1,145 @@
+"""The columns that a query names, and names of columns with the table and database before them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
+from paimon_spark.sql.query.registered import is_registered
+from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.text.edits import Edits
+from paimon_spark.sql.text.tokens import START, Words
+
+PIPE: Final = "|>"
+"""It begins an operator: the query has the columns and rows of the one before."""
+_ALL_COLUMNS: Final = {"natural", "table", "pivot", "unpivot", "transform", "struct"}
+"""Words of queries in which columns may be used without being named."""
+_OPERANDS: Final = (
+    TokenType.VAR,
+    TokenType.NUMBER,
+    TokenType.STRING,
+    TokenType.IDENTIFIER,
+    TokenType.R_PAREN,
+    TokenType.R_BRACKET,
+)
+_ASSIGNED_STAR: Final = ("SET", "INSERT")
+_BEFORE_STAR: Final = ("SELECT", "DISTINCT", "ALL")
+_PLAIN_NAME: Final = re.compile(r"[\w$ -]+")
+_EXISTS: Final = ["EXISTS", "(", "SELECT"]
+"""Before a `*` that stands for no column."""
+
+
+def columns_in(text: str, *, of_change: bool = False) -> frozenset[str] | None:
+    """All words of a query in lower case, among them its columns; None if it wants all columns.
+
+    `of_change`: the text is of UPDATE, DELETE or MERGE, whose `SET *` and `INSERT *` name none.
+    """
+    words = Words(text)
+    found = {t.text.lower() for t in words.tokens}
+    if found & _ALL_COLUMNS or PIPE in text or ("select" not in found and not of_change):
+        return None
+    for i, token in enumerate(words.tokens):
+        if token.token_type is TokenType.IDENTIFIER and not _PLAIN_NAME.fullmatch(token.text):
+            return None  # it may be a pattern (spark.sql.parser.quotedRegexColumnNames)
+        if token.text != "*":
+            continue
+        before, opens = words.tokens[i - 1], words.tokens[max(0, i - 2)].text.upper()
+        counts = before.text == "(" and opens == "COUNT"
+        product = before.token_type in _OPERANDS and before.text.upper() not in _BEFORE_STAR
+        assigned = of_change and before.text.upper() in _ASSIGNED_STAR
+        exists = [t.text.upper() for t in words.tokens[max(0, i - 3) : i]] == _EXISTS
+        if not counts and not product and not exists and not assigned:
+            return None
+    return frozenset(found)
+
+
+def check_qualified(
+    session: SqlSession,
+    tree: exp.Expr,
+    known: Collection[tuple[str, str]],
+    target: TableName | None,
+) -> None:
+    """AnalysisError for DB.TABLE.COLUMN where TABLE.COLUMN means a column of another table.
+
+    Arguments as in `rewritten` and `strip_databases`.
+    """
+    for column in tree.find_all(exp.Column):
+        names = [p.name.lower() for p in column.parts]
+        if tuple(names[1:3]) in known and len(names) > 3:
+            qualifier = names[:3]
+        elif tuple(names[:2]) in known and len(names) > 2:
+            qualifier = names[:2]
+        else:
+            continue
+        select = column.find_ancestor(exp.Select)
+        found: list[exp.Expr] = []
+        while select is not None and not found:
+            found = [s for s in _sources(select) if s.alias_or_name.lower() == qualifier[-1]]
+            select = select.find_ancestor(exp.Select)
+        if any(_source_name(session, s, target)[-len(qualifier) :] != qualifier for s in found):
+            raise ambiguous(names)
+
+
+def strip_databases(text: str, known: set[tuple[str, str]], edits: Edits) -> list[list[str]]:
+    """Remove the database (and catalog) from the names of columns: views have neither.
+
+    `known` are databases and tables in lower case.  The parts of the names, in lower case.
+    """
+    stripped = []
+    words = Words(text)
+    tables = {start for start, *_ in edits.edits}
+    while not words.done:
+        first = words.at
+        try:
+            words.identifier()
+        except SqlSyntaxError:
+            words.at += 1
+            continue
+        places = [first]
+        while words.eat("."):
+            places.append(words.at)
+            try:
+                words.identifier()
+            except SqlSyntaxError:
+                break  # db.t.*
+        start = words.tokens[first].start - len(START)
+        if len(places) < 3 or start in tables or words.looks_at("("):
+            continue
+        names = [words.tokens[at].text.lower() for at in places]
+        for skipped in (1, 0):
+            if tuple(names[skipped : skipped + 2]) in known and len(places) > skipped + 2:
+                edits.put(start, words.tokens[places[skipped + 1]].start - len(START), "")
+                stripped.append(names)
+                break
+    return stripped
+
+
+def ambiguous(names: Sequence[str]) -> AnalysisError:
+    return AnalysisError(
+        f"[AMBIGUOUS_REFERENCE] Reference {'.'.join(names)} is ambiguous: several tables of the "
+        "query have this name in different databases",
+        next_step="give them aliases",
+    )
+
+
+def _sources(select: exp.Select) -> list[exp.Expr]:
+    """What the FROM clause of a SELECT names or contains."""
+    clauses = [select.args.get("from_") or select.args.get("from")]
+    clauses += select.args.get("joins") or []
+    return [c.this for c in clauses if c is not None]
+
+
+def _source_name(session: SqlSession, source: exp.Expr, target: TableName | None) -> list[str]:
+    """Catalog, database and table that a FROM clause has, in lower case; empty for a query."""
+    if not isinstance(source, exp.Table):
+        return []
+    parts = [p.name.lower() for p in source.parts]
+    if target is not None and is_registered(parts[-1]):
+        parts = [target.catalog, target.database, target.table]
+    place = [session.current_catalog, session.database]
+    return [p.lower() for p in [*place[: max(0, 3 - len(parts))], *parts]]
