@@ -16,7 +16,8 @@
     |   `-- StorageAccessDenied    it refused the credentials: a retry will not help
     |-- CommitError
     |   |-- CommitConflict         another commit changed what this one builds on: plan again
-    |   |   `-- RowsChanged        it wrote columns of rows whose columns this one updates
+    |   |   |-- RowsChanged        it changed rows that this one was computed from
+    |   |   `-- CommitObstructed   the name of the next snapshot is taken by something else
     |   `-- CommitStateUnknown     the reply was lost: the commit may or may not exist
     |       `-- CommitRemoved      the commit succeeded, but a rollback removed it
     `-- MaintenanceError
@@ -288,7 +289,11 @@ class CommitConflict(CommitError):
 
 
 class RowsChanged(CommitConflict):
-    """A concurrent commit wrote columns of rows whose columns this one updates."""
+    """A concurrent commit changed rows that this one updates, or from which it computed others."""
+
+
+class CommitObstructed(CommitConflict):
+    """What is no snapshot has the name of the next one: another attempt will fail as well."""
 
 
 class CommitStateUnknown(CommitError):

@@ -20,7 +20,7 @@ from paimon_core.api.rows import batches_in, split_kinds
 from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.committer import latest_of_user
 from paimon_core.commit.message import CommitMessage
-from paimon_core.errors import CommitConflict, InvalidArgument
+from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import DYNAMIC_PARTITION_OVERWRITE
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
@@ -276,11 +276,7 @@ class BatchTableCommit(_TableCommit):
                 next_step="create another one with the builder",
             )
         self._used = True
-        try:
-            return self._commit(messages, BATCH_COMMIT_IDENTIFIER, None, ignore_empty=None)
-        except CommitConflict:
-            self.abort(messages)
-            raise
+        return self._commit(messages, BATCH_COMMIT_IDENTIFIER, None, ignore_empty=None)
 
 
 class StreamTableCommit(_TableCommit):

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from paimon_core.commit.base_check import is_final, is_replaced
+from paimon_core.commit.changed_rows import check_rows_unchanged
 from paimon_core.commit.conflict import check_conflicts
 from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.partition_statistics import partition_statistics
@@ -36,6 +37,7 @@ from paimon_core.environment import Environment, local_clock
 from paimon_core.errors import (
     CatalogError,
     CommitConflict,
+    CommitObstructed,
     CommitStateUnknown,
     InvalidArgument,
     NotFound,
@@ -138,6 +140,8 @@ class Attempts:
             _check_not_replaced(table, latest)
         if request.rewrites:
             check_rewritten_schemas(table, changes.files)
+        if request.rows_at is not None:
+            check_rows_unchanged(table, latest, request.rows_at, changes.files, user=request.user)
         if latest is not None and (request.check or _is_outdated(table, latest, request)):
             changes = _checked(table, latest, changes, request)
         snapshot = prepare_snapshot(table, latest, changes, request, self._manifests, env=self.env)
@@ -262,8 +266,8 @@ class _Doubt:
     cause: Exception
 
 
-def _in_the_way(table: FileStoreTable, path: str, number: int, attempt: int) -> CommitConflict:
-    return CommitConflict(
+def _in_the_way(table: FileStoreTable, path: str, number: int, attempt: int) -> CommitObstructed:
+    return CommitObstructed(
         f"gave up committing to table {table.name} after {attempt} attempts: {path} is in the "
         "way, and is not a snapshot",
         table=table.name,

@@ -20,7 +20,7 @@ from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict, CommitStateUnknown, NotFound
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Identity, Snapshot
 
 
 def commit(
@@ -35,15 +35,16 @@ def commit(
     ignore_empty: bool = True,
     check_append: bool = False,
     row_groups: Sequence[RowGroup] = (),
+    rows_at: Identity | None = None,
 ) -> tuple[Snapshot, ...]:
     """Commit the messages and return the snapshots: APPEND for new files, then COMPACT.
 
     Without changes no snapshot is created, unless `ignore_empty` is False (a streaming commit that
     only advances identifier and watermark).  An append that deletes files or carries deletion
     vectors becomes an OVERWRITE and is checked for conflicts; so are new columns for `row_groups`,
-    the files that were read for them.  Raises CommitConflict (nothing was committed; the caller may
-    delete the files of the messages), CommitStateUnknown (delete nothing; also if only the APPEND
-    was made) or UnsupportedFeature.
+    the files that were read for them.  `rows_at` as in `CommitRequest`.  Raises CommitConflict
+    (nothing was committed; the caller may delete the files of the messages), CommitStateUnknown
+    (delete nothing; also if only the APPEND was made) or UnsupportedFeature.
     """
     check_committable(table)
     made: list[Snapshot] = []
@@ -68,6 +69,7 @@ def commit(
                     check=deletes or check_append or bool(row_groups),
                     row_groups=row_groups,
                     buckets_at=buckets_known_at(messages),
+                    rows_at=rows_at,
                     origin=Origin.ROWS,
                 ),
                 env=env,

@@ -28,7 +28,8 @@ class CommitRequest:
     `check`: look for conflicts; a plain append does not need this.  `exact`: afterwards the changed
     partitions must hold only what this commit adds (a rewrite pinned to the snapshot that it read).
     `row_groups`: the files whose rows the new files update, as they were read.  `buckets_at`: the
-    oldest of the messages' own; None if one does not tell.
+    oldest of the messages' own; None if one does not tell.  `rows_at`: the snapshot from whose rows
+    those of new keys were computed; None if they do not depend on rows.
     """
 
     user: str
@@ -41,6 +42,7 @@ class CommitRequest:
     exact: bool = False
     row_groups: Sequence[RowGroup] = ()
     buckets_at: Identity | None = None
+    rows_at: Identity | None = None
     origin: Origin = Origin.MAINTENANCE
 
     @property

@@ -21,7 +21,7 @@ import pyarrow as pa
 from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.message import CommitMessage
 from paimon_core.environment import Environment
-from paimon_core.errors import CommitConflict, UnsupportedFeature
+from paimon_core.errors import UnsupportedFeature
 from paimon_core.features import check_rows_changeable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions
@@ -61,7 +61,8 @@ def delete_rows(table: FileStoreTable, predicate: Predicate, *, env: Environment
     """Delete the rows of the newest snapshot that match.
 
     Raises UnsupportedFeature for tables that do not allow it: row tracking, merge engines that keep
-    the row of a deleted key, `ignore-delete`.
+    the row of a deleted key, `ignore-delete`.  Raises CommitConflict if another commit changed the
+    rows meanwhile; nothing is deleted then.
     """
     table, snapshot = table.at_newest_snapshot()
     check_deletable(table)
@@ -123,11 +124,8 @@ def _delete_keys(
         messages = writer.prepare_commit()
     if not count:
         return Deleted(0)
-    try:
-        return Deleted(count, commit_write(table, messages, env=env, user=user))
-    except CommitConflict:
-        delete_messages(table, messages)
-        raise
+    made = commit_write(table, messages, env=env, user=user, rows_at=snapshot.identity)
+    return Deleted(count, made)
 
 
 class _AppendDelete:

@@ -36,7 +36,7 @@ from paimon_core.options import (
 )
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
-from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Identity, Snapshot
 from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.chain_overwrite import ChainOverwrite
 from paimon_core.table.compact_table import buckets_of, compact_buckets
@@ -85,10 +85,11 @@ def write_rows(
     env: Environment,
     partition: Mapping[str, object] | None = None,
     after: AfterCommit | None = None,
+    rows_at: Identity | None = None,
 ) -> tuple[Snapshot, ...]:
     """Commit one batch and return its snapshots; `partition` makes it an overwrite (`overwrite`).
 
-    `after` as in `commit_write`.
+    `after` and `rows_at` as in `commit_write`.
     """
     user = new_commit_user(table, env)
     messages = prepare_rows(table, rows, kinds, env=env, user=user, overwrite=partition is not None)
@@ -96,7 +97,7 @@ def write_rows(
         return commit_overwrite(
             table, messages, user=user, env=env, partition=partition, after=after
         )
-    return commit_write(table, messages, env=env, user=user, after=after)
+    return commit_write(table, messages, env=env, user=user, after=after, rows_at=rows_at)
 
 
 def prepare_rows(
@@ -166,6 +167,7 @@ def commit_write(
     properties: Mapping[str, str] | None = None,
     ignore_empty: bool | None = None,
     after: AfterCommit | None = None,
+    rows_at: Identity | None = None,
 ) -> tuple[Snapshot, ...]:
     """Commit what a writer wrote as APPEND, then the compaction that became due as COMPACT.
 
@@ -173,19 +175,26 @@ def commit_write(
     Without rows there is no snapshot unless `ignore_empty` (default: the option
     `snapshot.ignore-empty-commit`) is False.
     `after` does what follows a commit (default: a new one); writers that commit more than once pass
-    their own.  `properties` are stored in the snapshots.  Errors as in `commit`.
+    their own.  `properties` are stored in the snapshots.  `rows_at` is the snapshot from whose rows
+    those of a primary-key table were computed: RowsChanged if others changed them since.  Errors as
+    in `commit`; after a CommitConflict the files of the messages are deleted.
     """
     after = after or AfterCommit(table, env=env)
-    made = _commit_and_compact(
-        table,
-        messages,
-        env=env,
-        user=user,
-        identifier=identifier,
-        watermark=watermark,
-        properties=properties,
-        ignore_empty=_ignores_empty(table) if ignore_empty is None else ignore_empty,
-    )
+    try:
+        made = _commit_and_compact(
+            table,
+            messages,
+            env=env,
+            user=user,
+            identifier=identifier,
+            watermark=watermark,
+            properties=properties,
+            ignore_empty=_ignores_empty(table) if ignore_empty is None else ignore_empty,
+            rows_at=rows_at,
+        )
+    except CommitConflict:
+        delete_messages(table, messages)
+        raise
     _follow(table, messages, after, env=env, user=user, identifier=identifier)
     return made
 
@@ -252,6 +261,7 @@ def _commit_and_compact(
     watermark: int | None,
     properties: Mapping[str, str] | None,
     ignore_empty: bool,
+    rows_at: Identity | None,
 ) -> tuple[Snapshot, ...]:
     results = compact_written(table, messages, env=env, identifier=identifier)
     try:
@@ -264,6 +274,7 @@ def _commit_and_compact(
             watermark=watermark,
             properties=properties,
             ignore_empty=ignore_empty,
+            rows_at=rows_at,
         )
     except CommitConflict:
         delete_results(table, results)

@@ -181,7 +181,14 @@ class LargeTarget:
         messages = merged_messages(self.table, written, shuffled=True)
         if messages or not self.table.options.value(IGNORE_EMPTY_COMMIT):
             after = AfterCommit(self.table, env=env, of_engine=True)
-            commit_write(self.table, messages, env=env, user=user, after=after)
+            commit_write(
+                self.table,
+                messages,
+                env=env,
+                user=user,
+                after=after,
+                rows_at=self.snapshot.identity,
+            )
 
     def _commit_deletes(self, rows: DataFrame) -> None:
         from paimon_spark.source.places import changed_places  # noqa: PLC0415 - imports PySpark

@@ -10,6 +10,7 @@ from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.message import CommitMessage
 from paimon_core.environment import Environment
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.snapshot.snapshot import Identity
 from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.real_buckets import RealBuckets, with_real_buckets
 from paimon_core.table.write_session import commit_overwrite, commit_write, new_writer
@@ -46,14 +47,15 @@ def write_to_buckets(
     *,
     env: Environment,
     partition: Mapping[str, object] | None = None,
+    rows_at: Identity | None = None,
 ) -> None:
-    """Commit the rows; `partition` makes it an overwrite."""
+    """Commit the rows; `partition` makes it an overwrite, `rows_at` as in `commit_write`."""
     user, after = new_commit_user(table, env), AfterCommit(table, env=env, of_engine=True)
     overwrite = partition is not None
     messages = prepare_in_buckets(
         table, rows, kinds, buckets, env=env, user=user, overwrite=overwrite
     )
     if partition is None:
-        commit_write(table, messages, env=env, user=user, after=after)
+        commit_write(table, messages, env=env, user=user, after=after, rows_at=rows_at)
     else:
         commit_overwrite(table, messages, env=env, user=user, partition=partition, after=after)

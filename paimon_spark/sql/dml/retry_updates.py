@@ -1,14 +1,15 @@
-"""Runs a change of a table with data evolution again where another one came first.
+"""Runs UPDATE, DELETE and MERGE again where another commit changed or moved the rows first.
 
-Java: `spark/commands/UpdatePaimonDataEvolutionTableCommand`, for UPDATE in 2.0.  Nothing was
-committed, so that the change, which reads the table again, is the same as one that began later.
+Nothing was committed, so that the change, which reads the table again, is the same as one that
+began later.  Java does so for UPDATE of tables with data evolution, which the names of the options
+come from (2.0: `spark/commands/UpdatePaimonDataEvolutionTableCommand`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from paimon_core.errors import RowsChanged
+from paimon_core.errors import CommitConflict, CommitObstructed
 from paimon_core.options import (
     UPDATE_CONFLICT_MAX_ATTEMPTS,
     UPDATE_CONFLICT_WAIT_MILLIS,
@@ -18,7 +19,10 @@ from paimon_spark.sql.session import SqlSession, TableName
 
 
 def until_committed(session: SqlSession, name: TableName, change: Callable[[], None]) -> None:
-    """Run the change as often as the options of the session allow; RowsChanged if all came late."""
+    """Run the change until no other commit is first; CommitConflict after the last attempt.
+
+    The options of the session say how often.
+    """
     options = Options(session.table_options(name))
     attempts = max(1, options.value(UPDATE_CONFLICT_MAX_ATTEMPTS))
     wait = max(0, options.value(UPDATE_CONFLICT_WAIT_MILLIS))
@@ -26,7 +30,9 @@ def until_committed(session: SqlSession, name: TableName, change: Callable[[], N
         session.read_anew()
         try:
             return change()
-        except RowsChanged:
+        except CommitObstructed:
+            raise
+        except CommitConflict:
             session.env.sleep_millis(wait)
     session.read_anew()
     return change()

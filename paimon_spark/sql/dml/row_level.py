@@ -119,22 +119,23 @@ def delete(session: SqlSession, words: Words) -> Result:
         return NOTHING
     if delete_partitions(session, name, alias, condition, words):
         return NOTHING
-    large = open_large(session, name, "DELETE", condition, condition)
-    if large is not None:
-        check_grammar(session, words)
-        fields = large.table.schema.fields
-        columns = ", ".join(f"{unassigned(large, alias, f)} AS {quoted(f.name)}" for f in fields)
-        what = f"{ROW_NUMBER}, {columns}, {DELETED} AS {KIND}"
-        view = register(session, large.dataframe())
-        _change(large, view, alias, what, condition, only_deletes=True)
-        return NOTHING
+    until_committed(session, name, lambda: _delete(session, read, words))
+    return NOTHING
 
-    def change() -> None:
+
+def _delete(session: SqlSession, read: Delete, words: Words) -> None:
+    name, alias, condition = read.name, read.alias, read.condition
+    large = open_large(session, name, "DELETE", condition, condition)
+    if large is None:
         target = open_target(session, name, "DELETE", condition, text=words.text)
         target.commit(_chosen(target, alias, condition, words))
-
-    until_committed(session, name, change)
-    return NOTHING
+        return
+    check_grammar(session, words)
+    fields = large.table.schema.fields
+    columns = ", ".join(f"{unassigned(large, alias, f)} AS {quoted(f.name)}" for f in fields)
+    what = f"{ROW_NUMBER}, {columns}, {DELETED} AS {KIND}"
+    view = register(session, large.dataframe())
+    _change(large, view, alias, what, condition, only_deletes=True)
 
 
 def update(session: SqlSession, words: Words) -> Result:

@@ -35,7 +35,7 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER
 from paimon_core.schema.tracked import ROW_ID
-from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.snapshot.snapshot import NO_SNAPSHOT, Snapshot
 from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.batch_scan import BatchScan
 from paimon_core.table.level_rewrite import without_rows
@@ -178,11 +178,12 @@ class Target:
         # Deleted rows are as they were read: a changelog takes back what it told before.
         table = without_defaults(self.table)
         buckets = RealBuckets.for_rows(table, rows)
+        rows_at = NO_SNAPSHOT if self.snapshot is None else self.snapshot.identity
         if buckets is not None and not has_postponed(self.table, self.snapshot):
-            write_to_buckets(table, rows, all_kinds, buckets, env=env)
+            write_to_buckets(table, rows, all_kinds, buckets, env=env, rows_at=rows_at)
         else:
             after = AfterCommit(self.table, env=env, of_engine=True)
-            write_rows(table, rows, all_kinds, env=env, after=after)
+            write_rows(table, rows, all_kinds, env=env, after=after, rows_at=rows_at)
 
     def _commit_evolved(
         self,

@@ -1,4 +1,4 @@
-"""Changes of tables with data evolution run again where another one of the same rows came first."""
+"""UPDATE and DELETE run again where another commit changed or moved their rows first."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from disk import on_disk, referenced
 from sql_sessions import Sql
 
 from paimon_core.errors import RowsChanged
@@ -13,13 +14,21 @@ from paimon_core.read.table_read import read_table
 from paimon_core.table.open import open_table
 
 EVOLVED = "'row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true'"
+KEYED = "'primary-key' = 'id', 'bucket' = '1'"
+KINDS = {
+    "evolved": EVOLVED,
+    "keyed": KEYED,
+    "dynamic": "'primary-key' = 'id'",
+    "vectors": "'deletion-vectors.enabled' = 'true'",
+    "append": "'bucket' = '-1'",
+}
 ATTEMPTS = "SET spark.paimon.write.data-evolution.update-conflict-retry.max-attempts"
 
 
-def _raced(warehouse: Path, changes: list[str]) -> Sql:
+def _raced(warehouse: Path, changes: list[str], options: str = EVOLVED) -> Sql:
     """A session in which another one makes these changes, each after rows were read."""
     first, other = Sql(warehouse), Sql(warehouse)
-    first(f"CREATE TABLE t (id INT, v STRING, w STRING) TBLPROPERTIES ({EVOLVED})")
+    first(f"CREATE TABLE t (id INT, v STRING, w STRING) TBLPROPERTIES ({options})")
     first("INSERT INTO t VALUES (1, 'a', 'x'), (2, 'b', 'y')")
     new_uuid = first.session.env.new_uuid
 
@@ -39,8 +48,9 @@ def _rows(warehouse: Path) -> list[tuple[int, str, str]]:
     return sorted(rows)
 
 
-def test_an_update_runs_again(tmp_path: Path) -> None:
-    sql = _raced(tmp_path, ["UPDATE t SET v = 'B'"])
+@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
+def test_an_update_runs_again(options: str, tmp_path: Path) -> None:
+    sql = _raced(tmp_path, ["UPDATE t SET v = 'B'"], options)
     sql("UPDATE t SET w = 'mine' WHERE v = 'a' OR id = 2")
     assert _rows(tmp_path) == [(1, "B", "x"), (2, "B", "mine")]
 
@@ -55,3 +65,34 @@ def test_not_more_often_than_allowed(tmp_path: Path) -> None:
     changes.clear()
     sql("UPDATE t SET w = 'mine' WHERE id = 1")
     assert _rows(tmp_path)[0] == (1, "a", "mine")
+
+
+@pytest.mark.parametrize(
+    ("other", "left"),
+    [
+        ("TRUNCATE TABLE t", []),
+        ("INSERT OVERWRITE t VALUES (2, 'over', 'y')", [(2, "over", "y")]),
+        ("DELETE FROM t WHERE id = 1", [(2, "b", "y")]),
+        (
+            "ALTER TABLE t ADD COLUMN u INT; INSERT INTO t VALUES (1, 'a', 'x', 7)",
+            [(1, "a", "mine", 7), (2, "b", "y", None)],
+        ),
+        ("INSERT INTO t VALUES (3, 'a', 'z')", [(1, "a", "mine"), (2, "b", "y"), (3, "a", "z")]),
+        ("INSERT INTO t VALUES (1, 'c', 'z')", [(1, "c", "z"), (2, "b", "y")]),
+        ("CALL sys.compact('t')", [(1, "a", "mine"), (2, "b", "y")]),
+    ],
+)
+def test_rows_with_keys_are_as_they_were_read(
+    other: str, left: list[object], tmp_path: Path
+) -> None:
+    """Java writes back rows that are gone, and values that are old."""
+    sql = _raced(tmp_path, [other], KEYED)
+    sql("UPDATE t SET w = 'mine' WHERE id = 1 AND v = 'a'")
+    assert _rows(tmp_path) == left
+    assert on_disk(tmp_path / "default.db/t") == referenced(tmp_path, "default.t")
+
+
+def test_a_delete_spares_a_row_that_changed(tmp_path: Path) -> None:
+    sql = _raced(tmp_path, ["UPDATE t SET v = 'B' WHERE id = 2"], KEYED)
+    sql("DELETE FROM t WHERE v IN ('a', 'b')")
+    assert _rows(tmp_path) == [(2, "B", "y")]
