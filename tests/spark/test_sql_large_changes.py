@@ -259,3 +259,23 @@ def test_upserts_by_executors(
     monkeypatch.setattr(large_writes, "LARGE_WRITE", -1)
     assert filled("e") == by_driver
     assert [2, "c", 2, 2, "none"] in by_driver
+
+
+def test_executors_change_keys_again_that_changed(
+    sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql("""
+        CREATE TABLE t (id INT NOT NULL, n INT) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1');
+        INSERT INTO t VALUES (1, 0), (2, 0)
+    """)
+    other, commit = Sql(Path(sql.session.warehouse)), large_changes.commit_write
+    changes = ["INSERT INTO t VALUES (1, 10)"]
+
+    def after_a_change(*args: Any, **kwargs: Any) -> Any:
+        if changes:
+            other(changes.pop())
+        return commit(*args, **kwargs)
+
+    monkeypatch.setattr(large_changes, "commit_write", after_a_change)
+    sql("UPDATE t SET n = n + 1")
+    assert sql("SELECT * FROM t ORDER BY id") == [[1, 11], [2, 1]]
