@@ -79,13 +79,14 @@ def run_job(
     *,
     storage: Mapping[str, str] | None = None,
     branch: str | None = None,
+    table: str = "db.t",
 ) -> Report:
     job = job_named(name)
     return run_table(
         RunRequest(
             job=job,
             warehouse=str(warehouse),
-            table="db.t",
+            table=table,
             arguments=job.read_arguments(arguments),
             file_io_options=storage,
             branch=branch,
