@@ -141,7 +141,7 @@ class Attempts:
         if request.rewrites:
             check_rewritten_schemas(table, changes.files)
         if request.rows_at is not None:
-            check_rows_unchanged(table, latest, request.rows_at, changes.files, user=request.user)
+            check_rows_unchanged(table, latest, request.rows_at, changes.files, request)
         if latest is not None and (request.check or _is_outdated(table, latest, request)):
             changes = _checked(table, latest, changes, request)
         snapshot = prepare_snapshot(table, latest, changes, request, self._manifests, env=self.env)

@@ -1,8 +1,9 @@
-"""Checks at the commit that rows of a primary-key table are still as a statement read them.
+"""Checks at the commit that rows are still as a statement read them (docs/decisions/0033).
 
-`UPDATE` and `MERGE` write whole rows that they computed from those of a snapshot.  If another
-commit changed the same keys since, its change would be lost; if it removed them, they would be
-back.  Java checks neither: there, the last commit of a key wins.
+`UPDATE` and `MERGE` of a primary-key table write whole rows that they computed from those of a
+snapshot, `INSERT OVERWRITE` of rows of the same table replaces partitions.  If another commit
+changed rows since, its change would be lost; if it removed them, they would be back.  Java checks
+neither: the last commit wins.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from paimon_core.commit.request import CommitRequest
 from paimon_core.errors import CorruptTable, RowsChanged
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.key_order import stored_key
@@ -25,44 +27,64 @@ from paimon_core.snapshot.line import newest_first
 from paimon_core.snapshot.snapshot import CommitKind, Identity, Snapshot
 from paimon_core.types.binary_rows import encode_rows
 
-_Bucket = tuple[bytes, int]
-"""Partition, as stored, and bucket."""
+_Change = tuple[Snapshot, ManifestEntry]
+"""A file that a snapshot added or removed."""
 
 
 def check_rows_unchanged(
     table: FileStoreTable,
     latest: Snapshot | None,
     read_at: Identity,
-    new: Iterable[ManifestEntry],
-    *,
-    user: str,
+    changes: Sequence[ManifestEntry],
+    request: CommitRequest,
 ) -> None:
-    """Raise RowsChanged if others than `user` may have changed keys of `new` after `read_at`.
+    """Raise RowsChanged if others changed rows from which the new ones were computed.
 
-    `new` are files with rows that were computed from those of the snapshot `read_at`.  Keys are
-    only read if files of other commits overlap with them.
+    These are rows of the snapshot `read_at`: those of the same keys, or all of the partitions that
+    an overwrite replaces.
     """
-    ours: dict[_Bucket, list[ManifestEntry]] = defaultdict(list)
-    for entry in new:
+    others = _changes_since(table, latest, read_at, request.user)
+    if request.kind is CommitKind.OVERWRITE:
+        _check_partitions(table, changes, others)
+    else:
+        _check_keys(table, changes, others)
+
+
+def _check_partitions(
+    table: FileStoreTable, changes: Iterable[ManifestEntry], others: Iterable[_Change]
+) -> None:
+    partitions = {entry.partition for entry in changes}
+    for snapshot, theirs in others:
+        if theirs.partition in partitions:
+            raise _changed_by(table, snapshot)
+
+
+def _check_keys(
+    table: FileStoreTable, changes: Iterable[ManifestEntry], others: Iterable[_Change]
+) -> None:
+    """Check the keys of the new files; they are read only if ranges of keys overlap."""
+    ours: dict[tuple[bytes, int], list[ManifestEntry]] = defaultdict(list)
+    for entry in changes:
         if entry.kind is FileKind.ADD and entry.bucket != POSTPONE_BUCKET:
             ours[entry.partition, entry.bucket].append(entry)
-    if not ours:
-        return
     keys = _Keys(table)
+    for snapshot, theirs in others:
+        near = ours.get((theirs.partition, theirs.bucket), ())
+        met = [e for e in near if keys.overlap(e, theirs)]
+        if met and (theirs.kind is FileKind.DELETE or keys.are_shared(met, theirs)):
+            raise _changed_by(table, snapshot)
+
+
+def _changes_since(
+    table: FileStoreTable, latest: Snapshot | None, read_at: Identity, user: str
+) -> Iterator[_Change]:
+    """Yield what others changed after `read_at`, apart from compactions."""
     for snapshot in _since(table, latest, read_at):
-        if snapshot.commit_user == user or snapshot.commit_kind not in (
-            CommitKind.APPEND,
-            CommitKind.OVERWRITE,
-        ):
-            continue
-        for theirs in _changes_of(table, snapshot):
-            met = [e for e in ours[theirs.partition, theirs.bucket] if keys.overlap(e, theirs)]
-            if met and (theirs.kind is FileKind.DELETE or keys.are_shared(met, theirs)):
-                raise _changed(
-                    table,
-                    f"snapshot {snapshot.id} by user {snapshot.commit_user} changed",
-                    snapshot.id,
-                )
+        kind = snapshot.commit_kind
+        if snapshot.commit_user != user and kind in (CommitKind.APPEND, CommitKind.OVERWRITE):
+            for manifest in delta_manifests(table, snapshot):
+                for entry in read_entries(table, manifest):
+                    yield snapshot, entry
 
 
 def _since(table: FileStoreTable, latest: Snapshot | None, read_at: Identity) -> Iterator[Snapshot]:
@@ -76,11 +98,6 @@ def _since(table: FileStoreTable, latest: Snapshot | None, read_at: Identity) ->
             return
         yield snapshot
     raise _changed(table, f"snapshot {number} was rolled back, with", number)
-
-
-def _changes_of(table: FileStoreTable, snapshot: Snapshot) -> Iterator[ManifestEntry]:
-    for manifest in delta_manifests(table, snapshot):
-        yield from read_entries(table, manifest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +138,11 @@ class _Keys:
                 for b in batches
             ]
         )
+
+
+def _changed_by(table: FileStoreTable, snapshot: Snapshot) -> RowsChanged:
+    what = f"snapshot {snapshot.id} by user {snapshot.commit_user} changed"
+    return _changed(table, what, snapshot.id)
 
 
 def _changed(table: FileStoreTable, what: str, number: int) -> RowsChanged:

@@ -1,7 +1,8 @@
 """Overwrites: replace what partitions hold *when the commit wins* (Java: `overwritePartition`).
 
-An overwrite removes concurrent appends too, as in Java (java-rules A8).  A commit that must replace
-exactly the files that it read uses `CommitRequest.exact` instead.
+An overwrite removes concurrent appends too, as in Java (java-rules A8), unless its rows were
+computed from those of the table (`CommitRequest.rows_at`).  A commit that must replace exactly the
+files that it read uses `CommitRequest.exact` instead.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from paimon_core.options import (
 )
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.scan.scan import scan_files
-from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Identity, Snapshot
 from paimon_core.types.binary_row import decode_row
 
 PartitionTest = Callable[[bytes], bool]
@@ -50,13 +51,14 @@ def overwrite(
     watermark: int | None = None,
     properties: Mapping[str, str] | None = None,
     check: Check | None = None,
+    rows_at: Identity | None = None,
 ) -> Snapshot | None:
     """Return the OVERWRITE snapshot, or None when a dynamic overwrite has no rows.
 
     `partition` (column -> internal value, some or all partition columns) selects what is replaced;
     with `dynamic-partition-overwrite`, the default for partitioned tables, it is ignored and the
     partitions of the new rows are replaced.  No changelog is committed.  `check` as in
-    `replace_partitions`.
+    `replace_partitions`, `rows_at` as in `CommitRequest`.
     """
     check_committable(table)
     changes = append_changes(messages)
@@ -95,6 +97,7 @@ def overwrite(
         watermark=watermark,
         properties=properties,
         check=check,
+        rows_at=rows_at,
     )
 
 
@@ -138,6 +141,7 @@ def replace_partitions(
     watermark: int | None = None,
     properties: Mapping[str, str] | None = None,
     check: Check | None = None,
+    rows_at: Identity | None = None,
 ) -> Snapshot:
     """Commit an OVERWRITE that leaves only `files` in the partitions that pass `test`.
 
@@ -181,6 +185,7 @@ def replace_partitions(
             watermark=watermark,
             properties=properties,
             origin=Origin.REPLACEMENT if files else Origin.MAINTENANCE,
+            rows_at=rows_at,
         ),
         env=env,
     )

@@ -95,7 +95,13 @@ def write_rows(
     messages = prepare_rows(table, rows, kinds, env=env, user=user, overwrite=partition is not None)
     if partition is not None:
         return commit_overwrite(
-            table, messages, user=user, env=env, partition=partition, after=after
+            table,
+            messages,
+            user=user,
+            env=env,
+            partition=partition,
+            after=after,
+            rows_at=rows_at,
         )
     return commit_write(table, messages, env=env, user=user, after=after, rows_at=rows_at)
 
@@ -127,11 +133,12 @@ def commit_overwrite(
     watermark: int | None = None,
     properties: Mapping[str, str] | None = None,
     after: AfterCommit | None = None,
+    rows_at: Identity | None = None,
 ) -> tuple[Snapshot, ...]:
     """Commit an overwrite (`commit.overwrite.overwrite`), then do what follows a commit.
 
-    InvalidArgument if its rows or partitions are refused: then the files of the messages are
-    deleted.
+    InvalidArgument if its rows or partitions are refused, errors as in `commit` otherwise; after
+    both, unless the outcome is unknown, the files of the messages are deleted.
     """
     after = after or AfterCommit(table, env=env)
     chain = ChainOverwrite.of(table)
@@ -146,8 +153,9 @@ def commit_overwrite(
             watermark=watermark,
             properties=properties,
             check=None if chain is None else chain.check,
+            rows_at=rows_at,
         )
-    except InvalidArgument:
+    except (CommitConflict, InvalidArgument):
         delete_messages(table, messages)
         raise
     if chain is not None and made is not None:

@@ -19,7 +19,7 @@ from paimon_core.errors import CommitStateUnknown, InvalidArgument
 from paimon_core.features import check_writable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import DYNAMIC_PARTITION_OVERWRITE
-from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER
+from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Identity
 from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.real_buckets import RealBuckets
 from paimon_core.table.write_session import commit_overwrite, commit_write
@@ -80,6 +80,8 @@ class BatchWrite:
     marker: CommitMarker
     before: int
     """The newest snapshot when the batch began."""
+    rows_at: Identity | None = None
+    """The snapshot of the table from whose rows those of an overwrite are computed."""
 
     @staticmethod
     def of(
@@ -90,6 +92,7 @@ class BatchWrite:
         shuffled: bool,
         replaced: Mapping[str, object] | None = None,
         buckets: RealBuckets | None = None,
+        rows_at: Identity | None = None,
     ) -> BatchWrite:
         """A batch that begins now; the fields of `TaskWriter` say what the arguments mean."""
         tasks = TaskWriter(
@@ -102,7 +105,11 @@ class BatchWrite:
         )
         marker = CommitMarker(env.new_uuid(), BATCH_COMMIT_IDENTIFIER)
         return BatchWrite(
-            tasks=tasks, replaced=replaced, marker=marker, before=table.snapshots.latest_id() or 0
+            tasks=tasks,
+            replaced=replaced,
+            marker=marker,
+            before=table.snapshots.latest_id() or 0,
+            rows_at=rows_at,
         )
 
     @property
@@ -121,7 +128,13 @@ class BatchWrite:
         try:
             if self.replaced is not None:
                 commit_overwrite(
-                    table, merged, user=user, env=env, partition=self.replaced, after=after
+                    table,
+                    merged,
+                    user=user,
+                    env=env,
+                    partition=self.replaced,
+                    after=after,
+                    rows_at=self.rows_at,
                 )
             else:
                 commit_write(table, merged, user=user, env=env, after=after)

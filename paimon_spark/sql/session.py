@@ -23,6 +23,7 @@ from paimon_core.paths import MAIN_BRANCH, TablePaths
 from paimon_core.read.damaged_files import strict
 from paimon_core.schema.scan_options import SCAN_OPTIONS
 from paimon_core.schema.store import SchemaStore
+from paimon_core.snapshot.snapshot import Identity
 from paimon_core.table.batch_scan import BatchScan
 from paimon_core.table.system.read import split_system_name
 from paimon_core.types.zones import zone_of
@@ -163,6 +164,22 @@ class SqlSession:
         if key not in found:
             found[key] = plan()
         return found[key]
+
+    def read_at(self, table: FileStoreTable) -> Identity | None:
+        """The oldest snapshot of the table that queries of the statement read; None if none did.
+
+        Those that name a version do not count.
+        """
+        found: dict[Hashable, BatchScan] = getattr(self._of_statement, "scans", None) or {}
+        place = table.root, table.branch
+        read = (
+            scan.whole.identity
+            for scan in found.values()
+            if scan.whole is not None
+            and (scan.table.root, scan.table.branch) == place
+            and scan.table.options.keys().isdisjoint(SCAN_OPTIONS)
+        )
+        return min(read, key=lambda identity: identity[0], default=None)
 
     def read_anew(self) -> None:
         """Let the statement of this thread read the newest snapshots from now on."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sql_sessions import Sql
 
-from paimon_spark.sql.dml import large_changes
+from paimon_spark.sql.dml import large_changes, large_writes
 from paimon_spark.sql.query import queries
 
 pytestmark = pytest.mark.spark
@@ -83,3 +83,22 @@ def test_several_inserts_of_one_source(sql: Sql, after_first_read: Callable[[str
     after_first_read("INSERT INTO s VALUES (7, 'x')")
     sql("FROM s INSERT INTO a SELECT id WHERE id < 2 INSERT INTO b SELECT id WHERE id >= 2")
     assert (sql("SELECT * FROM a"), sql("SELECT * FROM b")) == ([[1]], [[3]])
+
+
+@pytest.mark.parametrize("executors", [False, True])
+def test_an_overwrite_with_rows_of_its_own_table_loses_none(
+    sql: Sql,
+    after_first_read: Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    executors: bool,
+) -> None:
+    """Java's removes the rows that others have added since it read the table."""
+    if executors:
+        monkeypatch.setattr(large_writes, "LARGE_WRITE", 0)
+    after_first_read("INSERT INTO t VALUES (3, 'new')")
+    sql("INSERT OVERWRITE t SELECT id, upper(v) FROM t")
+    assert sql("SELECT * FROM t ORDER BY id") == [[1, "OLD"], [2, "OLD"], [3, "NEW"]]
+    after_first_read("INSERT INTO t VALUES (4, 'gone')")
+    sql("INSERT OVERWRITE t SELECT * FROM s; INSERT OVERWRITE t SELECT * FROM t VERSION AS OF 1")
+    assert sql("SELECT * FROM t ORDER BY id") == [[1, "old"], [2, "old"]]

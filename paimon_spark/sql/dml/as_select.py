@@ -10,11 +10,10 @@ from paimon_core.clustering.on_write import clustered
 from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.message import CommitMessage
 from paimon_core.ddl.create import Column
-from paimon_core.errors import CommitConflict
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.real_buckets import RealBuckets
-from paimon_core.table.write_session import commit_overwrite, delete_messages, prepare_rows
+from paimon_core.table.write_session import commit_overwrite, prepare_rows
 from paimon_spark.sql.ddl.table_clauses import TableClauses
 from paimon_spark.sql.ddl.tables import CREATED, make_table, replace_with
 from paimon_spark.sql.dml.insert import fetched, null_checked, overwriting, write_query
@@ -101,10 +100,4 @@ def _replace(
         return
     table, written = filled  # not opened again: there may be another table of the name
     after = AfterCommit(table, env=env, of_engine=True)
-    try:
-        commit_overwrite(
-            overwriting(table, dynamic=False), written, env=env, user=user, after=after
-        )
-    except CommitConflict:
-        delete_messages(table, written)
-        raise
+    commit_overwrite(overwriting(table, dynamic=False), written, env=env, user=user, after=after)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from paimon_core.clustering.on_write import clustered
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.snapshot.snapshot import Identity
 from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.real_buckets import RealBuckets
 from paimon_core.table.write_session import (
@@ -31,6 +32,7 @@ from paimon_spark.sql.dml.large_writes import (
     writes_distributed,
 )
 from paimon_spark.sql.dml.postpone import write_to_buckets
+from paimon_spark.sql.dml.retry_updates import until_committed
 from paimon_spark.sql.dml.upsert import upsert, upsert_keys, upsert_large
 from paimon_spark.sql.errors import (
     AnalysisError,
@@ -108,10 +110,20 @@ def insert(
     statement = None if values else words
     with session.with_options(parsed.name, parsed.options):
         if parsed.condition is not None:
-            return _replace_where(session, parsed.name, parsed.condition, query, statement)
+            condition = parsed.condition
+            until_committed(
+                session,
+                parsed.name,
+                lambda: _replace_where(session, parsed.name, condition, query, statement),
+            )
+            return NOTHING
         if query.lstrip()[:6].upper() == "VALUES":
             query = with_descriptors(session, query)
-        return _run(session, parsed, query, statement)
+        if parsed.overwrite:
+            until_committed(session, parsed.name, lambda: _run(session, parsed, query, statement))
+        else:
+            _run(session, parsed, query, statement)
+        return NOTHING
 
 
 def explained_insert(session: SqlSession, words: Words) -> tuple[TableName, str, bool]:
@@ -182,7 +194,7 @@ def _to_directory(session: SqlSession, words: Words, before: str) -> Result:
 
 def _replace_where(
     session: SqlSession, name: TableName, condition: str, query: str, statement: Words | None
-) -> Result:
+) -> None:
     """INSERT INTO t REPLACE WHERE condition query: rows in place of the partitions of a condition.
 
     Java: `BaseWriteBuilder.failIfCanNotOverwrite`.  IncompatibleRows for other conditions.
@@ -212,8 +224,7 @@ def _replace_where(
         check_grammar(session, statement)
     replaced = spec_values(session, table, spec)
     frame = query_dataframe(session, query)
-    write_query(session, table, frame, overwrite=replaced)
-    return NOTHING
+    write_query(session, table, frame, overwrite=replaced, rows_at=session.read_at(table))
 
 
 def _opens_query(words: Words) -> bool:
@@ -223,7 +234,7 @@ def _opens_query(words: Words) -> bool:
     return words.word(at) in ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
 
 
-def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | None) -> Result:
+def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | None) -> None:
     table = session.open(parsed.name, to_write=True)
     _check_partition_columns(table, parsed.spec)
     static = spec_values(session, table, parsed.spec) if parsed.spec else {}
@@ -256,12 +267,19 @@ def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | No
             if keys:
                 made = partial(rows_to_write, table, frame, fields, given)
                 if upsert_large(session, parsed.name, made, keys, large_rows=large):
-                    return NOTHING
+                    return
             elif large:
                 _write_by_executors(
-                    session, table, frame, fields, given, overwrite=replaced, dynamic=dynamic
+                    session,
+                    table,
+                    frame,
+                    fields,
+                    given,
+                    overwrite=replaced,
+                    dynamic=dynamic,
+                    rows_at=session.read_at(table) if parsed.overwrite else None,
                 )
-                return NOTHING
+                return
         rows = fetched(table, frame, fields, as_strings=as_strings)
         rows = _with_static(table, rows, static)
     else:
@@ -269,14 +287,14 @@ def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | No
         row_type = table.schema.row_type.project(rows.schema.names)
         made = partial(arrow_dataframe, session, rows, row_type)
         if keys and upsert_large(session, parsed.name, made, keys, large_rows=False):
-            return NOTHING
+            return
     if keys:
         null_checked(table, rows)
         upsert(session, parsed.name, rows, keys)
-        return NOTHING
+        return
     replaced = static if parsed.overwrite else None
-    write(session, table, rows, overwrite=replaced, dynamic=dynamic)
-    return NOTHING
+    rows_at = session.read_at(table) if parsed.overwrite else None
+    write(session, table, rows, overwrite=replaced, dynamic=dynamic, rows_at=rows_at)
 
 
 def _check_partition_columns(table: FileStoreTable, spec: Mapping[str, str | None]) -> None:
@@ -463,11 +481,14 @@ def write(
     overwrite: Mapping[str, object] | None = None,
     dynamic: bool = False,
     operation: str | None = None,
+    rows_at: Identity | None = None,
 ) -> None:
     """Commit the rows; with `overwrite`, they replace the partitions that match it.
 
     A `dynamic` overwrite replaces the partitions of the new rows.  The snapshot says that it is for
-    `operation` (default: WRITE or OVERWRITE).  WriteRefused for a null in a NOT NULL column.
+    `operation` (default: WRITE or OVERWRITE).  `rows_at` is the snapshot of the table from whose
+    rows those of an overwrite were computed: RowsChanged if others changed them since.
+    WriteRefused for a null in a NOT NULL column.
     """
     null_checked(table, rows)
     rows = clustered(table, rows)
@@ -476,13 +497,14 @@ def write(
         table = overwriting(table, dynamic=dynamic)
     buckets = RealBuckets.for_rows(table, rows, replaced=overwrite is not None)
     if buckets is not None:
-        write_to_buckets(table, rows, kinds, buckets, env=env, partition=overwrite)
+        write_to_buckets(table, rows, kinds, buckets, env=env, partition=overwrite, rows_at=rows_at)
         return
     after = AfterCommit(table, env=env, of_engine=True)
     if overwrite is None:
         write_rows(table, rows, kinds, env=env, after=after)
     else:
-        write_rows(table, rows, env=env, partition=dict(overwrite), after=after)
+        partition = dict(overwrite)
+        write_rows(table, rows, env=env, partition=partition, after=after, rows_at=rows_at)
 
 
 def _write_by_executors(
@@ -495,12 +517,15 @@ def _write_by_executors(
     overwrite: Mapping[str, object] | None,
     dynamic: bool = False,
     operation: str | None = None,
+    rows_at: Identity | None = None,
 ) -> None:
     """As `write`, for the rows of a query; arguments as in `rows_to_write`."""
     if overwrite is not None:
         table = overwriting(table, dynamic=dynamic)
     rows = rows_to_write(table, frame, fields, static)
-    write_distributed(session, table, rows, overwrite=overwrite, operation=operation)
+    write_distributed(
+        session, table, rows, overwrite=overwrite, operation=operation, rows_at=rows_at
+    )
 
 
 def write_query(
@@ -510,14 +535,23 @@ def write_query(
     *,
     overwrite: Mapping[str, object] | None,
     operation: str | None = None,
+    rows_at: Identity | None = None,
 ) -> None:
     """Commit the rows of a query, whose columns are those of the table, as `write` does."""
     fields = table.schema.fields
     if len(frame.columns) == len(fields) and writes_distributed(frame):
-        _write_by_executors(session, table, frame, fields, overwrite=overwrite, operation=operation)
+        _write_by_executors(
+            session,
+            table,
+            frame,
+            fields,
+            overwrite=overwrite,
+            operation=operation,
+            rows_at=rows_at,
+        )
     else:
         rows = fetched(table, frame, fields)
-        write(session, table, rows, overwrite=overwrite, operation=operation)
+        write(session, table, rows, overwrite=overwrite, operation=operation, rows_at=rows_at)
 
 
 def _is_dynamic(session: SqlSession, table: FileStoreTable, static: Collection[str]) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from paimon_core.commit.message import CommitMessage
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.snapshot.snapshot import Identity
 from paimon_core.table.real_buckets import RealBuckets
 from paimon_core.types.data_types import DataField
 from paimon_spark.sql.frames.characters import stored_text
@@ -94,8 +95,9 @@ def write_distributed(
     *,
     overwrite: Mapping[str, object] | None,
     operation: str | None = None,
+    rows_at: Identity | None = None,
 ) -> None:
-    """Commit rows of `rows_to_write`; `overwrite` and `operation` as in `insert.write`."""
+    """Commit rows of `rows_to_write`; the other arguments as in `insert.write`."""
     from paimon_spark.source.batch_writer import (  # noqa: PLC0415 - imports PySpark
         BatchWrite,
         write_and_commit,
@@ -107,7 +109,14 @@ def write_distributed(
         counted_batches(session.spark),
     ):
         env = session.env if operation is None else session.env.doing(operation)
-        batch = BatchWrite.of(table, env=env, shuffled=True, replaced=overwrite, buckets=buckets)
+        batch = BatchWrite.of(
+            table,
+            env=env,
+            shuffled=True,
+            replaced=overwrite,
+            buckets=buckets,
+            rows_at=rows_at,
+        )
         write_and_commit(shuffled, batch)
 
 

@@ -58,4 +58,12 @@ def write_to_buckets(
     if partition is None:
         commit_write(table, messages, env=env, user=user, after=after, rows_at=rows_at)
     else:
-        commit_overwrite(table, messages, env=env, user=user, partition=partition, after=after)
+        commit_overwrite(
+            table,
+            messages,
+            env=env,
+            user=user,
+            partition=partition,
+            after=after,
+            rows_at=rows_at,
+        )

@@ -1,4 +1,4 @@
-"""Runs UPDATE, DELETE and MERGE again where another commit changed or moved the rows first.
+"""Runs statements again where another commit changed or moved the rows that they read.
 
 Nothing was committed, so that the change, which reads the table again, is the same as one that
 began later.  Java does so for UPDATE of tables with data evolution, which the names of the options
@@ -7,6 +7,7 @@ come from (2.0: `spark/commands/UpdatePaimonDataEvolutionTableCommand`).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from paimon_core.errors import CommitConflict, CommitObstructed
@@ -17,6 +18,8 @@ from paimon_core.options import (
 )
 from paimon_spark.sql.session import SqlSession, TableName
 
+log = logging.getLogger(__name__)
+
 
 def until_committed(session: SqlSession, name: TableName, change: Callable[[], None]) -> None:
     """Run the change until no other commit is first; CommitConflict after the last attempt.
@@ -26,13 +29,14 @@ def until_committed(session: SqlSession, name: TableName, change: Callable[[], N
     options = Options(session.table_options(name))
     attempts = max(1, options.value(UPDATE_CONFLICT_MAX_ATTEMPTS))
     wait = max(0, options.value(UPDATE_CONFLICT_WAIT_MILLIS))
-    for _ in range(1, attempts):
+    for number in range(1, attempts):
         session.read_anew()
         try:
             return change()
         except CommitObstructed:
             raise
-        except CommitConflict:
+        except CommitConflict as e:
+            log.warning("statement runs again, attempt=%d of %d: %s", number + 1, attempts, e)
             session.env.sleep_millis(wait)
     session.read_anew()
     return change()
