@@ -155,7 +155,7 @@ def _with_the_other_java(items: list[pytest.Item]) -> Iterator[pytest.Item]:
 
 
 def _not_sampled(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """Of each test marked `sampled`, all but one of two cases, or of as many as the marker's `one_of` says.
+    """Of each test marked `sampled`, all but one of three cases, or of as many as the marker's `one_of` says.
 
     In the order of a hash, from the case with the number `first` on: the order of the parameters would
     leave out all cases with some value of the last one.  A case that is named alone runs.
@@ -168,7 +168,7 @@ def _not_sampled(items: list[pytest.Item]) -> Iterator[pytest.Item]:
         several.sort(key=lambda item: zlib.crc32(item.nodeid.partition("[")[2].encode()))
         marker = several[0].get_closest_marker("sampled")
         asked = {} if marker is None else marker.kwargs
-        one_of = min(asked.get("one_of", 2), len(several))
+        one_of = min(asked.get("one_of", 3), len(several))
         first = asked.get("first", 0) % one_of
         yield from (item for i, item in enumerate(several) if i % one_of != first)
 

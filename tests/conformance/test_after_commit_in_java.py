@@ -122,7 +122,7 @@ def left(table: Table) -> dict[str, Any]:
     }
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize("name", CASES)
 def test_the_same_is_left(name: str, oracle: Oracle, tmp_path: Path) -> None:
     case = CASES[name]

@@ -92,7 +92,7 @@ def same_everywhere(java: Oracle, at: dict[str, str], *, after: int = 0) -> int:
     return int(ids[-1])
 
 
-@pytest.mark.sampled(one_of=8)
+@pytest.mark.sampled(one_of=12)
 @pytest.mark.parametrize("kind", TABLES)
 def test_taking_turns(kind: str, oracle: Oracle, tmp_path: Path) -> None:
     at = {"warehouse": str(tmp_path), "database": "db", "table": "t"}

@@ -179,7 +179,7 @@ class Both:
         return {"op": "stream_read", "from": 1}
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize("kind", TABLES)
 def test_the_same_changes_at_each_commit(kind: str, oracle_1_4_2: Oracle, tmp_path: Path) -> None:
     both = Both(oracle_1_4_2, tmp_path)

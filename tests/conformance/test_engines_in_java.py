@@ -172,7 +172,7 @@ TABLES: dict[str, tuple[str, dict[str, str], list[str], list[str]]] = {
 SEQUENCES: dict[str, tuple[str, Value]] = {"g1": ("INT", small), "g2": ("STRING", texts)}
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 @pytest.mark.parametrize("name", TABLES)
 def test_merges_as_java(oracle: Any, tmp_path: Path, name: str, seed: int) -> None:

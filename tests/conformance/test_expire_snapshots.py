@@ -75,7 +75,7 @@ def ids(result: dict[str, Any], what: str) -> list[Any]:
     return sorted(s["id"] for s in result[what])
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize("kind", [*TABLES, "decoupled_none", "decoupled_input"])
 def test_ours_beside_java(kind: str, oracle: Oracle, tmp_path: Path) -> None:
     base = {"decoupled_none": "primary_key", "decoupled_input": "input_changelog"}.get(kind, kind)

@@ -139,7 +139,7 @@ def test_we_use_javas_indexes(oracle, tmp_path, kind):
         assert decode_indexes(writer.finish()) == decode_indexes(index)
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize("threshold", ["10 mb", "1 b"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_java_uses_our_indexes(oracle, tmp_path, kind, threshold):

@@ -52,7 +52,7 @@ def fill(other: Party, **options: str) -> None:
 # --- tags and branches ----------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize("calls", ["changes", "reads"])
 def test_9220_a_tag_made_while_our_expiry_runs_can_be_read(calls: str, other: Party) -> None:
     """Java collects tags first, deletes files then: a tag in between is left without its files."""
@@ -225,7 +225,7 @@ def other_manifest(table: Any, snapshot: Any) -> str:
 # --- orphans --------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize("calls", ["changes", "reads"])
 def test_7710_commits_and_expiry_beside_our_orphan_job(calls: str, other: Party) -> None:
     """With one snapshot retained, every snapshot that Java listed may be gone when it is read."""

@@ -84,7 +84,7 @@ def steps(kind: str, time_type: str) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize(
     ("kind", "time_type"), [*((k, "seconds") for k in KINDS), *(("plain", t) for t in TYPES)]
 )

@@ -143,7 +143,7 @@ def snapshot_ids(at: dict[str, str]) -> list[int]:
     return [s["id"] for s in run_step({"op": "snapshots", **at})["snapshots"]]
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize("name", NAMES)
 def test_java_reads_it_and_goes_on(
     name: str, oracle: Oracle, replayed: Callable[[str], Replayed], tmp_path: Path

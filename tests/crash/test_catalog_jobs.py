@@ -33,7 +33,7 @@ def test_every_job_has_a_case() -> None:
     assert {case.job for case in CASES.values()} == JOBS.keys()
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.oracle
 @pytest.mark.parametrize(("kind", "case", "version"), SAMPLE)
 def test_a_job_and_java_work_on_one_table_of_a_catalog(

@@ -81,7 +81,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inflight_commits, "LOCAL_MILLIS", 0)
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize("name", DELETING)
 def test_what_cannot_be_seen_is_not_missing(name: str, tmp_path: Path) -> None:
     of, failed = origin(DELETING[name], tmp_path), tmp_path / "failed"

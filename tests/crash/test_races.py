@@ -88,7 +88,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pristine
     return get
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize("a", HISTORY)
 def test_history_holds_beside_java(
     a: str, tables: Callable[[str], Pristine], oracle_1_4_2: Oracle, tmp_path: Path
@@ -245,7 +245,7 @@ def test_updates_of_columns_and_deletes_survive_compactions(
             assert [f for f in found if f.severity is Severity.ERROR] == []
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize("name", TABLES)
 def test_any_two_operations_hold(
     name: str, tables: Callable[[str], Pristine], oracle_2_0_0: Oracle, tmp_path: Path

@@ -52,7 +52,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Pristine:
     return pristine("primary key", tmp_path_factory.mktemp("races") / "pristine")
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize(("a", "b"), PAIRS)
 def test_nothing_is_lost(a: str, b: str, table: Pristine, tmp_path: Path) -> None:
     run_rounds(table, [(a, b)], ours_alone, tmp_path)

@@ -136,7 +136,7 @@ class Meeting:
             time.sleep(self._waits[i])
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize("name", PAIRS)
 def test_nothing_is_lost(
     name: str, s3: SlowS3, pristine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -49,7 +49,7 @@ def found(table: FileStoreTable) -> list[tuple[int, str]]:
     return sorted((r["k"], r["v"]) for b in batches for r in b.to_pylist())
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize("kind", KINDS)
 def test_dying_at_every_step(kind: str, forks: ForkServer, tmp_path: Path) -> None:
     pristine = tmp_path / "pristine"

@@ -68,7 +68,7 @@ def watched(name: str, seconds: float, first: int) -> tuple[int, int, list[str]]
     return done, used, failed
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DECODERS)
 def test_damaged_files_end_in_an_error_that_names_them(name: str) -> None:

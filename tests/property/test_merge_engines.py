@@ -230,7 +230,7 @@ def test_integers_that_overflow_are_an_error_in_2_0(name: str, data: st.DataObje
     assert list(map(repr, merged())) == [repr(normal(r, fields)) for r in expected]
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("mode", ["plain", "remove", "ignore"])
 @given(data=st.data())
@@ -336,7 +336,7 @@ AGGREGATED = {
 }
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize("name", AGGREGATED)
 @pytest.mark.parametrize("mode", ["plain", "ignore retract", "remove"])
 @given(data=st.data())

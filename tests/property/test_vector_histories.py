@@ -145,7 +145,7 @@ def check(table: FileStoreTable, at: dict[str, str], model: Model) -> None:
     assert sum(f.row_count for f in above) - deleted == len(model)
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize("engine", ENGINES)
 @settings(max_examples=10)
 @given(

@@ -49,7 +49,7 @@ def load(session: Any, root: object, **options: str) -> Any:
     return session.read.format("paimon").options(**options).load(str(root))
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize(
     "name", ["types_pk_parquet", "types_append_orc", "partitions_null", "deletion_vectors"]
 )
@@ -187,7 +187,7 @@ def java_rows(oracle: Oracle) -> list[str]:
     return spark_values(java["rows"], java["types"])
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.oracle
 @pytest.mark.parametrize(
     ("keys", "options"),

@@ -240,7 +240,7 @@ def test_structs_match_by_name(sql: Sql) -> None:
     assert sql("SELECT * FROM t WHERE id = 2") == [[2, [None, None, 7, 1], None]]
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize("keys", ["'bucket' = '-1'", "'primary-key' = 'id,p', 'bucket' = '2'"])
 def test_executors_read_and_write_the_same_rows(
     sql: Sql, monkeypatch: pytest.MonkeyPatch, keys: str

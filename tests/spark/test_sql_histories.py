@@ -173,7 +173,7 @@ class History:
             assert sorted(map(repr, got)) == sorted(map(repr, wanted)), told
 
 
-@pytest.mark.sampled(one_of=8)
+@pytest.mark.sampled(one_of=12)
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_changes(
     kind: str, tmp_path: Path, session: Any, monkeypatch: pytest.MonkeyPatch

@@ -54,7 +54,7 @@ def sql(tmp_path: Path, session: Any, monkeypatch: pytest.MonkeyPatch) -> Sql:
     return Sql(tmp_path, session)
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize("kind", KINDS)
 def test_java_reads_what_executors_changed(
     kind: str, oracle_1_4_2: Oracle, sql: Sql, tmp_path: Path
@@ -232,7 +232,7 @@ def test_no_row_is_lost_where_a_query_is_computed_again(
     assert sql("SELECT id, v FROM t ORDER BY id") == [[1, "A"], [2, "B"], [3, "C"]]
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize("vectors", ["true", "false"])
 @pytest.mark.parametrize("sequence", [", 'sequence.field' = 'ts1,ts2'", ""])
 def test_upserts_by_executors(

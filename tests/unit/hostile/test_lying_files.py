@@ -250,7 +250,7 @@ def own(lake: Lake) -> dict[str, bytes]:
     return {str(p): p.read_bytes() for p in files}
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize("lie", LIES)
 def test_no_live_file_is_lost(lie: str, lake: Lake) -> None:
     wanted = needed(lake)

@@ -84,7 +84,7 @@ def lie(lake: Lake, day: str) -> None:
     age_all(lake.warehouse)
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize("day", ["day0", "nowhere"])
 @pytest.mark.parametrize("job", JOBS)
 def test_no_job_loses_a_live_file(job: str, day: str, lake: Lake) -> None:

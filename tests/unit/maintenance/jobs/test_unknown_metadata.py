@@ -133,7 +133,7 @@ def test_all_jobs_are_here() -> None:
     assert set(ARGUMENTS) == set(JOBS)
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize("structures", ["all", "all, with nulls"])
 @pytest.mark.parametrize("job", sorted(JOBS))
 def test_jobs_keep_unknown_fields(made: Path, tmp_path: Path, job: str, structures: str) -> None:

@@ -159,7 +159,7 @@ def run(lake: Lake, name: str, arguments: Mapping[str, object], **services: obje
     return run_table(request, RunServices(env=quick, **services))
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize(("name", "arguments"), JOBS_AND_ARGUMENTS.items())
 def test_wherever_the_storage_fails_the_report_says_what_was_done(
     name, arguments, tmp_path, stop_at

@@ -134,7 +134,7 @@ def test_it_makes_one_change_more_at_most(
 OTHER_JOBS = ("expire_snapshots", "delete_branch", "rename_branch")
 
 
-@pytest.mark.sampled(one_of=4)
+@pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize("other", OTHER_JOBS)
 @pytest.mark.parametrize("job", ["rollback", "fast_forward", "rename_branch"])
 def test_the_table_stays_readable_whoever_has_the_lease(
@@ -189,7 +189,7 @@ OTHERS: dict[str, Callable[[Lake], object]] = {
 }
 
 
-@pytest.mark.sampled(one_of=4, first=1)
+@pytest.mark.sampled(one_of=6, first=1)
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("job", ["rollback", "fast_forward", "expire_snapshots"])
 def test_the_line_stays_unbroken_whoever_has_the_lease(
