@@ -17,7 +17,7 @@ from paimon_core.commit.registered_partitions import add_partitions
 from paimon_core.commit.request import CommitRequest, Origin
 from paimon_core.commit.row_group_conflict import RowGroup
 from paimon_core.environment import Environment
-from paimon_core.errors import CommitConflict, CommitStateUnknown, NotFound
+from paimon_core.errors import CommitStateUnknown, NotFound
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Identity, Snapshot
@@ -86,12 +86,12 @@ def commit(
         )
         try:
             made.append(commit_changes(table, lambda _: compacted, request, env=env))
-        except CommitConflict as e:
+        except Exception as e:
             if not made:
                 raise
             raise CommitStateUnknown(
                 f"the new rows of user {user} are snapshot {made[-1].id} of table {table.name}, but "
-                f"their compaction was refused: {e.message}",
+                f"their compaction was not committed: {e}",
                 table=table.name,
                 snapshot=made[-1].id,
                 next_step="do not commit the rows again; a later compaction does the rest",

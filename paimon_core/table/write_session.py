@@ -4,7 +4,7 @@ Java: `table/sink/TableWriteImpl` and `TableCommitImpl` together.  A table that 
 is compacted by its writers: each commit then creates an APPEND snapshot and, if a bucket was due, a
 COMPACT snapshot of the same user and identifier.  What expires afterwards is up to `after_commit`.
 Compaction is optional: if another commit replaced the files that it read, its result is dropped and
-the rows stay committed.
+the rows stay committed, as they do if it fails.
 """
 
 from __future__ import annotations
@@ -302,6 +302,17 @@ def _commit_and_compact(
     except CommitConflict as e:
         log.info("table=%s compaction after a write dropped: %s", table.name, e)
         delete_results(table, results)
+        return made
+    except Exception as e:
+        if not made:
+            raise
+        # Whoever is told of an error writes the rows again.
+        log.warning(
+            "table=%s snapshot=%d has the rows, but their compaction failed: %s",
+            table.name,
+            made[-1].id,
+            e,
+        )
         return made
     return (*made, *compacted)
 
