@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.lsm.merge_engine import MergedRows, MergeEngine, MergeSlice
 from paimon_core.lsm.tree.sort_merge import merge_sorted
 from paimon_core.manifest.data_file import DataFileMeta
@@ -59,7 +58,8 @@ class BucketSink(Protocol):
 class MergingSink:
     """Rows of a primary-key bucket: numbered, sorted, merged, written to level 0.
 
-    The changelog of producer `input` consists of the incoming rows in merge order.
+    The changelog of producer `input` consists of the incoming rows in merge order; `has_changelog`
+    says whether it is written.
     """
 
     def __init__(
@@ -69,8 +69,11 @@ class MergingSink:
         buffer: RowBuffer,
         open_writer: Callable[[bool], RollingKeyValueWriter],
         next_sequence: int,
+        *,
+        has_changelog: bool,
     ) -> None:
         self._table = table
+        self._has_changelog = has_changelog
         self._engine = engine
         self._buffer = buffer
         self._open = open_writer
@@ -115,7 +118,7 @@ class MergingSink:
     def _flush(self) -> None:
         if self._buffer.is_empty:
             return
-        if changelog_producer_of(self._table.options).by_writer:
+        if self._has_changelog:
             self._changelog += write_all(self._open(True), self._merged(_KeepAll()))
         self._files += write_all(self._open(False), self._merged(self._engine))
         self._buffer.clear()

@@ -23,6 +23,7 @@ from paimon_core.features import check_writable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.index.hash_index import Hashes, read_hash_index, write_hash_index
 from paimon_core.io.file_io import delete_abandoned
+from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
 from paimon_core.manifest.data_file import DataFileMeta, FileSource, IndexFileMeta
 from paimon_core.options import (
@@ -119,6 +120,8 @@ class RowWriter:
         self._global_index = global_index
         # An overwrite removes all keys, whoever wrote them.
         self._overwrite = overwrite
+        # The commit of an overwrite has no changelog, in Java neither.
+        self._has_changelog = changelog_producer_of(table.options).by_writer and not overwrite
         self._keys_at: Identity | None = None
         if global_index is not None and not overwrite:
             read = global_index.snapshot
@@ -327,6 +330,7 @@ class RowWriter:
                 RowBuffer(self._folder, table.schema.key_type),
                 lambda changelog: self._key_value_writer(partition, bucket, changelog=changelog),
                 self._next_sequence(partition, bucket),
+                has_changelog=self._has_changelog,
             )
         open_writer: Callable[[], RollingWriter]
         if postponed:
