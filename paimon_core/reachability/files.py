@@ -26,6 +26,7 @@ from paimon_core.manifest.manifest_list import SizedList, read_manifest_list
 from paimon_core.paths import compacted_changelog
 from paimon_core.reachability.references import Reference, RefKind
 from paimon_core.scan.manifests import LEAST_BLOCK_BYTES, read_entries, wrong_list_size
+from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.metadata_files import first_missing_metadata
 from paimon_core.snapshot.snapshot import Snapshot
 
@@ -212,9 +213,31 @@ def resolved_changelog_path(path: str) -> str:
 
 
 def appended_is_changelog(reference: Reference) -> bool:
-    """Return whether the appended files are the changelog of a reference (java-rules H4)."""
-    producer = changelog_producer_of(reference.table.options)
-    return reference.snapshot.changelog_manifest_list is None and not producer.has_changelog
+    """Return whether the appended files are the changelog of a reference (java-rules H4).
+
+    For a changelog that outlived its snapshot, it depends on the table's changelog producer at that
+    time: with one, the lists of its files were deleted.
+    """
+    table, snapshot = reference.table, reference.snapshot
+    if snapshot.changelog_manifest_list is not None:
+        return False
+    now = _has_producer(table.schema)
+    if reference.kind is not RefKind.CHANGELOG or _always(now, table, since=snapshot.schema_id):
+        return not now
+    lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+    return all(table.io.exists(table.paths.manifest(name)) for name in lists)
+
+
+def _always(now: bool, table: FileStoreTable, *, since: int) -> bool:  # noqa: FBT001
+    """Return whether all schemas from this id on have a changelog producer, or none has one."""
+    try:
+        return all(_has_producer(table.schema_of(i)) is now for i in range(since, table.schema.id))
+    except CorruptTable:
+        return False
+
+
+def _has_producer(schema: TableSchema) -> bool:
+    return changelog_producer_of(schema.options).has_changelog
 
 
 def listed_names(reference: Reference) -> list[tuple[str, int | None]]:

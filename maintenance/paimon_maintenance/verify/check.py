@@ -21,7 +21,6 @@ import numpy as np
 
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
-from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.manifest.data_file import (
     FileSource,
     IndexManifestEntry,
@@ -29,6 +28,7 @@ from paimon_core.manifest.data_file import (
     ManifestFileMeta,
 )
 from paimon_core.manifest.entries.columns import KEYS, EntryColumns, columns_of, distinct
+from paimon_core.reachability.files import appended_is_changelog
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_maintenance.job.job import NoProgress, Progress
 from paimon_maintenance.verify.collector import Collector
@@ -329,8 +329,7 @@ class _Walk:
         if snapshot.changelog_manifest_list is not None:
             self.changelog_files(reference)
             return
-        producer = changelog_producer_of(reference.table.options)
-        if producer.has_changelog or snapshot.commit_kind is CommitKind.COMPACT:
+        if snapshot.commit_kind is CommitKind.COMPACT or not appended_is_changelog(reference):
             return
         # Without changelog files, the appended rows are the changelog.
         entries = self.entries_of_list(
