@@ -56,6 +56,7 @@ from paimon_core.options import (
     IGNORE_DELETE,
     IGNORE_UPDATE_BEFORE,
     INDEX_FILE_IN_DATA_FILE_DIR,
+    MANIFEST_FORMAT,
     MERGE_ENGINE,
     PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE,
     PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP,
@@ -422,6 +423,8 @@ def _check_set(old: Options, key: str, value: str) -> None:
                 f"Cannot change bucket {'when it is' if before == -1 else 'to'} -1: "
                 f"the number of buckets cannot change from {before} to {after}"
             )
+    if key == MANIFEST_FORMAT.key:
+        _check_manifest_format(old, new)
     if (
         key == DELETION_VECTORS_ENABLED.key
         and parse_bool(old.get(key, "false")) != parse_bool(value)
@@ -446,6 +449,21 @@ def _check_reset(old: Options, key: str) -> None:
         )
     if key == CLUSTERING_COLUMNS.key and "pk-clustering-override" in old:
         raise ImmutableOption(f"Cannot reset {key} when pk-clustering-override enabled.")
+    if key == MANIFEST_FORMAT.key:
+        _check_manifest_format(old, Options({}))
+
+
+def _check_manifest_format(old: Options, new: Options) -> None:
+    """ImmutableOption for another format: Java reads all manifests in that of the option.
+
+    Java lets it be changed, and cannot read the table afterwards.
+    """
+    before, after = old.value(MANIFEST_FORMAT), new.value(MANIFEST_FORMAT)
+    if before != after:
+        raise ImmutableOption(
+            f"Cannot change manifest.format from {before} to {after}: Java Paimon could not read the "
+            f"manifests that are there"
+        )
 
 
 # --- names of columns in keys and options -------------------------------------------------------

@@ -246,3 +246,14 @@ def test_the_type_of_a_table_stays() -> None:
             _apply(_schema(), change)
     for same in (_schema(), _schema(type="table")):
         assert _apply(same, SetOption("type", "table")).options["type"] == "table"
+
+
+def test_manifests_keep_their_format() -> None:
+    """Java reads all of them in the one that the option names, and breaks when it is changed."""
+    orc = SetOption("manifest.format", "orc")
+    changed = _apply(_schema(), orc)
+    with pytest.raises(SchemaError, match="could not read the manifests"):
+        _apply(_schema(), orc, filled=True)
+    with pytest.raises(SchemaError, match="from orc to avro"):
+        _apply(changed, RemoveOption("manifest.format"), filled=True)
+    assert _apply(_schema(), SetOption("manifest.format", "avro"), filled=True)
