@@ -221,17 +221,17 @@ def appended_is_changelog(reference: Reference) -> bool:
     table, snapshot = reference.table, reference.snapshot
     if snapshot.changelog_manifest_list is not None:
         return False
-    now = _has_producer(table.schema)
-    if reference.kind is not RefKind.CHANGELOG or _always(now, table, since=snapshot.schema_id):
-        return not now
+    if reference.kind is not RefKind.CHANGELOG or _was_the_same(table, since=snapshot.schema_id):
+        return not _has_producer(table.schema)
     lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
     return all(table.io.exists(table.paths.manifest(name)) for name in lists)
 
 
-def _always(now: bool, table: FileStoreTable, *, since: int) -> bool:  # noqa: FBT001
+def _was_the_same(table: FileStoreTable, *, since: int) -> bool:
     """Return whether all schemas from this id on have a changelog producer, or none has one."""
+    ids = range(since, table.schema.id)
     try:
-        return all(_has_producer(table.schema_of(i)) is now for i in range(since, table.schema.id))
+        return len({_has_producer(table.schema_of(i)) for i in (*ids, table.schema.id)}) == 1
     except CorruptTable:
         return False
 

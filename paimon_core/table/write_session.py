@@ -23,7 +23,7 @@ from paimon_core.commit.row_group_conflict import RowGroup
 from paimon_core.compaction.due import BucketFiles, delete_results
 from paimon_core.compaction.unit import CompactResult
 from paimon_core.environment import Environment
-from paimon_core.errors import CommitConflict, InvalidArgument
+from paimon_core.errors import CommitConflict, InvalidArgument, PaimonError
 from paimon_core.features import uncompactable_features
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.lsm.changelog_producers import changelog_producer_of
@@ -137,8 +137,8 @@ def commit_overwrite(
 ) -> tuple[Snapshot, ...]:
     """Commit an overwrite (`commit.overwrite.overwrite`), then do what follows a commit.
 
-    InvalidArgument if its rows or partitions are refused, errors as in `commit` otherwise; after
-    both, unless the outcome is unknown, the files of the messages are deleted.
+    InvalidArgument if its rows or partitions are refused: then the files of the messages are
+    deleted, as after a CommitConflict of a batch.
     """
     after = after or AfterCommit(table, env=env)
     chain = ChainOverwrite.of(table)
@@ -155,8 +155,8 @@ def commit_overwrite(
             check=None if chain is None else chain.check,
             rows_at=rows_at,
         )
-    except (CommitConflict, InvalidArgument):
-        delete_messages(table, messages)
+    except (CommitConflict, InvalidArgument) as e:
+        _clean_up(table, messages, e, identifier)
         raise
     if chain is not None and made is not None:
         chain.follow(env)
@@ -185,7 +185,7 @@ def commit_write(
     `after` does what follows a commit (default: a new one); writers that commit more than once pass
     their own.  `properties` are stored in the snapshots.  `rows_at` is the snapshot from whose rows
     those of a primary-key table were computed: RowsChanged if others changed them since.  Errors as
-    in `commit`; after a CommitConflict the files of the messages are deleted.
+    in `commit`; after a CommitConflict of a batch, the files of the messages are deleted.
     """
     after = after or AfterCommit(table, env=env)
     try:
@@ -200,8 +200,8 @@ def commit_write(
             ignore_empty=_ignores_empty(table) if ignore_empty is None else ignore_empty,
             rows_at=rows_at,
         )
-    except CommitConflict:
-        delete_messages(table, messages)
+    except CommitConflict as e:
+        _clean_up(table, messages, e, identifier)
         raise
     _follow(table, messages, after, env=env, user=user, identifier=identifier)
     return made
@@ -252,6 +252,14 @@ def _follow(
     after.run(user=user, identifier=identifier, messages=messages)
     if identifier == BATCH_COMMIT_IDENTIFIER:
         wait_until_visible(table, messages, env=env)
+
+
+def _clean_up(
+    table: FileStoreTable, messages: Sequence[CommitMessage], error: PaimonError, identifier: int
+) -> None:
+    """Delete the files of messages that were refused; a stream may commit its own again."""
+    if identifier == BATCH_COMMIT_IDENTIFIER or isinstance(error, InvalidArgument):
+        delete_messages(table, messages)
 
 
 def _ignores_empty(table: FileStoreTable) -> bool:
