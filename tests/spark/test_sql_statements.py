@@ -41,6 +41,7 @@ ANSWERS = {
     "FROM t |> ORDER BY id |> LIMIT 1 |> WHERE id = 2": [],
     "SELECT b FROM t AS x(b, id) WHERE id = 'a'": [[1]],
     "SELECT struct(x.b q) FROM t AS x(b, c) WHERE x.c = 'b'": [[[2]]],
+    "SELECT b FROM (t CROSS JOIN (SELECT 7 AS n)) AS x(b, c, d) WHERE c = 'b'": [[2]],
     # texts with escapes, in double quotes
     "CREATE TABLE escapes (s STRING)": [],
     r"INSERT INTO escapes VALUES ('a\tb'), ('a\\tb'), ('\u00e4'), ('\'')": [],

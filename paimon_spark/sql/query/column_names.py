@@ -27,6 +27,8 @@ _OPERANDS: Final = (
     TokenType.R_PAREN,
     TokenType.R_BRACKET,
 )
+_NAMES: Final = (TokenType.VAR, TokenType.IDENTIFIER)
+_BEFORE_RELATION: Final = ("FROM", "JOIN", ",", "(")
 _ASSIGNED_STAR: Final = ("SET", "INSERT")
 _BEFORE_STAR: Final = ("SELECT", "DISTINCT", "ALL")
 _PLAIN_NAME: Final = re.compile(r"[\w$ -]+")
@@ -43,6 +45,8 @@ def columns_in(text: str, *, of_change: bool = False) -> frozenset[str] | None:
     found = {t.text.lower() for t in words.tokens}
     if found & _ALL_COLUMNS or PIPE in text or ("select" not in found and not of_change):
         return None
+    if _renames_relations(words):
+        return None
     for i, token in enumerate(words.tokens):
         if token.token_type is TokenType.IDENTIFIER and not _PLAIN_NAME.fullmatch(token.text):
             return None  # it may be a pattern (spark.sql.parser.quotedRegexColumnNames)
@@ -56,6 +60,28 @@ def columns_in(text: str, *, of_change: bool = False) -> frozenset[str] | None:
         if not counts and not product and not exists and not assigned:
             return None
     return frozenset(found)
+
+
+def _renames_relations(words: Words) -> bool:
+    """Whether an alias of tables in parentheses names their columns: `(t JOIN u) AS x(a, b)`."""
+    tokens = words.tokens
+    opened = []
+    for i, token in enumerate(tokens):
+        if token.text == "(":
+            opened.append(i)
+        if token.text != ")" or not opened:
+            continue
+        first = opened.pop()
+        alias = [*tokens[i + 1 : i + 4], token, token]
+        alias = alias[1:] if alias[0].text.upper() == "AS" else alias
+        if (
+            alias[0].token_type in _NAMES
+            and alias[1].text == "("
+            and tokens[first - 1].text.upper() in _BEFORE_RELATION
+            and (tokens[first + 1].text == "(" or tokens[first + 1].token_type in _NAMES)
+        ):
+            return True
+    return False
 
 
 def check_qualified(
