@@ -14,13 +14,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from paimon_core.options import parse_bool
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
-from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.session import ANSI, DOUBLE_QUOTED_NAMES, SqlSession
 from paimon_spark.sql.text.comments import without_odd_comments
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.parsed import is_expression
-from paimon_spark.sql.text.tokens import START, Words, with_quoted_names
+from paimon_spark.sql.text.tokens import START, Words, with_backquoted_names, with_quoted_names
 
+_SETTING: Final = re.compile(r"\s*(SET|RESET)\b", re.IGNORECASE)
 _IMMEDIATE: Final = re.compile(r"\s*EXECUTE\s+IMMEDIATE\b", re.IGNORECASE)
 _NAME: Final = re.compile(r"[A-Za-z_]\w*|`[^`]+`")
 _QUERIES: Final = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(", "MAP", "REDUCE")
@@ -28,12 +30,23 @@ _QUERIES: Final = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(", "MAP", "RED
 
 def plain_statement(session: SqlSession, statement: str) -> str:
     """The statement that is to run, with all names written out."""
-    statement = without_odd_comments(statement)
+    statement = _read(session, statement)
     while _IMMEDIATE.match(statement):
-        statement = without_odd_comments(_immediate(session, statement))
+        statement = _read(session, _immediate(session, statement))
     if "identifier" in statement.lower():
         statement = _with_names(session, statement)
     return statement
+
+
+def _read(session: SqlSession, statement: str) -> str:
+    """The text without what only the session's settings or Spark's comments make of it."""
+    statement = without_odd_comments(statement)
+    names = parse_bool(session.conf.get(DOUBLE_QUOTED_NAMES, "false"))
+    if not names or '"' not in statement or _SETTING.match(statement):
+        return statement
+    if not parse_bool(session.conf.get(ANSI, "true")):
+        return statement
+    return with_backquoted_names(statement)
 
 
 @dataclass(frozen=True, slots=True)

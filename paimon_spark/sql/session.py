@@ -52,8 +52,18 @@ OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
 CASE_SENSITIVE: Final = "spark.sql.caseSensitive"
 CHARACTERS_AS_STRINGS: Final = "spark.sql.legacy.charVarcharAsString"
 READ_PADDING: Final = "spark.sql.readSideCharPadding"
+ANSI: Final = "spark.sql.ansi.enabled"
+DOUBLE_QUOTED_NAMES: Final = "spark.sql.ansi.doubleQuotedIdentifiers"
 OWN_SETTINGS: Final = frozenset(
-    {ZONE_KEY, OVERWRITE_MODE, CASE_SENSITIVE, CHARACTERS_AS_STRINGS, READ_PADDING}
+    {
+        ZONE_KEY,
+        OVERWRITE_MODE,
+        CASE_SENSITIVE,
+        CHARACTERS_AS_STRINGS,
+        READ_PADDING,
+        ANSI,
+        DOUBLE_QUOTED_NAMES,
+    }
 )
 """Settings of Spark that this package goes by, too."""
 _PREFIXES: Final = (OPTION_PREFIX, PREFIX)

@@ -126,6 +126,15 @@ ANSWERS = {
     "SET TIME ZONE INTERVAL '02:00' HOUR TO MINUTE": [["spark.sql.session.timeZone", "+02:00"]],
     "SELECT timestamp '2024-01-01 00:00:00Z'": [["2024-01-01 02:00:00"]],
     "SET spark.sql.shuffle.nothing": [["spark.sql.shuffle.nothing", "<undefined>"]],
+    "SET spark.sql.ansi.doubleQuotedIdentifiers=true": [
+        ["spark.sql.ansi.doubleQuotedIdentifiers", "true"]
+    ],
+    'CREATE TABLE "in quotes" ("a""b" INT, v STRING)': [],
+    """INSERT INTO "in quotes" ("v", "a""b") SELECT '"x"', "id" FROM "t" WHERE "t"."id" = 1""": [],
+    """UPDATE "in quotes" SET "a""b" = "a""b" + 4 WHERE "v" = '"x"'""": [],
+    """SELECT "a""b" AS "n", v FROM "default"."in quotes" WHERE v <> 'a''b'""": [[5, '"x"']],
+    'DROP TABLE "in quotes"': [],
+    "RESET spark.sql.ansi.doubleQuotedIdentifiers": [],
     "DECLARE n INT = 5": [],
     "SET VAR n = n + 1": [],
     "SELECT n": [[6]],

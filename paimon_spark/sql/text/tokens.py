@@ -92,6 +92,25 @@ def with_quoted_names(text: str) -> str:
     return "".join([*pieces, text[done:]])
 
 
+def with_backquoted_names(text: str) -> str:
+    """The text with backquotes around the names that stand in double quotes."""
+    tokens = tokenize(text)
+    text = START + text
+    pieces: list[str] = []
+    done = len(START)
+    for i, token in enumerate(tokens):
+        if token.token_type is not TokenType.STRING or text[token.start] != '"':
+            continue
+        name = text[token.start + 1 : token.end]
+        if i and tokens[i - 1].end + 1 == token.start and text[tokens[i - 1].end] == '"':
+            # "a""b" is two tokens, and one name.
+            pieces[-1] = f'{pieces[-1][:-1]}"{name}`'
+        else:
+            pieces += [text[done : token.start], f"`{name}`"]
+        done = token.end + 1
+    return "".join([*pieces, text[done:]])
+
+
 def _continues(tokens: list[Token], at: int) -> bool:
     """Whether `$name` follows without a space."""
     if at + 2 >= len(tokens):
