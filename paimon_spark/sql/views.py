@@ -9,10 +9,12 @@ from paimon_spark.sql.call import call_procedure
 from paimon_spark.sql.ddl.table_clauses import read_properties
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.query.catalog_views import create_catalog_view, drop_catalog_view, find_view
+from paimon_spark.sql.query.column_names import columns_in
 from paimon_spark.sql.query.grammar import check_grammar
 from paimon_spark.sql.query.queries import query_dataframe
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import GLOBAL_TEMP, SqlSession, not_found
+from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.tokens import START, Words
 from paimon_spark.sql.text.types import read_type, simple_text
 
@@ -57,15 +59,12 @@ def create_view(session: SqlSession, words: Words, *, replace: bool) -> Result:
     if not if_not_exists:  # which Spark does not have for temporary views
         check_grammar(session, words)
     found = query_dataframe(session, query).columns
-    if columns:
-        if len(columns) != len(found):
-            raise AnalysisError(
-                f"[CREATE_VIEW_COLUMN_ARITY_MISMATCH] view {parts[0]}: {len(columns)} columns are "
-                f"named, the query has {len(found)}"
-            )
-        names = ", ".join("`" + c.replace("`", "``") + "`" for c in columns)
-        query = f"SELECT * FROM ({query}) AS __view({names})"
-    session.views[key] = session.new_view(query)
+    if columns and len(columns) != len(found):
+        raise AnalysisError(
+            f"[CREATE_VIEW_COLUMN_ARITY_MISMATCH] view {parts[0]}: {len(columns)} columns are "
+            f"named, the query has {len(found)}"
+        )
+    session.views[key] = session.new_view(_of_columns(query, found, columns or found))
     return NOTHING
 
 
@@ -99,8 +98,8 @@ def alter_view(session: SqlSession, words: Words) -> Result:
     words.eat("AS")
     query = words.rest()
     check_grammar(session, words)
-    query_dataframe(session, query)
-    session.views[key] = session.new_view(query)
+    found = query_dataframe(session, query).columns
+    session.views[key] = session.new_view(_of_columns(query, found, found))
     return NOTHING
 
 
@@ -152,9 +151,23 @@ def cache(session: SqlSession, words: Words) -> Result:
     if session.view_key(parts):
         raise _already_there(parts[0])
     check_grammar(session, words)
-    query_dataframe(session, query)
-    session.views[parts[0].lower()] = session.new_view(query)
+    found = query_dataframe(session, query).columns
+    session.views[parts[0].lower()] = session.new_view(_of_columns(query, found, found))
     return NOTHING
+
+
+def _of_columns(query: str, found: list[str], names: list[str]) -> str:
+    """The query with the columns that it has now, under these names.
+
+    Spark keeps the columns of a view, whatever columns its tables get later.
+    """
+    if columns_in(query) is None and len({c.lower() for c in found}) == len(found):
+        named = zip(found, names, strict=True)
+        columns = (quoted(c) + (f" AS {quoted(n)}" if c != n else "") for c, n in named)
+        return f"SELECT {', '.join(columns)} FROM ({query})"
+    if names != found:
+        return f"SELECT * FROM ({query}) AS __view({', '.join(quoted(n) for n in names)})"
+    return query
 
 
 def _already_there(name: str) -> AnalysisError:

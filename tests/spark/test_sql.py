@@ -73,6 +73,10 @@ def test_names_in_queries(sql: Sql) -> None:
     sql("CREATE TEMPORARY VIEW v AS SELECT id FROM t; INSERT INTO t VALUES (3, 'c')")
     assert sql("SELECT count(*) FROM v") == [[3]]
     assert sql("SHOW VIEWS") == [["", "v", True]]
+    sql("CREATE TEMPORARY VIEW w (a, b) AS SELECT * FROM t WHERE id = 1")
+    sql("CREATE TEMPORARY VIEW x AS TABLE w; ALTER TABLE t ADD COLUMN n INT FIRST")
+    assert sql("SELECT * FROM x") == [[1, "a"]]
+    sql("ALTER TABLE t DROP COLUMN n; DROP VIEW w; DROP VIEW x")
     sql("DROP VIEW v")
     assert sql("SELECT id FROM t /*+ OPTIONS('scan.snapshot-id' = '1') */ ORDER BY id") == [
         [1],
