@@ -443,6 +443,7 @@ def test_times_to_travel_to_are_those_that_spark_casts(sql: Sql) -> None:
             "'+12999-01-31'",
             "2999999999",
             "date '2999-01-31'",
+            "(SELECT max(commit_time) + INTERVAL 1 DAY FROM `past$snapshots`) WHERE id > 0",
         ):
             assert sql(f"SELECT id FROM past TIMESTAMP AS OF {when}") == [[1]], when
         for when in ("'soon'", "NULL", "CAST(NULL AS TIMESTAMP)"):

@@ -128,7 +128,7 @@ def rewritten(
             edits.put(start, end, f"({inner})" + one.alias())
             continue
         known.add((name.database.lower(), parts[-1].lower()))
-        travel, end = time_travel(session, text, end)
+        travel, end = time_travel(session, text, end, lambda query: rewritten(session, query))
         alias = "" if travel and alias_follows(words_from(text, end)) else one.alias()
         chosen = {**(options or {}), **for_all, **for_one.get(start, {}), **travel}
         wants = _Wanted(metadata, lenient, None if one.renamed else wanted, one.conditions)

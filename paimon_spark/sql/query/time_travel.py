@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -14,8 +15,13 @@ from paimon_spark.sql.text.tokens import START, Words
 _TRAVEL: Final = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
 
 
-def time_travel(session: SqlSession, text: str, end: int) -> tuple[dict[str, str], int]:
-    """The options of [FOR] VERSION | TIMESTAMP AS OF after a name, and where the clause ends."""
+def time_travel(
+    session: SqlSession, text: str, end: int, plain: Callable[[str], str]
+) -> tuple[dict[str, str], int]:
+    """The options of [FOR] VERSION | TIMESTAMP AS OF after a name, and where the clause ends.
+
+    `plain` puts views in place of the tables of a query.
+    """
     words = words_from(text, end)
     words.eat("FOR")
     kind = words.eat_any(*_TRAVEL)
@@ -34,6 +40,8 @@ def time_travel(session: SqlSession, text: str, end: int) -> tuple[dict[str, str
             raise AnalysisError("VERSION AS OF needs a number or a text")
         return {"scan.version": value}, end
     source = words.text[words.tokens[first].start : last]
+    if value is None:
+        source = plain(f"SELECT {source}").removeprefix("SELECT ")
     return {"scan.timestamp-millis": str(_millis(session, value, source))}, end
 
 

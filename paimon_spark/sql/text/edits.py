@@ -16,8 +16,11 @@ class Edits:
         self.edits.append((start, end, new))
 
     def applied(self) -> str:
+        """The text with them; those within another one are left out."""
         pieces, done = [], 0
         for start, end, new in sorted(self.edits):
+            if start < done:
+                continue
             pieces += [self.text[done:start], new]
             done = end
         return "".join([*pieces, self.text[done:]])
