@@ -263,7 +263,7 @@ def _shown(frame: DataFrame, columns: Columns, schema: StructType) -> DataFrame:
     from pyspark.sql.functions import lit  # noqa: PLC0415 - only with a session
 
     stored = [None if f is None else f.name for f in columns]
-    if frame.columns == stored and not any(f.metadata for f in schema.fields):
+    if frame.columns == stored == schema.names and not any(f.metadata for f in schema.fields):
         return frame
     shown: list[Column] = []
     for field, own in zip(columns, schema.fields, strict=True):

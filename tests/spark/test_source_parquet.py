@@ -12,6 +12,7 @@ from lakes import Lake
 from spark_rows import frame_values, spark_values
 
 from paimon_core import open_catalog
+from paimon_core.ddl.schema_change import RenameColumn
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.table.batch_scan import batch_scan_of
 from paimon_core.table.open import open_table
@@ -97,6 +98,18 @@ def test_added_renamed_and_changed_columns(session: Any, golden: Any) -> None:
         readers.add((len({f.columns for f in planned.plain}) > 1, bool(planned.rest)))
     # Some columns are null in older files, some have another type there.
     assert {(True, False), (False, True)} & readers
+
+
+def test_columns_that_got_the_names_of_others(session: Any, tmp_path: Path) -> None:
+    catalog = open_catalog(str(tmp_path))
+    catalog.create_database("db", ignore_if_exists=True)
+    rows = pa.table({"a": [1], "b": [2]})
+    table = catalog.create_table("db.t", rows.schema)
+    table.append(rows)
+    table.alter(RenameColumn(("a",), "c"), RenameColumn(("b",), "a"))
+    frame = read(session, path=str(tmp_path / "db.db" / "t"))
+    assert frame.columns == ["c", "a"]
+    assert frame.where("a > 1").select("a", "c").collect() == [(2, 1)]
 
 
 def test_names_that_paths_and_spark_have_meanings_for(session: Any, tmp_path: Path) -> None:
