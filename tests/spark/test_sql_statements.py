@@ -36,6 +36,7 @@ ANSWERS = {
     "SELECT X'FF', upper('a') FROM t WHERE CAST(p AS BINARY) NOT IN (X'C3A4', X'62')": [
         ["ff", "A"]
     ],
+    f"SELECT {'(' * 60}id{')' * 60} FROM t WHERE {'lower(' * 60}p{')' * 60} = 'a'": [[1]],
     # columns and rows that are wanted without being named
     "FROM t |> WHERE id = 1": [[1, "a"]],
     "FROM t |> ORDER BY id |> LIMIT 1 |> WHERE id = 2": [],

@@ -51,7 +51,10 @@ def conditions_of(table: exp.Table) -> list[str]:
     others = [s.this for s in (select.args.get("from_") or select.args.get("from"), *joins) if s]
     databases = {table.db.lower()} - {o.alias_or_name.lower() for o in others}
     name = table.alias_or_name.lower()
-    return [_bare(c).sql("spark") for c in found if _is_about(c, name, databases)]
+    try:
+        return [_bare(c).sql("spark") for c in found if _is_about(c, name, databases)]
+    except RecursionError:
+        return []  # sqlglot cannot write what is nested this deeply
 
 
 def _is_inner(join: exp.Join) -> bool:
@@ -75,13 +78,15 @@ def _is_about(condition: exp.Expr, name: str, databases: Collection[str]) -> boo
 
 
 def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
-    if isinstance(node, exp.And):
-        yield from _conjuncts(node.left)
-        yield from _conjuncts(node.right)
-    elif isinstance(node, exp.Paren):
-        yield from _conjuncts(node.this)
-    else:
-        yield node
+    left = [node]  # there may be thousands, each within the next one
+    while left:
+        node = left.pop()
+        if isinstance(node, exp.And):
+            left += [node.right, node.left]
+        elif isinstance(node, exp.Paren):
+            left.append(node.this)
+        else:
+            yield node
 
 
 def _bare(node: exp.Expr) -> exp.Expr:
@@ -113,7 +118,7 @@ def plain_condition(table: FileStoreTable, condition: str) -> Predicate | None:
         return None
     try:
         predicate = parse_where(condition, table.schema.row_type, accepts=compared_alike)
-    except (PaimonError, pa.ArrowException, ValueError, TypeError):
+    except (PaimonError, pa.ArrowException, ValueError, TypeError, RecursionError):
         return None
     if _compares_zero(predicate):
         return None

@@ -19,6 +19,8 @@ def parsed(text: str) -> exp.Expr:
         raise ParseError(f"cannot read {text!r}") from e
     except ValueError as e:
         raise ParseError(f"cannot read {text!r}: {e}") from e
+    except RecursionError as e:
+        raise ParseError("the text is nested too deeply") from e
     return tree
 
 
