@@ -119,7 +119,8 @@ ANSWERS = {
     # options of the table that is written
     "CREATE TABLE grows (id INT)": [],
     "INSERT INTO grows WITH ('write.merge-schema' = 'true') BY NAME SELECT 3 AS id, 5 AS more": [],
-    "SELECT * FROM grows": [[3, 5]],
+    "INSERT WITH SCHEMA EVOLUTION INTO grows VALUES (4, 6)": [],
+    "SELECT * FROM grows ORDER BY id": [[3, 5], [4, 6]],
     "INSERT INTO default.o WITH ('write-only' = 'true') PARTITION (p = 'c') VALUES (7)": [],
     "INSERT INTO default.o WITH ('file.format' = 'orc') REPLACE WHERE p = 'c' SELECT 8, 'c'": [],
     "SELECT DISTINCT file_format FROM default.`o$files` WHERE partition = '{c}'": [["orc"]],
@@ -164,6 +165,10 @@ REFUSED = {
     "INSERT INTO default.o REPLACE WHERE id = 1 SELECT 5, 'b'": (
         "RuntimeException",
         "partition column p",
+    ),
+    "INSERT INTO t REPLACE USING (id) SELECT 5, 'b'": (
+        "UnsupportedOperationException",
+        "INSERT ... REPLACE USING",
     ),
     "INSERT INTO o VALUES (1, 'v')": ("AnalysisException", "EXPECT_TABLE_NOT_VIEW"),
     "UPDATE o SET x = 2": ("AnalysisException", "EXPECT_TABLE_NOT_VIEW"),

@@ -137,6 +137,7 @@ def explained_insert(session: SqlSession, words: Words) -> tuple[TableName, str,
 
 def _read_head(session: SqlSession, words: Words) -> _Insert:
     """What stands before the query."""
+    words.eat("WITH", "SCHEMA", "EVOLUTION")  # as in MERGE, the option write.merge-schema decides
     overwrite = words.eat("OVERWRITE")
     if not overwrite:
         words.need("INTO")
@@ -156,6 +157,11 @@ def _read_head(session: SqlSession, words: Words) -> _Insert:
             by_name=False,
             options=options,
             condition=condition,
+        )
+    if words.word() == "REPLACE" and words.word(1) in ("USING", "ON"):
+        raise UnsupportedFeature(
+            f"INSERT ... REPLACE {words.word(1)}",
+            next_step="use REPLACE WHERE on partition columns, or MERGE INTO",
         )
     spec = read_spec(words, dynamic=True) if words.eat("PARTITION") else {}
     if words.eat("IF", "NOT", "EXISTS"):
