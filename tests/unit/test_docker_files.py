@@ -9,6 +9,7 @@ import runpy
 import subprocess
 import tomllib
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -186,13 +187,19 @@ def test_a_store_is_probed_before_anything_commits_to_it(monkeypatch, capsys):
         assert ("loses commits" in capsys.readouterr().out) == (code == 1)
         assert "Contents" not in client.list_objects_v2(Bucket="probed", Prefix="warehouse")
 
+        alone = Lock()
+
         class Careless:
-            """A store that takes the condition and ignores it."""
+            """A store that takes the condition and ignores it, one request after the other.
+
+            The server answers 500 where two of them write one object at once.
+            """
 
             def __getattr__(self, name: str) -> Any:
                 return getattr(client, name)
 
             def put_object(self, *, IfNoneMatch: str, **parts: Any) -> Any:  # noqa: N803
-                return client.put_object(**parts)
+                with alone:
+                    return client.put_object(**parts)
 
         assert store["winners"](Careless(), "probed", "careless") > 1
