@@ -23,7 +23,7 @@ from paimon_core.manifest.data_file import FileKind, ManifestEntry
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.read.data_file import read_table_file
 from paimon_core.scan.manifests import delta_manifests, read_entries
-from paimon_core.snapshot.line import newest_first
+from paimon_core.snapshot.line import committed_since
 from paimon_core.snapshot.snapshot import CommitKind, Identity, Snapshot
 from paimon_core.types.binary_rows import encode_rows
 
@@ -79,25 +79,15 @@ def _changes_since(
     table: FileStoreTable, latest: Snapshot | None, read_at: Identity, user: str
 ) -> Iterator[_Change]:
     """Yield what others changed after `read_at`, apart from compactions."""
-    for snapshot in _since(table, latest, read_at):
+    for snapshot in committed_since(table.snapshots, read_at, latest):
+        if snapshot is None:
+            what = f"snapshot {read_at[0]}, or one after it, expired or was rolled back, with"
+            raise _changed(table, what, read_at[0])
         kind = snapshot.commit_kind
         if snapshot.commit_user != user and kind in (CommitKind.APPEND, CommitKind.OVERWRITE):
             for manifest in delta_manifests(table, snapshot):
                 for entry in read_entries(table, manifest):
                     yield snapshot, entry
-
-
-def _since(table: FileStoreTable, latest: Snapshot | None, read_at: Identity) -> Iterator[Snapshot]:
-    """Yield the snapshots after `read_at`, newest first; RowsChanged if it is no longer there."""
-    number = read_at[0]
-    later = () if latest is None else newest_first(table.snapshots, latest, down_to=number)
-    for at, snapshot in later:
-        if snapshot is None or (at == number and snapshot.identity != read_at):
-            raise _changed(table, f"snapshot {at} expired, or was rolled back, with", at)
-        if at == number:
-            return
-        yield snapshot
-    raise _changed(table, f"snapshot {number} was rolled back, with", number)
 
 
 @dataclass(frozen=True, slots=True)

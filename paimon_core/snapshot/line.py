@@ -47,6 +47,27 @@ def newest_first(
         yield number, latest if number == latest.id else snapshots.get_or_none(number)
 
 
+def committed_since(
+    snapshots: SnapshotStore, seen: Identity, latest: Snapshot | None
+) -> Iterator[Snapshot | None]:
+    """Yield the snapshots that follow the snapshot `seen`, newest first.
+
+    None is the last one if `seen`, or one after it, is no longer there: it expired, or a rollback
+    removed it and gave its number to another commit.
+    """
+    known = seen[0]
+    later = () if latest is None else newest_first(snapshots, latest, down_to=max(1, known))
+    for number, snapshot in later:
+        if snapshot is None or (number == known and snapshot.identity != seen):
+            yield None
+            return
+        if number == known:
+            return
+        yield snapshot
+    if seen != NO_SNAPSHOT:
+        yield None
+
+
 def wrote_since(
     snapshots: SnapshotStore, seen: Identity, latest: Snapshot, user: str | None
 ) -> bool:
@@ -54,15 +75,11 @@ def wrote_since(
 
     A rollback counts, as it gives the numbers of removed snapshots to new ones.
     """
-    known = seen[0]
-    for number, snapshot in newest_first(snapshots, latest, down_to=max(1, known)):
-        if snapshot is None:
-            return True  # it expired, or was rolled back
-        if number == known:
-            return snapshot.identity != seen
-        if snapshot.commit_user != user and snapshot.commit_kind is not CommitKind.COMPACT:
-            return True
-    return seen != NO_SNAPSHOT
+    return any(
+        snapshot is None
+        or (snapshot.commit_user != user and snapshot.commit_kind is not CommitKind.COMPACT)
+        for snapshot in committed_since(snapshots, seen, latest)
+    )
 
 
 def unbroken_ids(snapshots: SnapshotStore) -> list[int]:

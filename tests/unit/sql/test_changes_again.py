@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from disk import on_disk, referenced
 from sql_sessions import Sql
 
 from paimon_core.errors import RowsChanged
 from paimon_core.read.table_read import read_table
+from paimon_core.snapshot.snapshot import NO_SNAPSHOT
 from paimon_core.table.open import open_table
+from paimon_core.table.write_session import write_rows
 
 EVOLVED = "'row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true'"
 KEYED = "'primary-key' = 'id', 'bucket' = '1'"
@@ -96,3 +99,17 @@ def test_a_delete_spares_a_row_that_changed(tmp_path: Path) -> None:
     sql = _raced(tmp_path, ["UPDATE t SET v = 'B' WHERE id = 2"], KEYED)
     sql("DELETE FROM t WHERE v IN ('a', 'b')")
     assert _rows(tmp_path) == [(2, "B", "y")]
+
+
+def test_rows_come_into_a_table_without_a_snapshot(tmp_path: Path) -> None:
+    sql = Sql(tmp_path)
+    sql(f"CREATE TABLE t (id INT, v STRING, w STRING) TBLPROPERTIES ({KEYED})")
+    table = open_table(str(tmp_path), "default.t")
+    rows = pa.table({"id": [1], "v": ["a"], "w": ["x"]})
+    write_rows(table, rows, env=sql.session.env, rows_at=NO_SNAPSHOT)
+    assert _rows(tmp_path) == [(1, "a", "x")]
+    again = pa.table({"id": [1], "v": ["b"], "w": ["y"]})
+    with pytest.raises(RowsChanged, match="snapshot 1 by user"):
+        write_rows(table, again, env=sql.session.env, rows_at=NO_SNAPSHOT)
+    write_rows(table, again.set_column(0, "id", [[2]]), env=sql.session.env, rows_at=NO_SNAPSHOT)
+    assert _rows(tmp_path) == [(1, "a", "x"), (2, "b", "y")]
