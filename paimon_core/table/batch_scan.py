@@ -41,7 +41,7 @@ from paimon_core.refs.tag_period import TagPeriod
 from paimon_core.refs.tags import Tag
 from paimon_core.scan.scan import scan_files
 from paimon_core.schema.scan_options import check_scan_options, scan_mode
-from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.snapshot.snapshot import NO_SNAPSHOT, Identity, Snapshot
 from paimon_core.table.chain import Chain, alone, chain_of, read_chain
 from paimon_core.table.fallback import both_branches
 from paimon_core.table.postponed_rows import (
@@ -77,6 +77,14 @@ class BatchScan:
     diff: tuple[Snapshot, Snapshot] | None = None
     chain: Chain | None = None
     then: BatchScan | None = None
+
+    @property
+    def identity(self) -> Identity | None:
+        """The snapshot that is read as a whole, NO_SNAPSHOT if the table had none, else None."""
+        if self.whole is not None:
+            return self.whole.identity
+        partly = self.between is not None or self.diff is not None or self.chain is not None
+        return None if partly else NO_SNAPSHOT
 
 
 def batch_scan_of(table: FileStoreTable, *, zone: tzinfo = UTC) -> BatchScan:

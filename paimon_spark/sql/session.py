@@ -183,13 +183,12 @@ class SqlSession:
         found: dict[Hashable, BatchScan] = getattr(self._of_statement, "scans", None) or {}
         place = table.root, table.branch
         read = (
-            scan.whole.identity
+            scan.identity
             for scan in found.values()
-            if scan.whole is not None
-            and (scan.table.root, scan.table.branch) == place
+            if (scan.table.root, scan.table.branch) == place
             and scan.table.options.keys().isdisjoint(SCAN_OPTIONS)
         )
-        return min(read, key=lambda identity: identity[0], default=None)
+        return min(filter(None, read), key=lambda identity: identity[0], default=None)
 
     def read_anew(self) -> None:
         """Let the statement of this thread read the newest snapshots from now on."""

@@ -102,3 +102,7 @@ def test_an_overwrite_with_rows_of_its_own_table_loses_none(
     after_first_read("INSERT INTO t VALUES (4, 'gone')")
     sql("INSERT OVERWRITE t SELECT * FROM s; INSERT OVERWRITE t SELECT * FROM t VERSION AS OF 1")
     assert sql("SELECT * FROM t ORDER BY id") == [[1, "old"], [2, "old"]]
+    sql("CREATE TABLE u (id INT, v STRING)")
+    after_first_read("INSERT INTO u VALUES (5, 'first')")
+    sql("INSERT OVERWRITE u SELECT id, upper(v) FROM u")
+    assert sql("SELECT * FROM u") == [[5, "FIRST"]]
