@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ import scratch
 from class_archive import use_archive
 from hypothesis import HealthCheck, settings
 from lakes import Lake
-from long_run import LONG
+from long_run import LONG, examples
 from metastore_process import HiveMetastore
 from postgres import postgres_server
 
@@ -38,7 +38,7 @@ settings.register_profile(
     derandomize=True,
     database=None,
     print_blob=True,
-    max_examples=100 if LONG else 50,
+    max_examples=examples(60),
 )
 settings.register_profile(
     "thorough", parent=settings.get_profile("default"), derandomize=False, max_examples=2000
@@ -57,6 +57,8 @@ MARKED_FIXTURES = {
 }
 _airflow_home = pytest.StashKey[str]()
 _scratch = pytest.StashKey[Path | None]()
+
+DATABASES = ("sqlite", "postgres")
 
 # With Airflow, Spark or both, which take several cores and much memory: one at a time, or one of each
 # where there is room for both.
@@ -129,6 +131,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not LONG:
         left_out = {item for item in items if item.get_closest_marker("long")}
         left_out |= set(_with_the_other_java(items))
+        left_out |= set(_with_the_other_database(items))
         left_out |= set(_not_sampled([item for item in items if item not in left_out]))
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
@@ -143,13 +146,23 @@ def _with_the_other_java(items: list[pytest.Item]) -> Iterator[pytest.Item]:
 
     With live Java, and in tests marked `one_java`, whose tables were written by both.
     """
-    alike: dict[str, list[pytest.Item]] = {}
+    asked = (i for i in items if i.get_closest_marker("oracle") or i.get_closest_marker("one_java"))
+    return _alike(asked, VERSIONS)
+
+
+def _with_the_other_database(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """Of tests marked `one_database`, all but one of the databases that hold the history."""
+    return _alike((i for i in items if i.get_closest_marker("one_database")), DATABASES)
+
+
+def _alike(items: Iterable[pytest.Item], values: Sequence[str]) -> Iterator[pytest.Item]:
+    """Of cases that differ only in one of these values, all but one: the values take turns."""
+    cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        version = next((v for v in VERSIONS if v in item.nodeid.rpartition("[")[2]), None)
-        asked = item.get_closest_marker("oracle") or item.get_closest_marker("one_java")
-        if version is not None and asked:
-            alike.setdefault(item.nodeid.replace(version, "*"), []).append(item)
-    for case, several in alike.items():
+        value = next((v for v in values if v in item.nodeid.rpartition("[")[2]), None)
+        if value is not None:
+            cases.setdefault(item.nodeid.replace(value, "*"), []).append(item)
+    for case, several in cases.items():
         kept = zlib.crc32(case.encode()) % len(several)
         yield from (item for i, item in enumerate(several) if i != kept)
 

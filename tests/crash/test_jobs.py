@@ -57,7 +57,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read_retry, "WAITS_MILLIS", ())
 
 
-@pytest.mark.sampled(one_of=10)
+@pytest.mark.sampled(one_of=20)
 @pytest.mark.parametrize("name", CASES)
 def test_a_failing_store_leaves_a_table_that_a_second_run_finishes(
     name: str, prepared: Callable[[str], Origin], tmp_path: Path
@@ -73,7 +73,7 @@ def test_a_failing_store_leaves_a_table_that_a_second_run_finishes(
         shutil.rmtree(failed)
 
 
-@pytest.mark.sampled(one_of=10, first=2)
+@pytest.mark.sampled(one_of=20, first=2)
 @pytest.mark.parametrize("name", CASES)
 def test_a_killed_process_leaves_a_table_that_a_second_run_finishes(
     name: str, prepared: Callable[[str], Origin], forks: ForkServer, tmp_path: Path

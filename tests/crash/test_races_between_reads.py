@@ -170,7 +170,7 @@ class Table:
         return self.results[names]
 
 
-@pytest.mark.sampled(one_of=10)
+@pytest.mark.sampled(one_of=20)
 @pytest.mark.parametrize("first", FIRST)
 @pytest.mark.parametrize("kind", TABLES)
 def test_nobody_sees_half_of_another(kind: str, first: str, tmp_path: Path, gate: Gate) -> None:

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lakes import ENV
+from long_run import examples
 from small_pages import small_pages
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
@@ -155,7 +156,7 @@ def expected_changes(
 @pytest.mark.sampled
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("producer", ["full-compaction", "lookup"])
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     steps,
     st.booleans(),

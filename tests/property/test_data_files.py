@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from long_run import examples
 
 from paimon_core.format.column_stats import Detail, StatsCollector, StatsMode, narrowed
 from paimon_core.format.data_format import open_writer, read_batches
@@ -147,7 +148,7 @@ def same(left, right):
     return left == right
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(tables(), st.sampled_from(["parquet", "orc", "avro"]), st.integers(1, 40))
 def test_rows_come_back(table, file_format, cut):
     row_type, values = table

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from long_run import examples
 from metadata_strategies import FILES, INT, LONG, ROW
 
 from paimon_core.errors import CorruptTable, PaimonError
@@ -106,14 +107,14 @@ def _check_same(found: EntryColumns, entries: Sequence[ManifestEntry]) -> None:
     assert [found.identity(i) for i in range(len(found))] == [e.identity for e in entries]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(_entries(FILES))
 def test_columns_hold_what_objects_hold(manifests: list[list[ManifestEntry]]) -> None:
     found = _decoded([_written(entries) for entries in manifests])
     _check_same(found, [e for entries in manifests for e in entries])
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(_entries(USUAL_FILES))
 def test_usual_entries_are_never_decoded_as_objects(manifests: list[list[ManifestEntry]]) -> None:
     def refuse(*_: object) -> None:
@@ -125,7 +126,7 @@ def test_usual_entries_are_never_decoded_as_objects(manifests: list[list[Manifes
     _check_same(found, [e for entries in manifests for e in entries])
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(_entries(USUAL_FILES), st.lists(LONG, min_size=1, max_size=3))
 def test_fields_of_newer_versions_are_kept(
     manifests: list[list[ManifestEntry]], values: list[int]
@@ -140,7 +141,7 @@ def test_fields_of_newer_versions_are_kept(
     assert len(found.unknown) == sum(map(len, manifests[: len(values)]))
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(_entries(USUAL_FILES), st.data())
 def test_damaged_manifests_are_refused_or_right(
     manifests: list[list[ManifestEntry]], data: st.DataObject
@@ -163,7 +164,7 @@ def test_damaged_manifests_are_refused_or_right(
             _check_same(_decoded([damaged]), wanted)
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(st.data())
 def test_live_files_are_those_of_objects(data: st.DataObject) -> None:
     files = st.builds(
@@ -200,7 +201,7 @@ def test_live_files_are_those_of_objects(data: st.DataObject) -> None:
     _check_same(live_columns(parts, partitions, expected=data.draw(st.integers(0, 20))), wanted)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(_entries(USUAL_FILES), min_size=2, max_size=2), st.randoms())
 def test_changed_partitions_are_those_with_other_files(
     versions: list[list[list[ManifestEntry]]], random: Any

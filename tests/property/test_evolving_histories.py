@@ -14,6 +14,7 @@ from evolving_tables import DELETING, delete_rows_of, groups_of, rows_by_id, upd
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lakes import ENV, Lake
+from long_run import examples
 
 from paimon_core.compaction.due import units_due
 from paimon_core.compaction.idle import idle_buckets
@@ -32,7 +33,7 @@ _COMPACT = st.tuples(
 
 
 @pytest.mark.parametrize("partitioned", [False, True], ids=["whole", "partitioned"])
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(_APPEND, _APPEND, _UPDATE, _DELETE, _COMPACT), min_size=3, max_size=12))
 def test_rows_keep_ids_and_values(
     tmp_path: Path,

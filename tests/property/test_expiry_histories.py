@@ -10,6 +10,7 @@ import pytest
 from disk import assert_whole, on_disk, referenced
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from long_run import examples
 from replay import run_step
 
 from paimon_core.scan import columns
@@ -25,7 +26,7 @@ STEPS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=examples(12))
 @given(STEPS, st.integers(1, 4), st.booleans())
 def test_files_on_disk_are_those_that_are_referenced(
     steps: list[str],

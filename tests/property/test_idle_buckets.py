@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from long_run import examples
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.compaction.due import BucketFiles, units_due
@@ -69,7 +70,7 @@ def _check(table: FileStoreTable, buckets: list[list[DataFileMeta]], *, full: bo
 
 
 @pytest.mark.parametrize("options", TREES.values(), ids=TREES)
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(lsm_files(sizes=SIZES, max_level_0=4), max_size=3), st.booleans())
 def test_primary_key_buckets(
     tmp_path: Path,
@@ -83,7 +84,7 @@ def test_primary_key_buckets(
 
 
 @pytest.mark.parametrize("options", HEAPS.values(), ids=HEAPS)
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(lsm_files(sizes=SIZES, top_level=0), max_size=3), st.booleans())
 def test_append_buckets(
     tmp_path: Path,

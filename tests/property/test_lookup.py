@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lakes import ENV, Lake
+from long_run import examples
 
 from paimon_core.compaction import lookup as lookup_module
 from paimon_core.compaction.lookup import KeyLookup
@@ -79,7 +80,7 @@ class Bucket:
 PARTITION = b"\x00\x00\x00\x00" + b"\x00" * 8
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     levels_of_keys(),
     st.lists(st.sets(st.integers(-1, LAST_KEY), min_size=1), max_size=5),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from long_run import examples
 
 from paimon_core.lsm.engines.deduplicate import Deduplicate
 from paimon_core.lsm.tree.sort_merge import merge_sorted
@@ -50,7 +51,7 @@ def same(a: list[Record], b: list[Record]) -> bool:
 @pytest.mark.sampled
 @pytest.mark.parametrize("kind", KEY_VALUES)
 @given(data=st.data())
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_one_key_column(kind: str, data: st.DataObject) -> None:
     key_type, values = KEY_VALUES[kind]
     fields = row_type(k=key_type, v=STRING)
@@ -62,7 +63,7 @@ def test_one_key_column(kind: str, data: st.DataObject) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_two_key_columns(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(st.sampled_from(sorted(KEY_VALUES)), min_size=2, max_size=3))
     names = [f"k{i}" for i in range(len(kinds))]
@@ -74,7 +75,7 @@ def test_two_key_columns(data: st.DataObject) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_sequence_fields_deletes_and_directions(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(st.sampled_from(sorted(KEY_VALUES)), max_size=2))
     names = [f"s{i}" for i in range(len(kinds))]
@@ -112,7 +113,7 @@ def test_sequence_fields_deletes_and_directions(data: st.DataObject) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_nullable_key(data: st.DataObject) -> None:
     fields = row_type(a=STRING, b=atomic(TypeRoot.INT))
     values = {"a": nullable(KEY_VALUES["string"][1]), "b": nullable(st.integers(0, 3))}

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from long_run import examples
 
 from paimon_core.errors import CorruptTable
 from paimon_core.lsm.chosen_engine import merge_engine_of
@@ -203,7 +204,7 @@ OVERFLOWING = [n for n in FUNCTIONS if n.split()[-1] in ("tinyint", "smallint", 
 
 @pytest.mark.parametrize("name", [n for n in OVERFLOWING if n.startswith(("sum", "product"))])
 @given(st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_integers_that_overflow_are_an_error_in_2_0(name: str, data: st.DataObject) -> None:
     data_type, values, function, aggregator = FUNCTIONS[name]
     kinds = (0, 2, 3) if name in RETRACTABLE else (0, 2)
@@ -234,7 +235,7 @@ def test_integers_that_overflow_are_an_error_in_2_0(name: str, data: st.DataObje
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("mode", ["plain", "remove", "ignore"])
 @given(data=st.data())
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_aggregation(name: str, mode: str, data: st.DataObject) -> None:
     data_type, values, function, aggregator = FUNCTIONS[name]
     fields = row_type(k=KEY, v=data_type)
@@ -291,7 +292,7 @@ def test_partial_update(mode: str, data: st.DataObject) -> None:
 @pytest.mark.sampled
 @pytest.mark.parametrize("mode", ["plain", "ignore", "remove one", "remove both"])
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_sequence_groups(mode: str, data: st.DataObject) -> None:
     # Fields in an order in which sequence fields come before and after what they order.
     fields = row_type(a=INT, k=KEY, s1=INT, b=INT, c=STRING, s2=INT, s3=STRING, d=INT, e=INT)
@@ -340,7 +341,7 @@ AGGREGATED = {
 @pytest.mark.parametrize("name", AGGREGATED)
 @pytest.mark.parametrize("mode", ["plain", "ignore retract", "remove"])
 @given(data=st.data())
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_aggregates_in_sequence_groups(name: str, mode: str, data: st.DataObject) -> None:
     data_type, values, function, aggregator = AGGREGATED[name]
     fields = row_type(k=KEY, v=data_type, s=INT, w=INT)

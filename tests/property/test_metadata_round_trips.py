@@ -7,6 +7,7 @@ import uuid
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from long_run import examples
 from metadata_strategies import (
     EXTERNAL,
     FILE_NAME,
@@ -144,7 +145,7 @@ def test_index_manifests(entries: list[IndexManifestEntry]) -> None:
     assert read_index_manifest(IO, paths.manifest(name)) == entries
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     st.lists(FILES.map(lambda f: f), min_size=1, max_size=4), st.sampled_from(["orc", "parquet"])
 )

@@ -13,6 +13,7 @@ from disk import assert_whole, on_disk, referenced
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lakes import Lake
+from long_run import examples
 
 from paimon_core.reachability.keep import create_kept
 from paimon_core.refs.tags import Tag
@@ -65,7 +66,7 @@ def run(warehouse: Path) -> Report:
     return run_table(request)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(LITTER, st.booleans())
 def test_the_job_removes_old_files_that_nothing_needs(
     lived: Path,

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lakes import Lake
+from long_run import examples
 from s3_store import S3Server, download, drop, s3_server, upload
 
 from paimon_core.io.local import LocalFileIO
@@ -100,7 +101,7 @@ def request(warehouse: str, server: S3Server | None, *, unknown: bool) -> RunReq
     )
 
 
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=examples(12))
 @given(st.lists(FILE, max_size=25), st.lists(LOCAL_ONLY, max_size=5), st.booleans(), st.booleans())
 def test_stores_agree(
     lived: Path,

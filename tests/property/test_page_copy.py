@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from long_run import examples
 from small_pages import small_pages
 from type_strategies import atomic_types, data_types, same, values
 
@@ -136,7 +137,7 @@ def is_copied(table: FileStoreTable, file: DataFileMeta) -> bool:
     return str(pq.read_metadata(path_of(table, file)).created_by).startswith(CREATED_BY)
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(
     made_of=commits(),
     group_bytes=st.sampled_from([1, 200, 10_000_000]),
@@ -174,7 +175,7 @@ def test_copied_is_as_decoded(
         pq.ParquetFile(path_of(table, copy), page_checksum_verification=True).read()
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(
     made_of=commits(),
     deleted=st.lists(st.integers(0, 250), max_size=4),

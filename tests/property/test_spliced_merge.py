@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from long_run import examples
 from small_pages import small_pages
 from type_strategies import atomic_types, data_types, same, values
 
@@ -191,7 +192,7 @@ def without_names(file: DataFileMeta) -> DataFileMeta:
     return replace(file, file_name="", file_size=0)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     made_of=columns(),
     keys=st.sampled_from([*((k,) for k in KEYS), PAIR]),

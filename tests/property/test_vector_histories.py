@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from long_run import examples
 from replay import run_step
 from small_pages import small_pages
 
@@ -147,7 +148,7 @@ def check(table: FileStoreTable, at: dict[str, str], model: Model) -> None:
 
 @pytest.mark.sampled(one_of=6)
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(
     history=HISTORY,
     wide=st.booleans(),

@@ -14,7 +14,13 @@ from paimon_maintenance.engines.spark.engine import SparkEngine
 def session() -> Iterator[Any]:
     import paimon_spark
 
-    conf = {"spark.sql.shuffle.partitions": "3", "spark.sql.session.timeZone": "UTC"}
+    conf = {
+        "spark.sql.shuffle.partitions": "3",
+        "spark.sql.session.timeZone": "UTC",
+        # A few rows do not earn back what it costs to compile a plan.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
     engine = SparkEngine(master="local[2]", conf=conf)
     spark = engine.session()
     paimon_spark.register(spark)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from long_run import examples
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.index.deletion_vectors import (
@@ -43,7 +44,7 @@ def test_the_bytes_are_javas(golden, version, tmp_path):
     assert seen > 3
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(vectors=st.dictionaries(st.text("abc", min_size=1), POSITIONS), wide=st.booleans())
 def test_what_is_written_is_read(tmp_path_factory, vectors, wide):
     path = str(tmp_path_factory.mktemp("index") / "index-1")

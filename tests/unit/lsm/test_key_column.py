@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from long_run import examples
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.lsm.key_column import key_column
@@ -118,7 +119,7 @@ def test_types_without_order_are_refused() -> None:
 
 @pytest.mark.parametrize("kind", KEY_VALUES)
 @given(data=st.data())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_stored_keys_compare_with_keys_of_batches(kind: str, data: st.DataObject) -> None:
     data_type, strategy = KEY_VALUES[kind]
     fields = row_type(k=data_type)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from long_run import examples
 from sql_sessions import Sql
 
 from paimon_core.file_store_table import FileStoreTable
@@ -99,7 +100,7 @@ conditions = st.sampled_from(
 )
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(data=st.data())
 def test_no_row_is_lost(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     sql = Sql(tmp_path_factory.mktemp("evolved"))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lakes import ENV
+from long_run import examples
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
@@ -109,7 +110,7 @@ predicates = st.recursive(
 
 
 @pytest.mark.parametrize("primary_key", [False, True])
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     files=st.lists(st.lists(rows, min_size=1, max_size=6), min_size=1, max_size=3),
     kind=st.sampled_from(KINDS),

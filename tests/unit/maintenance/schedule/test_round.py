@@ -35,6 +35,8 @@ from paimon_maintenance.schedule.round import run_round
 from paimon_maintenance.schedule.scope import Scope
 from paimon_maintenance.schedule.state import TableState
 
+pytestmark = pytest.mark.one_database
+
 NAMES = ("db.log", "db.off", "db.t")
 
 
