@@ -419,6 +419,7 @@ RECORD_LEVEL_TIME_FIELD: Final = Option("record-level.time-field", _optional_tex
 # --- writing and compaction ---------------------------------------------------------------------
 WRITE_ONLY: Final = Option("write-only", parse_bool, False, ("write.compaction-skip",))
 TARGET_FILE_SIZE: Final = Option("target-file-size", _optional_size, None)
+TARGET_FILE_ROW_NUM: Final = Option("target-file-row-num", _above_zero, 2**63 - 1)
 NUM_SORTED_RUN_TRIGGER: Final = Option("num-sorted-run.compaction-trigger", parse_int, 5)
 NUM_LEVELS: Final = Option("num-levels", _optional_int, None)
 MAX_SIZE_AMPLIFICATION: Final = Option("compaction.max-size-amplification-percent", parse_int, 200)
@@ -483,7 +484,10 @@ SNAPSHOT_EXPIRE_EXECUTION_MODE: Final = Option("snapshot.expire.execution-mode",
 SNAPSHOT_TIME_RETAINED: Final = Option("snapshot.time-retained", parse_duration_millis, 3_600_000)
 SNAPSHOT_EXPIRE_LIMIT: Final = Option("snapshot.expire.limit", parse_int, 50)
 SNAPSHOT_CLEAN_EMPTY_DIRECTORIES: Final = Option(
-    "snapshot.clean-empty-directories", parse_bool, False
+    "snapshot.clean-empty-directories",
+    parse_bool,
+    False,
+    ("snapshot.expire.clean-empty-directories",),
 )
 CHANGELOG_NUM_RETAINED_MIN: Final = Option("changelog.num-retained.min", _optional_int, None)
 CHANGELOG_NUM_RETAINED_MAX: Final = Option("changelog.num-retained.max", _optional_int, None)
@@ -532,6 +536,9 @@ END_INPUT_CHECK_PARTITION_EXPIRE: Final = Option(
 PARTITION_EXPIRATION_MAX_NUM: Final = Option("partition.expiration-max-num", parse_int, 100)
 PARTITION_EXPIRATION_BATCH_SIZE: Final = Option(
     "partition.expiration-batch-size", _optional_int, None
+)
+PARTITION_TIMESTAMP_FORMAT_STRICT: Final = Option(
+    "partition.timestamp-format.strict", parse_bool, False
 )
 PARTITION_TIMESTAMP_FORMATTER: Final = Option("partition.timestamp-formatter", _optional_text, None)
 PARTITION_TIMESTAMP_PATTERN: Final = Option("partition.timestamp-pattern", _optional_text, None)

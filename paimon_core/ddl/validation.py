@@ -40,6 +40,7 @@ from paimon_core.options import (
     SNAPSHOT_NUM_RETAINED_MIN,
     SNAPSHOT_ORDERING,
     STREAMING_READ_OVERWRITE,
+    TARGET_FILE_ROW_NUM,
     WRITE_ONLY,
     Option,
     parse_bool,
@@ -241,6 +242,10 @@ def _check_changelog(schema: TableSchema) -> None:
     )
 
 
+def _check_file_rows(schema: TableSchema) -> None:
+    schema.options.value(TARGET_FILE_ROW_NUM)  # raises if it is none
+
+
 def _check_retention(schema: TableSchema) -> None:
     options = schema.options
     least = options.value(SNAPSHOT_NUM_RETAINED_MIN)
@@ -410,6 +415,7 @@ _CHECKS: Final[tuple[Callable[[TableSchema], None], ...]] = (
     _check_sequence_field,
     _check_merge_engine,
     _check_changelog,
+    _check_file_rows,
     _check_retention,
     _check_columns,
     _check_expiration,

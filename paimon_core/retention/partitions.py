@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 
@@ -28,16 +28,11 @@ from paimon_core.options import (
     PARTITION_TIMESTAMP_PATTERN,
     Options,
 )
-from paimon_core.retention.date_time_format import DateTimeFormat
-from paimon_core.retention.partition_time import DEFAULT_FORMAT, put_together
 from paimon_core.retention.registered_partitions import unregistered
 from paimon_core.scan.columns import scan_columns
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
-from paimon_core.types.binary_row import decode_row
-from paimon_core.types.data_types import DataType, TypeRoot
-from paimon_core.types.partition_text import partition_text
+from paimon_core.types.partition_time import PartitionTimes
 
-_DAY: Final = 86_400_000
 STRATEGIES: Final = ("values-time", "update-time")
 
 
@@ -141,13 +136,16 @@ def plan_partitions(
 ) -> PartitionPlan:
     """Return which partitions of the snapshot expire; `local_millis` is the wall clock time."""
     before = local_millis - rule.time
+    kind = table.schema.partition_type
     everything = partitions_of(table, latest)
-    reader = _Reader.of(rule) if rule.strategy == "values-time" else None
+    times = None
+    if rule.strategy == "values-time":
+        times = PartitionTimes.of(rule.pattern, rule.formatter)
     found: list[tuple[Partition, int]] = []
     unclear: list[tuple[Partition, str]] = []
     young = 0
     for partition in everything:
-        time = partition.newest_file if reader is None else reader.time_of(table, partition.row)
+        time = partition.newest_file if times is None else times.time_of(kind, partition.row)
         if isinstance(time, str):
             unclear.append((partition, time))
         elif time < before:
@@ -160,7 +158,7 @@ def plan_partitions(
         work=PartitionExpiry(
             going=tuple(p for p, _ in going),
             batch_size=table.options.value(PARTITION_EXPIRATION_BATCH_SIZE) or 0,
-            by_update_time=reader is None,
+            by_update_time=times is None,
         ),
         times=[time for _, time in going],
         before=before,
@@ -188,10 +186,11 @@ def compacts_partition(
         or not table.options.value(COMPACTION_SKIP_EXPIRED_PARTITIONS)
     ):
         return None
-    reader, before = _Reader.of(rule), local_millis - rule.time
+    times, before = PartitionTimes.of(rule.pattern, rule.formatter), local_millis - rule.time
+    kind = table.schema.partition_type
 
     def compacts(row: bytes) -> bool:
-        time = reader.time_of(table, row)
+        time = times.time_of(kind, row)
         return isinstance(time, str) or time >= before
 
     return compacts
@@ -199,59 +198,6 @@ def compacts_partition(
 
 def _sort_text(table: FileStoreTable, row: bytes) -> str:
     return ",".join(table.paths.partition_values(row).values())
-
-
-# --- values to times ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    pattern: str | None
-    formatter: DateTimeFormat
-
-    @classmethod
-    def of(cls, rule: PartitionRule) -> _Reader:
-        formatter = rule.formatter
-        form = DEFAULT_FORMAT if formatter is None else DateTimeFormat.of(formatter)
-        return cls(rule.pattern, form)
-
-    def time_of(self, table: FileStoreTable, row: bytes) -> int | str:
-        """The time that the values represent, or the reason why there is none."""
-        fields = table.schema.partition_type.fields
-        values = dict(
-            zip((f.name for f in fields), decode_row(row, [f.type for f in fields]), strict=True)
-        )
-        if self.pattern is None:
-            first = fields[0]
-            direct = _direct_millis(values[first.name], first.type)
-            if direct is not None:
-                return direct
-        texts = {}
-        for field in fields:
-            value = values[field.name]
-            if value is None and (self.pattern is not None or field is fields[0]):
-                return f"{field.name} is null"
-            text = "" if value is None else partition_text(value, field.type, legacy_name=False)
-            texts[field.name] = text or ""
-        text = put_together(self.pattern, texts)
-        if text is None:
-            return f"timestamp_pattern {self.pattern!r} does not accept its values"
-        time = self.formatter.millis(text)
-        return f"cannot parse {text!r} as a time" if time is None else time
-
-
-def _direct_millis(value: object, data_type: DataType) -> int | None:
-    """The time of a DATE or TIMESTAMP column.
-
-    Java treats their internal numbers as text, so such partitions never expire (decision 0008).
-    """
-    if value is None:
-        return None
-    if data_type.root is TypeRoot.DATE:
-        return cast("int", value) * _DAY
-    if data_type.root is TypeRoot.TIMESTAMP:
-        return cast("int", value) // 1_000_000
-    return None
 
 
 # --- dropping -----------------------------------------------------------------------------------

@@ -21,10 +21,10 @@ from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.features import CHAIN_PARTITION_KEYS
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import PARTITION_TIMESTAMP_FORMATTER, PARTITION_TIMESTAMP_PATTERN
-from paimon_core.retention.date_time_format import DateTimeFormat
-from paimon_core.retention.partition_time import put_together
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.data_types import CHARACTER_TYPES
+from paimon_core.types.date_time_format import DateTimeFormat
+from paimon_core.types.partition_time import put_together
 
 _LETTERS: Final = {
     "yyyy": "%Y",

@@ -2,7 +2,8 @@
 
 Java: `io/RollingFileWriterImpl`, `io/KeyValueDataFileWriter`, `io/RowDataFileWriter`.
 
-A file ends after the batch (split if needed) with which it reaches the target size.  Compressed
+A file ends after the batch (split if needed) with which it reaches the target size, or with the
+row that makes it `target-file-row-num` rows if a writer and not a compaction fills it.  Compressed
 sizes are known only once a row group is written, so sizes of buffered rows are estimated from the
 rows on disk; for this reason, and because of the encoder, files end at other rows than in Java.
 """
@@ -33,6 +34,7 @@ from paimon_core.options import (
     DATA_EVOLUTION_ENABLED,
     DATA_FILE_THIN_MODE,
     FILE_INDEX_IN_MANIFEST_THRESHOLD,
+    TARGET_FILE_ROW_NUM,
 )
 from paimon_core.paths import TablePaths
 from paimon_core.schema.key_value import RowKind, file_row_type
@@ -50,6 +52,7 @@ from paimon_core.write.file_layout import (
 )
 from paimon_core.write.file_stats import FileStats
 
+_NO_LIMIT: Final = 2**63 - 1
 CHECK_ROWS: Final = 1000
 """Java checks a file's size after this number of rows, so no file ends earlier."""
 _RETRACTS: Final = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
@@ -69,7 +72,8 @@ class _RollingWriter(ABC):
         file_type: RowType,
         *,
         env: Environment,
-        target: int,
+        target: int | None,
+        most_rows: int,
         row_group_bytes: int,
     ) -> None:
         self._io = io
@@ -82,14 +86,18 @@ class _RollingWriter(ABC):
         self._arrow = arrow_schema(file_type)
         self._uuid = env.new_uuid()
         self._env = env
-        self._target = target
-        self._row_group_bytes = min(row_group_bytes, target)
+        self._target = target or target_file_size(
+            schema.options, primary_key=bool(schema.primary_keys)
+        )
+        self._most_rows = most_rows
+        self._row_group_bytes = min(row_group_bytes, self._target)
         self._indexed = indexed_columns(schema.options)
         self._index: FileIndexWriter | None = None
         self._started = 0
         self._done: list[DataFileMeta] = []
         self._path = ""
         self._writer: FormatWriter | None = None
+        self._rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Write rows; InvalidArgument if a NOT NULL column has nulls.
@@ -108,7 +116,7 @@ class _RollingWriter(ABC):
             if self._index is not None:
                 self._index.update(arrays[len(arrays) - len(self._schema.fields) :])
             start += rows
-            if writer.bytes_written() >= self._target:
+            if writer.bytes_written() >= self._target or self._rows >= self._most_rows:
                 self._finish()
 
     def close(self) -> list[DataFileMeta]:
@@ -207,7 +215,7 @@ class _RollingWriter(ABC):
         left = batch.num_rows - start
         bytes_left = self._target - writer.bytes_written()
         rows: int = 2 * bytes_left * batch.num_rows // max(batch.nbytes, 1)
-        return int(min(left, max(rows, CHECK_ROWS)))
+        return int(min(left, max(rows, CHECK_ROWS), self._most_rows - self._rows))
 
     def _check_nulls(self, arrays: list[pa.Array]) -> None:
         for array, field in zip(arrays, self._file_type.fields, strict=True):
@@ -259,7 +267,8 @@ class RollingKeyValueWriter(_RollingWriter):
             key_value_layout(schema.options, level=level, changelog=changelog),
             file_row_type(schema.key_type, schema.row_type, thin=self._thin),
             env=env,
-            target=target_file_size or _target(schema),
+            target=target_file_size,
+            most_rows=_NO_LIMIT if changelog else _most_rows(schema, file_source, target_file_size),
             row_group_bytes=row_group_bytes,
         )
 
@@ -374,7 +383,8 @@ class RollingAppendWriter(_RollingWriter):
             append_layout(schema.options),
             schema.row_type,
             env=env,
-            target=target_file_size or _target(schema),
+            target=target_file_size,
+            most_rows=_most_rows(schema, file_source, target_file_size),
             row_group_bytes=row_group_bytes,
         )
 
@@ -414,5 +424,8 @@ class RollingAppendWriter(_RollingWriter):
         )
 
 
-def _target(schema: TableSchema) -> int:
-    return target_file_size(schema.options, primary_key=bool(schema.primary_keys))
+def _most_rows(schema: TableSchema, source: FileSource, size: int | None) -> int:
+    """Return how many rows a file may have; without limit if it has a size of its own."""
+    if source is FileSource.COMPACT or size is not None:
+        return _NO_LIMIT
+    return schema.options.value(TARGET_FILE_ROW_NUM)

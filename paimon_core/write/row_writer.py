@@ -50,6 +50,7 @@ from paimon_core.write.postpone import MOST_WRITER_ID, postpone_schema
 from paimon_core.write.restore import ExistingBuckets
 from paimon_core.write.route import Routed, by_bucket, partition_codes, route
 from paimon_core.write.row_buffer import RowBuffer, SpillFolder
+from paimon_core.write.strict_partitions import partition_check
 from paimon_core.write.tracked_writer import RollingTrackedWriter
 
 INDEX_PREFIX: Final = "index-"
@@ -142,6 +143,7 @@ class RowWriter:
         self._new_indexes: dict[BucketKey, str] = {}
         self._engine = merge_engine_for(table).engine
         self._file_schema = table.schema
+        self._check_partition = partition_check(table)
         self._tracked = tracked
         if tracked:
             self._file_schema = tracked_schema(table.schema, new_numbers=True)
@@ -322,6 +324,8 @@ class RowWriter:
 
     def _new_sink(self, partition: bytes, bucket: int) -> BucketSink:
         table = self._table
+        if self._check_partition is not None:
+            self._check_partition(partition)
         postponed = table.bucket_mode is BucketMode.POSTPONE
         if table.has_primary_key and not postponed:
             return MergingSink(

@@ -144,6 +144,25 @@ def test_files_roll_near_the_target_size(tmp_path, file_format, target):
     assert all(b[0] == a[1] + 1 for a, b in itertools.pairwise(bounds))
 
 
+@pytest.mark.parametrize("key", [("k",), ()])
+def test_files_of_a_writer_end_with_the_row_that_fills_them(tmp_path, key):
+    schema = table_schema(key=key, **{"target-file-row-num": "700"})
+    counts = {}
+    for source in FileSource:
+        made = writer(tmp_path / source.name, schema, file_source=source)
+        for i in range(3):
+            made.write(rows(schema, i * 500, 500))
+        counts[source] = [f.row_count for f in made.close()]
+    assert counts == {FileSource.APPEND: [700, 700, 100], FileSource.COMPACT: [1500]}
+
+
+def test_a_changelog_file_has_any_number_of_rows(tmp_path):
+    schema = table_schema(key=("k",), **{"target-file-row-num": "700"})
+    made = writer(tmp_path, schema, changelog=True)
+    made.write(rows(schema, 0, 1500))
+    assert [f.row_count for f in made.close()] == [1500]
+
+
 def test_thin_files_have_no_key_columns(tmp_path):
     schema = table_schema(key=("k",), **{"data-file.thin-mode": "true"})
     made = writer(tmp_path, schema)

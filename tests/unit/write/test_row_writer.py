@@ -62,6 +62,29 @@ def test_default_values_replace_nulls(tmp_path: Path) -> None:
     assert [row["v"] for row in rows_of(table)] == ["none", "x", "none"]
 
 
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_partition_that_is_no_time(tmp_path: Path, *, strict: bool) -> None:
+    options = {
+        "partition.timestamp-format.strict": str(strict).lower(),
+        "partition.timestamp-formatter": "yyyyMMdd",
+    }
+    catalog = FileSystemCatalog(str(tmp_path))
+    catalog.create_database("db")
+    columns = [Column("dt", "STRING"), Column("k", "INT")]
+    schema = create_schema(columns, now_millis=1, partition_keys=["dt"], options=options)
+    catalog.create_table("db.t", schema)
+    table = open_table(str(tmp_path), "db.t")
+    write_rows(table, pa.table({"dt": ["20260131"], "k": pa.array([1], pa.int32())}), env=ENV)
+    for value in ("2026-01-31", None):
+        rows = pa.table({"dt": pa.array([value], pa.string()), "k": pa.array([2], pa.int32())})
+        if strict:
+            with pytest.raises(InvalidArgument, match="does not match partition"):
+                write_rows(table, rows, env=ENV)
+        else:
+            write_rows(table, rows, env=ENV)
+    assert len(rows_of(table)) == (1 if strict else 3)
+
+
 def test_kinds_from_a_column(tmp_path: Path) -> None:
     table = table_of(tmp_path, bucket="1", rowkind_field="kind", ignore__update__before="true")
     rows = pa.table(

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_core.errors import InvalidArgument
-from paimon_core.retention.date_time_format import DateTimeFormat
-from paimon_core.retention.partition_time import DEFAULT_FORMAT, put_together
+from paimon_core.types.date_time_format import DateTimeFormat
+from paimon_core.types.partition_time import DEFAULT_FORMAT, put_together
 
 
 def at(text: str) -> int:
