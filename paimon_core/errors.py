@@ -17,7 +17,7 @@
     |-- CommitError
     |   |-- CommitConflict         another commit changed what this one builds on: plan again
     |   |   |-- RowsChanged        it changed rows that this one was computed from
-    |   |   `-- CommitObstructed   the name of the next snapshot is taken by something else
+    |   |   `-- CommitObstructed   another attempt fails as well
     |   `-- CommitStateUnknown     the reply was lost: the commit may or may not exist
     |       `-- CommitRemoved      the commit succeeded, but a rollback removed it
     `-- MaintenanceError
@@ -293,7 +293,10 @@ class RowsChanged(CommitConflict):
 
 
 class CommitObstructed(CommitConflict):
-    """What is no snapshot has the name of the next one: another attempt will fail as well."""
+    """Another attempt will fail as well.
+
+    What is no snapshot has the name of the next one, or the strict mode of the writer forbids it.
+    """
 
 
 class CommitStateUnknown(CommitError):

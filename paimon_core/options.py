@@ -453,6 +453,9 @@ COMPACTION_OPTIMIZATION_INTERVAL: Final = Option(
 COMPACTION_FORCE_REWRITE_ALL_FILES: Final = Option(
     "compaction.force-rewrite-all-files", parse_bool, False
 )
+COMMIT_LAST_SAFE_SNAPSHOT: Final = Option(
+    "commit.strict-mode.last-safe-snapshot", _optional_int, None
+)
 COMMIT_TIMEOUT: Final = Option("commit.timeout", _optional_duration, None)
 COMMIT_USER_PREFIX: Final[Option[str | None]] = Option("commit.user-prefix", _part_of_name, None)
 COMMIT_MAX_RETRIES: Final = Option("commit.max-retries", parse_int, 10)

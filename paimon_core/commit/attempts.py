@@ -31,6 +31,7 @@ from paimon_core.commit.row_group_conflict import (
     check_row_groups,
 )
 from paimon_core.commit.same_table import check_same_table
+from paimon_core.commit.strict_mode import check_strict_mode
 from paimon_core.commit.unknown_metadata import with_unknown_fields
 from paimon_core.commit.vector_conflict import check_vectors
 from paimon_core.environment import Environment, local_clock
@@ -138,6 +139,7 @@ class Attempts:
             check_same_table(table)
         if latest is not None and latest.schema_id > table.schema.id:
             _check_not_replaced(table, latest)
+        check_strict_mode(table, latest, changes, request)
         if request.rewrites:
             check_rewritten_schemas(table, changes.files)
         if request.rows_at is not None:
