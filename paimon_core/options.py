@@ -453,6 +453,8 @@ COMPACTION_OPTIMIZATION_INTERVAL: Final = Option(
 COMPACTION_FORCE_REWRITE_ALL_FILES: Final = Option(
     "compaction.force-rewrite-all-files", parse_bool, False
 )
+UPSERT_KEY: Final = "upsert-key"
+"""Columns by which rows that are added to an append table replace others."""
 COMMIT_LAST_SAFE_SNAPSHOT: Final = Option(
     "commit.strict-mode.last-safe-snapshot", _optional_int, None
 )

@@ -2,8 +2,9 @@
 
 `UPDATE` and `MERGE` of a primary-key table write whole rows that they computed from those of a
 snapshot, `INSERT OVERWRITE` of rows of the same table replaces partitions.  If another commit
-changed rows since, its change would be lost; if it removed them, they would be back.  Java checks
-neither: the last commit wins.
+changed rows since, its change would be lost; if it removed them, they would be back.  A `MERGE`
+into an append table adds the rows that it did not find; two of them could add the same ones.  Java
+checks none of this: the last commit wins.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from paimon_core.commit.request import CommitRequest
+from paimon_core.commit.request import CommitRequest, Origin
 from paimon_core.errors import CorruptTable, RowsChanged
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.key_order import stored_key
 from paimon_core.manifest.data_file import FileKind, ManifestEntry
+from paimon_core.options import UPSERT_KEY
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.read.data_file import read_table_file
 from paimon_core.scan.manifests import delta_manifests, read_entries
@@ -41,13 +43,15 @@ def check_rows_unchanged(
     """Raise RowsChanged if others changed rows from which the new ones were computed.
 
     These are rows of the snapshot `read_at`: those of the same keys, or all of the partitions that
-    an overwrite replaces.
+    an overwrite replaces.  In an append table, they are those that others added in the same way.
     """
     others = _changes_since(table, latest, read_at, request.user)
-    if request.kind is CommitKind.OVERWRITE:
+    if request.origin is not Origin.ROWS:
         _check_partitions(table, changes, others)
-    else:
+    elif table.has_primary_key:
         _check_keys(table, changes, others)
+    else:
+        _check_found(table, others)
 
 
 def _check_partitions(
@@ -56,6 +60,17 @@ def _check_partitions(
     partitions = {entry.partition for entry in changes}
     for snapshot, theirs in others:
         if theirs.partition in partitions:
+            raise _changed_by(table, snapshot)
+
+
+def _check_found(table: FileStoreTable, others: Iterable[_Change]) -> None:
+    """Check that nobody else added rows after having looked for them, too.
+
+    Rows that are only appended may as well have come later.
+    """
+    for snapshot, theirs in others:
+        looked = snapshot.operation == "MERGE" or bool(table.options.get(UPSERT_KEY))
+        if looked and theirs.kind is FileKind.ADD:
             raise _changed_by(table, snapshot)
 
 

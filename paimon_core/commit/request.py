@@ -29,8 +29,8 @@ class CommitRequest:
     partitions must hold only what this commit adds (a rewrite pinned to the snapshot that it read).
     `row_groups`: the files whose rows the new files update, as they were read.  `buckets_at`: the
     oldest of the messages' own; None if one does not tell.  `rows_at`: the snapshot from whose rows
-    those of new keys, or those in place of whole partitions, were computed; None if they do not
-    depend on rows of the table.
+    those of new keys, or those in place of whole partitions, were computed, or which lacks the new
+    rows of an append table; None if they do not depend on rows of the table.
     """
 
     user: str

@@ -41,6 +41,7 @@ from paimon_core.options import (
     SNAPSHOT_ORDERING,
     STREAMING_READ_OVERWRITE,
     TARGET_FILE_ROW_NUM,
+    UPSERT_KEY,
     WRITE_ONLY,
     Option,
     parse_bool,
@@ -109,7 +110,7 @@ def _check_known_words(schema: TableSchema) -> None:
 
 def _check_keys(schema: TableSchema) -> None:
     types = {f.name: f.type for f in schema.fields}
-    upsert = tuple(k.strip() for k in schema.options.get("upsert-key", "").split(",") if k.strip())
+    upsert = tuple(k.strip() for k in schema.options.get(UPSERT_KEY, "").split(",") if k.strip())
     for what, keys in (
         ("primary key", schema.primary_keys),
         ("partition key", schema.partition_keys),

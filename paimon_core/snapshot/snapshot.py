@@ -87,6 +87,12 @@ class Snapshot:
         return {k: v for k, v in self.extra.items() if k not in FIELDS_OF_ONE_COMMIT}
 
     @property
+    def operation(self) -> str | None:
+        """The statement that made it, such as MERGE, as far as its writer says so (2.0)."""
+        told = self.extra.get("operation")
+        return told if isinstance(told, str) else None
+
+    @property
     def written_by_2_0(self) -> bool:
         """Whether Java 2.0 wrote it, so that its reading rules apply (java-rules N1)."""
         return "uuid" in self.extra

@@ -215,12 +215,13 @@ def commit_files(
     user: str,
     row_groups: Sequence[RowGroup] = (),
     after: AfterCommit | None = None,
+    rows_at: Identity | None = None,
 ) -> tuple[Snapshot, ...]:
     """Commit changes that are not only new rows, then do what follows a commit (`commit_write`).
 
-    For DELETE and the like: deleted files, deletion vectors, columns for `row_groups`.
-    CommitConflict if another commit replaced a file meanwhile: then the files of the messages are
-    deleted.
+    For DELETE and the like: deleted files, deletion vectors, columns for `row_groups`.  `rows_at`
+    is the snapshot in which the new rows were not found, None if nobody looked.  CommitConflict if
+    another commit replaced a file meanwhile: then the files of the messages are deleted.
     """
     after = after or AfterCommit(table, env=env)
     try:
@@ -231,6 +232,7 @@ def commit_files(
             env=env,
             row_groups=row_groups,
             ignore_empty=_ignores_empty(table),
+            rows_at=rows_at,
         )
     except CommitConflict:
         delete_messages(table, messages)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sql_sessions import Sql
 
-from paimon_spark.sql.dml import large_changes, large_writes
+from paimon_spark.sql.dml import large_changes, large_writes, targets
 from paimon_spark.sql.query import queries
 
 pytestmark = pytest.mark.spark
@@ -106,3 +106,34 @@ def test_an_overwrite_with_rows_of_its_own_table_loses_none(
     after_first_read("INSERT INTO u VALUES (5, 'first')")
     sql("INSERT OVERWRITE u SELECT id, upper(v) FROM u")
     assert sql("SELECT * FROM u") == [[5, "FIRST"]]
+
+
+@pytest.mark.parametrize("executors", [False, True])
+@pytest.mark.parametrize("looks", ["merge", "upsert"])
+def test_rows_that_two_look_for_are_added_once(
+    tmp_path: Path,
+    session: Any,
+    sql: Sql,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    looks: str,
+    executors: bool,
+) -> None:
+    """Java adds them twice to an append table."""
+    monkeypatch.setattr(large_changes, "LARGE_CHANGE", 0 if executors else 1 << 60)
+    statement = MERGE
+    if looks == "upsert":
+        sql("ALTER TABLE t SET TBLPROPERTIES ('upsert-key' = 'id')")
+        statement = "INSERT INTO t SELECT id, concat(v, '!') FROM s"
+    target = large_changes.LargeTarget if executors else targets.Target
+    commit, waiting = target.commit, [statement, "INSERT INTO s VALUES (5, 'later')"]
+
+    def committing(self: Any, *args: Any, **options: Any) -> None:
+        while waiting:
+            Sql(tmp_path, session)(waiting.pop())
+        commit(self, *args, **options)
+
+    monkeypatch.setattr(target, "commit", committing)
+    sql(statement)
+    ids = [row[0] for row in sql("SELECT id FROM t ORDER BY id")]
+    assert ids == [1, 2, 3, 5]

@@ -96,6 +96,8 @@ class LargeTarget:
     """Whether updated rows are new rows with their old ids, which the changes hold as `ROW_ID`."""
     rewrites: bool = False
     """Whether files of a primary-key table are written again without the deleted rows."""
+    inserts: bool = False
+    """Whether rows are added that the statement did not find."""
 
     @property
     def _env(self) -> Environment:
@@ -269,7 +271,15 @@ class LargeTarget:
         messages += [m for task in written for m in task.messages]
         if messages or not table.options.value(IGNORE_EMPTY_COMMIT):
             after = AfterCommit(table, env=env, of_engine=True)
-            commit_files(table, messages, env=env, user=user, row_groups=row_groups, after=after)
+            commit_files(
+                table,
+                messages,
+                env=env,
+                user=user,
+                row_groups=row_groups,
+                after=after,
+                rows_at=self.snapshot.identity if self.inserts else None,
+            )
 
     def _vectors(self, places: Bitmaps) -> Iterator[CommitMessage]:
         from paimon_spark.source.places import positions_of  # noqa: PLC0415 - imports PySpark

@@ -120,9 +120,12 @@ def merge(session: SqlSession, words: Words) -> Result:
             merged_schema(session, name, table, new)
         source_columns = {f.name.lower(): f for f in frame.schema.fields}
 
+    inserts = any(clause.case is Case.NOT_MATCHED for clause in clauses)
+
     def change() -> None:
         large = open_large(session, name, "MERGE", words.text, all_columns=merges)
         target = large or open_target(session, name, "MERGE", text=words.text)
+        target = replace(target, inserts=inserts)
         view = register(session, target.dataframe(words.text))
         with _same_source(session, name, source, condition, clauses) as text:
             plan = _Merge(

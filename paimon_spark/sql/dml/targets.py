@@ -35,7 +35,7 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER
 from paimon_core.schema.tracked import ROW_ID
-from paimon_core.snapshot.snapshot import NO_SNAPSHOT, Snapshot
+from paimon_core.snapshot.snapshot import NO_SNAPSHOT, Identity, Snapshot
 from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.batch_scan import BatchScan
 from paimon_core.table.level_rewrite import without_rows
@@ -116,10 +116,18 @@ class Target:
     """The rows of a table with data evolution."""
     operation: str = "UPDATE"
     """UPDATE, DELETE or MERGE, as the snapshot names it."""
+    inserts: bool = False
+    """Whether rows are added that the statement did not find."""
 
     @property
     def _env(self) -> Environment:
         return self.session.env.doing(self.operation)
+
+    @property
+    def _looked_at(self) -> Identity | None:
+        if not self.inserts:
+            return None
+        return NO_SNAPSHOT if self.snapshot is None else self.snapshot.identity
 
     def dataframe(self, text: str = "") -> DataFrame:
         """The rows with `__paimon_row`, their number, as the first column.
@@ -208,6 +216,7 @@ class Target:
             removed=np.setdiff1d(removed, origins[replaced]),
             inserted=added.filter(pa.array(~replaced)),
             env=self._env,
+            rows_at=self._looked_at,
         )
 
     def _commit_files(
@@ -240,9 +249,8 @@ class Target:
         except BaseException:
             delete_messages(table, messages)
             raise
-        commit_files(
-            table, messages, env=env, user=user, after=AfterCommit(table, env=env, of_engine=True)
-        )
+        after = AfterCommit(table, env=env, of_engine=True)
+        commit_files(table, messages, env=env, user=user, after=after, rows_at=self._looked_at)
 
     def _new_rows(
         self, kept: Numbers, added: pa.Table | None, origins: Numbers | None

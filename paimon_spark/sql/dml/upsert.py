@@ -16,10 +16,12 @@ import pyarrow as pa
 
 from paimon_core.errors import SchemaError
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.options import SEQUENCE_FIELD
+from paimon_core.options import SEQUENCE_FIELD, UPSERT_KEY
+from paimon_core.snapshot.snapshot import NO_SNAPSHOT
 from paimon_spark.sql.dml.kept_rows import kept_rows, until_kept
 from paimon_spark.sql.dml.large_changes import DELETED, INSERTED, KIND, LargeTarget, open_large
 from paimon_spark.sql.dml.large_writes import write_distributed
+from paimon_spark.sql.dml.retry_updates import until_committed
 from paimon_spark.sql.dml.targets import ROW_NUMBER, open_target
 from paimon_spark.sql.query.registered import register
 from paimon_spark.sql.session import SqlSession, TableName
@@ -29,7 +31,6 @@ from paimon_spark.sql.text.types import null_text
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-UPSERT_KEY: Final = "upsert-key"
 _ARRIVAL: Final = "__paimon_arrival"
 _RANK: Final = "__paimon_rank"
 
@@ -45,7 +46,11 @@ def upsert_keys(table: FileStoreTable) -> list[str]:
 
 def upsert(session: SqlSession, name: TableName, rows: pa.Table, keys: list[str]) -> None:
     """Replace the rows with the same keys by these rows, in one commit."""
-    target = replace(open_target(session, name, "MERGE"), operation="WRITE")
+    until_committed(session, name, lambda: _upsert(session, name, rows, keys))
+
+
+def _upsert(session: SqlSession, name: TableName, rows: pa.Table, keys: list[str]) -> None:
+    target = replace(open_target(session, name, "MERGE"), operation="WRITE", inserts=True)
     sequence = list(target.table.options.value(SEQUENCE_FIELD))
     columns = [*keys, *sequence]
     rows = _with_all(target.rows.schema, rows)
@@ -88,17 +93,37 @@ def upsert_large(
 
     `rows` returns some of the table's columns, `large_rows` says whether they are many.
     """
+    stays = large_rows
+    done = False
+
+    def change() -> None:
+        nonlocal done, stays
+        large, stays = stays, True
+        done = _upsert_large(session, name, rows, keys, large_rows=large)
+
+    until_committed(session, name, change)
+    return done
+
+
+def _upsert_large(
+    session: SqlSession,
+    name: TableName,
+    rows: Callable[[], DataFrame],
+    keys: Sequence[str],
+    *,
+    large_rows: bool,
+) -> bool:
     table = session.open(name, to_write=True)
     sequence = list(table.options.value(SEQUENCE_FIELD))
     read = ", ".join(quoted(c) for c in (*keys, *sequence))
     if large_rows and table.snapshots.latest() is None:
         new = _newest(rows(), keys, sequence)
-        write_distributed(session, table, new, overwrite=None)
+        write_distributed(session, table, new, overwrite=None, rows_at=NO_SNAPSHOT)
         return True
     found = open_large(session, name, "MERGE", read, large_source=large_rows)
     if found is None:
         return False
-    target = replace(found, operation="WRITE")
+    target = replace(found, operation="WRITE", inserts=True)
 
     def change() -> None:
         # What is removed and what is added must come from the same rows.

@@ -25,7 +25,7 @@ from paimon_core.predicate import Predicate
 from paimon_core.read.data_evolution import Group, anchor, held_columns, read_group
 from paimon_core.scan.global_index import DROPPED_BY_UPDATES, IGNORED_UPDATES, indexed_id
 from paimon_core.scan.vectors import vector_files
-from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.snapshot.snapshot import Identity, Snapshot
 from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.placed_rows import (
     Numbers,
@@ -89,11 +89,12 @@ def commit_evolved(
     removed: Numbers,
     inserted: pa.Table | None,
     env: Environment,
+    rows_at: Identity | None = None,
 ) -> None:
     """Commit new values of the columns for the rows of these numbers, removed and new rows.
 
-    `snapshot` is the one that was read.  CommitConflict if another commit changed rows of the same
-    files since then.
+    `snapshot` is the one that was read, `rows_at` as in `commit_files`.  CommitConflict if another
+    commit changed rows of the same files since then.
     """
     user = new_commit_user(table, env)
     touched = sorted({int(f) for f in rows.placed.files[numbers]})
@@ -121,7 +122,9 @@ def commit_evolved(
     groups = [rows.groups[g] for g in {*touched, *rows.placed.files[removed].tolist()}]
     if messages:
         after = AfterCommit(table, env=env, of_engine=True)
-        commit_files(table, messages, env=env, user=user, row_groups=groups, after=after)
+        commit_files(
+            table, messages, env=env, user=user, row_groups=groups, after=after, rows_at=rows_at
+        )
 
 
 def _values(
