@@ -17,8 +17,9 @@ from paimon_spark.sql.query.catalog_functions import (
 from paimon_spark.sql.query.collected import collected
 from paimon_spark.sql.query.queries import rewritten
 from paimon_spark.sql.query.sys_functions import FUNCTIONS, PREFIX
+from paimon_spark.sql.query.temporary_functions import define, reads_tables
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession
+from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TempFunction
 from paimon_spark.sql.show import matches
 from paimon_spark.sql.text.tokens import Words
 
@@ -98,8 +99,19 @@ def create_function(session: SqlSession, words: Words, *, replace: bool) -> Resu
             replace=replace,
             if_not_exists=if_not_exists,
         )
+    while not words.done and not words.eat("RETURN"):
+        words.at += 1
+    if reads_tables(words) and not if_not_exists:
+        body = words.rest()
+        head = text[: len(text) - len(body)]
+        function = TempFunction(head, body, session.current_catalog, session.database)
+        define(session, function, lambda query: rewritten(session, query), replace=replace)
+        session.functions[name.lower()] = function
+        return NOTHING
     start = "CREATE OR REPLACE " if replace else "CREATE "
-    return _by_spark(session, start + text)
+    made = _by_spark(session, start + text)
+    session.functions.pop(name.lower(), None)
+    return made
 
 
 def drop_function(session: SqlSession, words: Words) -> Result:
@@ -116,7 +128,9 @@ def drop_function(session: SqlSession, words: Words) -> Result:
             kept.drop(name.identifier)
         return NOTHING
     words.at = at
-    return _by_spark(session, f"DROP {words.rest()}")
+    dropped = _by_spark(session, f"DROP {words.rest()}")
+    session.functions.pop(parts[-1].lower(), None)
+    return dropped
 
 
 def _find(session: SqlSession, parts: list[str]) -> Function | None:

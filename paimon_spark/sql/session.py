@@ -111,6 +111,20 @@ class TempView:
     """Whether a WITH clause before the statement defines it, which hides no table from a change."""
 
 
+@dataclass(frozen=True, slots=True)
+class TempFunction:
+    """A temporary SQL function whose body reads tables.
+
+    `head` is what stands before the body, from TEMPORARY on.  It names tables in this catalog and
+    database.
+    """
+
+    head: str
+    body: str
+    catalog: str
+    database: str
+
+
 GLOBAL_TEMP: Final = "global_temp"
 """The database of global temporary views."""
 
@@ -136,6 +150,8 @@ class SqlSession:
     database: str = DEFAULT_DATABASE
     conf: dict[str, str] = field(default_factory=dict)
     views: dict[str, TempView] = field(default_factory=dict)
+    functions: dict[str, TempFunction] = field(default_factory=dict)
+    """Temporary functions that read tables, by their names in lower case."""
     has_source: bool = False
     """Whether Spark knows the DataFrame source."""
     frames: KeptFrames = field(default_factory=KeptFrames)

@@ -185,15 +185,22 @@ def test_tables_with_one_name_in_two_databases(
     sql("CREATE DATABASE d; CREATE TABLE d.t (id INT, v STRING); INSERT INTO d.t VALUES (2, 'z')")
     inner = "(SELECT 1 FROM d.t WHERE d.t.id = default.t.id)"
     for statement in (
-        f"DELETE FROM t WHERE EXISTS {inner}",
-        f"UPDATE t SET v = 'w' WHERE EXISTS {inner}",
-        f"SELECT * FROM t WHERE EXISTS {inner}",
         f"FROM t |> WHERE EXISTS {inner}",
-        "SELECT default.t.id FROM t, d.t",
+        "SELECT t.id FROM t JOIN d.t ON default.t.id = d.t.id",
         "MERGE INTO t USING d.t ON t.id = d.t.id WHEN MATCHED THEN DELETE",
     ):
         with pytest.raises(PaimonError, match=r"AMBIGUOUS_REFERENCE.*give them aliases"):
             sql(statement)
+    assert sql(f"SELECT * FROM t WHERE EXISTS {inner}") == [[2, "b"]]
+    joined = "FROM t LEFT JOIN (d.t CROSS JOIN range(1)) ON default.t.id = paimon.d.t.id"
+    assert sql(f"SELECT default.t.v, d.t.v {joined} WHERE default.t.id = 2") == [["b", "z"]]
+    assert sql(f"SELECT t.* {joined} WHERE d.t.id > 0") == [[2, "b", 2, "z"]]
+    renamed = "WITH t AS (SELECT d.t.id AS k FROM d.t WHERE t.id = 2) SELECT"
+    assert sql(f"{renamed} k, d.t.v FROM t JOIN d.t ON t.k = d.t.id") == [[2, "z"]]
+    sql(f"UPDATE t SET v = 'w' WHERE EXISTS {inner}")
+    assert sql("SELECT v FROM t WHERE id = 2") == [["w"]]
+    sql(f"DELETE FROM t WHERE EXISTS {inner}; INSERT INTO t VALUES (2, 'b')")
+    assert rows(sql) == [[1, "a"], [2, "b"], [3, "c"]]
     both = "SELECT default.t.id FROM t WHERE id < 3 UNION ALL SELECT d.t.id FROM d.t"
     assert sorted(sql(both)) == [[1], [2], [2]]
     sql("""
@@ -206,6 +213,28 @@ def test_tables_with_one_name_in_two_databases(
     assert rows(sql) == [[1, "a"], [2, "zb"], [3, "C"], [7, "new"]]
     sql("DELETE FROM t WHERE EXISTS (SELECT 1 FROM d.t AS x WHERE x.id = default.t.id)")
     assert rows(sql) == [[1, "a"], [3, "C"]]
+
+
+def test_temporary_functions_read_tables(sql: Sql) -> None:
+    sql("""
+        CREATE TEMPORARY FUNCTION words_last() RETURNS INT RETURN SELECT max(id) FROM t;
+        CREATE TEMPORARY FUNCTION words_of(k INT) RETURNS TABLE (w STRING)
+            RETURN SELECT t.v FROM t WHERE t.id <= k;
+        CREATE TEMPORARY FUNCTION words_next(k INT) RETURNS INT
+            RETURN k + (SELECT count(*) FROM words_of(9));
+        CREATE DATABASE d; USE d; CREATE TABLE t (id INT)
+    """)
+    assert sql("SELECT words_last(), words_next(words_last())") == [[3, 6]]
+    sql("INSERT INTO default.t SELECT words_last() + 1, 'd'")
+    assert sql("SELECT w FROM words_of(9) ORDER BY w DESC LIMIT 1") == [["d"]]
+    sql("DELETE FROM default.t WHERE id = words_last()")
+    assert sql("SELECT words_next(id) FROM default.t WHERE id = words_last()") == [[6]]
+    for name in ("last", "of", "next"):
+        sql(f"DROP TEMPORARY FUNCTION words_{name}")
+    with pytest.raises(AnalysisException, match="UNRESOLVED_ROUTINE"):
+        sql("SELECT words_last()")
+    with pytest.raises(PaimonError, match="TABLE_OR_VIEW_NOT_FOUND"):
+        sql("CREATE TEMPORARY FUNCTION words_none() RETURNS INT RETURN SELECT max(id) FROM nope")
 
 
 @pytest.mark.parametrize("large", [32 * 1024**2, 0])

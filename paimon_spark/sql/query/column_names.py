@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
-from paimon_spark.sql.query.registered import is_registered
+from paimon_spark.sql.errors import SqlSyntaxError
+from paimon_spark.sql.query.namesakes import Namesake, ambiguous, full_name, sources_of
 from paimon_spark.sql.session import SqlSession, TableName
 from paimon_spark.sql.text.edits import Edits
 from paimon_spark.sql.text.tokens import START, Words
@@ -89,12 +89,17 @@ def check_qualified(
     tree: exp.Expr,
     known: Collection[tuple[str, str]],
     target: TableName | None,
+    namesakes: Mapping[int, Namesake],
+    edits: Edits,
 ) -> None:
     """AnalysisError for DB.TABLE.COLUMN where TABLE.COLUMN means a column of another table.
 
-    Arguments as in `rewritten` and `strip_databases`.
+    Arguments as in `rewritten` and `strip_databases`; `namesakes` have aliases of their own.
     """
+    told_apart = {start for start, *_ in edits.edits}
     for column in tree.find_all(exp.Column):
+        if column.parts[0].meta.get("start") in told_apart:
+            continue
         names = [p.name.lower() for p in column.parts]
         if tuple(names[1:3]) in known and len(names) > 3:
             qualifier = names[:3]
@@ -105,10 +110,16 @@ def check_qualified(
         select = column.find_ancestor(exp.Select)
         found: list[exp.Expr] = []
         while select is not None and not found:
-            found = [s for s in _sources(select) if s.alias_or_name.lower() == qualifier[-1]]
+            found = [s for s in sources_of(select) if s.alias_or_name.lower() == qualifier[-1]]
+            found = [s for s in found if _place(s) not in namesakes]
             select = select.find_ancestor(exp.Select)
-        if any(_source_name(session, s, target)[-len(qualifier) :] != qualifier for s in found):
+        if any(full_name(session, s, target)[-len(qualifier) :] != tuple(qualifier) for s in found):
             raise ambiguous(names)
+
+
+def _place(source: exp.Expr) -> int | None:
+    """Where the name of a table is in the text."""
+    return source.parts[0].meta.get("start") if isinstance(source, exp.Table) else None
 
 
 def strip_databases(text: str, known: set[tuple[str, str]], edits: Edits) -> list[list[str]]:
@@ -143,29 +154,3 @@ def strip_databases(text: str, known: set[tuple[str, str]], edits: Edits) -> lis
                 stripped.append(names)
                 break
     return stripped
-
-
-def ambiguous(names: Sequence[str]) -> AnalysisError:
-    return AnalysisError(
-        f"[AMBIGUOUS_REFERENCE] Reference {'.'.join(names)} is ambiguous: several tables of the "
-        "query have this name in different databases",
-        next_step="give them aliases",
-    )
-
-
-def _sources(select: exp.Select) -> list[exp.Expr]:
-    """What the FROM clause of a SELECT names or contains."""
-    clauses = [select.args.get("from_") or select.args.get("from")]
-    clauses += select.args.get("joins") or []
-    return [c.this for c in clauses if c is not None]
-
-
-def _source_name(session: SqlSession, source: exp.Expr, target: TableName | None) -> list[str]:
-    """Catalog, database and table that a FROM clause has, in lower case; empty for a query."""
-    if not isinstance(source, exp.Table):
-        return []
-    parts = [p.name.lower() for p in source.parts]
-    if target is not None and is_registered(parts[-1]):
-        parts = [target.catalog, target.database, target.table]
-    place = [session.current_catalog, session.database]
-    return [p.lower() for p in [*place[: max(0, 3 - len(parts))], *parts]]

@@ -7,7 +7,7 @@ names everything itself.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
@@ -22,16 +22,17 @@ from paimon_spark.sql.query.catalog_views import find_view, place_of
 from paimon_spark.sql.query.collected import collected
 from paimon_spark.sql.query.column_names import (
     PIPE,
-    ambiguous,
     check_qualified,
     columns_in,
     strip_databases,
 )
 from paimon_spark.sql.query.grammar import selected
 from paimon_spark.sql.query.hidden_columns import hide_metadata, input_files
+from paimon_spark.sql.query.namesakes import Namesake, ambiguous, namesakes_of, tell_apart
 from paimon_spark.sql.query.registered import PREFIX, register
 from paimon_spark.sql.query.sys_functions import replace_sys_functions
 from paimon_spark.sql.query.table_functions import blank_options, replace_functions
+from paimon_spark.sql.query.temporary_functions import define_called
 from paimon_spark.sql.query.time_travel import time_travel, words_from
 from paimon_spark.sql.query.unparsed import alias_follows, relations
 from paimon_spark.sql.result import Result
@@ -97,6 +98,7 @@ def rewritten(
     text = replace_functions(session, text, lambda n, o: _view_of(session, n, o, {}))
     text = replace_sys_functions(session, text)
     text = replace_catalog_functions(session, text, lambda body: rewritten(session, body))
+    define_called(session, text, lambda body: rewritten(session, body))
     text = selected(text)
     tree = _parsed(text)
     edits = Edits(text)
@@ -108,16 +110,21 @@ def rewritten(
     wanted = None if all_columns else columns_in(text)
     metadata = hidden | ({FILE_PATH} if input_files(text) else set())
     lenient = FILE_PATH not in hidden
-    for one in _named(session, text, tree):
-        start, end, parts = one.start, one.end, list(one.parts)
-        key = session.view_key(parts)
+    found = [(one, *_meant(session, list(one.parts))) for one in _named(session, text, tree)]
+    namesakes: Mapping[int, Namesake] = {}
+    if isinstance(tree, exp.Expr) and PIPE not in text:
+        tables = {one.start: name for one, _, name in found if name is not None}
+        namesakes = namesakes_of(session, tree, tables, target)
+        tell_apart(session, tree, namesakes, target, edits)
+    for named, key, name in found:
+        start, end, parts = named.start, named.end, list(named.parts)
+        one = replace(named, own=namesakes[start].alias) if start in namesakes else named
         if key:
             inner = rewritten_view(session, key, options)
             edits.put(start, end, f"({inner})" + one.alias())
             if len(parts) == 2:
                 known.add((GLOBAL_TEMP, parts[1].lower()))
             continue
-        name = _paimon_table(session, parts)
         if name is None:
             continue
         if isinstance(name, View):
@@ -135,7 +142,7 @@ def rewritten(
         view = _view_of(session, name, chosen, views, wants)
         edits.put(start, end, view + alias)
     if isinstance(tree, exp.Expr):
-        check_qualified(session, tree, known, target)
+        check_qualified(session, tree, known, target, namesakes, edits)
     stripped = strip_databases(text, known, edits)
     if stripped and isinstance(tree, str) and len({t for _, t in known}) < len(known):
         raise ambiguous(stripped[0])
@@ -180,10 +187,12 @@ class _Name:
     renamed: bool = False
     """Whether the alias names the columns too."""
     conditions: tuple[str, ...] = ()
+    own: str = ""
+    """The alias of a namesake."""
 
     def alias(self) -> str:
         """The table's own name as alias, where the query gives none and may."""
-        return "" if self.aliased else f" AS {quoted(self.parts[-1])}"
+        return "" if self.aliased else f" AS {quoted(self.own or self.parts[-1])}"
 
 
 def _parsed(text: str) -> exp.Expr | str:
@@ -273,6 +282,12 @@ def _is_cte(node: exp.Expr, name: str) -> bool:
             continue
         inside = parent
     return False
+
+
+def _meant(session: SqlSession, parts: list[str]) -> tuple[str, TableName | View | None]:
+    """The key of a temporary view, or the Paimon table or view of this name."""
+    key = session.view_key(parts)
+    return key, None if key else _paimon_table(session, parts)
 
 
 def names_table(session: SqlSession, parts: Sequence[str]) -> bool:
