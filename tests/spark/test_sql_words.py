@@ -378,6 +378,10 @@ def test_versions_that_are_not(sql: Sql) -> None:
         assert error_type(caught.value) == "IllegalArgumentException", query
         assert text in str(caught.value), query
     assert sql("SELECT count(*) FROM `empty$snapshots` VERSION AS OF 1") == [[0]]
+    sql("CREATE TEMPORARY VIEW words_now AS SELECT * FROM t")
+    for clause in ("VERSION AS OF 1", "FOR SYSTEM_TIME AS OF current_timestamp()"):
+        with pytest.raises(PaimonError, match="UNSUPPORTED_FEATURE.TIME_TRAVEL"):
+            sql(f"SELECT * FROM words_now {clause}")
     assert sql("SELECT schema_id FROM `t$schemas` TIMESTAMP AS OF 1") == [[0]]
 
 

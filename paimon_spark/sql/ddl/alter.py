@@ -254,8 +254,6 @@ def _position(words: Words, columns: _Columns, parent: Sequence[str] = ()) -> Po
 
 
 def _add(words: Words, columns: _Columns) -> list[SchemaChange]:
-    if_not_exists = words.eat("IF", "NOT", "EXISTS")
-
     def one() -> AddColumn:
         path = tuple(words.name())
         data_type = read_type(words)
@@ -287,8 +285,6 @@ def _add(words: Words, columns: _Columns) -> list[SchemaChange]:
         added = [one()]
         while words.eat(","):
             added.append(one())
-    if if_not_exists:
-        added = [a for a in added if a.path[1:] or not columns.has(a.path)]
     new: set[Path] = set()
     for change in added:
         parent, position = change.path[:-1], change.position

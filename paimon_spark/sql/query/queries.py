@@ -33,7 +33,7 @@ from paimon_spark.sql.query.registered import PREFIX, register
 from paimon_spark.sql.query.sys_functions import replace_sys_functions
 from paimon_spark.sql.query.table_functions import blank_options, replace_functions
 from paimon_spark.sql.query.temporary_functions import define_called
-from paimon_spark.sql.query.time_travel import time_travel, words_from
+from paimon_spark.sql.query.time_travel import check_no_travel, time_travel, words_from
 from paimon_spark.sql.query.unparsed import alias_follows, relations
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import (
@@ -120,6 +120,7 @@ def rewritten(
         start, end, parts = named.start, named.end, list(named.parts)
         one = replace(named, own=namesakes[start].alias) if start in namesakes else named
         if key:
+            check_no_travel(text, end, parts)
             inner = rewritten_view(session, key, options)
             edits.put(start, end, f"({inner})" + one.alias())
             if len(parts) == 2:
@@ -128,6 +129,7 @@ def rewritten(
         if name is None:
             continue
         if isinstance(name, View):
+            check_no_travel(text, end, parts)
             view_name = session.table_name(parts)
             known.add((view_name.database.lower(), parts[-1].lower()))
             with place_of(session, view_name):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -10,6 +10,7 @@ from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.session import SqlSession
 from paimon_spark.sql.text.literals import on_calendar
+from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.tokens import START, Words
 
 _TRAVEL: Final = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
@@ -43,6 +44,19 @@ def time_travel(
     if value is None:
         source = plain(f"SELECT {source}").removeprefix("SELECT ")
     return {"scan.timestamp-millis": str(_millis(session, value, source))}, end
+
+
+def check_no_travel(text: str, end: int, view: Sequence[str]) -> None:
+    """AnalysisError for such a clause after the name of a view, which ends there."""
+    words = words_from(text, end)
+    words.eat("FOR")
+    if words.eat_any(*_TRAVEL) and words.eat("AS", "OF"):
+        name = ".".join(quoted(p) for p in view)
+        raise AnalysisError(
+            f"[UNSUPPORTED_FEATURE.TIME_TRAVEL] Time travel on the relation: {name} is not "
+            "supported: it is a view",
+            next_step="name the version in the query of the view",
+        )
 
 
 def words_from(text: str, place: int) -> Words:

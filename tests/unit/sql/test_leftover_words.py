@@ -138,6 +138,7 @@ def test_a_partition_of_text_has_the_literal_as_spark_casts_it(
         "ALTER TABLE t ALTER COLUMN v COMMENT 'a' COMMENT 'b'",
         "ALTER TABLE t ALTER COLUMN id TYPE BIGINT TYPE STRING",
         "ALTER TABLE t ADD COLUMN c INT FIRST AFTER v",
+        "ALTER TABLE t ADD COLUMN IF NOT EXISTS c INT",
         "ALTER TABLE t ADD COLUMN c DECIMAL(1, 2, 3)",
         "ALTER TABLE t ADD COLUMN c VARCHAR(1, 2)",
         "ALTER TABLE t ADD COLUMN c VARCHAR()",
