@@ -59,6 +59,24 @@ def test_a_source_that_changes_is_computed_once(sql: Sql) -> None:
         sql("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED AND rand() < 2 THEN DELETE")
 
 
+def test_each_row_is_changed_for_itself(sql: Sql) -> None:
+    sql("CREATE TABLE p (id INT, d INT) PARTITIONED BY (d); INSERT INTO p VALUES (1, 1)")
+    for change in ("DELETE FROM t", "DELETE FROM p", "UPDATE t SET v = 'x'"):
+        with pytest.raises(AnalysisError, match="INVALID_NON_DETERMINISTIC_EXPRESSIONS"):
+            sql(f"{change} WHERE rand() < 2")
+    merge = "MERGE INTO t USING s ON t.id = s.id + 7 WHEN NOT MATCHED"
+    for change in (
+        f"{merge} AND count(s.id) = 1 THEN INSERT (id) VALUES (9)",
+        f"{merge} THEN INSERT (id, v) VALUES (9, max(s.v))",
+        f"{merge} AND row_number() OVER (ORDER BY s.id) = 1 THEN INSERT *",
+        "UPDATE t SET id = row_number() OVER (ORDER BY v)",
+    ):
+        with pytest.raises(AnalysisError, match="UNSUPPORTED_EXPR_FOR_OPERATOR"):
+            sql(change)
+    sql("UPDATE t SET v = CAST(rand() < 2 AS STRING) WHERE id IN (SELECT max(id) FROM s)")
+    assert sql("SELECT * FROM t ORDER BY id") == [[1, "true"], [2, "b"]]
+
+
 def test_a_merge_without_its_source_changes_nothing(
     sql: Sql, session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ from paimon_spark.sql.dml.large_changes import (
 )
 from paimon_spark.sql.dml.merge_clauses import Case, Clause, check_data_evolution, read_clauses
 from paimon_spark.sql.dml.merge_source import MergeSource, read_source
+from paimon_spark.sql.dml.refused_expressions import check_expressions
 from paimon_spark.sql.dml.retry_updates import until_committed
 from paimon_spark.sql.dml.row_level import (
     aligned,
@@ -329,6 +330,7 @@ def _changed_rows(
         f"{', '.join([columns, *more])} FROM {_join(plan, case)} ON {enclosed(plan.condition)}"
     )
     frame = query_dataframe_of(target.session, query, target.name)
+    check_expressions(frame)
     if not is_deterministic(frame, 1):
         raise AnalysisError(
             "[INVALID_NON_DETERMINISTIC_EXPRESSIONS] the conditions of MERGE must be deterministic",

@@ -27,6 +27,7 @@ from paimon_spark.sql.dml.large_changes import (
     open_large,
 )
 from paimon_spark.sql.dml.partition_deletes import delete_partitions
+from paimon_spark.sql.dml.refused_expressions import check_expressions
 from paimon_spark.sql.dml.retry_updates import until_committed
 from paimon_spark.sql.dml.targets import (
     NUMBER_FIELD,
@@ -204,7 +205,9 @@ def _change(
 ) -> None:
     """Commit what becomes of the view's rows that meet a condition; `columns` as in `commit`."""
     query = f"SELECT {what} FROM {view} AS {quoted(alias)} WHERE {enclosed(condition)}"
-    rows = cast_rows(target, query_dataframe_of(target.session, query, target.name))
+    frame = query_dataframe_of(target.session, query, target.name)
+    check_expressions(frame)
+    rows = cast_rows(target, frame)
     with target.changes([rows]) as changes:
         target.commit(changes, columns=columns, only_deletes=only_deletes)
 
@@ -261,6 +264,7 @@ def _chosen(target: Target, alias: str, condition: str, words: Words) -> Numbers
     view = register(target.session, target.dataframe(condition))
     query = f"SELECT {ROW_NUMBER} FROM {view} AS {quoted(alias)} WHERE {enclosed(condition)}"
     frame = query_dataframe_of(target.session, query, target.name)
+    check_expressions(frame)
     return np.asarray(frame.toArrow().column(0)).astype(np.int64)
 
 
@@ -300,6 +304,7 @@ def _updated_by_spark(
     )
     query = f"SELECT {ROW_NUMBER}, {values} FROM {source} WHERE {enclosed(condition)}"
     frame = query_dataframe_of(target.session, query, target.name)
+    check_expressions(frame)
     rows = fetched(target.table, frame, (NUMBER_FIELD, *target.table.schema.fields))
     return np.asarray(rows.column(0)).astype(np.int64), rows.drop_columns([ROW_NUMBER])
 
