@@ -6,6 +6,8 @@ in SQL (`catalog_functions`).
 
 from __future__ import annotations
 
+from typing import Final
+
 from paimon_core.catalog.rest.functions import Function
 from paimon_core.errors import UnsupportedFeature
 from paimon_spark.sql.errors import AnalysisError
@@ -22,6 +24,9 @@ from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TempFunction
 from paimon_spark.sql.show import matches
 from paimon_spark.sql.text.tokens import Words
+
+_BODY: Final = "Body:          "
+"""Before the body of a function in Spark's description."""
 
 
 def show_functions(session: SqlSession, words: Words, scope: str) -> Result:
@@ -65,7 +70,13 @@ def describe_function(session: SqlSession, words: Words) -> Result:
     if function is not None:
         return describe_catalog_function(function, extended=bool(extended))
     words.at = at
-    return _by_spark(session, f"DESCRIBE FUNCTION {extended}{words.rest()}")
+    shown = _by_spark(session, f"DESCRIBE FUNCTION {extended}{words.rest()}")
+    reading = session.functions.get(parts[-1].lower())
+    if reading is None:
+        return shown
+    # Spark shows views in place of the tables.
+    rows = [[_BODY + reading.body] if str(r[0]).startswith(_BODY) else r for r in shown.rows]
+    return Result(shown.columns, rows)
 
 
 def create_function(session: SqlSession, words: Words, *, replace: bool) -> Result:
