@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from paimon_core.errors import CorruptTable, TableGone
-from paimon_core.io.file_io import FileIO, map_parallel
+from paimon_core.errors import CommitStateUnknown, CorruptTable, StorageAccessDenied, TableGone
+from paimon_core.io.file_io import FileIO, map_parallel, renames_atomically
 from paimon_core.io.named_files import numbers_named
 from paimon_core.io.read_retry import read_with_retries
 from paimon_core.names import declared_roots
@@ -75,13 +75,26 @@ class SchemaStore:
     def commit_new(self, schema: TableSchema) -> bool:
         """Create the schema; return False if its id is taken.
 
-        OSError means that the outcome is unknown, TableGone that the table was dropped or renamed
-        meanwhile, also if there is another one of its name now: the schema is withdrawn then.
+        CommitStateUnknown means that the store did not say, TableGone that the table was dropped or
+        renamed meanwhile, also if there is another one of its name now: the schema is withdrawn then.
         """
         path = self.paths.schema(schema.id)
         content = schema_to_json(schema).encode()
-        if not self.io.create_if_absent(path, content):
-            return False
+        try:
+            if not self.io.create_if_absent(path, content):
+                return False
+        except StorageAccessDenied:
+            raise
+        except OSError as e:
+            self._check_lost_reply(schema, e)
+        try:
+            return self._is_final(schema, content)
+        except OSError as e:
+            raise self._unknown(schema, e) from e
+
+    def _is_final(self, schema: TableSchema, content: bytes) -> bool:
+        """Return whether the schema that was just made stays, as `commit_new` says."""
+        path = self.paths.schema(schema.id)
         try:
             found = self.io.read_bytes(path)
         except FileNotFoundError as e:
@@ -103,6 +116,31 @@ class SchemaStore:
             )
         self._known[schema.id] = schema
         return True
+
+    def _check_lost_reply(self, schema: TableSchema, failure: OSError) -> None:
+        """Raise unless the id of the schema is taken now, by itself or another one.
+
+        A local disk loses no replies: what is not there has failed.  A store may still be at work
+        on a request that nobody waits for any more.
+        """
+        path = self.paths.schema(schema.id)
+        try:
+            if self.io.exists(path):
+                return
+        except OSError:
+            raise self._unknown(schema, failure) from failure
+        if renames_atomically(path):
+            raise failure
+        raise self._unknown(schema, failure) from failure
+
+    def _unknown(self, schema: TableSchema, failure: OSError) -> CommitStateUnknown:
+        return CommitStateUnknown(
+            f"whether table {self.table} has got schema {schema.id} is unknown: {failure}",
+            table=self.table,
+            file=self.paths.schema(schema.id),
+            next_step=f"see whether the change is there (`caretaker read '{self.table}$schemas'`) before "
+            "running again",
+        )
 
     def _is_there(self, before: TableSchema) -> bool:
         """Return whether the schema that a new one follows is still that of the table."""

@@ -13,6 +13,7 @@ from paimon_core.ddl.validation import validate_schema
 from paimon_core.environment import user_name
 from paimon_core.errors import (
     AlreadyExists,
+    CommitStateUnknown,
     InvalidArgument,
     PaimonError,
     UnsupportedFeature,
@@ -252,7 +253,8 @@ def replace_with(
     files for the new schema before the table is emptied: if it fails, nothing has changed.
     Returns what is left to commit; None without `fill`, and for a REST server, which does it in its
     own way.  If another client changes the schema or replaces the table first, what is there then
-    is replaced.  UnsupportedFeature for other partition columns.
+    is replaced.  UnsupportedFeature for other partition columns, CommitStateUnknown
+    if the store fails once the rows may be removed.
     """
     new = normalized(_schema(session, name, columns, clauses))
     validate_schema(new)
@@ -282,11 +284,23 @@ def replace_with(
                 if written is None:  # else their commit is the first snapshot with the new schema
                     _truncate(coming, session)
                 replaced = True
+        except (OSError, CommitStateUnknown) as e:
+            raise _half_replaced(name, e) from e
         finally:
             if not replaced:
                 delete_messages(coming, written or ())
         if replaced:
             return None if written is None else (coming, written)
+
+
+def _half_replaced(name: TableName, failure: Exception) -> CommitStateUnknown:
+    """The error for a store that failed after the removal of the rows had begun."""
+    return CommitStateUnknown(
+        f"table {name.identifier} may be empty, or replaced without rows: {failure}",
+        table=name.identifier,
+        next_step="look at the table; its snapshots from before are still there (`VERSION AS OF`). "
+        "Run the statement again to finish it",
+    )
 
 
 def _check_partitions(name: TableName, old: TableSchema, new: TableSchema) -> None:

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from paimon_core.errors import CorruptTable, TableGone
+from paimon_core.errors import CommitStateUnknown, CorruptTable, StorageError, TableGone
 from paimon_core.io import read_retry
 from paimon_core.io.local import LocalFileIO
 from paimon_core.paths import TablePaths
+from paimon_core.schema import store as store_module
 from paimon_core.schema.schema_json import schema_to_json, schema_to_object
 from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
@@ -80,6 +81,51 @@ def test_a_schema_that_follows_none_of_the_table_is_withdrawn(
     with pytest.raises(TableGone, match=r"table db\.t was dropped or renamed"):
         store.commit_new(replace(latest, id=1))
     assert _store(tmp_path).latest() == new
+
+
+@dataclass(frozen=True)
+class _Deaf(LocalFileIO):
+    """A store that loses the reply to a creation; `is_down`: it answers nothing after that."""
+
+    is_made: bool = True
+    is_down: bool = False
+
+    def create_if_absent(self, path: str, data: bytes) -> bool:
+        if self.is_made:
+            super().create_if_absent(path, data)
+        raise StorageError(f"no reply from {path}")
+
+    def exists(self, path: str) -> bool:
+        if self.is_down:
+            raise StorageError(f"no reply from {path}")
+        return super().exists(path)
+
+    def read_bytes(self, path: str) -> bytes:
+        if self.is_down:
+            raise StorageError(f"no reply from {path}")
+        return super().read_bytes(path)
+
+
+def test_a_lost_reply_is_looked_up(tmp_path: Path) -> None:
+    assert replace(_store(tmp_path), io=_Deaf()).commit_new(SCHEMA)
+    other = replace(SCHEMA, comment="other")
+    assert not replace(_store(tmp_path), io=_Deaf()).commit_new(other)
+
+
+@pytest.mark.parametrize(
+    "io", [_Deaf(is_down=True), _Deaf(is_made=False)], ids=["down", "perhaps later"]
+)
+def test_a_schema_of_which_nobody_knows_is_told(
+    tmp_path: Path, io: _Deaf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "renames_atomically", lambda _: False)
+    with pytest.raises(CommitStateUnknown, match=r"schema 0 is unknown.*schemas'`\) before running"):
+        replace(_store(tmp_path), io=io).commit_new(SCHEMA)
+
+
+def test_a_local_disk_that_refuses_a_schema_says_why(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="no reply"):
+        replace(_store(tmp_path), io=_Deaf(is_made=False)).commit_new(SCHEMA)
 
 
 def test_a_branch_has_schemas_of_its_own(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from command_line import caretaker
 from sql_sessions import Sql
 
 from paimon_core.catalog.open import open_catalog
-from paimon_core.errors import CommitConflict, PaimonError
+from paimon_core.errors import CommitConflict, CommitStateUnknown, PaimonError, StorageError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.batch_scan import batch_scan_of, read_batch
@@ -177,6 +177,23 @@ def test_a_table_that_is_no_longer_the_same_is_not_replaced(
         assert sql("SHOW TABLES") == [["default", "u", False]]
     else:
         assert values(sql, ["t"]) == rows
+
+
+def test_a_store_that_fails_while_a_table_is_replaced_is_told_with_the_next_step(
+    sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)")
+
+    def fails(_: FileStoreTable, __: TableSchema) -> bool:
+        raise StorageError("no reply")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileStoreTable, "commit_schema", fails)
+        with pytest.raises(CommitStateUnknown, match=r"default\.t may be empty.*no reply.* -> look at"):
+            sql("CREATE OR REPLACE TABLE t (b STRING)")
+    assert values(sql, ["t"]) == []
+    sql("CREATE OR REPLACE TABLE t (b STRING); INSERT INTO t VALUES ('x')")
+    assert values(sql, ["t"]) == [["x"]]
 
 
 @pytest.mark.parametrize("job", ["rollback", "rollback_to_as_latest"])
