@@ -24,7 +24,7 @@ from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.partition_statistics import partition_statistics
 from paimon_core.commit.prepare import PreparedManifests, prepare_snapshot
 from paimon_core.commit.request import CommitRequest
-from paimon_core.commit.rewritten_schemas import check_rewritten_schemas
+from paimon_core.commit.rewritten_schemas import check_not_replaced, check_rewritten_schemas
 from paimon_core.commit.row_group_conflict import (
     check_indexed_columns,
     check_merged_groups,
@@ -59,7 +59,6 @@ from paimon_core.options import (
 from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.retry import backoff_millis
 from paimon_core.scan.scan import scan_files
-from paimon_core.schema.replaced import shares_no_column
 from paimon_core.snapshot.line import wrote_since
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
@@ -138,7 +137,8 @@ class Attempts:
         if _may_be_of_old_table(table, changes, latest, request, self.env):
             check_same_table(table)
         if latest is not None and latest.schema_id > table.schema.id:
-            _check_not_replaced(table, latest)
+            newer = table.schemas.of_branch(table.branch).get(latest.schema_id)
+            check_not_replaced(table, newer, changes.files)
         check_strict_mode(table, latest, changes, request)
         if request.rewrites:
             check_rewritten_schemas(table, changes.files)
@@ -307,19 +307,6 @@ def _may_be_of_old_table(
         return True
     oldest = min(NULL if time is None else time for time in times)
     return oldest <= local_clock(latest.time_millis, env)
-
-
-def _check_not_replaced(table: FileStoreTable, latest: Snapshot) -> None:
-    """Raise CommitConflict if the table got other columns in place of those of the changes."""
-    newer = table.schemas.of_branch(table.branch).get(latest.schema_id)
-    if shares_no_column(table.schema, newer):
-        raise CommitConflict(
-            f"table {table.name} was replaced: schema {newer.id} of snapshot {latest.id} has none of the "
-            f"columns of schema {table.schema.id}, with which the changes were made",
-            table=table.name,
-            snapshot=latest.id,
-            next_step="run again with the columns that the table has now",
-        )
 
 
 def _is_outdated(table: FileStoreTable, latest: Snapshot, request: CommitRequest) -> bool:

@@ -16,6 +16,7 @@ from paimon_core.commit.index_changes import combine_index_files
 from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.manifest_merge import MergeThresholds, Write, merge_manifests
 from paimon_core.commit.request import CommitRequest
+from paimon_core.commit.rewritten_schemas import check_not_replaced
 from paimon_core.commit.row_tracking import with_row_ids
 from paimon_core.commit.snapshot_order import with_snapshot_numbers
 from paimon_core.commit.unknown_metadata import next_extra
@@ -145,7 +146,8 @@ def _prepare(
             f"table {table.name} has no schema any more: it was dropped or renamed during the commit",
             table=table.name,
         )
-
+    # The newest snapshot may be from before a replacement that goes on right now.
+    check_not_replaced(table, schema, changes.files)
     extra = next_extra(latest, request, env=env, table=table.name)
     write = partial(written.manifests, schema.id)
     base = _merged_base(table, latest, write)

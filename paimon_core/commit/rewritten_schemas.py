@@ -1,8 +1,8 @@
-"""Refuses commits of rewritten rows that have lost columns.
+"""Refuses commits of rows that have lost columns.
 
 New files have the columns of the schema under which they were written.  Rows of files with a newer
 schema lose the columns that were added since; rows from before `CREATE OR REPLACE TABLE` lose all
-of theirs.  Java checks neither.
+of theirs, also new ones of a writer that began before.  Java checks none of this.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from paimon_core.errors import CommitConflict
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileKind, ManifestEntry
-from paimon_core.schema.replaced import check_not_older_than_replacement
+from paimon_core.schema.replaced import check_not_older_than_replacement, shares_no_column
+from paimon_core.schema.table_schema import TableSchema
 
 
 def check_rewritten_schemas(table: FileStoreTable, changes: Sequence[ManifestEntry]) -> None:
@@ -47,3 +48,21 @@ def check_rewritten_schemas(table: FileStoreTable, changes: Sequence[ManifestEnt
             )
     written = (e.file.schema_id for e in rewritten)
     check_not_older_than_replacement(table.schemas, written, table.schema)
+
+
+def check_not_replaced(
+    table: FileStoreTable, newer: TableSchema, changes: Sequence[ManifestEntry]
+) -> None:
+    """Raise CommitConflict if `newer` has other columns in place of those of the rows.
+
+    Whoever only deletes may go on, as the replacement itself does where it removes such rows.
+    """
+    if not shares_no_column(table.schema, newer):
+        return
+    if any(e.kind is FileKind.ADD for e in changes):
+        raise CommitConflict(
+            f"table {table.name} was replaced: schema {newer.id} has none of the columns of schema "
+            f"{table.schema.id}, with which the changes were made",
+            table=table.name,
+            next_step="run again with the columns that the table has now",
+        )

@@ -36,6 +36,7 @@ from paimon_core.options import (
 )
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
+from paimon_core.schema.replaced import older_than_replacement
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Identity, Snapshot
 from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.chain_overwrite import ChainOverwrite
@@ -361,6 +362,9 @@ def compact_written(
     if any(True for _ in uncompactable_features(table)):
         return []
     buckets = _written_buckets(table, latest, messages)
+    schemas = {file.schema_id for bucket in buckets for file in bucket.files}
+    if older_than_replacement(table.schemas, schemas, table.schema):
+        return []  # the commit refuses rows from before a replacement, a job names those of others
     full = full_compaction_due(table, identifier)
     if full and identifier != BATCH_COMMIT_IDENTIFIER:
         written = {(b.partition, b.bucket) for b in buckets}

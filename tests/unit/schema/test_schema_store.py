@@ -119,7 +119,9 @@ def test_a_schema_of_which_nobody_knows_is_told(
     tmp_path: Path, io: _Deaf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_module, "renames_atomically", lambda _: False)
-    with pytest.raises(CommitStateUnknown, match=r"schema 0 is unknown.*schemas'`\) before running"):
+    with pytest.raises(
+        CommitStateUnknown, match=r"schema 0 is unknown.*schemas'`\) before running"
+    ):
         replace(_store(tmp_path), io=io).commit_new(SCHEMA)
 
 

@@ -122,12 +122,39 @@ def test_a_replaced_table_refuses_the_rows_of_an_older_writer(sql: Sql) -> None:
     sql("REPLACE TABLE t (b INT NOT NULL, s STRUCT<z: INT, y: STRING>)")
     struct = pa.struct([("x", pa.int32()), ("y", pa.string())])
     row = {"a": pa.array([7], pa.int32()), "s": pa.array([{"x": 8, "y": "old"}], struct)}
-    with pytest.raises(CommitConflict, match="replaced: schema 1 of snapshot 1 has none of"):
+    with pytest.raises(CommitConflict, match="replaced: schema 1 has none of"):
         write_rows(table, pa.table(row), env=sql.session.env)
     sql("INSERT INTO t VALUES (1, NULL)")
     assert values(sql, ["t"]) == [[1, None]]
     ids = [f.id for f in sql.session.open(sql.session.table_name(["t"])).schema.fields]
     assert ids == [4, 5]
+
+
+@pytest.mark.parametrize("bucket", [1, -1])
+def test_writers_beside_the_new_schema_of_a_table_leave_no_rows_of_nulls(
+    sql: Sql, monkeypatch: pytest.MonkeyPatch, bucket: int
+) -> None:
+    """Rows of the old schema are still there for a moment, and each commit compacts what is there."""
+    key = f"'primary-key' = 'a', 'bucket' = '{bucket}', 'deletion-vectors.enabled' = 'true'"
+    sql(f"CREATE TABLE t (a INT NOT NULL) TBLPROPERTIES ({key})")
+    table = sql.session.open(sql.session.table_name(["t"]), to_write=True)
+    rows = pa.table({"a": pa.array([7, 8], pa.int32())})
+    commit_schema = FileStoreTable.commit_schema
+
+    def beside(replaced: FileStoreTable, schema: TableSchema) -> bool:
+        monkeypatch.undo()
+        write_rows(table, rows, env=sql.session.env)
+        assert commit_schema(replaced, schema)
+        with pytest.raises(CommitConflict, match="replaced: schema 1 has none of"):
+            write_rows(table, rows, env=sql.session.env)
+        sql("INSERT INTO t VALUES (9)")
+        return True
+
+    monkeypatch.setattr(FileStoreTable, "commit_schema", beside)
+    sql(f"CREATE OR REPLACE TABLE t (a INT NOT NULL) TBLPROPERTIES ({key})")
+    assert values(sql, ["t"]) == []
+    with pytest.raises(CommitConflict, match="replaced: schema 1 has none of"):
+        write_rows(table, rows, env=sql.session.env)
 
 
 @pytest.mark.parametrize("rows_before", [0, 1])
@@ -189,7 +216,9 @@ def test_a_store_that_fails_while_a_table_is_replaced_is_told_with_the_next_step
 
     with monkeypatch.context() as patch:
         patch.setattr(FileStoreTable, "commit_schema", fails)
-        with pytest.raises(CommitStateUnknown, match=r"default\.t may be empty.*no reply.* -> look at"):
+        with pytest.raises(
+            CommitStateUnknown, match=r"default\.t may be empty.*no reply.* -> look at"
+        ):
             sql("CREATE OR REPLACE TABLE t (b STRING)")
     assert values(sql, ["t"]) == []
     sql("CREATE OR REPLACE TABLE t (b STRING); INSERT INTO t VALUES ('x')")
