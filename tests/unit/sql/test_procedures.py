@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from sql_sessions import Sql
 
 from paimon_core.errors import PaimonError
+from paimon_core.table.batch_scan import batch_scan_of, read_batch
+from paimon_core.table.write_session import commit_write, prepare_rows
 from paimon_maintenance.cli.sql.procedures import PROCEDURES
 from paimon_spark.sql.errors import error_type
 
@@ -267,3 +270,15 @@ def test_a_table_that_fails_keeps_no_other_from_its_compaction(sql: Sql) -> None
     assert answer.startswith(
         "Compact database finished. Success: 2, Failed: 1, failed: default.calls ("
     )
+
+
+def test_a_purge_leaves_the_files_of_a_commit_that_is_under_way(sql: Sql) -> None:
+    sql("CREATE TABLE p (id INT); INSERT INTO p VALUES (1); INSERT INTO p VALUES (2)")
+    table = sql.session.open(sql.session.table_name(["p"]), to_write=True)
+    rows, env = pa.table({"id": pa.array([3], pa.int32())}), sql.session.env
+    written = prepare_rows(table, rows, env=env, user="u", overwrite=False)
+    assert sql("CALL sys.purge_files('p')") == [["Success"]]
+    commit_write(table, written, env=env, user="u")
+    table = sql.session.open(sql.session.table_name(["p"]))
+    assert table.snapshots.ids() == [3, 4]
+    assert [b.column("id").to_pylist() for b in read_batch(batch_scan_of(table))] == [[3]]

@@ -198,7 +198,9 @@ class JobProcedures:
     def _purge_files(self, table: str, site: CallSite) -> Result:
         """Empty the table and keep one snapshot (Java: `FileStoreTable.purgeFiles`).
 
-        TableGone, and no further change, if another table has its name meanwhile.
+        TableGone, and no further change, if another table has its name meanwhile.  Unlike Java's, it
+        keeps young files that nothing refers to: a commit that is under way would name them, after
+        they are gone.
         """
         identifier, _ = _table(table, site)
         again = partial(_opened, identifier, None, site)
@@ -220,11 +222,10 @@ class JobProcedures:
                 replace_partitions(opened, None, user=self._env.new_uuid(), env=self._env)
         if opened.changelogs.ids():
             step("expire_changelogs", ("delete_all", True))
-        now = self._env.now_millis()
         # The time counts in seconds, and the snapshots may be younger than one.
-        soon = ("older_than", _wall_clock(now + 1000))
+        soon = ("older_than", _wall_clock(self._env.now_millis() + 1000))
         step("expire_snapshots", ("retain_max", 1), ("retain_min", 1), soon)
-        step("remove_orphan_files", ("older_than", _wall_clock(now)))
+        step("remove_orphan_files")
         return Result(("result",), [["Success"]])
 
     def _run(
