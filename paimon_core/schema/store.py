@@ -76,7 +76,7 @@ class SchemaStore:
         """Create the schema; return False if its id is taken.
 
         CommitStateUnknown means that the store did not say, TableGone that the table was dropped or
-        renamed meanwhile, also if there is another one of its name now: then the schema is withdrawn.
+        renamed meanwhile, also if there is another one of its name: then the schema is withdrawn.
         """
         path = self.paths.schema(schema.id)
         content = schema_to_json(schema).encode()

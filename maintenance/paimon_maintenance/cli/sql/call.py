@@ -198,9 +198,9 @@ class JobProcedures:
     def _purge_files(self, table: str, site: CallSite) -> Result:
         """Empty the table and keep one snapshot (Java: `FileStoreTable.purgeFiles`).
 
-        TableGone, and no further change, if another table has its name meanwhile.  Unlike Java's, it
-        keeps young files that nothing refers to: a commit that is under way would name them, after
-        they are gone.
+        TableGone, and no further change, if another table has its name meanwhile.  Young files to
+        which nothing refers stay, unlike with Java's: a commit under way would name them after they
+        are gone.
         """
         identifier, _ = _table(table, site)
         again = partial(_opened, identifier, None, site)

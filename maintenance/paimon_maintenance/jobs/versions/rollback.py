@@ -60,11 +60,12 @@ class Rollback:
     """The target, the references to delete, and the safety tag of the newest snapshot.
 
     `source` is the snapshot or tag that holds the target.  `revives`: the snapshot of the target
-    has expired, and its file is created from the tag.
+    has expired, and its file is created from the tag.  `named` is the tag that the caller names.
     """
 
     target: Snapshot
     source: Reference
+    named: Reference | None
     latest: Snapshot
     going: tuple[Reference, ...]
     planned: PlannedFiles = field(default=NOTHING_PLANNED, repr=False)
@@ -85,6 +86,7 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
     latest = table.latest_or_not_found()
     _check_in_line(table, target, latest)
     source = _source(table, target)
+    name = cast("str | None", arguments.get("tag"))
     references = all_references(table)
     going = [r for r in references if _is_later(table, r, target)]
     kept: list[Retained] = []
@@ -126,6 +128,7 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
         work=Rollback(
             target=target,
             source=source,
+            named=None if name is None else tag_reference(table, Tag(name, target)),
             latest=latest,
             going=tuple(going),
             planned=garbage.files.planned(),
@@ -231,6 +234,8 @@ def apply(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
     work = plan.work
     details: dict[str, object] = {"rolled_back_to": work.target.id}
     work.source.prove_alive()
+    if work.named is not None:
+        work.named.prove_alive()  # if it names a later version by now, that one is wanted
     Metadata(table).prove_readable(work.target)
     details |= prepare_removal(
         table,

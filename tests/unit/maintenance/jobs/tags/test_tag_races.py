@@ -14,8 +14,11 @@ from failing_io import Trigger
 from known_holes import each_call
 from lakes import Lake
 
-from paimon_core.errors import AlreadyExists
+from paimon_core.errors import AlreadyExists, StalePlan
+from paimon_core.reachability.garbage import find_garbage
+from paimon_core.refs.tags import Tag
 from paimon_maintenance.job.report import Report, Status
+from paimon_maintenance.jobs.versions import rollback
 
 
 @pytest.fixture
@@ -147,3 +150,25 @@ def test_a_tag_that_came_too_late_and_was_replaced_stays(lake: Lake) -> None:
                 assert lake.table().tags.get("new").snapshot.identity == newest.identity
             assert_whole(lake.warehouse)
     assert kept
+
+
+def test_a_rollback_to_a_tag_that_names_a_later_version_by_now(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would go to the version that nobody wants any more, or delete the tag, which is later."""
+    for value in "abc":
+        lake.append({"k": [2], "v": [value]})
+    first, wanted = (lake.table().snapshots.get(i) for i in lake.table().snapshots.ids()[-3:-1])
+    run(lake, "create_tag", tag="good", snapshot=first.id)
+
+    def later(*given: Any) -> Any:
+        monkeypatch.undo()
+        lake.table().tags.replace(Tag("good", wanted))
+        return find_garbage(*given)
+
+    monkeypatch.setattr(rollback, "find_garbage", later)
+    report = known_holes.run(lake.warehouse, "rollback", tag="good")
+    assert isinstance(report.error, StalePlan), report.error
+    run(lake, "rollback", tag="good")
+    assert lake.table().latest_or_not_found() == wanted
+    assert lake.table().tags.get("good").snapshot == wanted
