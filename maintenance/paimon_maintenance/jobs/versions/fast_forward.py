@@ -112,6 +112,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     if latest is None:
         check_history(table, references)
     interrupted = tuple(journals(table))
+    _check_stays(table, newest, read_journals(table, interrupted))
     safety = _safety_tag(table, latest, going, shared, interrupted, arguments, context, left)
     staying = list(without(references, going))
     if safety is not None:
@@ -218,6 +219,20 @@ def _check_adjoins(
         next_step="snapshots must not have a gap: repair the branch, or expire the older snapshots "
         "of main",
     )
+
+
+def _check_stays(table: FileStoreTable, newest: Reference, removed: Sequence[Reference]) -> None:
+    """StalePlan if an interrupted run was to remove the end of the branch.
+
+    A branch that is half deleted has its snapshots, but no tags any more.
+    """
+    if newest.key in {r.key for r in removed}:
+        raise StalePlan(
+            f"the deletion, or a rollback, of branch {newest.table.branch!r} of table {table.name} was "
+            f"interrupted: its tags may be gone, and snapshot {newest.name} was to go",
+            table=table.name,
+            next_step="run that job again first",
+        )
 
 
 def _shared_schemas(table: FileStoreTable, branch: FileStoreTable) -> set[int]:

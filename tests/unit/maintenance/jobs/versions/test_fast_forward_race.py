@@ -10,13 +10,14 @@ import pyarrow as pa
 import pytest
 from command_line import caretaker
 from disk import assert_no_leftovers, assert_whole
+from failing_io import Trigger
 from known_holes import each_call
 from lakes import ENV, Lake, append_to_branch
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.committer import commit
 from paimon_core.ddl.schema_change import change_from_object
-from paimon_core.errors import NotFound
+from paimon_core.errors import NotFound, StalePlan
 from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.job.report import Report, Status
@@ -126,3 +127,20 @@ def test_a_writer_whose_schema_is_replaced_is_refused(
         commit(table, messages, user="u", env=ENV)
     assert_whole(tagged.warehouse)
     assert "late" not in caretaker("read", "db.t", "-w", tagged.warehouse).out
+
+
+def test_a_branch_that_is_half_deleted_does_not_become_main(tagged: Lake) -> None:
+    """Its tags are gone by then."""
+    branch = Path(tagged.table().paths.branch_dir("b"))
+    before = tagged.table().latest_or_not_found()
+    for failing in (Trigger(at=at, when="after", down=True) for at in range(99)):
+        known_holes.run(tagged.warehouse, "delete_branch", meanwhile=failing, branch_name=["b"])
+        if not (branch / "tag").exists():
+            break
+    assert (branch / "snapshot").exists()
+    moved = known_holes.run(tagged.warehouse, "fast_forward", branch_name="b")
+    assert isinstance(moved.error, StalePlan), moved.error
+    assert "run that job again first" in str(moved.error)
+    assert tagged.table().latest_or_not_found() == before
+    run(tagged, "delete_branch", branch_name=["b"])
+    assert_no_leftovers(tagged.warehouse)
