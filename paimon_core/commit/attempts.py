@@ -24,7 +24,11 @@ from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.partition_statistics import partition_statistics
 from paimon_core.commit.prepare import PreparedManifests, prepare_snapshot
 from paimon_core.commit.request import CommitRequest
-from paimon_core.commit.rewritten_schemas import check_not_replaced, check_rewritten_schemas
+from paimon_core.commit.rewritten_schemas import (
+    check_not_replaced,
+    check_replacement_finished,
+    check_rewritten_schemas,
+)
 from paimon_core.commit.row_group_conflict import (
     check_indexed_columns,
     check_merged_groups,
@@ -139,6 +143,8 @@ class Attempts:
         if latest is not None and latest.schema_id > table.schema.id:
             newer = table.schemas.of_branch(table.branch).get(latest.schema_id)
             check_not_replaced(table, newer, changes.files)
+        elif latest is not None and request.kind is CommitKind.APPEND:
+            check_replacement_finished(table, latest, changes.files)
         check_strict_mode(table, latest, changes, request)
         if request.rewrites:
             check_rewritten_schemas(table, changes.files)

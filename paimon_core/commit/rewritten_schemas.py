@@ -12,8 +12,13 @@ from collections.abc import Sequence
 from paimon_core.errors import CommitConflict
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileKind, ManifestEntry
-from paimon_core.schema.replaced import check_not_older_than_replacement, shares_no_column
+from paimon_core.schema.replaced import (
+    check_not_older_than_replacement,
+    older_than_replacement,
+    shares_no_column,
+)
 from paimon_core.schema.table_schema import TableSchema
+from paimon_core.snapshot.snapshot import Snapshot
 
 
 def check_rewritten_schemas(table: FileStoreTable, changes: Sequence[ManifestEntry]) -> None:
@@ -65,4 +70,27 @@ def check_not_replaced(
             f"{table.schema.id}, with which the changes were made",
             table=table.name,
             next_step="run again with the columns that the table has now",
+        )
+
+
+def check_replacement_finished(
+    table: FileStoreTable, latest: Snapshot, changes: Sequence[ManifestEntry]
+) -> None:
+    """Raise CommitConflict if new rows would join rows from before a replacement.
+
+    It has made the new schema, and removes the rows that others committed right before that; if it
+    was killed there, their columns are null until it runs again.
+    """
+    if latest.schema_id >= table.schema.id or not latest.total_record_count:
+        return
+    if not any(e.kind is FileKind.ADD for e in changes):
+        return
+    if older_than_replacement(table.schemas, [latest.schema_id], table.schema):
+        raise CommitConflict(
+            f"table {table.name} is being replaced, or was not replaced to the end: snapshot {latest.id} "
+            f"has rows of schema {latest.schema_id}, from before",
+            table=table.name,
+            snapshot=latest.id,
+            next_step="run again when that is done; if CREATE OR REPLACE TABLE was interrupted, run it "
+            "again, or TRUNCATE TABLE",
         )

@@ -130,6 +130,27 @@ def test_a_replaced_table_refuses_the_rows_of_an_older_writer(sql: Sql) -> None:
     assert ids == [4, 5]
 
 
+def test_a_replacement_that_is_killed_leaves_no_rows_of_nulls_among_new_ones(
+    sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer commits right before the new schema, and nobody removes its rows."""
+    sql("CREATE TABLE t (a INT NOT NULL); INSERT INTO t VALUES (1)")
+    commit_schema = FileStoreTable.commit_schema
+
+    def beside(replaced: FileStoreTable, schema: TableSchema) -> bool:
+        sql("INSERT INTO t VALUES (7)")
+        assert commit_schema(replaced, schema)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileStoreTable, "commit_schema", beside)
+        with pytest.raises(KeyboardInterrupt):
+            sql("CREATE OR REPLACE TABLE t (a INT NOT NULL)")
+    assert "run it again, or TRUNCATE TABLE" in refused(sql, "INSERT INTO t VALUES (8)")[1]
+    sql("CREATE OR REPLACE TABLE t (a INT NOT NULL); INSERT INTO t VALUES (9)")
+    assert values(sql, ["t"]) == [[9]]
+
+
 @pytest.mark.parametrize("bucket", [1, -1])
 def test_writers_beside_the_new_schema_of_a_table_leave_no_rows_of_nulls(
     sql: Sql, monkeypatch: pytest.MonkeyPatch, bucket: int
@@ -147,7 +168,8 @@ def test_writers_beside_the_new_schema_of_a_table_leave_no_rows_of_nulls(
         assert commit_schema(replaced, schema)
         with pytest.raises(CommitConflict, match="replaced: schema 1 has none of"):
             write_rows(table, rows, env=sql.session.env)
-        sql("INSERT INTO t VALUES (9)")
+        with pytest.raises(CommitConflict, match="not replaced to the end: snapshot"):
+            sql("INSERT INTO t VALUES (9)")
         return True
 
     monkeypatch.setattr(FileStoreTable, "commit_schema", beside)
