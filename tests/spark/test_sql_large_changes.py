@@ -224,7 +224,7 @@ def test_no_row_is_lost_where_a_query_is_computed_again(
         mark.touch()
         return first
 
-    session.udf.register("chosen", udf(chosen, "boolean", useArrow=False).asNondeterministic())
+    session.udf.register("chosen", udf(chosen, "boolean", useArrow=False))
     monkeypatch.setattr(type(session.range(1)), "persist", lambda rows, *_: rows)
     sql(f"CREATE TABLE t (id INT, v STRING, p STRING) {KINDS[kind]}")
     sql("INSERT INTO t VALUES (1, 'a', 'a'), (2, 'b', 'a'), (3, 'c', 'b')")
