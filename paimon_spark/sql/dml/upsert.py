@@ -93,12 +93,12 @@ def upsert_large(
 
     `rows` returns some of the table's columns, `large_rows` says whether they are many.
     """
-    stays = large_rows
+    on_executors = large_rows
     done = False
 
     def change() -> None:
-        nonlocal done, stays
-        large, stays = stays, True
+        nonlocal done, on_executors
+        large, on_executors = on_executors, True  # also again, if the table is small by then
         done = _upsert_large(session, name, rows, keys, large_rows=large)
 
     until_committed(session, name, change)
