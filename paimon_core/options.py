@@ -453,7 +453,7 @@ COMPACTION_OPTIMIZATION_INTERVAL: Final = Option(
 COMPACTION_FORCE_REWRITE_ALL_FILES: Final = Option(
     "compaction.force-rewrite-all-files", parse_bool, False
 )
-UPSERT_KEY: Final = "upsert-key"
+UPSERT_KEY: Final[Option[tuple[str, ...]]] = Option("upsert-key", _names, ())
 """Columns by which rows that are added to an append table replace others."""
 COMMIT_LAST_SAFE_SNAPSHOT: Final = Option(
     "commit.strict-mode.last-safe-snapshot", _optional_int, None

@@ -69,7 +69,7 @@ def _check_found(table: FileStoreTable, others: Iterable[_Change]) -> None:
     Rows that are only appended may as well have come later.
     """
     for snapshot, theirs in others:
-        looked = snapshot.operation == "MERGE" or bool(table.options.get(UPSERT_KEY))
+        looked = snapshot.operation == "MERGE" or bool(table.options.value(UPSERT_KEY))
         if looked and theirs.kind is FileKind.ADD:
             raise _changed_by(table, snapshot)
 

@@ -15,7 +15,7 @@ from paimon_core.errors import CommitObstructed
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.options import COMMIT_LAST_SAFE_SNAPSHOT
-from paimon_core.scan.manifests import delta_manifests, read_entries
+from paimon_core.scan.scan import scan_delta
 from paimon_core.snapshot.line import newest_first
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
@@ -71,10 +71,9 @@ def _changed_partitions(table: FileStoreTable, snapshot: Snapshot) -> Iterator[b
 def _partitions_of_files(
     table: FileStoreTable, snapshot: Snapshot, *, only_buckets: bool = False
 ) -> Iterator[bytes]:
-    for manifest in delta_manifests(table, snapshot):
-        for entry in read_entries(table, manifest):
-            if entry.bucket >= 0 or not only_buckets:
-                yield entry.partition
+    for entry in scan_delta(table, snapshot):
+        if entry.bucket >= 0 or not only_buckets:
+            yield entry.partition
 
 
 def _refused(table: FileStoreTable, number: int, what: str) -> CommitObstructed:

@@ -110,7 +110,7 @@ def _check_known_words(schema: TableSchema) -> None:
 
 def _check_keys(schema: TableSchema) -> None:
     types = {f.name: f.type for f in schema.fields}
-    upsert = tuple(k.strip() for k in schema.options.get(UPSERT_KEY, "").split(",") if k.strip())
+    upsert = schema.options.value(UPSERT_KEY)
     for what, keys in (
         ("primary key", schema.primary_keys),
         ("partition key", schema.partition_keys),

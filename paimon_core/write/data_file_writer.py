@@ -30,6 +30,7 @@ from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
 from paimon_core.index.file_index.writer import INDEX_SUFFIX, FileIndexWriter, indexed_columns
 from paimon_core.io.file_io import FileIO, delete_abandoned
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
+from paimon_core.names import LARGEST_LONG
 from paimon_core.options import (
     DATA_EVOLUTION_ENABLED,
     DATA_FILE_THIN_MODE,
@@ -52,7 +53,6 @@ from paimon_core.write.file_layout import (
 )
 from paimon_core.write.file_stats import FileStats
 
-_NO_LIMIT: Final = 2**63 - 1
 CHECK_ROWS: Final = 1000
 """Java checks a file's size after this number of rows, so no file ends earlier."""
 _RETRACTS: Final = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
@@ -268,7 +268,9 @@ class RollingKeyValueWriter(_RollingWriter):
             file_row_type(schema.key_type, schema.row_type, thin=self._thin),
             env=env,
             target=target_file_size,
-            most_rows=_NO_LIMIT if changelog else _most_rows(schema, file_source, target_file_size),
+            most_rows=LARGEST_LONG
+            if changelog
+            else _most_rows(schema, file_source, target_file_size),
             row_group_bytes=row_group_bytes,
         )
 
@@ -427,5 +429,5 @@ class RollingAppendWriter(_RollingWriter):
 def _most_rows(schema: TableSchema, source: FileSource, size: int | None) -> int:
     """Return how many rows a file may have; without limit if it has a size of its own."""
     if source is FileSource.COMPACT or size is not None:
-        return _NO_LIMIT
+        return LARGEST_LONG
     return schema.options.value(TARGET_FILE_ROW_NUM)

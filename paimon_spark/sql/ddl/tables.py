@@ -47,7 +47,7 @@ from paimon_spark.sql.session import (
     check_no_system_table,
     not_found,
 )
-from paimon_spark.sql.text.tokens import Words
+from paimon_spark.sql.text.tokens import QUERY_WORDS, Words
 
 _NOT_COPIED = ("path", "provider", "location", "owner", "external", "is-managed-location")
 _RESERVED = ("provider", "location", "owner", "external", "is_managed_location")
@@ -183,7 +183,7 @@ def create_table(
             "STORED AS", next_step="use USING paimon and the option file.format"
         )
     query = None
-    if words.eat("AS") or words.word() in ("SELECT", "WITH", "VALUES", "FROM", "TABLE"):
+    if words.eat("AS") or words.word() in QUERY_WORDS:
         query = words.rest()
     words.end()
     session.need_database(name.catalog, name.database)

@@ -51,7 +51,7 @@ from paimon_spark.sql.session import (
     TableName,
 )
 from paimon_spark.sql.text.literals import literal_rows
-from paimon_spark.sql.text.tokens import Words, with_quoted_names
+from paimon_spark.sql.text.tokens import Words, opens_query, with_quoted_names
 from paimon_spark.sql.text.types import read_schema_text
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _read_head(session: SqlSession, words: Words) -> _Insert:
         raise UnsupportedFeature("INSERT OVERWRITE ... IF NOT EXISTS")
     columns: list[str] | None = None
     by_name = words.eat("BY", "NAME")
-    if not by_name and words.looks_at("(") and not _opens_query(words):
+    if not by_name and words.looks_at("(") and not opens_query(words):
         columns = words.items(words.identifier)
     return _Insert(
         name=name,
@@ -231,13 +231,6 @@ def _replace_where(
     replaced = spec_values(session, table, spec)
     frame = query_dataframe(session, query)
     write_query(session, table, frame, overwrite=replaced, rows_at=session.read_at(table))
-
-
-def _opens_query(words: Words) -> bool:
-    at = 0
-    while words.word(at) == "(":
-        at += 1
-    return words.word(at) in ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
 
 
 def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | None) -> None:

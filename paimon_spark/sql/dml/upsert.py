@@ -37,10 +37,9 @@ _RANK: Final = "__paimon_rank"
 
 def upsert_keys(table: FileStoreTable) -> list[str]:
     """The columns of `upsert-key`, none if the table has no such option."""
-    text = table.options.get(UPSERT_KEY, "")
-    keys = [k.strip() for k in text.split(",") if k.strip()]
+    keys = list(table.options.value(UPSERT_KEY))
     if keys and table.has_primary_key:
-        raise SchemaError(f"{UPSERT_KEY} cannot be used together with a primary key")
+        raise SchemaError(f"{UPSERT_KEY.key} cannot be used together with a primary key")
     return keys
 
 

@@ -24,7 +24,7 @@ from paimon_spark.sql.query.catalog_views import place_of
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, TableName
 from paimon_spark.sql.text.names import quoted
-from paimon_spark.sql.text.tokens import START, Words
+from paimon_spark.sql.text.tokens import QUERY_WORDS, START, Words
 from paimon_spark.sql.text.types import null_text, read_schema_text, read_type
 
 _CALLED: Final = "__paimon_fn_"
@@ -35,7 +35,6 @@ _DIGITS: Final = 16
 _IS_QUERY: Final = "spark.sql-function.is-query"
 _SETTING: Final = "sqlConfig."
 _ANSI: Final = "spark.sql.ansi.enabled"
-_QUERIES: Final = ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
 
 
 def functions_of(session: SqlSession, catalog: str) -> RestFunctions | None:
@@ -83,7 +82,7 @@ def create_sql_function(
             or words.eat("READS", "SQL", "DATA")
         ):
             words.fail("RETURN")
-    is_query = words.word() in _QUERIES
+    is_query = words.word() in QUERY_WORDS
     function = Function(
         name=name.identifier,
         inputs=tuple(_numbered(inputs)),

@@ -13,9 +13,8 @@ from typing import Final
 
 from paimon_spark.sql.query.catalog_views import place_of
 from paimon_spark.sql.session import SqlSession, TableName, TempFunction
-from paimon_spark.sql.text.tokens import Words
+from paimon_spark.sql.text.tokens import Words, opens_query
 
-_QUERIES: Final = ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
 _ONE_ROW: Final = "SELECT "
 
 
@@ -28,11 +27,8 @@ def define(
     session: SqlSession, function: TempFunction, rewritten: Callable[[str], str], *, replace: bool
 ) -> None:
     """Make the function of the Spark session; `rewritten` puts views in place of tables."""
-    words = Words(function.body)
-    while words.looks_at("("):
-        words.at += 1
     with place_of(session, TableName(function.database, "", catalog=function.catalog)):
-        if words.word() in _QUERIES:
+        if opens_query(Words(function.body)):
             body = rewritten(function.body)
         else:
             body = rewritten(_ONE_ROW + function.body).removeprefix(_ONE_ROW)

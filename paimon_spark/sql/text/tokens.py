@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NoReturn, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
@@ -26,6 +26,8 @@ _TYPED = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
 _TEXTS = (TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING, TokenType.IDENTIFIER)
 
 
+QUERY_WORDS: Final = ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
+"""The words with which a query begins."""
 START = "("
 """Put before each text: sqlglot reads some first words, such as CALL, as a command
 whose rest is one text."""
@@ -335,3 +337,11 @@ class Words:
         found = self.text[self.tokens[first].start : self.tokens[self.at - 1].end + 1]
         self.need(")")
         return found
+
+
+def opens_query(words: Words) -> bool:
+    """Whether a query begins at the cursor, in parentheses or not."""
+    at = 0
+    while words.word(at) == "(":
+        at += 1
+    return words.word(at) in QUERY_WORDS
