@@ -25,7 +25,6 @@ from paimon_core.commit.partition_statistics import partition_statistics
 from paimon_core.commit.prepare import PreparedManifests, prepare_snapshot
 from paimon_core.commit.request import CommitRequest
 from paimon_core.commit.rewritten_schemas import (
-    check_not_replaced,
     check_replacement_finished,
     check_rewritten_schemas,
 )
@@ -140,10 +139,7 @@ class Attempts:
         changes = self.provide(latest)
         if _may_be_of_old_table(table, changes, latest, request, self.env):
             check_same_table(table)
-        if latest is not None and latest.schema_id > table.schema.id:
-            newer = table.schemas.of_branch(table.branch).get(latest.schema_id)
-            check_not_replaced(table, newer, changes.files)
-        elif latest is not None and request.kind is CommitKind.APPEND:
+        if latest is not None and request.kind is CommitKind.APPEND:
             check_replacement_finished(table, latest, changes.files)
         check_strict_mode(table, latest, changes, request)
         if request.rewrites:
