@@ -2,17 +2,17 @@
 
 Java: `table/source/AbstractDataTableScan.createStartingScanner`, `TimeTravelUtil`.
 
-=========================
-========================================================================== scan.mode
-what is read =========================
-========================================================================== latest-full, latest, full
-the newest snapshot compacted-full             the newest snapshot of a (full) compaction, else the
-newest from-snapshot, ...-full    the one of `scan.snapshot-id`, `scan.tag-name`, `scan.watermark`
+=========================  =========================================================================
+scan.mode                  what is read
+=========================  =========================================================================
+latest-full, latest, full  the newest snapshot
+compacted-full             the newest snapshot of a (full) compaction, else the newest
+from-snapshot, ...-full    the one of `scan.snapshot-id`, `scan.tag-name`, `scan.watermark`
 from-timestamp             the last one committed at or before `scan.timestamp[-millis]`
 from-file-creation-time    files of the newest created since `scan.file-creation-time-millis`
 from-creation-timestamp    the first snapshot at or after the time, or files created since
 incremental                `incremental-between[-timestamp]`, `incremental-to-auto-tag`
-========================= ==========================================================================
+=========================  =========================================================================
 
 Options apply to one handle: `open_table(..., dynamic_options={...})`.
 """
