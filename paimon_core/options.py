@@ -509,6 +509,9 @@ UPDATE_CONFLICT_WAIT_MILLIS: Final = Option(
 )
 SCAN_FALLBACK_BRANCH: Final = Option("scan.fallback-branch", str.strip, "")
 SCAN_PRIMARY_BRANCH: Final = Option("scan.primary-branch", str.strip, "")
+SCAN_AUTO_TAG_TIME_RETAINED: Final = Option(
+    "scan.plan-auto-tag-for-read.time-retained", _optional_duration, None
+)
 SCAN_IGNORE_CORRUPT_FILES: Final = Option("scan.ignore-corrupt-files", parse_bool, False)
 SCAN_IGNORE_LOST_FILES: Final = Option("scan.ignore-lost-files", parse_bool, False)
 STREAMING_READ_OVERWRITE: Final = Option("streaming-read-overwrite", parse_bool, False)

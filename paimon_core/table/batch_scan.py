@@ -51,6 +51,7 @@ from paimon_core.table.postponed_rows import (
     postponed_tasks,
     read_postponed,
 )
+from paimon_core.table.read_tags import create_read_tags, until_read
 from paimon_core.table.time_travel import travel
 from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp
 
@@ -171,8 +172,31 @@ def read_batch(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows as `read_table` does; changes with their kinds, unmerged.
 
-    `zone` is the time zone of the files' creation times.
+    `zone` is the time zone of the files' creation times.  Tags for the read (`read_tags`) end with
+    the last row.
     """
+    tags = create_read_tags(batch)
+    if not tags:
+        return rows_of_scan(batch, columns, predicate, limit, keep_deletes=keep_deletes, zone=zone)
+    try:
+        rows = rows_of_scan(batch, columns, predicate, limit, keep_deletes=keep_deletes, zone=zone)
+    except BaseException:
+        for tag in tags:
+            tag.remove()
+        raise
+    return until_read(rows, tags)
+
+
+def rows_of_scan(
+    batch: BatchScan,
+    columns: Sequence[str] | None,
+    predicate: Predicate | None,
+    limit: int | None = None,
+    *,
+    keep_deletes: bool,
+    zone: tzinfo,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of `read_batch`, whose snapshot stays without a tag, or has one already."""
     table = batch.table
     names = table.schema.names if columns is None else columns
     if not keep_deletes:

@@ -40,7 +40,7 @@ from paimon_core.scan.scan import in_plan_order, scan_files
 from paimon_core.scan.splits import SPLIT_TARGET_SIZE, batch_splits, pack_ordered
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.batch_scan import BatchScan, kept_files, read_batch
+from paimon_core.table.batch_scan import BatchScan, kept_files, rows_of_scan
 from paimon_core.table.postponed_rows import (
     PostponedTask,
     beside,
@@ -48,6 +48,7 @@ from paimon_core.table.postponed_rows import (
     postponed_tasks,
     read_postponed,
 )
+from paimon_core.table.read_tags import create_read_tags
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +91,11 @@ def plan_batch(
     """The tasks of a scan, in the order of the plan; none if it reads nothing.
 
     `predicate` prunes by partition, bucket and statistics; `read_task` still has to be given it.
-    `columns` are those that it may be asked for; None: all.  Errors as in `read_batch`.
+    `columns` are those that it may be asked for; None: all.  Errors as in `read_batch`.  Tags for
+    the read (`read_tags`) stay for their time, as nobody here sees its end.
     """
     check_whole_snapshot(scan.table)
+    create_read_tags(scan)
     if scan.diff is not None:
         return [ScanTask(scan=scan)]
     if scan.between is not None:
@@ -197,9 +200,7 @@ def read_task(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a task that match, as `read_batch` gives them: `_VALUE_KIND` and the columns."""
     if isinstance(task, ScanTask):
-        return read_batch(
-            task.scan, columns=columns, predicate=predicate, keep_deletes=keep_deletes, zone=zone
-        )
+        return rows_of_scan(task.scan, columns, predicate, keep_deletes=keep_deletes, zone=zone)
     if isinstance(task, PostponedTask):
         return read_postponed(task, columns, predicate)
     return _bucket_rows(task, columns, predicate, keep_deletes=keep_deletes)
