@@ -22,7 +22,16 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("paimon")` known to the session."""
+    """Make `format("paimon")` known to the session; a second time is no error."""
+    from pyspark.errors import AnalysisException  # noqa: PLC0415 - imports PySpark
+
     from paimon_spark.source.data_source import PaimonDataSource  # noqa: PLC0415 - imports PySpark
 
-    spark.dataSource.register(PaimonDataSource)
+    try:
+        spark.dataSource.register(PaimonDataSource)
+    except AnalysisException as e:
+        if e.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+        # Spark looks for the name in the active session, which is another one.
+        spark.createDataFrame([], "i INT")  # makes this one the active one
+        spark.dataSource.register(PaimonDataSource)

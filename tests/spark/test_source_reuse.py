@@ -9,6 +9,8 @@ import pytest
 from pyspark.errors import PySparkException
 from sql_sessions import Sql
 
+import paimon_spark
+
 pytestmark = pytest.mark.spark
 
 ALL = [1, 2, 3, 4, 5]
@@ -54,6 +56,13 @@ def test_the_table_twice_in_a_query(session: Any, root: str) -> None:
     query = "SELECT a.id, b.id FROM twice a JOIN twice b ON a.id + 1 = b.id WHERE a.id = 1"
     assert [tuple(row) for row in session.sql(query).collect()] == [(1, 2)]
     session.catalog.dropTempView("twice")
+
+
+def test_another_session_of_the_application(session: Any, root: str) -> None:
+    other = session.newSession()
+    session.createDataFrame([], "i INT")  # is the active session now, and knows the source
+    paimon_spark.register(other)
+    assert other.read.format("paimon").load(root).count() == len(ALL)
 
 
 def test_conditions_as_an_option(session: Any, root: str) -> None:
