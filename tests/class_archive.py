@@ -18,6 +18,8 @@ import pyspark
 
 OPTIONS = "SPARK_SUBMIT_OPTS"
 """Options of the JVMs of drivers; executors of clusters and other JVMs do not read it."""
+_COLLECTOR = "-XX:+UseSerialGC"
+"""Takes the least of a processor where little memory is used."""
 _SECONDS = 180
 # What most tests use: SQL, shuffles, files, Python workers.
 _WORK = """
@@ -36,7 +38,7 @@ def use_archive(folder: Path) -> None:
     """Have the JVMs of Spark use the archive in this folder, which is made if it is not there."""
     archive = folder / f"spark-{_versions()}.jsa"
     if archive.exists() or _make(archive):
-        os.environ[OPTIONS] = f"-XX:SharedArchiveFile={archive} -Xlog:disable"
+        os.environ[OPTIONS] = f"{_COLLECTOR} -XX:SharedArchiveFile={archive} -Xlog:disable"
 
 
 def _versions() -> str:
@@ -50,7 +52,7 @@ def _versions() -> str:
 def _make(archive: Path) -> bool:
     """Run a bit of everything and keep its classes; False if that does not work here."""
     made = archive.with_suffix(f".{os.getpid()}")
-    options = f"-XX:ArchiveClassesAtExit={made} -Xlog:disable"
+    options = f"{_COLLECTOR} -XX:ArchiveClassesAtExit={made} -Xlog:disable"
     with tempfile.TemporaryDirectory() as folder, suppress(OSError, subprocess.SubprocessError):
         subprocess.run(
             [sys.executable, "-c", _WORK, f"{folder}/rows.parquet"],
