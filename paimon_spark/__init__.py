@@ -22,16 +22,13 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("paimon")` known to the session; a second time is no error."""
-    from pyspark.errors import AnalysisException  # noqa: PLC0415 - imports PySpark
+    """Make `format("paimon")` known to the session, which becomes the active one.
 
+    A second time is no error.
+    """
     from paimon_spark.source.data_source import PaimonDataSource  # noqa: PLC0415 - imports PySpark
 
-    try:
-        spark.dataSource.register(PaimonDataSource)
-    except AnalysisException as e:
-        if e.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
-            raise
-        # Spark looks for the name in the active session, which is another one.
-        spark.createDataFrame([], "i INT")  # makes this one the active one
-        spark.dataSource.register(PaimonDataSource)
+    if hasattr(spark, "_jsparkSession"):
+        # Spark looks names up in the active session, whichever session registers, reads or writes.
+        spark.createDataFrame([], "i INT")  # makes this one active
+    spark.dataSource.register(PaimonDataSource)

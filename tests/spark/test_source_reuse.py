@@ -60,9 +60,11 @@ def test_the_table_twice_in_a_query(session: Any, root: str) -> None:
 
 def test_another_session_of_the_application(session: Any, root: str) -> None:
     other = session.newSession()
-    session.createDataFrame([], "i INT")  # is the active session now, and knows the source
-    paimon_spark.register(other)
-    assert other.read.format("paimon").load(root).count() == len(ALL)
+    for other_or_own in (session, other, session):
+        paimon_spark.register(other_or_own)
+        frame = other_or_own.read.format("paimon").load(root)
+        assert frame.count() == len(ALL)
+        frame.limit(0).write.format("paimon").mode("append").save(root)
 
 
 def test_conditions_as_an_option(session: Any, root: str) -> None:
