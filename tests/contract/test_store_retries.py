@@ -43,7 +43,7 @@ def test_throttling_resets_and_slow_replies_are_in_the_report_and_the_metrics() 
             warehouse=root,
             table="db.t",
             arguments=definition.read_arguments({"strategy": "full", "parallelism": 2}),
-            file_io_options={**store.options, "caretaker.request-deadline": "6 s"},
+            file_io_options={**store.options, "caretaker.request-deadline": "20 s"},
             force=True,
         )
         faults = [
@@ -75,7 +75,7 @@ def test_throttling_resets_and_slow_replies_are_in_the_report_and_the_metrics() 
         again = run_table(request, RunServices(metrics=metrics))
         assert "store_retries" not in again.details
         store.add(Fault("answer", {LIST, GET}, status=503, code="SlowDown"))
-        hasty = {**store.options, "caretaker.request-deadline": "1 s"}
+        hasty = {**store.options, "caretaker.request-deadline": "3 s"}
         failed = run_table(replace(request, file_io_options=hasty), RunServices(metrics=metrics))
         assert isinstance(failed.error, StorageError)
         assert failed.details["store_retries"]["throttled"] >= 1  # type: ignore[index]
