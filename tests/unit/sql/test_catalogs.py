@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import getpass
 from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -14,9 +16,11 @@ from paimon_core.catalog.open import open_catalog
 from paimon_core.errors import CommitConflict, CommitStateUnknown, PaimonError, StorageError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.schema.table_schema import TableSchema
+from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_core.table.write_session import write_rows
 from paimon_maintenance.job.exit_codes import ExitCode
+from paimon_maintenance.jobs.versions import as_latest, rollback
 from paimon_spark.sql.errors import SqlSyntaxError, error_type
 from paimon_spark.sql.frames.global_tables import read_global_table
 
@@ -257,6 +261,26 @@ def test_no_job_goes_back_to_before_a_table_was_replaced(
     assert "was replaced after snapshot 1" in done.err
     assert "VERSION AS OF 1" in done.err
     assert values(sql, ["t"]) == [["x"]]
+
+
+@pytest.mark.parametrize("job", [rollback, as_latest], ids=["rollback", "rollback_to_as_latest"])
+@pytest.mark.parametrize("late", [False, True], ids=["before it is planned", "while it is planned"])
+def test_no_job_goes_back_to_before_a_table_that_is_replaced_meanwhile(
+    sql: Sql, tmp_path: Path, job: ModuleType, *, late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql("CREATE TABLE t (a INT NOT NULL); INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)")
+    plain = job.target_of
+
+    def slow(*given: Any) -> Snapshot:
+        found: Snapshot | None = plain(*given) if late else None
+        sql("CREATE OR REPLACE TABLE t (b STRING NOT NULL)")
+        return found or cast("Snapshot", plain(*given))
+
+    monkeypatch.setattr(job, "target_of", slow)
+    name = f"rollback{'_to_as_latest' if job is as_latest else ''}"
+    done = caretaker("run", name, "default.t", "-w", str(tmp_path / "lake"), "--snapshot", "1")
+    assert done.code in (ExitCode.REFUSED, ExitCode.CONFLICT), done.err
+    assert values(sql, ["t"]) == []
 
 
 @pytest.mark.parametrize(

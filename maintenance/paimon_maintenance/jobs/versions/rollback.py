@@ -44,7 +44,7 @@ from paimon_maintenance.jobs.versions.removal_steps import (
     prepare_removal,
     prove_moved,
 )
-from paimon_maintenance.jobs.versions.target import target_of
+from paimon_maintenance.jobs.versions.target import check_not_replaced, target_of
 from paimon_maintenance.rules.safety_tag import (
     BEFORE_ROLLBACK,
     is_safety_tag,
@@ -218,7 +218,10 @@ def _check_in_line(table: FileStoreTable, target: Snapshot, latest: Snapshot) ->
 
 
 def recheck(table: FileStoreTable, plan: Plan) -> Plan:
-    """The plan; StalePlan after new commits, which the rollback would silently delete."""
+    """The plan; StalePlan after new commits, which the rollback would silently delete.
+
+    UnsupportedFeature if the table was replaced since the target.
+    """
     latest = table.snapshots.latest()
     if latest is None or latest.identity != plan.work.latest.identity:
         raise StalePlan(
@@ -226,6 +229,7 @@ def recheck(table: FileStoreTable, plan: Plan) -> Plan:
             f"from {plan.work.latest.id}",
             table=table.name,
         )
+    check_not_replaced(table, plan.work.target)  # later than the look at the newest snapshot
     return plan
 
 

@@ -21,17 +21,27 @@ def target_of(table: FileStoreTable, arguments: Arguments, context: RunContext) 
     UnsupportedFeature if the table was replaced since then.
     """
     target = _named(table, arguments, context)
+    check_not_replaced(table, target)
+    return target
+
+
+def check_not_replaced(table: FileStoreTable, target: Snapshot) -> None:
+    """UnsupportedFeature if the newest schema has no column of the target's.
+
+    The schema of the handle may be an older one.  `CREATE OR REPLACE TABLE` empties the table once
+    more after it has added its schema: one that comes after this check is followed by a snapshot.
+    """
+    now = table.schemas.latest() or table.schema
     schema = table.schemas.get(target.schema_id)
-    if shares_no_column(schema, table.schema):
+    if shares_no_column(schema, now):
         raise UnsupportedFeature(
             "going back behind CREATE OR REPLACE TABLE",
-            f"table {table.name} was replaced after snapshot {target.id}: schema {table.schema.id} has none "
+            f"table {table.name} was replaced after snapshot {target.id}: schema {now.id} has none "
             f"of the columns of schema {schema.id}, so all values would be null",
             table=table.name,
             snapshot=target.id,
             next_step=f"read the rows with VERSION AS OF {target.id}, and write them to a new table",
         )
-    return target
 
 
 def _named(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Snapshot:
