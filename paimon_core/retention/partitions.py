@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from paimon_core.commit.manifest_changes import ManifestChanges
-from paimon_core.commit.overwrite import replace_partitions
+from paimon_core.commit.overwrite import Check, replace_partitions
 from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict, InvalidArgument
 from paimon_core.features import check_droppable
@@ -218,13 +218,18 @@ def apply_partitions(
     user_of: Callable[[int], str],
     env: Environment,
     identifier: int = BATCH_COMMIT_IDENTIFIER,
+    check: Check | None = None,
 ) -> list[Snapshot]:
-    """Commit one OVERWRITE snapshot per batch, `user_of` its number from 0."""
+    """Commit one OVERWRITE snapshot per batch, `user_of` its number from 0.
+
+    `check` as in `replace_partitions`, for partitions that do not expire by update time.
+    """
     made: list[Snapshot] = []
     size = work.batch_size or max(1, len(work.going))
     for number, start in enumerate(range(0, len(work.going), size)):
         newest = {p.row: p.newest_file for p in work.going[start : start + size]}
-        check = partial(_check_not_newer, table, newest) if work.by_update_time else None
+        if work.by_update_time:
+            check = partial(_check_not_newer, table, newest)
         with unregistered(table, newest):
             made.append(
                 replace_partitions(

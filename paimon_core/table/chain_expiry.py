@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import pairwise
 
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.environment import Environment
-from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_core.errors import CommitConflict, InvalidArgument, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import (
     PARTITION_EXPIRATION_BATCH_SIZE,
@@ -115,16 +117,44 @@ def apply_chain_expiry(
 ) -> list[Snapshot]:
     """Drop the partitions of the delta branch, then those of the snapshot branch.
 
-    Each commit has a user of its own, whose name begins with `user`.
+    Each commit has a user of its own, whose name begins with `user`.  CommitConflict if one of the
+    partitions does not expire any more when it is to go.
     """
 
     def dropped(branch: FileStoreTable, going: tuple[Partition, ...]) -> list[Snapshot]:
         size = branch.options.value(PARTITION_EXPIRATION_BATCH_SIZE) or 0
         expiry = PartitionExpiry(going=going, batch_size=size)
         users = f"{user}-{branch.branch}"
-        return apply_partitions(branch, expiry, user_of=lambda n: f"{users}-{n}", env=env)
+        check = partial(_check_still_due, chain, work, branch)
+        return apply_partitions(
+            branch, expiry, user_of=lambda n: f"{users}-{n}", env=env, check=check
+        )
 
     return [*dropped(chain.delta, work.deltas), *dropped(chain.snapshot, work.snapshots)]
+
+
+def _check_still_due(
+    chain: Chain, work: ChainExpiry, branch: FileStoreTable, changes: ManifestChanges
+) -> None:
+    """Raise CommitConflict if a partition that these changes drop does not expire any more.
+
+    An overwrite of the delta branch, for example, drops the partition that would take its place.
+    """
+    newest = replace(
+        chain,
+        snapshot_at=chain.snapshot.snapshots.latest(),
+        delta_at=chain.delta.snapshots.latest(),
+    )
+    now = plan_chain_expiry(newest, work.rule, local_millis=work.local_millis)
+    due = {p.row for p in (now.deltas if branch is chain.delta else now.snapshots)}
+    for row in sorted({e.partition for e in changes.files} - due):
+        raise CommitConflict(
+            f"partition {branch.paths.partition_path(row)} of branch {branch.branch} of table "
+            f"{branch.name} no longer expires: a concurrent commit changed the partitions that it "
+            "belongs to",
+            table=branch.name,
+            next_step="run again; the partition was not dropped",
+        )
 
 
 def _time(keys: ChainKeys, partition: Partition) -> datetime | None:
