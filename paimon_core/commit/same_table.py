@@ -113,7 +113,8 @@ def created_again(table: str) -> TableGone:
     return TableGone(
         f"table {table} was dropped and created again meanwhile, or a fast-forward replaced its schema",
         table=table,
-        next_step="run again if the new table needs it, too",
+        next_step="run again if the new table needs it, too; if the old one was renamed, run verify on "
+        "it under its new name",
     )
 
 

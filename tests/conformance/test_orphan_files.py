@@ -14,6 +14,7 @@ import pytest
 from disk import assert_no_leftovers, assert_whole, needed_by, on_disk, referenced
 from replay import ENV, run_step, to_arrow
 
+import paimon_maintenance.jobs.remove_orphan_files.quarantine as quarantine_steps
 import paimon_maintenance.jobs.remove_orphan_files.steps as orphan_steps
 import paimon_maintenance.run.request
 from oracle import Oracle
@@ -308,6 +309,34 @@ def prepared(table: Table) -> tuple[FileStoreTable, list[Any]]:
     messages = writer.prepare_commit()
     table.make_old()
     return handle, messages
+
+
+@pytest.mark.parametrize("moment", ["before the plan", "after the plan"])
+def test_what_a_late_commit_needs_is_not_purged(
+    moment: str, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.litter()
+    handle, messages = prepared(table)
+    quarantine = table.run(mode="quarantine").details["quarantine"]
+    real = quarantine_steps._plan
+
+    def and_commit(*args: Any, **kwargs: Any) -> Any:
+        monkeypatch.undo()
+        commit(handle, messages, user="late", env=ENV)
+        return real(*args, **kwargs)
+
+    if moment == "before the plan":
+        commit(handle, messages, user="late", env=ENV)
+    else:
+        monkeypatch.setattr(quarantine_steps, "_plan", and_commit)
+    purged = table.run("purge_orphan_files", quarantine=quarantine)
+    assert purged.error is None
+    assert len(purged.details["kept"]) == 1
+    restored = table.run("restore_orphan_files", quarantine=quarantine)
+    assert restored.details == {"restored_files": 1, "already_there": []}
+    assert len(table.rows()) == 4
+    assert_whole(table.warehouse)
+    assert not (table.root / "caretaker" / "quarantine" / quarantine).exists()
 
 
 @pytest.mark.parametrize("moment", ["after the candidates", "after the plan"])

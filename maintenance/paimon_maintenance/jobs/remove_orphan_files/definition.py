@@ -103,7 +103,8 @@ PURGE_ORPHAN_FILES: Final = Job(
     name="purge_orphan_files",
     summary="delete the files of a quarantine permanently",
     changes="Deletes the files of one quarantine.",
-    protects="Does not change files outside the quarantine.",
+    protects="Keeps files that a version of the table needs by now. Does not change files outside the "
+    "quarantine.",
     undo="Not possible: the files are deleted.",
     arguments=(QUARANTINE,),
     examples=("caretaker run purge_orphan_files db.orders -w /lake --quarantine ID",),

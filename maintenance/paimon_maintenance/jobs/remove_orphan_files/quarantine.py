@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, cast
+
+import pyarrow as pa
 
 from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
@@ -17,9 +19,11 @@ from paimon_core.io.json_text import parse_json_object
 from paimon_core.io.local import LARGEST_WHOLE
 from paimon_core.io.read_retry import read_with_retries
 from paimon_core.names import is_file_name, location, shown
+from paimon_core.reachability.mentioned import Mentioned
+from paimon_core.reachability.name_set import NameSet
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps
-from paimon_maintenance.job.plan import Effect, Loss, LossKind
+from paimon_maintenance.job.plan import Effect, Loss, LossKind, Retained
 from paimon_maintenance.job.text import counted, human_bytes, path_text
 from paimon_maintenance.storage.bulk import delete_paths
 
@@ -120,6 +124,7 @@ def _plan(
     arguments: Mapping[str, object],
     *,
     deletes: bool = False,
+    kept: Sequence[Retained] = (),
 ) -> Plan:
     size = sum(found.files.values())
     action = Action(
@@ -130,7 +135,8 @@ def _plan(
         table=table.name,
         pin=latest_pin(table),
         work=found,
-        actions=(action,),
+        actions=(action,) if found.files or not kept else (),
+        kept=tuple(kept),
         effect=Effect(
             deleted_files=len(found.files),
             deleted_bytes=size,
@@ -185,22 +191,54 @@ def _files_below(io: FileIO, folder: str) -> set[str]:
 
 
 def make_purge(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) -> Plan:
-    """The files to delete permanently."""
+    """The files to delete permanently, without those that a version of the table needs."""
     found = _read(table, arguments)
-    return _plan("purge_orphan_files", "delete", table, found, arguments, deletes=True)
+    going = _unneeded(table, found)
+    needed = found.files.keys() - going.files.keys()
+    why = "a version of the table needs them; restore_orphan_files puts them back"
+    size = sum(found.files[path] for path in needed)
+    kept = [Retained(what="files", why=why, count=len(needed), bytes=size)] if needed else ()
+    return _plan("purge_orphan_files", "delete", table, going, arguments, deletes=True, kept=kept)
+
+
+def _unneeded(table: FileStoreTable, found: Quarantine) -> Quarantine:
+    """The quarantine without the files that a version of the table names and does not have.
+
+    A commit that began long before the quarantine may have named them since.
+    """
+    paths = list(found.files)
+    names = pa.array([p.rsplit("/", 1)[-1].encode(*_AS_NAMES) for p in paths], pa.large_binary())
+    mentioned = Mentioned(table, NameSet(names))
+    mentioned.look()
+    is_free = mentioned.candidates.left(names).tolist()
+    named = [path for path, free in zip(paths, is_free, strict=True) if not free]
+    there = map_parallel(table.io, lambda path: table.io.exists(f"{table.root}/{path}"), named)
+    needed = {path for path, exists in zip(named, there, strict=True) if not exists}
+    return replace(found, files={p: size for p, size in found.files.items() if p not in needed})
+
+
+def recheck_purge(table: FileStoreTable, plan: Plan) -> Plan:
+    """The plan without files that a version of the table needs by now."""
+    return replace(plan, work=_unneeded(table, plan.work))
 
 
 def apply_purge(table: FileStoreTable, plan: Plan, context: RunContext) -> Committed:
-    """Delete the files, then the folder with the manifest."""
+    """Delete the files, then the folder with the manifest, unless it holds other files."""
     source = folder_of(table, plan.work.id)
     paths = [f"{source}/{path}" for path in plan.work.files]
     deleted = sum(delete_paths(table, paths, context))
-    context.fence()
-    table.io.delete_dir(source)
-    return Committed(
-        details={"deleted_files": deleted, "deleted_bytes": sum(plan.work.files.values())}
-    )
+    left = sorted(_files_below(table.io, source) - {f"{source}/{_MANIFEST}"})
+    if not left:
+        context.fence()
+        table.io.delete_dir(source)
+    details: dict[str, object] = {
+        "deleted_files": deleted,
+        "deleted_bytes": sum(plan.work.files.values()),
+    }
+    if left:
+        details["kept"] = [path_text(path.removeprefix(f"{source}/")) for path in left]
+    return Committed(details=details)
 
 
 RESTORE: Final = metadata_steps(make_restore, apply_restore)
-PURGE: Final = metadata_steps(make_purge, apply_purge)
+PURGE: Final = metadata_steps(make_purge, apply_purge, recheck=recheck_purge)
