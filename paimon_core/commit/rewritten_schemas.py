@@ -8,7 +8,9 @@ of theirs, also new ones of a writer that began before.  Java checks none of thi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.errors import CommitConflict
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileKind, ManifestEntry
@@ -70,6 +72,33 @@ def check_not_replaced(
             f"{table.schema.id}, with which the changes were made",
             table=table.name,
             next_step="run again with the columns that the table has now",
+        )
+
+
+@dataclass(slots=True)
+class OnlyOlder:
+    """Checks that `CREATE OR REPLACE TABLE` removes rows from before it alone.
+
+    Whoever writes with its schema, or replaces the table once more, is told that the rows are
+    committed.  `found`: whether that has happened; then CommitConflict was raised.
+    """
+
+    table: FileStoreTable
+    schema_id: int
+    """The schema of the replacement."""
+    found: bool = False
+
+    def __call__(self, changes: ManifestChanges) -> None:
+        newest = max(self.table.schemas.ids(), default=self.schema_id)
+        ids = (e.file.schema_id for e in changes.files if e.kind is FileKind.DELETE)
+        if newest <= self.schema_id and all(i < self.schema_id for i in ids):
+            return
+        self.found = True
+        raise CommitConflict(
+            f"table {self.table.name} was written or replaced by somebody else as soon as it had "
+            f"schema {self.schema_id} of this replacement",
+            table=self.table.name,
+            next_step="look at the table; run the statement again if it shall replace that, too",
         )
 
 

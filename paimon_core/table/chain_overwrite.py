@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from paimon_core.commit import overwrite
 from paimon_core.commit.manifest_changes import ManifestChanges
-from paimon_core.commit.overwrite import PartitionTest
+from paimon_core.commit.overwrite import Check, PartitionTest
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.features import ChainRole, chain_role
@@ -28,7 +28,12 @@ from paimon_core.table.chain_partitions import ChainKeys, Values, byte_order
 
 
 def replace_partitions(
-    table: FileStoreTable, test: PartitionTest | None, *, user: str, env: Environment
+    table: FileStoreTable,
+    test: PartitionTest | None,
+    *,
+    user: str,
+    env: Environment,
+    check: Check | None = None,
 ) -> Snapshot:
     """Empty the partitions that pass `test`, also of chains; as `overwrite.replace_partitions`.
 
@@ -36,11 +41,23 @@ def replace_partitions(
     """
     chain = ChainOverwrite.of(table)
     made = overwrite.replace_partitions(
-        table, test, user=user, env=env, check=None if chain is None else chain.check
+        table, test, user=user, env=env, check=check_with_chain(chain, check)
     )
     if chain is not None:
         chain.follow(env)
     return made
+
+
+def check_with_chain(chain: ChainOverwrite | None, check: Check | None) -> Check | None:
+    """Return the check of an overwrite: that of the chain, and `check`."""
+    if chain is None or check is None:
+        return check if chain is None else chain.check
+
+    def both(changes: ManifestChanges) -> None:
+        check(changes)
+        chain.check(changes)
+
+    return both
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.committer import commit, filter_committed
 from paimon_core.commit.message import CommitMessage
-from paimon_core.commit.overwrite import overwrite
+from paimon_core.commit.overwrite import Check, overwrite
 from paimon_core.commit.row_group_conflict import RowGroup
 from paimon_core.compaction.due import BucketFiles, delete_results
 from paimon_core.compaction.unit import CompactResult
@@ -39,7 +39,7 @@ from paimon_core.scan.vectors import vector_files
 from paimon_core.schema.replaced import older_than_replacement
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Identity, Snapshot
 from paimon_core.table.after_commit import AfterCommit
-from paimon_core.table.chain_overwrite import ChainOverwrite
+from paimon_core.table.chain_overwrite import ChainOverwrite, check_with_chain
 from paimon_core.table.compact_table import buckets_of, compact_buckets
 from paimon_core.table.index_bootstrap import load_global_index
 from paimon_core.table.visibility import wait_until_visible
@@ -135,11 +135,12 @@ def commit_overwrite(
     properties: Mapping[str, str] | None = None,
     after: AfterCommit | None = None,
     rows_at: Identity | None = None,
+    check: Check | None = None,
 ) -> tuple[Snapshot, ...]:
     """Commit an overwrite (`commit.overwrite.overwrite`), then do what follows a commit.
 
     InvalidArgument if its rows or partitions are refused: then the files of the messages are
-    deleted, as after a CommitConflict of a batch.
+    deleted, as after a CommitConflict of a batch.  `check` as in `overwrite`.
     """
     after = after or AfterCommit(table, env=env)
     chain = ChainOverwrite.of(table)
@@ -153,7 +154,7 @@ def commit_overwrite(
             identifier=identifier,
             watermark=watermark,
             properties=properties,
-            check=None if chain is None else chain.check,
+            check=check_with_chain(chain, check),
             rows_at=rows_at,
         )
     except (CommitConflict, InvalidArgument) as e:

@@ -8,11 +8,13 @@ from typing import Final
 
 from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.message import CommitMessage
+from paimon_core.commit.rewritten_schemas import OnlyOlder
 from paimon_core.ddl.create import Column, create_schema, normalized, numbered_after
 from paimon_core.ddl.validation import validate_schema
 from paimon_core.environment import user_name
 from paimon_core.errors import (
     AlreadyExists,
+    CommitConflict,
     CommitStateUnknown,
     InvalidArgument,
     PaimonError,
@@ -253,8 +255,8 @@ def replace_with(
     files for the new schema before the table is emptied: if it fails, nothing has changed.
     Returns what is left to commit; None without `fill`, and for a REST server, which does it in its
     own way.  If another client changes the schema or replaces the table first, what is there then
-    is replaced.  UnsupportedFeature for other partition columns, CommitStateUnknown
-    if the store fails once the rows may be removed.
+    is replaced; rows that others write with the new schema stay.  UnsupportedFeature for other
+    partition columns, CommitStateUnknown if the store fails once the rows may be removed.
     """
     new = normalized(_schema(session, name, columns, clauses))
     validate_schema(new)
@@ -272,18 +274,24 @@ def replace_with(
         schema = numbered_after(new, before)
         coming = under_schema(table, schema)
         written = fill(coming)
-        replaced = False
+        only_older = OnlyOlder(table, schema.id)
+        made = replaced = False
         try:
             if emptied:
-                _empty_again(table, session)
+                _empty_again(table, session, only_older)
             else:
-                _truncate(table, session)
+                _truncate(table, session, only_older)
                 emptied = True
-            if table.commit_schema(schema):
-                _empty_again(table, session)
+            made = table.commit_schema(schema)
+            if made:
+                _empty_again(table, session, only_older)
                 if written is None:  # else their commit is the first snapshot with the new schema
-                    _truncate(coming, session)
+                    _truncate(coming, session, only_older)
                 replaced = True
+        except CommitConflict:
+            if not only_older.found:
+                raise
+            replaced = made  # what others wrote since then is theirs
         except (OSError, CommitStateUnknown) as e:
             raise _half_replaced(name, e) from e
         finally:
@@ -315,16 +323,16 @@ def _check_partitions(name: TableName, old: TableSchema, new: TableSchema) -> No
         )
 
 
-def _empty_again(table: FileStoreTable, session: SqlSession) -> None:
+def _empty_again(table: FileStoreTable, session: SqlSession, only_older: OnlyOlder) -> None:
     """Remove the rows that were committed with the old schema since the table was emptied."""
     latest = table.snapshots.latest()
     if latest is not None and next(iter(scan_files(table, latest)), None) is not None:
-        _truncate(table, session)
+        _truncate(table, session, only_older)
 
 
-def _truncate(table: FileStoreTable, session: SqlSession) -> None:
+def _truncate(table: FileStoreTable, session: SqlSession, only_older: OnlyOlder) -> None:
     user, env = new_commit_user(table, session.env), session.env.doing("TRUNCATE")
-    replace_partitions(table, None, user=user, env=env)
+    replace_partitions(table, None, user=user, env=env, check=only_older)
 
 
 def _schema(

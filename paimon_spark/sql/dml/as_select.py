@@ -9,6 +9,7 @@ from paimon_core.catalog.rest.rest_catalog import RestCatalog
 from paimon_core.clustering.on_write import clustered
 from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.message import CommitMessage
+from paimon_core.commit.rewritten_schemas import OnlyOlder
 from paimon_core.ddl.create import Column
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.table.after_commit import AfterCommit
@@ -100,4 +101,11 @@ def _replace(
         return
     table, written = filled  # not opened again: there may be another table of the name
     after = AfterCommit(table, env=env, of_engine=True)
-    commit_overwrite(overwriting(table, dynamic=False), written, env=env, user=user, after=after)
+    commit_overwrite(
+        overwriting(table, dynamic=False),
+        written,
+        env=env,
+        user=user,
+        after=after,
+        check=OnlyOlder(table, table.schema.id),
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -13,16 +14,23 @@ from command_line import caretaker
 from sql_sessions import Sql
 
 from paimon_core.catalog.open import open_catalog
+from paimon_core.commit.message import CommitMessage
+from paimon_core.commit.rewritten_schemas import OnlyOlder
+from paimon_core.ddl.create import Column
 from paimon_core.errors import CommitConflict, CommitStateUnknown, PaimonError, StorageError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.batch_scan import batch_scan_of, read_batch
-from paimon_core.table.write_session import write_rows
+from paimon_core.table.write_session import commit_overwrite, prepare_rows, write_rows
 from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.jobs.versions import as_latest, rollback
+from paimon_spark.sql.ddl.table_clauses import read_clauses
+from paimon_spark.sql.ddl.tables import replace_with
 from paimon_spark.sql.errors import SqlSyntaxError, error_type
 from paimon_spark.sql.frames.global_tables import read_global_table
+from paimon_spark.sql.text.tokens import Words
+from paimon_spark.sql.text.types import read_type
 
 
 @pytest.fixture
@@ -230,6 +238,55 @@ def test_a_table_that_is_no_longer_the_same_is_not_replaced(
         assert sql("SHOW TABLES") == [["default", "u", False]]
     else:
         assert values(sql, ["t"]) == rows
+
+
+@pytest.mark.parametrize(
+    ("beside", "rows"),
+    [
+        ("INSERT INTO t VALUES ('mine')", [["mine"]]),
+        ("CREATE OR REPLACE TABLE t (c INT NOT NULL); INSERT INTO t VALUES (7)", [[7]]),
+    ],
+    ids=["written", "replaced"],
+)
+@pytest.mark.parametrize("filled", [False, True])
+def test_what_others_write_once_a_table_has_its_new_schema_stays(
+    sql: Sql,
+    monkeypatch: pytest.MonkeyPatch,
+    beside: str,
+    rows: list[list[object]],
+    *,
+    filled: bool,
+) -> None:
+    sql("CREATE TABLE t (a INT NOT NULL); INSERT INTO t VALUES (1)")
+    commit_schema, session = FileStoreTable.commit_schema, sql.session
+    name, columns = session.table_name(["t"]), [Column("b", read_type(Words("string")))]
+
+    def early(replaced: FileStoreTable, schema: TableSchema) -> bool:
+        monkeypatch.undo()
+        assert commit_schema(replaced, schema)
+        sql(beside)
+        return True
+
+    def fill(coming: FileStoreTable) -> Sequence[CommitMessage] | None:
+        data = pa.table({"b": ["new"]})
+        return (
+            prepare_rows(coming, data, env=session.env, user="u", overwrite=True)
+            if filled
+            else None
+        )
+
+    monkeypatch.setattr(FileStoreTable, "commit_schema", early)
+    left = replace_with(session, name, columns, read_clauses(Words("")), fill)
+    assert (left is not None) == filled
+    if left is not None:
+        table, written = left
+        check = OnlyOlder(table, table.schema.id)
+        with pytest.raises(CommitConflict, match=r"replaced"):
+            commit_overwrite(table, written, env=session.env, user="u", check=check)
+    assert values(sql, ["t"]) == rows
+    assert (
+        caretaker("verify", "default.t", "-w", Path(session.open(name).root).parents[1]).code == 0
+    )
 
 
 def test_a_store_that_fails_while_a_table_is_replaced_is_told_with_the_next_step(
