@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,6 +12,7 @@ from sql_sessions import Sql
 from paimon_core.errors import PaimonError
 from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_core.table.write_session import commit_write, prepare_rows
+from paimon_maintenance.cli.sql import copy_table
 from paimon_maintenance.cli.sql.procedures import PROCEDURES
 from paimon_spark.sql.errors import error_type
 
@@ -282,3 +284,30 @@ def test_a_purge_leaves_the_files_of_a_commit_that_is_under_way(sql: Sql) -> Non
     table = sql.session.open(sql.session.table_name(["p"]))
     assert table.snapshots.ids() == [3, 4]
     assert [b.column("id").to_pylist() for b in read_batch(batch_scan_of(table))] == [[3]]
+
+
+@pytest.mark.parametrize(
+    ("beside", "told"),
+    [
+        ("ALTER TABLE gone RENAME TO other", "dropped or renamed"),
+        (
+            "DROP TABLE gone; CREATE TABLE gone (a INT); INSERT INTO gone VALUES (7)",
+            "created again",
+        ),
+        ("CREATE OR REPLACE TABLE gone (b INT); INSERT INTO gone VALUES (7)", "schema of table"),
+    ],
+    ids=["renamed", "created again", "replaced"],
+)
+def test_a_copy_of_a_table_that_goes_meanwhile_is_not_called_done(
+    sql: Sql, monkeypatch: pytest.MonkeyPatch, beside: str, told: str
+) -> None:
+    sql("CREATE TABLE gone (a INT); INSERT INTO gone VALUES (1)")
+    create = copy_table._create
+
+    def slow(*given: Any) -> None:
+        sql(beside)
+        create(*given)
+
+    monkeypatch.setattr(copy_table, "_create", slow)
+    with pytest.raises(PaimonError, match=told):
+        sql("CALL sys.copy('gone', 'c')")

@@ -7,13 +7,16 @@ they write.
 
 from __future__ import annotations
 
+from functools import partial
+
 from paimon_core.catalog.catalog import Catalog
+from paimon_core.commit.same_table import check_same_table, naming_what_is_gone
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.environment import Environment
-from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.errors import CommitConflict, InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import BUCKET, FILE_FORMAT, PATH
-from paimon_core.predicate import fields_of, parse_where
+from paimon_core.predicate import Predicate, fields_of, parse_where
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.table.batch_scan import BatchScan, read_batch
 from paimon_core.table.write_session import commit_overwrite, new_writer
@@ -26,7 +29,8 @@ def copy_table(
 ) -> None:
     """Create the target like the source, if it is missing, and write the rows into it.
 
-    `where` may use partition columns only.  InvalidArgument if an existing target does not fit.
+    `where` may use partition columns only.  InvalidArgument if an existing target does not fit;
+    other errors as of `_copy_rows`.
     """
     read = catalog.get_table(source)
     predicate = None if where is None else parse_where(where, read.schema.row_type)
@@ -43,9 +47,28 @@ def copy_table(
     except NotFound:
         _create(catalog, read, target, env)
         write = catalog.get_table(target)
+    with naming_what_is_gone(read, partial(catalog.get_table, source), "sys.copy"):
+        _copy_rows(read, write, predicate, env)
+
+
+def _copy_rows(
+    read: FileStoreTable, write: FileStoreTable, predicate: Predicate | None, env: Environment
+) -> None:
+    """Overwrite the partitions of the rows; TableGone if the source is no longer there.
+
+    CommitConflict if its columns have changed.
+    """
     snapshot = read.snapshots.latest()
+    check_same_table(read)  # one that was dropped or renamed has no snapshot, either
     if snapshot is None:
         return
+    if snapshot.schema_id > read.schema.id:
+        raise CommitConflict(
+            f"the schema of table {read.name} changed while it was copied",
+            table=read.name,
+            snapshot=snapshot.id,
+            next_step="run again",
+        )
     user = env.new_uuid()
     writer = new_writer(without_defaults(write), env=env, user=user, overwrite=True)
     with aborted_on_failure((writer,)):
