@@ -84,19 +84,20 @@ class OnlyOlder:
     """
 
     table: FileStoreTable
-    schema_id: int
+    schema: TableSchema
     """The schema of the replacement."""
     found: bool = False
 
     def __call__(self, changes: ManifestChanges) -> None:
-        newest = max(self.table.schemas.ids(), default=self.schema_id)
+        newest = self.table.schemas.latest() or self.schema
+        is_replaced = newest.id > self.schema.id and shares_no_column(newest, self.schema)
         ids = (e.file.schema_id for e in changes.files if e.kind is FileKind.DELETE)
-        if newest <= self.schema_id and all(i < self.schema_id for i in ids):
+        if not is_replaced and all(i < self.schema.id for i in ids):
             return
         self.found = True
         raise CommitConflict(
             f"table {self.table.name} was written or replaced by somebody else as soon as it had "
-            f"schema {self.schema_id} of this replacement",
+            f"schema {self.schema.id} of this replacement",
             table=self.table.name,
             next_step="look at the table; run the statement again if it shall replace that, too",
         )

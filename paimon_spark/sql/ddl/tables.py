@@ -274,7 +274,7 @@ def replace_with(
         schema = numbered_after(new, before)
         coming = under_schema(table, schema)
         written = fill(coming)
-        only_older = OnlyOlder(table, schema.id)
+        only_older = OnlyOlder(table, schema)
         made = replaced = False
         try:
             if emptied:

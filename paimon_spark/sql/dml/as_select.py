@@ -107,5 +107,5 @@ def _replace(
         env=env,
         user=user,
         after=after,
-        check=OnlyOlder(table, table.schema.id),
+        check=OnlyOlder(table, table.schema),
     )

@@ -280,13 +280,31 @@ def test_what_others_write_once_a_table_has_its_new_schema_stays(
     assert (left is not None) == filled
     if left is not None:
         table, written = left
-        check = OnlyOlder(table, table.schema.id)
+        check = OnlyOlder(table, table.schema)
         with pytest.raises(CommitConflict, match=r"replaced"):
             commit_overwrite(table, written, env=session.env, user="u", check=check)
     assert values(sql, ["t"]) == rows
     assert (
         caretaker("verify", "default.t", "-w", Path(session.open(name).root).parents[1]).code == 0
     )
+
+
+def test_a_column_that_is_added_to_a_replaced_table_does_not_stop_its_rows(sql: Sql) -> None:
+    sql("CREATE TABLE t (a INT NOT NULL); INSERT INTO t VALUES (1)")
+    session = sql.session
+    name, columns = session.table_name(["t"]), [Column("b", read_type(Words("string")))]
+
+    def fill(coming: FileStoreTable) -> Sequence[CommitMessage]:
+        data = pa.table({"b": ["new"]})
+        return prepare_rows(coming, data, env=session.env, user="u", overwrite=True)
+
+    left = replace_with(session, name, columns, read_clauses(Words("")), fill)
+    assert left is not None
+    table, written = left
+    sql("ALTER TABLE t ADD COLUMN c INT")
+    check = OnlyOlder(table, table.schema)
+    commit_overwrite(table, written, env=session.env, user="u", check=check)
+    assert values(sql, ["t"]) == [["new", None]]
 
 
 def test_a_store_that_fails_while_a_table_is_replaced_is_told_with_the_next_step(
