@@ -397,6 +397,7 @@ def test_temporary_views_of_spark_can_be_dropped(sql: Sql, spark: Any) -> None:
         ("made", "DROP TABLE IF EXISTS made"),
         ("made", "DROP VIEW made"),
         ("kept", "DROP VIEW kept"),
+        ("kept", "DROP TABLE kept"),
     ):
         spark.range(3).createOrReplaceTempView(name)
         assert sql("SELECT count(*) FROM range(1)") == [[1]]  # Spark runs

@@ -101,6 +101,11 @@ ANSWERS = {
         [2, [], 8, [2, "w"]],
     ],
     "SELECT s, n FROM defaults WHERE id = 3": [[[1, "z"], 7]],
+    # a column that no query can read
+    """CREATE TABLE described (id INT, photo BINARY COMMENT '__BLOB_DESCRIPTOR_FIELD')
+    TBLPROPERTIES ('row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true')""": [],
+    "INSERT INTO described SELECT 1, sys.path_to_descriptor('/a/b')": [],
+    "SELECT id FROM described": [[1]],
     # odd names
     "CREATE TABLE `my table` (`a``b` INT, `x y` STRUCT<`it's`: INT, `c`: INT>)": [],
     "INSERT INTO `my table` VALUES (1, struct(2, 3))": [],
@@ -160,6 +165,10 @@ REFUSED = {
     "SELECT sys.blob_view('t', concat('p', ''), 1L)": (
         "UnsupportedOperationException",
         "requires literal tableName and fieldName",
+    ),
+    "SELECT photo FROM described": (
+        "UnsupportedOperationException",
+        "set blob-as-descriptor=true",
     ),
     "SELECT sys.nope(1)": ("AnalysisException", "UNRESOLVED_ROUTINE"),
     "INSERT INTO default.o REPLACE WHERE id = 1 SELECT 5, 'b'": (

@@ -423,8 +423,10 @@ def drop_table(session: SqlSession, words: Words) -> Result:
         return NOTHING
     name = session.table_name(parts)
     check_no_system_table(name)
+    if session.drop_spark_view(parts):  # before a table of the same name, as in Spark
+        return NOTHING
     if not session.has_table(name):
-        if session.drop_spark_view(parts) or if_exists:
+        if if_exists:
             return NOTHING
         raise not_found(name)
     check_no_branch(name, "dropped")

@@ -176,9 +176,10 @@ def _plan(
 
     everything = scan.table.schema.names
     if len(columns) < len(everything) <= _WIDE and _are_spark_s(scan.table.schema.row_type):
-        plan = plan_scan(scan, columns=everything, predicate=predicate, zone=session.zone)
-        if not plan.rest:
-            return plan
+        with suppress(UnsupportedFeature):  # that of a column which the query does not need
+            plan = plan_scan(scan, columns=everything, predicate=predicate, zone=session.zone)
+            if not plan.rest:
+                return plan
     return plan_scan(scan, columns=columns, predicate=predicate, zone=session.zone)
 
 
