@@ -193,9 +193,17 @@ class TableFiles:
         )
 
     def check_droppable(self) -> None:
-        """UnsupportedFeature for a table with data outside of its folder."""
+        """UnsupportedFeature for a table with data outside of its folder.
+
+        Java deletes the folders of the option with all files in them, those of other tables too.
+        """
         if any(DATA_FILE_EXTERNAL_PATHS.key in s.options for s in self.schemas().all()):
-            raise UnsupportedFeature(DATA_FILE_EXTERNAL_PATHS.key, table=self.identifier)
+            raise UnsupportedFeature(
+                DATA_FILE_EXTERNAL_PATHS.key,
+                f"tables with {DATA_FILE_EXTERNAL_PATHS.key} cannot be dropped",
+                table=self.identifier,
+                next_step="truncate the table, and remove its folder and its external files by hand",
+            )
 
     def _warn_of_unknown(self, options: Mapping[str, str]) -> None:
         """Log the keys that Paimon does not know; it stores and ignores them."""
