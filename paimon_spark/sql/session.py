@@ -310,7 +310,7 @@ class SqlSession:
         Spark.
         """
         view = self.views.get(self.view_key(parts))
-        if view is not None and not view.of_statement:
+        if self.has_spark_view(parts) if view is None else not view.of_statement:
             raise AnalysisError(
                 f"[EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE] the statement expects a table, but "
                 f"`{'.'.join(parts)}` is a temporary view",
@@ -332,6 +332,16 @@ class SqlSession:
             key = ".".join(lowered)
             return key if key in self.views else ""
         return ""
+
+    def has_spark_view(self, parts: Sequence[str]) -> bool:
+        """Whether a DataFrame made a temporary view of this name; it hides tables, as in Spark."""
+        if len(parts) != 1 or not self.has_spark:
+            return False
+        classic = getattr(self.spark, "_jsparkSession", None)
+        if classic is not None:  # much faster than what both kinds of sessions have
+            return bool(classic.sessionState().catalog().getTempView(parts[0]).isDefined())
+        catalog = self.spark.catalog
+        return catalog.tableExists(parts[0]) and catalog.getTable(parts[0]).isTemporary
 
     def drop_spark_view(self, parts: Sequence[str]) -> bool:
         """Drop a temporary view that a DataFrame made; False if there is none of this name."""

@@ -391,6 +391,23 @@ def test_temporary_views_of_spark_from_python(spark: Any, tmp_path: Path) -> Non
     assert frame.collect()[0].n == 3
 
 
+def test_temporary_views_of_spark_hide_tables(spark: Any, tmp_path: Path) -> None:
+    sql = Sql(tmp_path, spark)
+    sql("CREATE TABLE hidden (id BIGINT); CREATE TABLE t (id BIGINT)")
+    assert sql("INSERT INTO hidden VALUES (7); SELECT id FROM hidden") == [[7]]
+    spark.range(3).createOrReplaceTempView("hidden")
+    try:
+        assert sql("SELECT count(*) FROM hidden") == [[3]]
+        assert sql("SELECT * FROM default.hidden") == [[7]]
+        sql("MERGE INTO t USING Hidden AS h ON t.id = h.id WHEN NOT MATCHED THEN INSERT *")
+        with pytest.raises(AnalysisError, match="`hidden` is a temporary view"):
+            sql("INSERT INTO hidden VALUES (8)")
+    finally:
+        spark.catalog.dropTempView("hidden")
+    assert sql("SELECT sum(id) FROM t") == [[3]]
+    assert sql("SELECT id FROM hidden") == [[7]]
+
+
 def test_temporary_views_of_spark_can_be_dropped(sql: Sql, spark: Any) -> None:
     sql("CREATE TABLE kept (id INT)")
     for name, statement in (

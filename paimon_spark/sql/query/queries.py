@@ -304,6 +304,8 @@ def _paimon_table(session: SqlSession, parts: list[str]) -> TableName | View | N
         return None
     if len(parts) == 3 and parts[0].lower() == "spark_catalog":
         return None
+    if session.has_spark_view(parts):
+        return None
     if len(parts) == 2 and not session.has_database(session.current_catalog, parts[0]):
         if session.has_spark or parts[0].lower() in ("parquet", "csv", "json", "orc", "text"):
             return None
