@@ -47,12 +47,14 @@ def main(folder: Path) -> int:
     found = lookup(on={"k": "k"}, columns=["v"], path=keyed)
     asked = spark.createDataFrame([(7,), (99,)], "k INT")
     asked_first = sql(spark, "SELECT count(*) AS n FROM db.log WHERE k > 4", warehouse=str(folder))
+    asked.createOrReplaceTempView("keyed")
+    asked_view = sql(spark, "USE db; SELECT count(*) AS n FROM keyed", warehouse=str(folder))
     asked_next = sql(
         spark, "SELECT count(*) AS n FROM db.keyed WHERE k > 17", warehouse=str(folder)
     )
     seen = {
         "client": client,
-        "counted": [frame.collect()[0].n for frame in (asked_first, asked_next)],
+        "counted": [frame.collect()[0].n for frame in (asked_first, asked_next, asked_view)],
         "rows": sorted([r.k, r.v] for r in frame.collect()),
         "filtered": frame.where("k >= 10 AND v <> 'v12'").count(),
         "read": read(spark, columns=["k"], path=keyed).count(),

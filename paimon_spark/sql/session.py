@@ -38,6 +38,7 @@ from paimon_spark.sql.catalogs import (
 from paimon_spark.sql.errors import AnalysisError, error_of_query, error_of_task
 from paimon_spark.sql.kept_frames import KeptFrames
 from paimon_spark.sql.procedures import Procedures
+from paimon_spark.sql.text.names import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -340,8 +341,9 @@ class SqlSession:
         classic = getattr(self.spark, "_jsparkSession", None)
         if classic is not None:  # much faster than what both kinds of sessions have
             return bool(classic.sessionState().catalog().getTempView(parts[0]).isDefined())
+        name = quoted(parts[0])
         catalog = self.spark.catalog
-        return catalog.tableExists(parts[0]) and catalog.getTable(parts[0]).isTemporary
+        return catalog.tableExists(name) and catalog.getTable(name).isTemporary
 
     def drop_spark_view(self, parts: Sequence[str]) -> bool:
         """Drop a temporary view that a DataFrame made; False if there is none of this name."""

@@ -38,7 +38,7 @@ def test_batches_streams_and_lookups(tmp_path: Path) -> None:
     rows = [[i, f"v{i}"] for i in range(20)]
     assert seen == {
         "client": "pyspark.sql.connect.session",
-        "counted": [15, 2],
+        "counted": [15, 2, 2],
         "rows": rows,
         "filtered": 9,
         "read": 20,
