@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -221,6 +223,17 @@ def test_procedures_over_many_tables_leave_alone_those_that_opted_out(sql: Sql, 
     assert sql("CALL sys.compact('off')") == [[True]]
     newest = sql.session.open(sql.session.table_name(["off"])).latest_or_not_found()
     assert newest.commit_kind.value == "COMPACT"
+
+
+def test_orphan_files_are_counted(sql: Sql, tmp_path: Path) -> None:
+    sql("INSERT INTO t VALUES (1, 'a')")
+    orphan = tmp_path / f"default.db/t/bucket-0/data-{uuid4()}-0.parquet"
+    orphan.write_bytes(b"abc")
+    os.utime(orphan, (0, 0))
+    for dry_run, answer in (("true", [[1, 3]]), ("false", [[1, 3]]), ("false", [[0, 0]])):
+        call = f"CALL sys.remove_orphan_files(table => 't', dry_run => {dry_run})"
+        assert sql(call) == answer
+    assert not orphan.exists()
 
 
 def test_a_rollback_has_one_target(sql: Sql) -> None:

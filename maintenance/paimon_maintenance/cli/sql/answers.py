@@ -83,7 +83,9 @@ def _snapshots(_: Report, before: Before, after: FileStoreTable) -> Rows:
 
 
 def _deleted_files(report: Report, _: Before, __: FileStoreTable) -> Rows:
-    return [[report.before.files - report.after.files, report.before.bytes - report.after.bytes]]
+    planned = (report.plan or {}).get("effect")  # of a dry run, which has no details
+    effect = planned if isinstance(planned, Mapping) else report.details
+    return [[effect.get("deleted_files", 0), effect.get("deleted_bytes", 0)]]
 
 
 def _file_names(report: Report, _: Before, __: FileStoreTable) -> Rows:
