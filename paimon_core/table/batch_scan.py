@@ -51,7 +51,7 @@ from paimon_core.table.postponed_rows import (
     postponed_tasks,
     read_postponed,
 )
-from paimon_core.table.read_tags import create_read_tags, until_read
+from paimon_core.table.read_tags import ReadTag, create_read_tags, until_read
 from paimon_core.table.time_travel import travel
 from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp
 
@@ -78,6 +78,17 @@ class BatchScan:
     diff: tuple[Snapshot, Snapshot] | None = None
     chain: Chain | None = None
     then: BatchScan | None = None
+
+    def snapshots(self) -> Iterator[Snapshot]:
+        """Yield the snapshots whose files are read; of a range of changes, the last one."""
+        if self.whole is not None:
+            yield self.whole
+        elif self.diff is not None:
+            yield from self.diff
+        elif self.between is not None:
+            last = self.table.snapshots.get_or_none(self.between[1])
+            if last is not None:
+                yield last
 
     @property
     def identity(self) -> Identity | None:
@@ -175,7 +186,7 @@ def read_batch(
     `zone` is the time zone of the files' creation times.  Tags for the read (`read_tags`) end with
     the last row.
     """
-    tags = create_read_tags(batch)
+    tags = tag_for_read(batch)
     if not tags:
         return rows_of_scan(batch, columns, predicate, limit, keep_deletes=keep_deletes, zone=zone)
     try:
@@ -185,6 +196,16 @@ def read_batch(
             tag.remove()
         raise
     return until_read(rows, tags)
+
+
+def tag_for_read(scan: BatchScan) -> list[ReadTag]:
+    """Tag the snapshots whose files the scan reads, where options say so (`read_tags`)."""
+    tags: list[ReadTag] = []
+    at: BatchScan | None = scan
+    while at is not None:
+        tags += create_read_tags(at.table, at.snapshots())
+        at = at.then
+    return tags
 
 
 def rows_of_scan(

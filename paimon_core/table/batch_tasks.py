@@ -40,7 +40,7 @@ from paimon_core.scan.scan import in_plan_order, scan_files
 from paimon_core.scan.splits import SPLIT_TARGET_SIZE, batch_splits, pack_ordered
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.batch_scan import BatchScan, kept_files, rows_of_scan
+from paimon_core.table.batch_scan import BatchScan, kept_files, rows_of_scan, tag_for_read
 from paimon_core.table.postponed_rows import (
     PostponedTask,
     beside,
@@ -48,7 +48,6 @@ from paimon_core.table.postponed_rows import (
     postponed_tasks,
     read_postponed,
 )
-from paimon_core.table.read_tags import create_read_tags
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +94,7 @@ def plan_batch(
     the read (`read_tags`) stay for their time, as nobody here sees its end.
     """
     check_whole_snapshot(scan.table)
-    create_read_tags(scan)
+    tag_for_read(scan)
     if scan.diff is not None:
         return [ScanTask(scan=scan)]
     if scan.between is not None:

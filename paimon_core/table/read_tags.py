@@ -8,9 +8,9 @@ files that nothing else needs by then are left to the removal of orphan files.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -21,9 +21,6 @@ from paimon_core.options import SCAN_AUTO_TAG_TIME_RETAINED
 from paimon_core.reachability.keep import create_kept
 from paimon_core.retention.tags import make_tag
 from paimon_core.snapshot.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from paimon_core.table.batch_scan import BatchScan
 
 PREFIX: Final = "batch-read-"
 """Of the names: `batch-read-SNAPSHOT-RANDOM`."""
@@ -46,21 +43,17 @@ class ReadTag:
             log.warning("table=%s tag=%s is left to its time: %s", self.table.name, self.name, e)
 
 
-def create_read_tags(scan: BatchScan, *, env: Environment | None = None) -> list[ReadTag]:
-    """Tag what the scan reads if the options of its table say so; return the tags.
+def create_read_tags(table: FileStoreTable, snapshots: Iterable[Snapshot]) -> list[ReadTag]:
+    """Tag snapshots that are about to be read, if the options of the table say so.
 
     A read whose tag cannot be made goes on without, as in Java.
     """
-    made = []
-    at: BatchScan | None = scan
-    while at is not None:
-        retained = at.table.options.value(SCAN_AUTO_TAG_TIME_RETAINED)
-        if retained is not None:
-            environment = env or system_environment()
-            for snapshot in _read_by(at):
-                made += _created(at.table, snapshot, retained, environment)
-        at = at.then
-    return made
+    retained = table.options.value(SCAN_AUTO_TAG_TIME_RETAINED)
+    if retained is None:
+        return []
+    env = system_environment()
+    made = (_created(table, snapshot, retained, env) for snapshot in snapshots)
+    return [tag for tag in made if tag is not None]
 
 
 def until_read(rows: Iterator[pa.RecordBatch], tags: Sequence[ReadTag]) -> Iterator[pa.RecordBatch]:
@@ -72,23 +65,13 @@ def until_read(rows: Iterator[pa.RecordBatch], tags: Sequence[ReadTag]) -> Itera
             tag.remove()
 
 
-def _read_by(scan: BatchScan) -> Sequence[Snapshot]:
-    """The snapshots whose files the scan reads; of a range of changes, the last one."""
-    if scan.whole is not None:
-        return (scan.whole,)
-    if scan.diff is not None:
-        return scan.diff
-    last = None if scan.between is None else scan.table.snapshots.get_or_none(scan.between[1])
-    return () if last is None else (last,)
-
-
 def _created(
     table: FileStoreTable, snapshot: Snapshot, retained: int, env: Environment
-) -> list[ReadTag]:
+) -> ReadTag | None:
     name = f"{PREFIX}{snapshot.id}-{env.new_uuid()[:8]}"
     try:
         create_kept(table, make_tag(name, snapshot, retained, env))
     except (PaimonError, OSError) as e:
         log.warning("table=%s snapshot=%d is read without a tag: %s", table.name, snapshot.id, e)
-        return []
-    return [ReadTag(table, name)]
+        return None
+    return ReadTag(table, name)
