@@ -299,7 +299,10 @@ def test_a_clock_that_the_store_refuses_is_named(store: SlowStore) -> None:
 @pytest.mark.sampled
 @pytest.mark.parametrize("what", ["answer", "hang", "reset"])
 def test_a_store_that_does_not_serve_is_given_up_in_time(store: SlowStore, what: str) -> None:
-    io, root = opened(store, deadline="2 s")
+    patient, root = opened(store)
+    patient.write_bytes(f"{root}/f", b"f")
+    store.clear()
+    io, _ = open_file_io(root, within(store, "2 s"))
     store.add(Fault(what))
     for call in (
         lambda: io.read_bytes(f"{root}/f"),
@@ -309,7 +312,7 @@ def test_a_store_that_does_not_serve_is_given_up_in_time(store: SlowStore, what:
         started = time.perf_counter()
         with pytest.raises(StorageError, match=r"s3://b\w+/warehouse/.*attempts? in ") as caught:
             call()
-        assert time.perf_counter() - started < 20
+        assert time.perf_counter() - started < 4
         assert not isinstance(caught.value, StorageAccessDenied)
     assert len(store.requests) <= 8 * 3
 
@@ -321,7 +324,7 @@ def test_few_requests_go_to_a_store_that_is_overloaded(store: SlowStore) -> None
     with pytest.raises(StorageError, match="503 SlowDown"):
         io.read_bytes(f"{root}/f")
     assert len(store.requests) <= 8
-    assert time.perf_counter() - started < 40
+    assert time.perf_counter() - started < 16
 
 
 def test_what_passes_is_tried_again(store: SlowStore) -> None:
