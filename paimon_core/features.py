@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from enum import StrEnum
+from itertools import chain
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.external_paths import ExternalPaths
@@ -74,8 +75,6 @@ class ChainRole(StrEnum):
 
 
 _BLOB = f"data type {TypeRoot.BLOB}"
-_WITHOUT = " without "
-"""Before the option with which a feature can be read."""
 _WHOLE_ONLY = frozenset({DATA_EVOLUTION_ENABLED.key, _BLOB})
 """Features that reads of whole snapshots support, and nothing else."""
 
@@ -161,21 +160,28 @@ def _map_layouts(table: FileStoreTable, columns: Collection[str] | None) -> Iter
             yield f"{key}={value}"
 
 
-def _unreadable_blobs(table: FileStoreTable, columns: Collection[str] | None) -> Iterator[str]:
-    """Yield why BLOBs of these columns cannot be read, though the table stores some."""
+def _unreadable_blobs(
+    table: FileStoreTable, columns: Collection[str] | None
+) -> Iterator[tuple[str, str]]:
+    """Yield why BLOBs of these columns cannot be read, though the table stores some.
+
+    With each reason comes the setting with which the column can be read, "" if there is none.
+    """
     held = (f for f in table.schema.fields if TypeRoot.BLOB in type_roots(f.type))
     for field in (f for f in held if columns is None or f.name in columns):
         # A catalog finds the tables that views name; it reads the views themselves (`blob_views`).
         if field.name in view_columns(table.options) and table.options.value(VIEW_RESOLVE):
-            yield f"{BLOB_VIEW_FIELD}={field.name}{_WITHOUT}{VIEW_RESOLVE.key}=false"
+            option = f"{VIEW_RESOLVE.key}=false"
+            yield f"{BLOB_VIEW_FIELD}={field.name} without {option}", option
         # A row may name any file, and fetching it would show it to whoever reads the row.
         described = field.name in descriptor_columns(table.options)
         if described and not table.options.value(BLOB_AS_DESCRIPTOR):
-            yield f"blob-descriptor-field={field.name}{_WITHOUT}{BLOB_AS_DESCRIPTOR.key}=true"
+            option = f"{BLOB_AS_DESCRIPTOR.key}=true"
+            yield f"blob-descriptor-field={field.name} without {option}", option
         if decoder_of(field.type) is None:
-            yield f"data type {type_to_sql(field.type)}"
+            yield f"data type {type_to_sql(field.type)}", ""
         if not table.has_primary_key and not table.options.value(DATA_EVOLUTION_ENABLED):
-            yield f"{_BLOB} without {DATA_EVOLUTION_ENABLED.key}"
+            yield f"{_BLOB} without {DATA_EVOLUTION_ENABLED.key}", ""
 
 
 def _unwritable_blobs(table: FileStoreTable) -> Iterator[str]:
@@ -417,9 +423,9 @@ def check_rows_readable(
     supported = _WHOLE_ONLY if chain_branches(table) else {*_WHOLE_ONLY, CHAIN_TABLE}
     found = [f for f in _unqueryable_features(table, columns) if f not in supported]
     blobs = list(_unreadable_blobs(table, columns))
-    missing = [] if found else [b.partition(_WITHOUT)[2] for b in blobs]
-    options = ", ".join(sorted({m for m in missing if "=" in m}))
-    _refuse(table, iter(found + blobs), "read", next_step=f"set {options}" if options else None)
+    options = "" if found else ", ".join(sorted({option for _, option in blobs if option}))
+    features = chain(found, (feature for feature, _ in blobs))
+    _refuse(table, features, "read", next_step=f"set {options}" if options else None)
     check_snapshot_readable(table, snapshot)
 
 

@@ -24,10 +24,7 @@ from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.partition_statistics import partition_statistics
 from paimon_core.commit.prepare import PreparedManifests, prepare_snapshot
 from paimon_core.commit.request import CommitRequest
-from paimon_core.commit.rewritten_schemas import (
-    check_replacement_finished,
-    check_rewritten_schemas,
-)
+from paimon_core.commit.rewritten_schemas import check_replacement_finished, check_rewritten_schemas
 from paimon_core.commit.row_group_conflict import (
     check_indexed_columns,
     check_merged_groups,

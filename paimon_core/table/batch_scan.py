@@ -186,16 +186,9 @@ def read_batch(
     `zone` is the time zone of the files' creation times.  Tags for the read (`read_tags`) end with
     the last row.
     """
-    tags = tag_for_read(batch)
-    if not tags:
-        return rows_of_scan(batch, columns, predicate, limit, keep_deletes=keep_deletes, zone=zone)
-    try:
-        rows = rows_of_scan(batch, columns, predicate, limit, keep_deletes=keep_deletes, zone=zone)
-    except BaseException:
-        for tag in tags:
-            tag.remove()
-        raise
-    return until_read(rows, tags)
+    rows = rows_of_scan(batch, columns, predicate, limit, keep_deletes=keep_deletes, zone=zone)
+    tags = tag_for_read(batch)  # only of what can be read; no file of it is open yet
+    return until_read(rows, tags) if tags else rows
 
 
 def tag_for_read(scan: BatchScan) -> list[ReadTag]:
