@@ -15,11 +15,12 @@ from paimon_core.commit.manifest_changes import ManifestChanges, append_changes,
 from paimon_core.commit.message import CommitMessage, buckets_known_at
 from paimon_core.commit.registered_partitions import add_partitions
 from paimon_core.commit.request import CommitRequest, Origin
-from paimon_core.commit.row_group_conflict import RowGroup
+from paimon_core.commit.row_group_conflict import RowGroup, without_indexes_of_lost_ids
 from paimon_core.environment import Environment
 from paimon_core.errors import CommitStateUnknown, NotFound
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Identity, Snapshot
 
 
@@ -84,8 +85,14 @@ def commit(
             watermark=watermark,
             properties=properties,
         )
+
+        def provide_compacted(latest: Snapshot | None) -> ManifestChanges:
+            if not has_data_evolution(table):
+                return compacted
+            return without_indexes_of_lost_ids(table, latest, compacted)
+
         try:
-            made.append(commit_changes(table, lambda _: compacted, request, env=env))
+            made.append(commit_changes(table, provide_compacted, request, env=env))
         except Exception as e:
             if not made:
                 raise

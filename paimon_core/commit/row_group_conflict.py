@@ -3,13 +3,16 @@
 Java: `operation/commit/ConflictDetection`, the checks of row ids.  An update of columns holds
 values for all rows of a group of files, so it must not hide columns that another commit wrote
 meanwhile, and the rows must still be there.  A compaction makes one group of several, and an update
-that came first may hold only some rows of it: nobody could read both.
+that came first may hold only some rows of it: nobody could read both.  If the compaction gives the
+rows new ids, an update of the old ones would be lost.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from paimon_core.commit.conflict import conflict_with
@@ -23,7 +26,7 @@ from paimon_core.manifest.data_file import (
     ManifestEntry,
 )
 from paimon_core.options import GLOBAL_INDEX_COLUMN_UPDATE_ACTION
-from paimon_core.read.data_evolution import held_columns, is_dedicated
+from paimon_core.read.data_evolution import files_of_lost_ids, held_columns, is_dedicated
 from paimon_core.scan.global_index import IGNORED_UPDATES, index_range, indexed_id
 from paimon_core.snapshot.snapshot import Snapshot
 
@@ -112,7 +115,9 @@ def check_merged_groups(
     changes = list(delta)
     gone = {e.identity for e in changes if e.kind is FileKind.DELETE}
     added = [e.file for e in changes if e.kind is FileKind.ADD]
-    found = torn_rows(table, added, (e.file for e in base if e.identity not in gone))
+    removed = [e.file for e in changes if e.kind is FileKind.DELETE]
+    others = [e.file for e in base if e.identity not in gone]
+    found = torn_rows(table, added, others)
     if found is not None:
         left, right = (f.file_name for f in found)
         raise conflict_with(
@@ -122,6 +127,55 @@ def check_merged_groups(
             "compaction",
             file=right,
         )
+    update = update_of_lost_ids(removed, added, others)
+    if update is not None:
+        raise conflict_with(
+            table.name,
+            latest,
+            f"file {update.file_name} has new values of rows that a compaction gives new ids",
+            file=update.file_name,
+        )
+
+
+def update_of_lost_ids(
+    removed: Iterable[DataFileMeta],
+    added: Iterable[DataFileMeta],
+    others: Iterable[DataFileMeta],
+) -> DataFileMeta | None:
+    """Return another live file with values of rows that got new ids; None if there is none."""
+    lost = sorted((_first(f), _end(f)) for f in files_of_lost_ids(removed, added))
+    for file in others:
+        if lost and file.first_row_id is not None:
+            before = bisect_left(lost, (_end(file),)) - 1
+            if before >= 0 and lost[before][1] > _first(file):
+                return file
+    return None
+
+
+def without_indexes_of_lost_ids(
+    table: FileStoreTable, latest: Snapshot | None, changes: ManifestChanges
+) -> ManifestChanges:
+    """Return the changes, and without the global indexes of partitions whose rows get new ids.
+
+    Those of the newest snapshot: an index may be newer than the plan of the compaction (Java:
+    `DataEvolutionCompactGlobalIndexDropper`).
+    """
+    removed: dict[bytes, list[DataFileMeta]] = defaultdict(list)
+    added: dict[bytes, list[DataFileMeta]] = defaultdict(list)
+    for entry in changes.files:
+        (removed if entry.kind is FileKind.DELETE else added)[entry.partition].append(entry.file)
+    partitions = {p for p, files in removed.items() if files_of_lost_ids(files, added[p])}
+    if not partitions or latest is None:
+        return changes
+    named = {e.index_file.file_name for e in changes.index_files}
+    dropped = tuple(
+        replace(e, kind=FileKind.DELETE)
+        for e in table.index_entries(latest)
+        if e.partition in partitions
+        and e.index_file.global_index is not None
+        and e.index_file.file_name not in named
+    )
+    return replace(changes, index_files=(*changes.index_files, *dropped))
 
 
 def torn_rows(
@@ -129,9 +183,11 @@ def torn_rows(
 ) -> tuple[DataFileMeta, DataFileMeta] | None:
     """Return two files that cannot be read together once files are added; None if all can.
 
-    Data files that share rows must have the same ones.
+    Data files that share rows must have the same ones.  Files that the commit gives row ids share
+    none.
     """
-    live = [f for f in (*added, *others) if f.first_row_id is not None]
+    placed = [f for f in added if f.first_row_id is not None]
+    live = [*placed, *(f for f in others if f.first_row_id is not None)]
     ordered = sorted(
         (f for f in live if not is_dedicated(f)), key=lambda f: (_first(f), f.row_count)
     )
@@ -141,7 +197,7 @@ def torn_rows(
             _end(file),
         ):
             return file, other
-    return partly_held_column(table, added, live)
+    return partly_held_column(table, placed, live)
 
 
 def partly_held_column(

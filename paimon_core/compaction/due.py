@@ -72,6 +72,7 @@ def units_due(
             partition=files.partition,
             bucket=files.bucket,
             total_buckets=files.total_buckets,
+            vectors=vectors,
         )
     elif table.bucket_mode is BucketMode.UNAWARE:
         found = pick_unaware(

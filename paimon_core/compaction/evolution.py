@@ -13,15 +13,19 @@ another partition, and no gap, may lie between them::
                 |---- one file a b c ----|          |-- another --|
 
 Deleted rows are copied, too, so that no id changes; their deletion vectors move to the new file
-(`compaction.vectors`).
+(`compaction.vectors`).  With `data-evolution.compaction.rewrite-row-ids`, neighbours of which one
+has deleted rows are written without these, and the commit gives the rows that are left new ids
+(Java: `DataEvolutionMaterializeDeletionCompactTask`).
 
-BLOBs stay in the files that they are in: these name the rows by their ids.  A group has them for
-all of its rows or for none, so groups from before and after a column of BLOBs was added stay apart,
-even once it is dropped.  Java merges them, and then it cannot read the rows.
+BLOBs stay in the files that they are in, unless rows get new ids: these files name the rows by
+their ids.  A group has them for all of its rows or for none, so groups from before and after a
+column of BLOBs was added stay apart, even once it is dropped.  Java merges them, and then it cannot
+read the rows.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -29,16 +33,26 @@ from typing import Final
 import pyarrow as pa
 
 from paimon_core.commit.row_group_conflict import partly_held_column
+from paimon_core.compaction.append_coordinator import FileVector
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.blob.descriptor import dedicated_columns
 from paimon_core.index.deletion_vectors import Positions
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
-from paimon_core.options import COMPACTION_MIN_FILE_NUM, DATA_EVOLUTION_ENABLED, OPEN_FILE_COST
+from paimon_core.options import (
+    BLOB_AS_DESCRIPTOR,
+    COMPACTION_MIN_FILE_NUM,
+    DATA_EVOLUTION_ENABLED,
+    DELETION_VECTORS_ENABLED,
+    OPEN_FILE_COST,
+    REWRITE_ROW_IDS,
+)
 from paimon_core.read.data_evolution import (
     Group,
+    anchor,
     deleted_rows,
+    files_of_lost_ids,
     has_data_evolution,
     held_columns,
     is_blob_file,
@@ -60,6 +74,12 @@ def least_files(table: FileStoreTable) -> int:
     return max(_LEAST_FILES, table.options.value(COMPACTION_MIN_FILE_NUM))
 
 
+def rewrites_row_ids(table: FileStoreTable) -> bool:
+    """Return whether compaction drops deleted rows, and gives the other rows new ids."""
+    options = table.options
+    return options.value(DELETION_VECTORS_ENABLED) and options.value(REWRITE_ROW_IDS)
+
+
 def pick_evolving(
     table: FileStoreTable,
     files: Sequence[DataFileMeta],
@@ -67,64 +87,91 @@ def pick_evolving(
     partition: bytes,
     bucket: int,
     total_buckets: int,
+    vectors: Mapping[str, FileVector] | None = None,
 ) -> list[CompactUnit]:
     """Return the files of one partition to merge, one unit for each new file.
 
-    UnsupportedFeature as in `row_ranges`.
+    `vectors` are the deletion vectors by data file.  UnsupportedFeature as in `row_ranges`.
     """
+    hidden = (vectors or {}) if rewrites_row_ids(table) else {}
     target = target_file_size(table.options, primary_key=False)
     cost = table.options.value(OPEN_FILE_COST)
-    bins: list[list[DataFileMeta]] = []
+    bins: list[list[Group]] = []
     for neighbours in row_ranges(table, files, partition=partition, bucket=bucket):
-        waiting: list[DataFileMeta] = []
+        waiting: list[Group] = []
         held = 0
         for group in neighbours:
-            weight = sum(max(f.file_size, cost) for f in group)
+            weight = _weight(group, hidden, cost)
             if weight > target:
-                bins += [waiting, [*group]]
+                bins += [waiting, [group]]
                 waiting, held = [], 0
                 continue
-            waiting += group
+            waiting.append(group)
             held += weight
             if held > target:
                 bins.append(waiting)
                 waiting, held = [], 0
         bins.append(waiting)
-    least = least_files(table)
-    return [
-        CompactUnit(
-            partition=partition,
-            bucket=bucket,
-            total_buckets=total_buckets,
-            append_files=tuple(bin_),
-            reason="neighbouring row ids",
+    units = []
+    for groups in bins:
+        drops = any(anchor(g).file.file_name in hidden for g in groups)
+        chosen = [f for g in groups for f in (_files(g) if drops else data_files(g))]
+        if not drops and len(chosen) < least_files(table):
+            continue
+        units.append(
+            CompactUnit(
+                partition=partition,
+                bucket=bucket,
+                total_buckets=total_buckets,
+                append_files=tuple(chosen),
+                new_row_ids=drops,
+                reason="deleted rows" if drops else "neighbouring row ids",
+            )
         )
-        for bin_ in bins
-        if len(bin_) >= least
-    ]
+    return units
+
+
+def _weight(group: Group, hidden: Mapping[str, FileVector], cost: int) -> int:
+    """Return the estimated bytes that a group adds to a new file, as far as its rows are left."""
+    files = data_files(group)
+    rows = files[0].row_count
+    vector = hidden.get(anchor(group).file.file_name)
+    left = 1.0
+    if vector is not None and vector.cardinality is not None and rows > 0:
+        left = max(0, rows - vector.cardinality) / rows
+    return sum(max(math.ceil(f.file_size * left), cost) for f in files)
+
+
+def data_files(group: Group) -> list[DataFileMeta]:
+    """Return the files of a group without those of BLOBs."""
+    return [e.file for e in group if not is_dedicated(e.file)]
+
+
+def _files(group: Group) -> list[DataFileMeta]:
+    return [e.file for e in group]
 
 
 def row_ranges(
     table: FileStoreTable, files: Sequence[DataFileMeta], *, partition: bytes, bucket: int
-) -> list[list[list[DataFileMeta]]]:
-    """Return the data files by group, and the groups by what may be merged, ordered by row ids.
+) -> list[list[Group]]:
+    """Return the groups by what may be merged, ordered by row ids.
 
     UnsupportedFeature for groups that cannot be read, and for vectors in files of their own.
     """
-    ranges: list[list[list[DataFileMeta]]] = []
+    ranges: list[list[Group]] = []
     before: tuple[int, frozenset[int]] | None = None
     schema = table.schema
     names = dedicated_columns(schema.row_type, schema.options)
     dedicated = frozenset(f.id for f in schema.fields if f.name in names)
     inside = frozenset(f.id for f in schema.fields) - dedicated
     for group in _groups(table, files, partition, bucket):
-        own = [e.file for e in group if not is_dedicated(e.file)]
-        apart = _columns_apart(table, own[0], group, dedicated=dedicated, inside=inside)
-        first = own[0].first_row_id or 0
+        rows = data_files(group)[0]
+        apart = _columns_apart(table, rows, group, dedicated=dedicated, inside=inside)
+        first = rows.first_row_id or 0
         if (first, apart) != before:
             ranges.append([])
-        ranges[-1].append(own)
-        before = first + own[0].row_count, apart
+        ranges[-1].append(group)
+        before = first + rows.row_count, apart
     return ranges
 
 
@@ -180,6 +227,15 @@ def group_rows(
     return read_group(table, group, names, {})
 
 
+def remaining_rows(
+    table: FileStoreTable, group: Group, vectors: Mapping[str, Positions]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a group that are not deleted, with all columns and the bytes of BLOBs."""
+    options = {BLOB_AS_DESCRIPTOR.key: "false"}
+    stored = replace(table, schema=table.schema.with_options(options))
+    return read_group(stored, group, table.schema.names, vectors)
+
+
 def merged_file(
     table: FileStoreTable, unit: CompactUnit, written: Sequence[DataFileMeta]
 ) -> DataFileMeta:
@@ -201,7 +257,24 @@ def merged_file(
 
 def distinct_rows(files: Sequence[DataFileMeta]) -> int:
     """Return the number of rows in the files, each counted once however many files hold it."""
-    return sum({f.first_row_id: f.row_count for f in files if not is_dedicated(f)}.values())
+    rows: dict[int | str, int] = {}
+    for file in files:
+        if not is_dedicated(file):
+            # Files of rows that have no ids yet share none.
+            key = file.file_name if file.first_row_id is None else file.first_row_id
+            rows[key] = file.row_count
+    return sum(rows.values())
+
+
+def rows_left(
+    before: Sequence[DataFileMeta], after: Sequence[DataFileMeta], deleted: Mapping[str, int]
+) -> int:
+    """Return how many rows new files must have in place of others.
+
+    `deleted` has the number of deleted rows by data file; they count where ids are kept.
+    """
+    dropped = files_of_lost_ids(before, after)
+    return distinct_rows(before) - sum(deleted.get(f.file_name, 0) for f in dropped)
 
 
 def rows_of(table: FileStoreTable, files: Sequence[DataFileMeta]) -> int:

@@ -15,7 +15,13 @@ from functools import partial
 import pyarrow as pa
 
 from paimon_core.compaction.copyable_pages import CopyablePages
-from paimon_core.compaction.evolution import group_rows, merged_file, merged_schema, unit_groups
+from paimon_core.compaction.evolution import (
+    group_rows,
+    merged_file,
+    merged_schema,
+    remaining_rows,
+    unit_groups,
+)
 from paimon_core.compaction.merge import UnitMerge
 from paimon_core.compaction.page_copy import PageCopy
 from paimon_core.compaction.spliced_merge import SplicedMerge
@@ -36,6 +42,8 @@ from paimon_core.read.read_ahead import one_after_the_other, source_of
 from paimon_core.read.row_tracking import read_tracked_rows
 from paimon_core.read.section import plain_rows
 from paimon_core.schema.tracked import tracked_schema
+from paimon_core.types.data_types import TypeRoot, type_roots
+from paimon_core.write.blob_writer import RollingBlobWriter
 from paimon_core.write.column_file import NEVER_FULL
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
 from paimon_core.write.file_layout import key_value_layout
@@ -68,7 +76,9 @@ def rewrite(
     with threads_of(threads) as started:
         work = _Work(table, unit, env, progress or (lambda _: None), spill_dir, started)
         try:
-            if unit.append_files and has_data_evolution(table):
+            if unit.new_row_ids:
+                work.drop_deleted_rows()
+            elif unit.append_files and has_data_evolution(table):
                 work.merge_columns()
             elif unit.append_files:
                 work.concatenate()
@@ -254,6 +264,26 @@ class _Work:
         sources = [source_of(sum(e.file.file_size for e in g), read, g) for g in groups]
         self._write(writer, one_after_the_other(table.io, sources))
         self.written = [merged_file(table, unit, self.written)]
+
+    def drop_deleted_rows(self) -> None:
+        """Write all columns of the rows that are left of groups of files, without row ids."""
+        table, unit = self._table, self._unit
+        has_blobs = TypeRoot.BLOB in type_roots(table.schema.row_type)
+        make = partial(RollingBlobWriter, content=lambda value: value)
+        writer = (make if has_blobs else RollingAppendWriter)(
+            table.io,
+            table.paths,
+            unit.partition,
+            unit.bucket,
+            table.schema,
+            file_source=FileSource.APPEND,
+            env=self._env,
+            target_file_size=NEVER_FULL,
+        )
+        read = partial(remaining_rows, table, vectors=self._vectors)
+        groups = unit_groups(table, unit, self._vectors)
+        sources = [source_of(sum(e.file.file_size for e in g), read, g) for g in groups]
+        self._write(writer, one_after_the_other(table.io, sources))
 
     def undo(self) -> None:
         """Delete the written files."""

@@ -7,7 +7,8 @@ that executing it needs no rules::
                   upgrades   files that only change their level; some are read nevertheless, to
                              write their rows to the changelog or to look their keys up
     append        files      concatenated, in this order; with data evolution, files of the same
-                             rows are put together column by column
+                             rows are put together column by column, and keep their ids or get
+                             new ones
     postponed     files      replayed, in this order, into the real buckets of the partition
 
 A bucket too large for one task is split into several units with a `key_range` each.  All of them
@@ -89,7 +90,8 @@ class CompactUnit:
     nearest first.  `vector_files`: the index files with deletion vectors of files that are read or
     looked up in; their ranges may name only these.  `read_upgrades` are not part of `upgrades`.
     `writes_changelog`: the changes are written to changelog files.  `expired_before`: older rows
-    (seconds since the epoch) are dropped, by `record-level.expire-time`.
+    (seconds since the epoch) are dropped, by `record-level.expire-time`.  `new_row_ids`: the append
+    files, BLOB files too, are written without deleted rows, and the commit numbers the others.
     """
 
     partition: bytes
@@ -103,6 +105,7 @@ class CompactUnit:
     writes_changelog: bool = False
     expired_before: int | None = None
     append_files: tuple[DataFileMeta, ...] = ()
+    new_row_ids: bool = False
     key_range: KeyRange | None = None
     owns_inputs: bool = True
     above: tuple[SortedRun, ...] = ()
@@ -168,6 +171,7 @@ class CompactUnit:
             writes_changelog=obj["writes_changelog"],
             expired_before=obj["expired_before"],
             append_files=_files(obj["append_files"]),
+            new_row_ids=obj["new_row_ids"],
             key_range=key_range
             and KeyRange(
                 _maybe_bytes(key_range["low"]),

@@ -8,8 +8,8 @@ Java: `BucketedDvMaintainer`, `AppendDeleteFileMaintainer`.
     after    index-2: b {1}  c {40}           index-1 is deleted, by name
 
 A rewritten file loses its vector, because its deleted rows are not copied; a file that only changes
-its level keeps it.  With data evolution all rows are copied, to keep their ids, so the vector moves
-with them (Java: `DataEvolutionCompactDeletionVectorRewriter`)::
+its level keeps it.  With data evolution all rows are copied where they keep their ids, so the
+vector moves with them (Java: `DataEvolutionCompactDeletionVectorRewriter`)::
 
     rows     0..9  10..19  ->  0..19
     deleted  3     0           3, 10
@@ -44,7 +44,7 @@ from paimon_core.index.deletion_vectors import (
 from paimon_core.io.file_io import delete_abandoned
 from paimon_core.manifest.data_file import DeletionVectorRange, IndexFileMeta
 from paimon_core.options import DELETION_VECTOR_BITMAP64, DELETION_VECTOR_FILE_SIZE
-from paimon_core.read.data_evolution import has_data_evolution
+from paimon_core.read.data_evolution import files_of_lost_ids, has_data_evolution
 
 
 def only_of(
@@ -124,7 +124,9 @@ def _moved(
     """Return the vectors of groups of files as those of the files that took their rows."""
     moved: dict[str, Positions] = {}
     first_rows = {f.file_name: f.first_row_id for f in result.before}
-    for name, positions in _read(table, result.partition, result.bucket, index_files).items():
+    dropped = {f.file_name for f in files_of_lost_ids(result.before, result.after)}
+    kept = only_of(index_files, first_rows.keys() - dropped)
+    for name, positions in _read(table, result.partition, result.bucket, kept).items():
         first = first_rows[name]
         assert first is not None  # a group of files has row ids
         into, offset = next(

@@ -10,6 +10,8 @@ are not supported; columns in other files can be read without them.
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -139,6 +141,26 @@ def is_dedicated(file: DataFileMeta) -> bool:
 def is_blob_file(file: DataFileMeta) -> bool:
     """Return whether the file holds one column of BLOBs."""
     return file.file_name.endswith(".blob")
+
+
+def files_of_lost_ids(
+    removed: Iterable[DataFileMeta], added: Iterable[DataFileMeta]
+) -> list[DataFileMeta]:
+    """Return the removed data files whose row ids no added file has: their rows got new ids."""
+    ranges = sorted(
+        (f.first_row_id, f.first_row_id + f.row_count)
+        for f in added
+        if f.first_row_id is not None and not is_dedicated(f)
+    )
+    lost = []
+    for file in removed:
+        first = file.first_row_id
+        if first is None or is_dedicated(file):
+            continue
+        before = bisect_right(ranges, (first, math.inf)) - 1
+        if before < 0 or ranges[before][1] <= first:
+            lost.append(file)
+    return lost
 
 
 def anchor(group: Group) -> ManifestEntry:

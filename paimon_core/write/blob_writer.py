@@ -7,7 +7,7 @@ row ids.  Columns of descriptors (`blob-descriptor-field`) stay in the data file
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -64,7 +64,10 @@ _KEPT: Final = (
 
 
 class RollingBlobWriter(RollingAppendWriter):
-    """A writer of plain batches of a table with BLOB columns; `root` is the folder of the table."""
+    """A writer of plain batches of a table with BLOB columns.
+
+    `content` returns the bytes to store for a value.
+    """
 
     def __init__(
         self,
@@ -74,10 +77,11 @@ class RollingBlobWriter(RollingAppendWriter):
         bucket: int,
         schema: TableSchema,
         *,
-        root: str,
+        content: Callable[[bytes], bytes],
         file_source: FileSource,
         env: Environment,
         first_sequence_number: int = 0,
+        target_file_size: int | None = None,
     ) -> None:
         dedicated = dedicated_columns(schema.row_type, schema.options)
         plain = tuple(f for f in schema.fields if f.name not in dedicated)
@@ -90,6 +94,7 @@ class RollingBlobWriter(RollingAppendWriter):
             file_source=file_source,
             env=env,
             first_sequence_number=first_sequence_number,
+            target_file_size=target_file_size,
         )
         self._inline = [f.name for f in plain if _is_blob(f.type)]
         blobs = [name for name in schema.names if name in dedicated]
@@ -103,7 +108,7 @@ class RollingBlobWriter(RollingAppendWriter):
                     partition,
                     bucket,
                     _schema_of(schema, name),
-                    root=root,
+                    content=content,
                     file_source=file_source,
                     env=env,
                     target_file_size=target,
@@ -151,13 +156,13 @@ class _BlobColumnWriter(RollingAppendWriter):
         bucket: int,
         schema: TableSchema,
         *,
-        root: str,
+        content: Callable[[bytes], bytes],
         file_source: FileSource,
         env: Environment,
         target_file_size: int,
     ) -> None:
         (column,) = schema.fields
-        self._encode = encoder_of(column.type, partial(blob_content, io, root, schema.options))
+        self._encode = encoder_of(column.type, content)
         super().__init__(
             io,
             paths,
@@ -215,7 +220,7 @@ def write_blob_column(
         base.partition,
         base.bucket,
         _schema_of(schema, values.schema.names[0]),
-        root=table.root,
+        content=partial(blob_content, table.io, table.root, schema.options),
         file_source=FileSource.APPEND,
         env=env,
         target_file_size=blob_target(schema.options, primary_key=False),

@@ -39,7 +39,7 @@ from paimon_core.schema.tracked import tracked_schema
 from paimon_core.snapshot.line import wrote_since
 from paimon_core.snapshot.snapshot import NO_SNAPSHOT, Identity
 from paimon_core.types.data_types import TypeRoot, type_roots
-from paimon_core.write.blob_writer import RollingBlobWriter
+from paimon_core.write.blob_writer import RollingBlobWriter, blob_content
 from paimon_core.write.bucket_sink import BucketSink, MergingSink, RollingWriter, StreamingSink
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
 from paimon_core.write.dynamic_buckets import BucketRules, Buckets, PartitionBuckets
@@ -367,7 +367,9 @@ class RowWriter:
         if self._tracked:
             make = RollingTrackedWriter
         elif TypeRoot.BLOB in type_roots(self._file_schema.row_type):
-            make = partial(RollingBlobWriter, root=self._table.root)
+            table = self._table
+            content = partial(blob_content, table.io, table.root, table.options)
+            make = partial(RollingBlobWriter, content=content)
         return make(
             self._table.io,
             self._table.paths,

@@ -141,6 +141,61 @@ def test_a_delete_beside_a_compaction_is_not_lost(
     assert lake.vectors() == [(0, 3)]
 
 
+NEW_IDS = "ALTER TABLE t SET TBLPROPERTIES ('data-evolution.compaction.rewrite-row-ids' = 'true')"
+
+
+def test_either_drops_deleted_rows(lake: Lake, java: EvolvingJava, tmp_path: Path) -> None:
+    lake.sql(NEW_IDS)
+    lake.sql("UPDATE t SET v = 'new' WHERE k < 3; DELETE FROM t WHERE k IN (1, 3, 4)")
+    lake.sql("CALL sys.create_global_index('t', 'k', 'btree')")
+    rows = lake.rows()
+    assert [row[0] for row in rows] == [0, 2, 5, 6, 7]
+    theirs = lake.twin(tmp_path / "theirs")
+    lake.compact()
+    java.commit(java.compacted(theirs.path))
+    for one in (lake, theirs):
+        assert one.rows() == rows
+        assert one.vectors() == []
+        table = open_table(str(one.folder), "db.t")
+        assert table.index_entries(table.latest_or_not_found()) == []
+        (file,) = [e.file for e in scan_files(table, table.latest_or_not_found())]
+        assert (file.first_row_id, file.row_count) == (8, 5)
+    assert lake.oracle.rows(system="row_tracking") == theirs.oracle.rows(system="row_tracking")
+    ran = caretaker("run", "compact", "db.t", "-w", lake.folder, "--engine", "local")
+    assert ran.code == ExitCode.NOTHING_TO_DO
+    # What either wrote, the other one changes and compacts again.
+    for one in (lake, theirs):
+        one.sql("USE db; INSERT INTO t VALUES (8, 'v8', 80); DELETE FROM t WHERE k = 6")
+    java.commit(java.compacted(lake.path))
+    theirs.compact()
+    assert lake.rows() == theirs.rows()
+    assert lake.vectors() == theirs.vectors() == []
+    assert caretaker("verify", "db.t", "-w", lake.folder, "--deep").code == ExitCode.SUCCESS
+
+
+def test_an_update_of_old_ids_beside_either_compaction(
+    lake: Lake, java: EvolvingJava, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.sql(NEW_IDS)
+    lake.sql("DELETE FROM t WHERE k = 3")
+    plain, updates = execute.commit_messages, [java.updated(lake.path, 0, ["n"], [[1], [2], [3]])]
+
+    def commit(*arguments: Any, **more: Any) -> Any:
+        if updates:
+            java.commit(updates.pop())
+        return plain(*arguments, **more)
+
+    monkeypatch.setattr(execute, "commit_messages", commit)
+    lake.compact()
+    assert [row[2] for row in lake.rows()] == [1, 2, 3, 40, 50, 60, 70]
+    lake.sql("DELETE FROM t WHERE k = 4")
+    late = java.updated(lake.path, 8, ["n"], [[0]] * 7)
+    lake.compact()
+    with pytest.raises(AssertionError, match="row"):
+        java.commit(late)
+    assert [row[2] for row in lake.rows()] == [1, 2, 3, 50, 60, 70]
+
+
 def test_deletes_need_vectors(lake: Lake) -> None:
     lake.sql("""
         ALTER TABLE t SET TBLPROPERTIES ('deletion-vectors.modifiable' = 'true');

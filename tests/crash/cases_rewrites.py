@@ -14,6 +14,7 @@ from harness import Case, State, attempt, run_job, state
 from lakes import Lake
 from row_deletes import delete_rows
 
+from paimon_core.options import REWRITE_ROW_IDS
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
 from paimon_maintenance.job.error_json import error_json
@@ -189,6 +190,17 @@ CASES = {
         leaves=True,
         parts=True,
         state=tracked,
+        least=4,
+    ),
+    "compact new row ids": Case(
+        job="compact",
+        # Files with neighbouring new ids stay apart in a second run, too.
+        arguments={
+            "strategy": "full",
+            "options": {REWRITE_ROW_IDS.key: "true", "compaction.min.file-num": "5"},
+        },
+        build=indexed,
+        leaves=True,
         least=4,
     ),
     "create_global_index": Case(

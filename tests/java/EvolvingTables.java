@@ -134,29 +134,29 @@ public class EvolvingTables {
                 }
             }
         } catch (EndOfScanException end) {
-            messages.addAll(movedVectors(table, messages));
+            messages.addAll(preparation(table, messages));
             WRITTEN.put(step.get("id").asText(), new Written(table, null, messages));
         }
     }
 
-    /** The deletion vectors of files that were merged, which 1.4.2 knows nothing of. */
+    /** What a compaction does with vectors and indexes, of which 1.4.2 knows nothing. */
     @SuppressWarnings("unchecked")
-    private static List<CommitMessage> movedVectors(
+    private static List<CommitMessage> preparation(
             FileStoreTable table, List<CommitMessage> messages) throws Exception {
-        Class<?> rewriter;
+        Class<?> preparation;
         try {
-            rewriter =
+            preparation =
                     Class.forName(
                             "org.apache.paimon.append.dataevolution"
-                                    + ".DataEvolutionCompactDeletionVectorRewriter");
+                                    + ".DataEvolutionCompactionCommitPreparation");
         } catch (ClassNotFoundException none) {
             return new ArrayList<>();
         }
         Object made =
-                rewriter.getConstructor(FileStoreTable.class, Snapshot.class)
+                preparation.getConstructor(FileStoreTable.class, Snapshot.class)
                         .newInstance(table, table.snapshotManager().latestSnapshot());
         return (List<CommitMessage>)
-                rewriter.getMethod("rewriteDeletionVectors", List.class).invoke(made, messages);
+                preparation.getMethod("prepare", List.class).invoke(made, messages);
     }
 
     /** Marks positions of files as deleted, as DELETE of 2.0 does with the oldest file of a group. */

@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from paimon_core.compaction.due import BucketFiles, units_due
-from paimon_core.compaction.evolution import row_ranges, rows_of
+from paimon_core.compaction.evolution import (
+    data_files,
+    rewrites_row_ids,
+    row_ranges,
+    rows_of,
+)
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.environment import Environment
 from paimon_core.errors import UnsupportedFeature
@@ -140,7 +145,7 @@ def _files_of_ranges(table: FileStoreTable, bucket: BucketFiles, target: int) ->
         ranges = row_ranges(table, bucket.files, partition=bucket.partition, bucket=bucket.bucket)
     except UnsupportedFeature:
         return len(bucket.files)  # the job for it says why
-    sizes = [sum(f.file_size for group in groups for f in group) for groups in ranges]
+    sizes = [sum(f.file_size for g in groups for f in data_files(g)) for groups in ranges]
     apart = sum(1 for f in bucket.files if is_dedicated(f))
     return apart + sum(max(1, -(-size // target)) for size in sizes)
 
@@ -183,10 +188,10 @@ def _bucket(
 def _hidden_rows(table: FileStoreTable, files: BucketFiles) -> Counter[str]:
     """How many rows of each data file its deletion vector hides, as far as the index names it.
 
-    None with data evolution, where compaction keeps these rows: nothing can be done about them.
+    None with data evolution where compaction keeps these rows: nothing can be done about them.
     """
     hidden: Counter[str] = Counter()
-    if has_data_evolution(table):
+    if has_data_evolution(table) and not rewrites_row_ids(table):
         return hidden
     for index in files.vector_files:
         for one in index.dv_ranges or ():

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from paimon_core.commit.committer import commit as commit_messages
-from paimon_core.commit.row_group_conflict import torn_rows
+from paimon_core.commit.row_group_conflict import torn_rows, update_of_lost_ids
 from paimon_core.compaction.due import delete_results
-from paimon_core.compaction.evolution import distinct_rows
+from paimon_core.compaction.evolution import distinct_rows, rows_left
 from paimon_core.compaction.postpone import replay
 from paimon_core.compaction.rewrite import rewrite
 from paimon_core.compaction.slices import is_cut, slice_unit
@@ -228,13 +228,16 @@ def _wrong_result(
         for f in result.before
         if f.file_name in ranges and f.file_name not in stays
     )
+    written = sum(f.row_count for r in (result, *result.moved) for f in r.after)
     if has_data_evolution(table):
-        read = distinct_rows(result.before)
+        counts = {name: r.cardinality or 0 for name, r in ranges.items()}
+        read = rows_left(result.before, result.after, counts)
+        written = distinct_rows(result.after)
     return wrong_rows(
         *(table, _label(plan, key)),
         doing="compacting",
         read=read,
-        written=sum(f.row_count for r in (result, *result.moved) for f in r.after),
+        written=written,
         may_shrink=table.has_primary_key or None in deleted,
     )
 
@@ -363,7 +366,11 @@ def _tears(table: FileStoreTable, result: CompactResult, live: Sequence[DataFile
     if not has_data_evolution(table):
         return False
     gone = {f.file_name for f in result.before}
-    return torn_rows(table, result.after, (f for f in live if f.file_name not in gone)) is not None
+    others = [f for f in live if f.file_name not in gone]
+    return (
+        torn_rows(table, result.after, others) is not None
+        or update_of_lost_ids(result.before, result.after, others) is not None
+    )
 
 
 def _change(
