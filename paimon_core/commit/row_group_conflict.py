@@ -197,7 +197,7 @@ def torn_rows(
             _end(file),
         ):
             return file, other
-    return partly_held_column(table, placed, live)
+    return partly_held_column(table, (f for f in placed if not is_dedicated(f)), live)
 
 
 def partly_held_column(

@@ -17,38 +17,43 @@ Deleted rows are copied, too, so that no id changes; their deletion vectors move
 has deleted rows are written without these, and the commit gives the rows that are left new ids
 (Java: `DataEvolutionMaterializeDeletionCompactTask`).
 
-BLOBs stay in the files that they are in, unless rows get new ids: these files name the rows by
-their ids.  A group has them for all of its rows or for none, so groups from before and after a
-column of BLOBs was added stay apart, even once it is dropped.  Java merges them, and then it cannot
-read the rows.
+BLOBs stay in the files that they are in, which name the rows by their ids, unless rows get new ids
+or `blob-compaction.enabled` is on (`blob_files`).  A group has them for all of its rows or for
+none, so groups from before and after a column of BLOBs was added stay apart, even once it is
+dropped.  Java merges them, and then it cannot read the rows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
 from paimon_core.commit.row_group_conflict import partly_held_column
 from paimon_core.compaction.append_coordinator import FileVector
+from paimon_core.compaction.blob_files import blob_field, blob_files_to_merge, row_ids
 from paimon_core.compaction.unit import CompactUnit
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.blob.descriptor import dedicated_columns
 from paimon_core.index.deletion_vectors import Positions
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
 from paimon_core.options import (
     BLOB_AS_DESCRIPTOR,
+    BLOB_COMPACTION_ENABLED,
     COMPACTION_MIN_FILE_NUM,
     DATA_EVOLUTION_ENABLED,
     DELETION_VECTORS_ENABLED,
     OPEN_FILE_COST,
     REWRITE_ROW_IDS,
 )
+from paimon_core.read.blob_column import read_blob_column
 from paimon_core.read.data_evolution import (
+    BATCH_ROWS,
     Group,
     anchor,
     deleted_rows,
@@ -67,7 +72,7 @@ _LEAST_FILES: Final = 2
 
 
 def least_files(table: FileStoreTable) -> int:
-    """Return how many files a file is made of at least.
+    """Return how many files a data file is made of at least.
 
     Java takes one if `compaction.min.file-num` is 1, and would write it again in every run.
     """
@@ -112,22 +117,23 @@ def pick_evolving(
                 bins.append(waiting)
                 waiting, held = [], 0
         bins.append(waiting)
+    unit = partial(CompactUnit, partition=partition, bucket=bucket, total_buckets=total_buckets)
     units = []
     for groups in bins:
-        drops = any(anchor(g).file.file_name in hidden for g in groups)
-        chosen = [f for g in groups for f in (_files(g) if drops else data_files(g))]
-        if not drops and len(chosen) < least_files(table):
+        if any(anchor(g).file.file_name in hidden for g in groups):
+            every = tuple(e.file for g in groups for e in g)
+            units.append(unit(append_files=every, new_row_ids=True, reason="deleted rows"))
             continue
-        units.append(
-            CompactUnit(
-                partition=partition,
-                bucket=bucket,
-                total_buckets=total_buckets,
-                append_files=tuple(chosen),
-                new_row_ids=drops,
-                reason="deleted rows" if drops else "neighbouring row ids",
+        own = tuple(f for g in groups for f in data_files(g))
+        merges = len(own) >= least_files(table)
+        if merges:
+            units.append(unit(append_files=own, reason="neighbouring row ids"))
+        if table.options.value(BLOB_COMPACTION_ENABLED):
+            units += (
+                unit(append_files=tuple(blobs), reason="BLOB files")
+                for neighbours in ([groups] if merges else [[g] for g in groups])
+                for blobs in blob_files_to_merge(table, dedicated_files(neighbours))
             )
-        )
     return units
 
 
@@ -147,8 +153,9 @@ def data_files(group: Group) -> list[DataFileMeta]:
     return [e.file for e in group if not is_dedicated(e.file)]
 
 
-def _files(group: Group) -> list[DataFileMeta]:
-    return [e.file for e in group]
+def dedicated_files(groups: Iterable[Group]) -> Iterator[DataFileMeta]:
+    """Yield the files of BLOBs of groups."""
+    return (e.file for group in groups for e in group if is_dedicated(e.file))
 
 
 def row_ranges(
@@ -227,13 +234,48 @@ def group_rows(
     return read_group(table, group, names, {})
 
 
+def merged_blob_file(unit: CompactUnit, written: Sequence[DataFileMeta]) -> DataFileMeta:
+    """Return the metadata of the one BLOB file that was written for the unit.
+
+    CorruptTable unless it has as many rows as the files that it replaces.
+    """
+    (file,) = written
+    rows = row_ids(unit.append_files)
+    if file.row_count != len(rows):
+        raise CorruptTable(
+            f"BLOB files of {len(rows)} rows became one of {file.row_count}",
+            file=unit.append_files[0].file_name,
+        )
+    return replace(
+        file,
+        first_row_id=rows.start,
+        min_sequence_number=min(f.min_sequence_number for f in unit.append_files),
+        max_sequence_number=max(f.max_sequence_number for f in unit.append_files),
+    )
+
+
 def remaining_rows(
     table: FileStoreTable, group: Group, vectors: Mapping[str, Positions]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a group that are not deleted, with all columns and the bytes of BLOBs."""
+    return read_group(_with_content(table), group, table.schema.names, vectors)
+
+
+def merged_blobs(table: FileStoreTable, unit: CompactUnit) -> Iterator[pa.RecordBatch]:
+    """Yield the column of the unit's BLOB files for all rows, the bytes of BLOBs as they are."""
+    entries = [
+        ManifestEntry(FileKind.ADD, unit.partition, unit.bucket, unit.total_buckets, file)
+        for file in unit.append_files
+    ]
+    field = blob_field(table, unit.append_files)
+    rows = row_ids(unit.append_files)
+    return read_blob_column(_with_content(table), field, entries, rows, BATCH_ROWS)
+
+
+def _with_content(table: FileStoreTable) -> FileStoreTable:
+    """Return the table so that reads have the bytes of BLOBs, not their places."""
     options = {BLOB_AS_DESCRIPTOR.key: "false"}
-    stored = replace(table, schema=table.schema.with_options(options))
-    return read_group(stored, group, table.schema.names, vectors)
+    return replace(table, schema=table.schema.with_options(options))
 
 
 def merged_file(

@@ -17,6 +17,7 @@ from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.lsm.tree.universal_compaction import PickRules, number_of_levels
 from paimon_core.manifest.entries.columns import Column, EntryColumns, distinct, sums
 from paimon_core.options import (
+    BLOB_COMPACTION_ENABLED,
     COMPACTION_FORCE_REWRITE_ALL_FILES,
     COMPACTION_MIN_FILE_NUM,
     OPEN_FILE_COST,
@@ -27,6 +28,7 @@ from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.write.file_layout import small_file_size, target_file_size
 
 _LEVELS: Final = 1 << 32
+_LEAST_WITH_BLOBS: Final = 3  # a data file and two files of its BLOBs
 
 
 def idle_buckets(
@@ -44,7 +46,10 @@ def idle_buckets(
     if table.has_primary_key:
         idle = _idle_trees(table, live, bucket_of, len(numbers), full=full)
     elif has_data_evolution(table):
-        idle = np.bincount(bucket_of, minlength=len(numbers)) < least_files(table)
+        least = least_files(table)
+        if table.options.value(BLOB_COMPACTION_ENABLED):
+            least = min(least, _LEAST_WITH_BLOBS)
+        idle = np.bincount(bucket_of, minlength=len(numbers)) < least
     elif table.bucket_mode is BucketMode.UNAWARE:
         idle = _idle_heaps(table, live, bucket_of, len(numbers))
     else:

@@ -14,9 +14,12 @@ from functools import partial
 
 import pyarrow as pa
 
+from paimon_core.compaction.blob_files import blob_field
 from paimon_core.compaction.copyable_pages import CopyablePages
 from paimon_core.compaction.evolution import (
     group_rows,
+    merged_blob_file,
+    merged_blobs,
     merged_file,
     merged_schema,
     remaining_rows,
@@ -36,14 +39,14 @@ from paimon_core.lsm.changelog import MergeResult
 from paimon_core.lsm.merge_engine import without_deletes
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.options import ROW_TRACKING_ENABLED
-from paimon_core.read.data_evolution import has_data_evolution
+from paimon_core.read.data_evolution import has_data_evolution, is_dedicated
 from paimon_core.read.data_file import read_data_file
 from paimon_core.read.read_ahead import one_after_the_other, source_of
 from paimon_core.read.row_tracking import read_tracked_rows
 from paimon_core.read.section import plain_rows
 from paimon_core.schema.tracked import tracked_schema
 from paimon_core.types.data_types import TypeRoot, type_roots
-from paimon_core.write.blob_writer import RollingBlobWriter
+from paimon_core.write.blob_writer import BlobColumnWriter, RollingBlobWriter, blob_column_schema
 from paimon_core.write.column_file import NEVER_FULL
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
 from paimon_core.write.file_layout import key_value_layout
@@ -79,7 +82,10 @@ def rewrite(
             if unit.new_row_ids:
                 work.drop_deleted_rows()
             elif unit.append_files and has_data_evolution(table):
-                work.merge_columns()
+                if is_dedicated(unit.append_files[0]):
+                    work.merge_blobs()
+                else:
+                    work.merge_columns()
             elif unit.append_files:
                 work.concatenate()
             for group in unit.rewrites:
@@ -265,11 +271,28 @@ class _Work:
         self._write(writer, one_after_the_other(table.io, sources))
         self.written = [merged_file(table, unit, self.written)]
 
+    def merge_blobs(self) -> None:
+        """Write the BLOBs of a column as one file, however large it becomes."""
+        table, unit = self._table, self._unit
+        writer = BlobColumnWriter(
+            table.io,
+            table.paths,
+            unit.partition,
+            unit.bucket,
+            blob_column_schema(table.schema, blob_field(table, unit.append_files).name),
+            content=_as_it_is,
+            file_source=FileSource.COMPACT,
+            env=self._env,
+            target_file_size=NEVER_FULL,
+        )
+        self._write(writer, merged_blobs(table, unit))
+        self.written = [merged_blob_file(unit, self.written)]
+
     def drop_deleted_rows(self) -> None:
         """Write all columns of the rows that are left of groups of files, without row ids."""
         table, unit = self._table, self._unit
         has_blobs = TypeRoot.BLOB in type_roots(table.schema.row_type)
-        make = partial(RollingBlobWriter, content=lambda value: value)
+        make = partial(RollingBlobWriter, content=_as_it_is)
         writer = (make if has_blobs else RollingAppendWriter)(
             table.io,
             table.paths,
@@ -326,3 +349,8 @@ class _Work:
         for batch in batches:
             yield batch
             self._progress(batch.num_rows)
+
+
+def _as_it_is(value: bytes) -> bytes:
+    """Return the bytes to store for a stored BLOB, which may look like a descriptor."""
+    return value

@@ -100,14 +100,14 @@ class RollingBlobWriter(RollingAppendWriter):
         blobs = [name for name in schema.names if name in dedicated]
         target = blob_target(schema.options, primary_key=False)
 
-        def open_blobs() -> dict[str, _BlobColumnWriter]:
+        def open_blobs() -> dict[str, BlobColumnWriter]:
             return {
-                name: _BlobColumnWriter(
+                name: BlobColumnWriter(
                     io,
                     paths,
                     partition,
                     bucket,
-                    _schema_of(schema, name),
+                    blob_column_schema(schema, name),
                     content=content,
                     file_source=file_source,
                     env=env,
@@ -117,7 +117,7 @@ class RollingBlobWriter(RollingAppendWriter):
             }
 
         self._open_blobs = open_blobs
-        self._blobs: dict[str, _BlobColumnWriter] = {}
+        self._blobs: dict[str, BlobColumnWriter] = {}
 
     def abort(self) -> None:
         for writer in self._blobs.values():
@@ -145,7 +145,7 @@ class RollingBlobWriter(RollingAppendWriter):
         return replace(super()._describe(file_name, file_size), write_cols=self._schema.names)
 
 
-class _BlobColumnWriter(RollingAppendWriter):
+class BlobColumnWriter(RollingAppendWriter):
     """Writes one column of BLOBs; the schema has this column only."""
 
     def __init__(
@@ -214,12 +214,12 @@ def write_blob_column(
     `values` has the column and all rows; those that stay get placeholders.
     """
     schema = table.schema
-    writer = _BlobColumnWriter(
+    writer = BlobColumnWriter(
         table.io,
         table.paths,
         base.partition,
         base.bucket,
-        _schema_of(schema, values.schema.names[0]),
+        blob_column_schema(schema, values.schema.names[0]),
         content=partial(blob_content, table.io, table.root, schema.options),
         file_source=FileSource.APPEND,
         env=env,
@@ -279,7 +279,8 @@ def _sizes(column: pa.Array) -> pa.Array:
     return pc.cast(pc.binary_length(column), pa.int64())
 
 
-def _schema_of(schema: TableSchema, name: str) -> TableSchema:
+def blob_column_schema(schema: TableSchema, name: str) -> TableSchema:
+    """Return the schema of the files of one column of BLOBs."""
     options = {k: v for k, v in schema.options.items() if k.startswith(_KEPT)}
     options |= {FILE_FORMAT.key: "blob", STATS_MODE.key: "none"}
     fields = tuple(f for f in schema.fields if f.name == name)

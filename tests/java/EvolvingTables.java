@@ -218,7 +218,8 @@ public class EvolvingTables {
                             : one.newInstance(
                                     table,
                                     partitions,
-                                    false,
+                                    Boolean.parseBoolean(
+                                            table.options().get("blob-compaction.enabled")),
                                     false,
                                     table.snapshotManager().latestSnapshot()));
         }

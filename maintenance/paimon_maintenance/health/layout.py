@@ -6,9 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from paimon_core.compaction.blob_files import blob_files_to_merge
 from paimon_core.compaction.due import BucketFiles, units_due
 from paimon_core.compaction.evolution import (
     data_files,
+    dedicated_files,
     rewrites_row_ids,
     row_ranges,
     rows_of,
@@ -19,6 +21,7 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.tree.interval_partition import interval_partition
 from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta, ManifestEntry
+from paimon_core.options import BLOB_COMPACTION_ENABLED
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.read.data_evolution import has_data_evolution, is_dedicated
 from paimon_core.read.table_read import skips_level_0
@@ -140,13 +143,16 @@ def _ideal_files(table: FileStoreTable, buckets: Sequence[_Bucket]) -> int:
 
 
 def _files_of_ranges(table: FileStoreTable, bucket: BucketFiles, target: int) -> int:
-    """As `_ideal_files`, under data evolution: BLOBs stay where they are, and gaps remain."""
+    """As `_ideal_files`, under data evolution: gaps remain, and BLOBs may have to stay."""
     try:
         ranges = row_ranges(table, bucket.files, partition=bucket.partition, bucket=bucket.bucket)
     except UnsupportedFeature:
         return len(bucket.files)  # the job for it says why
     sizes = [sum(f.file_size for g in groups for f in data_files(g)) for groups in ranges]
     apart = sum(1 for f in bucket.files if is_dedicated(f))
+    if table.options.value(BLOB_COMPACTION_ENABLED):
+        merged = (blob_files_to_merge(table, dedicated_files(groups)) for groups in ranges)
+        apart -= sum(len(files) - 1 for found in merged for files in found)
     return apart + sum(max(1, -(-size // target)) for size in sizes)
 
 
