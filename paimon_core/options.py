@@ -472,6 +472,9 @@ REWRITE_ROW_IDS: Final = Option(
 )
 BLOB_AS_DESCRIPTOR: Final = Option("blob-as-descriptor", parse_bool, default=False)
 ROW_TRACKING_ENABLED: Final = Option("row-tracking.enabled", parse_bool, False)
+ROW_IDS_BY_PARTITION: Final = Option(
+    "row-tracking.partition-group-on-commit", parse_bool, default=True
+)
 SNAPSHOT_ORDERING: Final = Option("sequence.snapshot-ordering", parse_bool, False)
 DYNAMIC_BUCKET_TARGET_ROWS: Final = Option("dynamic-bucket.target-row-num", parse_int, 2_000_000)
 DYNAMIC_BUCKET_INITIAL_BUCKETS: Final = Option(

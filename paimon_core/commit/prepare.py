@@ -17,7 +17,7 @@ from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.manifest_merge import MergeThresholds, Write, merge_manifests
 from paimon_core.commit.request import CommitRequest
 from paimon_core.commit.rewritten_schemas import check_not_replaced
-from paimon_core.commit.row_tracking import with_row_ids
+from paimon_core.commit.row_tracking import by_partition, with_row_ids
 from paimon_core.commit.snapshot_order import with_snapshot_numbers
 from paimon_core.commit.unknown_metadata import next_extra
 from paimon_core.environment import Environment
@@ -38,6 +38,7 @@ from paimon_core.options import (
     MANIFEST_FULL_COMPACTION_SIZE,
     MANIFEST_MERGE_MIN_COUNT,
     MANIFEST_TARGET_SIZE,
+    ROW_IDS_BY_PARTITION,
     ROW_TRACKING_ENABLED,
     SNAPSHOT_ORDERING,
 )
@@ -156,6 +157,8 @@ def _prepare(
     next_row_id = (latest.next_row_id or 0) if latest is not None else 0
     tracks_rows = table.options.value(ROW_TRACKING_ENABLED)
     if tracks_rows:
+        if table.options.value(ROW_IDS_BY_PARTITION):
+            files = by_partition(files)
         files, next_row_id = with_row_ids(files, snapshot_id=snapshot_id, next_row_id=next_row_id)
     numbers = table.options.value(SNAPSHOT_ORDERING) and request.kind is not CommitKind.COMPACT
     if numbers:

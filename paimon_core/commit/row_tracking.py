@@ -10,6 +10,17 @@ from paimon_core.read.data_evolution import is_blob_file
 from paimon_core.schema.tracked import ROW_ID
 
 
+def by_partition(entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
+    """Return the entries with those of a partition next to each other, otherwise in their order.
+
+    So the row ids of a commit have no gaps within a partition, and compaction joins its files.
+    """
+    groups: dict[bytes, list[ManifestEntry]] = {}
+    for entry in entries:
+        groups.setdefault(entry.partition, []).append(entry)
+    return [entry for group in groups.values() for entry in group]
+
+
 def with_row_ids(
     entries: Sequence[ManifestEntry], *, snapshot_id: int, next_row_id: int
 ) -> tuple[list[ManifestEntry], int]:
