@@ -55,6 +55,10 @@ class EvolvingJava:
         """The id of deletion vectors of data files that are written, and not committed."""
         return self._done({"op": "delete", "path": str(path), "positions": positions})
 
+    def reassign(self, path: Path) -> None:
+        """Give the rows of each partition new ids without gaps."""
+        self._ask({"op": "reassign", "path": str(path)})
+
     def commit(self, written: str) -> None:
         """AssertionError with Java's words if it refuses to."""
         self._ask({"op": "commit", "id": written})

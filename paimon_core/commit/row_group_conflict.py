@@ -113,10 +113,21 @@ def check_merged_groups(
     `base` holds the live entries of all partitions that `delta` touches.
     """
     changes = list(delta)
-    gone = {e.identity for e in changes if e.kind is FileKind.DELETE}
+    gone = {e.identity: e.file for e in changes if e.kind is FileKind.DELETE}
     added = [e.file for e in changes if e.kind is FileKind.ADD]
-    removed = [e.file for e in changes if e.kind is FileKind.DELETE]
-    others = [e.file for e in base if e.identity not in gone]
+    removed = list(gone.values())
+    others: list[DataFileMeta] = []
+    for entry in base:
+        read = gone.get(entry.identity)
+        if read is None:
+            others.append(entry.file)
+        elif read.first_row_id != entry.file.first_row_id:
+            raise conflict_with(
+                table.name,
+                latest,
+                f"the rows of file {read.file_name} got other row ids meanwhile",
+                file=read.file_name,
+            )
     found = torn_rows(table, added, others)
     if found is not None:
         left, right = (f.file_name for f in found)

@@ -83,6 +83,9 @@ public class EvolvingTables {
                     case "delete":
                         delete(step);
                         break;
+                    case "reassign":
+                        reassign(table(step));
+                        break;
                     default:
                         commit(step);
                 }
@@ -157,6 +160,15 @@ public class EvolvingTables {
                         .newInstance(table, table.snapshotManager().latestSnapshot());
         return (List<CommitMessage>)
                 preparation.getMethod("prepare", List.class).invoke(made, messages);
+    }
+
+    /** Gives the rows of each partition new ids without gaps, as `reassign_row_id` of 2.0 does. */
+    private static void reassign(FileStoreTable table) throws Exception {
+        Class<?> reassigner =
+                Class.forName(
+                        "org.apache.paimon.append.dataevolution.DataEvolutionRowIdReassigner");
+        Object made = reassigner.getConstructor(FileStoreTable.class).newInstance(table);
+        reassigner.getMethod("reassign").invoke(made);
     }
 
     /** Marks positions of files as deleted, as DELETE of 2.0 does with the oldest file of a group. */

@@ -313,13 +313,13 @@ def stale_buckets(
     files_now: dict[BucketKey, list[DataFileMeta]] = defaultdict(list)
     for entry in scan_files(table, latest, partitions={partition for partition, _ in read}):
         files_now[entry.partition, entry.bucket].append(entry.file)
-    live = {key: {(f.file_name, f.level) for f in files_now[key]} for key in read}
+    live = {key: set(map(_state, files_now[key])) for key in read}
     live_vectors = vector_files(table, latest)
     unaware = table.bucket_mode is BucketMode.UNAWARE
     return [
         key
         for key, files in read.items()
-        if any((f.file_name, f.level) not in live[key] for f in files)
+        if any(_state(f) not in live[key] for f in files)
         or _other_vectors(
             {f.file_name for f in files},
             vectors.get(key, ()),
@@ -327,9 +327,14 @@ def stale_buckets(
             results.get(key),
             unaware=unaware,
         )
-        or (key in results and _superseded_gone(results[key], {name for name, _ in live[key]}))
+        or (key in results and _superseded_gone(results[key], {name for name, *_ in live[key]}))
         or (key in results and _tears(table, results[key], files_now[key]))
     ]
+
+
+def _state(file: DataFileMeta) -> tuple[str, int, int | None]:
+    """What must be the same for a file that was read."""
+    return file.file_name, file.level, file.first_row_id
 
 
 def _other_vectors(
