@@ -466,6 +466,9 @@ COMMIT_MAX_RETRY_WAIT: Final = Option("commit.max-retry-wait", parse_duration_mi
 DYNAMIC_PARTITION_OVERWRITE: Final = Option("dynamic-partition-overwrite", parse_bool, True)
 OVERWRITE_UPGRADE: Final = Option("overwrite-upgrade", parse_bool, True)
 DATA_EVOLUTION_ENABLED: Final = Option("data-evolution.enabled", parse_bool, default=False)
+REASSIGN_SKIP_CONTIGUOUS_ROWS: Final = Option(
+    "data-evolution.reassign.skip-contiguous-row-count", parse_int, 1_000_000_000
+)
 BLOB_COMPACTION_ENABLED: Final = Option("blob-compaction.enabled", parse_bool, default=False)
 REWRITE_ROW_IDS: Final = Option(
     "data-evolution.compaction.rewrite-row-ids", parse_bool, default=False

@@ -364,6 +364,17 @@ DROP_GLOBAL_INDEX = Page(
     area="indexes",
     first=("index_column", "index_type", "partitions", "where"),
 )
+REASSIGN_ROW_ID = Page(
+    job="reassign_row_id",
+    deletes=False,
+    area="indexes",
+    first=("partitions", "where"),
+    notes="""\
+**When to run it.** When `caretaker_compact` leaves many small files in a partitioned table with data
+evolution: commits that wrote into several partitions in turn left gaps between the row ids of each.
+Compact the table afterwards. Views of BLOBs and other systems that keep row ids find nothing any more.
+""",
+)
 
 PAGES = (
     MAINTAIN,
@@ -399,6 +410,7 @@ PAGES = (
     ANALYZE,
     CREATE_GLOBAL_INDEX,
     DROP_GLOBAL_INDEX,
+    REASSIGN_ROW_ID,
 )
 
 

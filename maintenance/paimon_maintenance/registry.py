@@ -20,6 +20,7 @@ from paimon_maintenance.jobs.expire_snapshots.definition import EXPIRE_SNAPSHOTS
 from paimon_maintenance.jobs.global_index.definition import GLOBAL_INDEX_JOBS
 from paimon_maintenance.jobs.maintain.definition import maintain_job
 from paimon_maintenance.jobs.partitions.definition import PARTITION_JOBS
+from paimon_maintenance.jobs.reassign_row_id.definition import REASSIGN_ROW_ID
 from paimon_maintenance.jobs.remove_orphan_files.definition import ORPHAN_JOBS
 from paimon_maintenance.jobs.repair.definition import REPAIR_JOBS
 from paimon_maintenance.jobs.rescale.definition import RESCALE
@@ -44,6 +45,7 @@ _SINGLE: Final[Mapping[str, Job]] = {
         *REPAIR_JOBS,
         ANALYZE,
         *GLOBAL_INDEX_JOBS,
+        REASSIGN_ROW_ID,
     )
 }
 MAINTAIN: Final = maintain_job(_SINGLE)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from paimon_core.commit.message import CommitMessage
+from paimon_core.commit.renumbering import Renumbering
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
 from paimon_core.manifest.data_file import (
     DataFileMeta,
@@ -18,15 +19,16 @@ from paimon_core.manifest.data_file import (
 
 @dataclass(frozen=True, slots=True)
 class ManifestChanges:
-    """The changes of one new snapshot: data files, changelog files, index files."""
+    """The changes of one new snapshot: data files, changelog files, index files, row ids."""
 
     files: tuple[ManifestEntry, ...] = ()
     changelog: tuple[ManifestEntry, ...] = ()
     index_files: tuple[IndexManifestEntry, ...] = ()
+    renumbering: Renumbering | None = None
 
     @property
     def is_empty(self) -> bool:
-        return not (self.files or self.changelog or self.index_files)
+        return not (self.files or self.changelog or self.index_files or self.renumbering)
 
     def partitions(self) -> frozenset[bytes]:
         """The partitions that a conflict check must look at."""

@@ -15,6 +15,7 @@ from functools import partial
 from paimon_core.commit.index_changes import combine_index_files
 from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.manifest_merge import MergeThresholds, Write, merge_manifests
+from paimon_core.commit.renumbering import Renumbering
 from paimon_core.commit.request import CommitRequest
 from paimon_core.commit.rewritten_schemas import check_not_replaced
 from paimon_core.commit.row_tracking import by_partition, with_row_ids
@@ -151,7 +152,7 @@ def _prepare(
     check_not_replaced(table, schema, changes.files)
     extra = next_extra(latest, request, env=env, table=table.name)
     write = partial(written.manifests, schema.id)
-    base = _merged_base(table, latest, write)
+    base = _base(table, latest, write, changes.renumbering)
     snapshot_id = 1 if latest is None else latest.id + 1
     files: Sequence[ManifestEntry] = changes.files
     next_row_id = (latest.next_row_id or 0) if latest is not None else 0
@@ -159,6 +160,8 @@ def _prepare(
     if tracks_rows:
         if table.options.value(ROW_IDS_BY_PARTITION):
             files = by_partition(files)
+        if changes.renumbering is not None:
+            next_row_id = changes.renumbering.next_row_id
         files, next_row_id = with_row_ids(files, snapshot_id=snapshot_id, next_row_id=next_row_id)
     numbers = table.options.value(SNAPSHOT_ORDERING) and request.kind is not CommitKind.COMPACT
     if numbers:
@@ -211,13 +214,19 @@ def _prepare(
     )
 
 
-def _merged_base(
+def _base(
     table: FileStoreTable,
     latest: Snapshot | None,
     write: Write,
+    renumbering: Renumbering | None,
 ) -> list[ManifestFileMeta]:
-    """The manifests of everything before this commit; small ones are merged into new ones."""
+    """The manifests of everything before this commit; small ones are merged into new ones.
+
+    If rows get new ids, manifests with their files are written again instead.
+    """
     previous = data_manifests(table, latest) if latest is not None else []
+    if renumbering is not None:
+        return [m for meta in previous for m in _renumbered(table, meta, write, renumbering)]
     base, _ = merge_manifests(
         previous,
         MergeThresholds(
@@ -230,6 +239,16 @@ def _merged_base(
         may_hold=partial(may_hold, table),
     )
     return base
+
+
+def _renumbered(
+    table: FileStoreTable, meta: ManifestFileMeta, write: Write, renumbering: Renumbering
+) -> list[ManifestFileMeta]:
+    entries = _read_once(table, meta)
+    renumbered = [renumbering.entry(e) for e in entries]
+    if all(new is old for new, old in zip(renumbered, entries, strict=True)):
+        return [meta]
+    return write(renumbered)
 
 
 def _read_once(table: FileStoreTable, meta: ManifestFileMeta) -> Sequence[ManifestEntry]:

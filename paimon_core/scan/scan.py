@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from functools import cache
+from typing import Any
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileKind, ManifestEntry
@@ -20,7 +21,6 @@ from paimon_core.scan.manifests import (
 from paimon_core.scan.prune import prune_by_statistics
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.binary_row import decode_row
-from paimon_core.types.data_types import DataType
 
 PartitionFilter = Callable[[bytes], bool]
 
@@ -96,15 +96,21 @@ def in_plan_order(table: FileStoreTable, entries: Iterable[ManifestEntry]) -> li
     found = list(entries)
     if not table.options.value(SCAN_PLAN_SORT_PARTITION):
         return found
-    types = [f.type for f in table.schema.partition_type.fields]
-    places = {row: _sort_key(row, types) for row in {e.partition for e in found}}
+    order = partition_order(table)
+    places = {row: order(row) for row in {e.partition for e in found}}
     return sorted(found, key=lambda e: places[e.partition])
 
 
-def _sort_key(row: bytes, types: Sequence[DataType]) -> tuple[object, ...]:
-    values = decode_row(row, types)
-    # Java sorts NaN after all numbers, and does not compare nulls.
-    return tuple((v is not None, v != v, 0 if v is None or v != v else v) for v in values)  # noqa: PLR0124
+def partition_order(table: FileStoreTable) -> Callable[[bytes], tuple[Any, ...]]:
+    """Return a sort key function for stored partitions: by their values, nulls first."""
+    types = [f.type for f in table.schema.partition_type.fields]
+
+    def key(row: bytes) -> tuple[Any, ...]:
+        values = decode_row(row, types)
+        # Java sorts NaN after all numbers, and does not compare nulls.
+        return tuple((v is not None, v != v, 0 if v is None or v != v else v) for v in values)  # noqa: PLR0124
+
+    return key
 
 
 def scan_delta(table: FileStoreTable, snapshot: Snapshot) -> list[ManifestEntry]:

@@ -141,6 +141,7 @@ def test_a_delete_beside_a_compaction_is_not_lost(
     assert lake.vectors() == [(0, 3)]
 
 
+FOUND = {"field": "k", "op": "=", "value": 3}
 NEW_IDS = "ALTER TABLE t SET TBLPROPERTIES ('data-evolution.compaction.rewrite-row-ids' = 'true')"
 
 
@@ -197,7 +198,7 @@ def test_an_update_of_old_ids_beside_either_compaction(
 
 
 def test_row_ids_that_java_reassigns(
-    lake: Lake, java: EvolvingJava, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, java: EvolvingJava, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake.sql("""
         DROP TABLE t;
@@ -211,6 +212,17 @@ def test_row_ids_that_java_reassigns(
     """)
     rows = lake.rows()
     assert len(lake.anchors()) == 4
+    theirs = lake.twin(tmp_path / "theirs")
+    ours = lake.twin(tmp_path / "reassigned")
+    java.reassign(theirs.path)
+    assert caretaker("run", "reassign_row_id", "db.t", "-w", ours.folder).code == ExitCode.SUCCESS
+    assert ours.oracle.rows(system="row_tracking") == theirs.oracle.rows(system="row_tracking")
+    assert ours.anchors() == theirs.anchors()
+    snapshots = [one.oracle.one("snapshots")["snapshots"][-1] for one in (ours, theirs)]
+    assert [s["commitKind"] for s in snapshots] == ["OVERWRITE", "OVERWRITE"]
+    assert ours.oracle.rows(filter=FOUND) == theirs.oracle.rows(filter=FOUND) != []
+    java.commit(java.compacted(ours.path))
+    assert ours.rows() == rows
     real, todo = execute.commit_messages, [lake.path]
 
     def commit_late(*arguments: Any, **more: Any) -> Any:
@@ -223,7 +235,7 @@ def test_row_ids_that_java_reassigns(
     lake.compact()
     assert lake.rows() == rows
     assert list(lake.anchors()) == [5, 8]  # without gaps, all files of a partition become one
-    by_index = lake.oracle.rows(filter={"field": "k", "op": "=", "value": 3})
+    by_index = lake.oracle.rows(filter=FOUND)
     assert [row[1:] for row in by_index] == [[3, "a", 30]]
     lake.sql("UPDATE t SET n = 2 WHERE k = 4")
     assert lake.rows()[4] == [4, "b", 2]

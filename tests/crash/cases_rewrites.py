@@ -211,6 +211,9 @@ CASES = {
         state=tracked,
         least=6,
     ),
+    "reassign_row_id": Case(
+        job="reassign_row_id", build=indexed, leaves=True, state=tracked, least=4
+    ),
     "drop_global_index": Case(
         job="drop_global_index",
         arguments={"index_column": "v"},

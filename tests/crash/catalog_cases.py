@@ -228,6 +228,7 @@ CASES: Final[Mapping[str, Case]] = {
     "drop_global_index": Case(
         job="drop_global_index", arguments={"index_column": "v"}, build=evolving, prepare=index
     ),
+    "reassign_row_id": Case(job="reassign_row_id", build=evolving),
     "compact_manifest": Case(
         job="compact_manifest", build=keyed, options={"manifest.merge-min-count": "99"}
     ),

@@ -33,6 +33,7 @@ from without_lease import without_lease
 import paimon_maintenance.run.request
 from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import REWRITE_ROW_IDS
 from paimon_core.reachability.files import Metadata
 from paimon_core.reachability.mentioned import Mentioned
 from paimon_core.reachability.name_set import NameSet
@@ -91,6 +92,11 @@ OURS: Mapping[str, tuple[str, Mapping[str, object]]] = {
     "analyze": ("analyze", {}),
     "create_global_index": ("create_global_index", {"index_column": "v"}),
     "drop_global_index": ("drop_global_index", {"index_column": "v"}),
+    "reassign_row_id": ("reassign_row_id", {}),
+    "compact with new row ids": (
+        "compact",
+        {"compact_strategy": "full", "options": {REWRITE_ROW_IDS.key: "true"}},
+    ),
     # --- the rest ---
     "remove_orphan_files": ("remove_orphan_files", {"mode": "delete", "external_paths": True}),
     "quarantine": ("remove_orphan_files", {"mode": "quarantine"}),
@@ -140,7 +146,12 @@ HISTORY = (
     "rename_branch",
     "delete_branch",
 )
-OF_EVOLVING = ("create_global_index", "drop_global_index")
+OF_EVOLVING = (
+    "create_global_index",
+    "drop_global_index",
+    "reassign_row_id",
+    "compact with new row ids",
+)
 """What other tables than those with data evolution do not have."""
 REPLACES = ("rollback_to_as_latest", "rollback_to_as_latest of a tag")
 """What replaces the content of main, also what was committed meanwhile (as Java 2.0 does)."""

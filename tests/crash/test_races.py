@@ -167,6 +167,25 @@ def test_builds_of_global_indexes_hold(
     run_rounds(tables("data evolution"), [(a, b)], oracle_2_0_0, tmp_path)
 
 
+@pytest.mark.sampled(one_of=5)
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        pair
+        for a, others in (
+            ("reassign_row_id", ("compact", "expire_snapshots", "drop_partition", "rollback")),
+            ("compact with new row ids", ("reassign_row_id", "create_global_index", "rollback")),
+        )
+        for b in (*others, "java write and expire")
+        for pair in ([(a, b)] if b.startswith("java") else [(a, b), (b, a)])
+    ],
+)
+def test_new_row_ids_hold(
+    a: str, b: str, tables: Callable[[str], Pristine], oracle_2_0_0: Oracle, tmp_path: Path
+) -> None:
+    run_rounds(tables("data evolution"), [(a, b)], oracle_2_0_0, tmp_path)
+
+
 def test_an_index_never_holds_values_from_before_an_update(
     tables: Callable[[str], Pristine], oracle_2_0_0: Oracle, tmp_path: Path
 ) -> None:

@@ -50,6 +50,7 @@ JAVA = {
     "delete_branch": ("table! branch!", "result"),
     "delete_tag": ("table! tag!", "result"),
     "drop_function": ("function!", "result"),
+    "reassign_row_id": ("table! partitions", "result"),
     "drop_global_index": (
         "table! index_column! index_type! partitions dry_run",
         "result dropped_file_count",

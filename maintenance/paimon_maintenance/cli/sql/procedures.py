@@ -266,6 +266,11 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
             *_same("partitions", "options"),
         ),
     ),
+    "reassign_row_id": Procedure(
+        job="reassign_row_id",
+        parameters=(_TABLE, *_same("partitions")),
+        answer="success",
+    ),
     "drop_global_index": Procedure(
         job="drop_global_index",
         parameters=(

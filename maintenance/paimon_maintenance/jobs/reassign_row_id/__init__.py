@@ -1,0 +1,1 @@
+"""Gives rows row ids without gaps."""

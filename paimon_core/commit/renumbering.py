@@ -1,0 +1,109 @@
+"""New row ids for the rows of files that stay (java-rules L2).
+
+Java: `append/dataevolution/DataEvolutionRowIdReassigner`, `RowRangeMappingIndex`.
+
+The ids of a file's rows are in its manifest entry only, so the commit writes the manifests again,
+and no data file.  Entries of deleted files get the same numbers as those of the added ones.  A
+global index names the ids that it covers in its own entry: it moves with its rows, or goes if these
+do not stay together.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+from paimon_core.errors import CorruptTable
+from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
+from paimon_core.scan.global_index import index_range
+
+
+@dataclass(frozen=True, slots=True)
+class MovedRows:
+    """Ranges of row ids, in order and apart from each other, that become one from `to` on."""
+
+    ranges: Sequence[range]
+    starts: Sequence[int]
+    to: int
+
+    @staticmethod
+    def of(ranges: Sequence[range], to: int) -> MovedRows:
+        """Return the move of these ranges."""
+        lengths = accumulate((len(r) for r in ranges), initial=0)
+        return MovedRows(ranges, [to + length for length in lengths], to)
+
+    @property
+    def count(self) -> int:
+        """Return the number of rows."""
+        return self.starts[-1] - self.to
+
+    def moved(self, rows: range) -> int | None:
+        """Return the first new id of these rows; None unless one of the ranges has all of them."""
+        at = self._last_before(rows.start + 1)
+        if at < 0 or rows.stop > self.ranges[at].stop:
+            return None
+        return self.starts[at] + rows.start - self.ranges[at].start
+
+    def touches(self, rows: range) -> bool:
+        """Return whether any of these rows moves."""
+        at = self._last_before(rows.stop)
+        return at >= 0 and self.ranges[at].stop > rows.start
+
+    def _last_before(self, row: int) -> int:
+        return bisect_right(self.ranges, row - 1, key=lambda r: r.start) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Renumbering:
+    """The rows that get new ids, by partition, and the first id that stays free."""
+
+    moved: Mapping[bytes, MovedRows]
+    next_row_id: int
+
+    @property
+    def rows(self) -> int:
+        """Return the number of rows that get new ids."""
+        return sum(m.count for m in self.moved.values())
+
+    def entry(self, entry: ManifestEntry) -> ManifestEntry:
+        """Return the entry with its new row ids, or as it is.
+
+        CorruptTable if only some of its rows would move.
+        """
+        file, moved = entry.file, self.moved.get(entry.partition)
+        if moved is None or file.first_row_id is None:
+            return entry
+        rows = range(file.first_row_id, file.first_row_id + file.row_count)
+        first = moved.moved(rows)
+        if first is not None:
+            return replace(entry, file=replace(file, first_row_id=first))
+        if moved.touches(rows):
+            raise CorruptTable(
+                f"file {file.file_name} shares only some rows with other files",
+                file=file.file_name,
+                next_step="run `caretaker verify` on the table",
+            )
+        return entry
+
+    def index_changes(self, live: Iterable[IndexManifestEntry]) -> Iterator[IndexManifestEntry]:
+        """Yield what changes about global indexes of moved rows: each as removed, then as added.
+
+        An index that covers rows which do not stay together is not added again.
+        """
+        for entry in live:
+            moved = self.moved.get(entry.partition)
+            meta = entry.index_file.global_index
+            if moved is None or meta is None:
+                continue
+            covered = index_range(entry.index_file)
+            rows = range(covered.first, covered.last + 1)
+            if not moved.touches(rows):
+                continue
+            yield replace(entry, kind=FileKind.DELETE)
+            first = moved.moved(rows)
+            if first is not None:
+                place = {"_ROW_RANGE_START": first, "_ROW_RANGE_END": first + len(rows) - 1}
+                file = replace(entry.index_file, global_index={**meta, **place})
+                yield replace(entry, index_file=file)
