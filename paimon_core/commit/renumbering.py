@@ -15,9 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from paimon_core.errors import CorruptTable
+from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
 from paimon_core.scan.global_index import index_range
+from paimon_core.schema.tracked import ROW_ID
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,8 @@ class Renumbering:
     def entry(self, entry: ManifestEntry) -> ManifestEntry:
         """Return the entry with its new row ids, or as it is.
 
-        CorruptTable if only some of its rows would move.
+        CorruptTable if only some of its rows would move, UnsupportedFeature if the file itself
+        holds the ids.
         """
         file, moved = entry.file, self.moved.get(entry.partition)
         if moved is None or file.first_row_id is None:
@@ -78,6 +80,13 @@ class Renumbering:
         rows = range(file.first_row_id, file.first_row_id + file.row_count)
         first = moved.moved(rows)
         if first is not None:
+            if file.write_cols is not None and ROW_ID in file.write_cols:
+                raise UnsupportedFeature(
+                    f"column {ROW_ID} in a data file",
+                    f"the rows of file {file.file_name} cannot get other ids: the file holds them",
+                    file=file.file_name,
+                    next_step="leave out its partition",
+                )
             return replace(entry, file=replace(file, first_row_id=first))
         if moved.touches(rows):
             raise CorruptTable(

@@ -13,7 +13,9 @@ gap between their ids::
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
+
+import numpy as np
 
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.manifest_changes import ManifestChanges
@@ -21,16 +23,16 @@ from paimon_core.commit.manifest_merge import check_mergeable
 from paimon_core.commit.renumbering import MovedRows, Renumbering
 from paimon_core.commit.request import CommitRequest
 from paimon_core.environment import Environment
-from paimon_core.errors import CorruptTable, InvalidArgument, UnsupportedFeature
+from paimon_core.errors import CorruptTable, InvalidArgument
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.manifest.data_file import DataFileMeta
+from paimon_core.manifest.entries.columns import NULL, Column
 from paimon_core.options import REASSIGN_SKIP_CONTIGUOUS_ROWS
 from paimon_core.predicate import Predicate
-from paimon_core.read.data_evolution import has_data_evolution, is_dedicated
+from paimon_core.read.data_evolution import are_dedicated, has_data_evolution
+from paimon_core.scan.columns import scan_columns
 from paimon_core.scan.manifests import data_manifests
-from paimon_core.scan.scan import partition_order, scan_files
-from paimon_core.schema.tracked import ROW_ID
+from paimon_core.scan.scan import partition_filter, partition_order
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
 
@@ -40,8 +42,8 @@ def planned_renumbering(
     """Return the new row ids of all partitions whose ids have gaps, as far as these match.
 
     Runs without a gap of more than `data-evolution.reassign.skip-contiguous-row-count` rows keep
-    their ids.  Raises UnsupportedFeature for files that hold their row ids, CorruptTable for files
-    without row ids, InvalidArgument for a table without data evolution.
+    their ids.  Raises CorruptTable for files without row ids, InvalidArgument for a table without
+    data evolution.
     """
     check_committable(table)
     if not has_data_evolution(table):
@@ -61,9 +63,8 @@ def planned_renumbering(
     most = table.options.value(REASSIGN_SKIP_CONTIGUOUS_ROWS)
     moved: dict[bytes, MovedRows] = {}
     if table.schema.partition_keys:
-        runs = _runs_by_partition(table, snapshot, predicate)
-        for partition in sorted(runs, key=partition_order(table)):
-            short = [r for r in runs[partition] if most <= 0 or len(r) <= most]
+        for partition, runs in _runs_by_partition(table, snapshot, predicate):
+            short = [r for r in runs if most <= 0 or len(r) <= most]
             if len(short) > 1:
                 moved[partition] = MovedRows.of(short, next_row_id)
                 next_row_id += moved[partition].count
@@ -96,44 +97,37 @@ def commit_renumbering(
 
 def _runs_by_partition(
     table: FileStoreTable, snapshot: Snapshot, predicate: Predicate | None
-) -> Mapping[bytes, list[range]]:
-    """Return the row ids of each partition as ranges with gaps between them, in order."""
-    found: dict[bytes, list[range]] = {}
-    for entry in scan_files(table, snapshot, predicate=predicate):
-        rows = _rows(table, entry.file)
-        if not is_dedicated(entry.file):
-            found.setdefault(entry.partition, []).append(rows)
-    return {partition: list(_joined(ranges)) for partition, ranges in found.items()}
-
-
-def _rows(table: FileStoreTable, file: DataFileMeta) -> range:
-    if file.first_row_id is None:
+) -> Iterator[tuple[bytes, list[range]]]:
+    """Yield partitions in the order of their values, with their row ids as ranges with gaps."""
+    live = scan_columns(table, snapshot, ("first_row_id", "row_count"))
+    keep = partition_filter(table, predicate)
+    rows = live.partitions.rows
+    wanted = np.array([keep is None or keep(row) for row in rows], bool)
+    first, partition = live.numbers["first_row_id"], live.partition
+    chosen = wanted[partition] if len(rows) else np.zeros(0, bool)
+    without = np.flatnonzero(chosen & (first == NULL))
+    if len(without):
+        name = live.name(int(without[0]))
         raise CorruptTable(
-            f"file {file.file_name} of table {table.name} has no row ids",
-            table=table.name,
-            file=file.file_name,
+            f"file {name} of table {table.name} has no row ids", table=table.name, file=name
         )
-    if file.write_cols is not None and ROW_ID in file.write_cols:
-        raise UnsupportedFeature(
-            f"column {ROW_ID} in a data file",
-            f"the rows of file {file.file_name} of table {table.name} cannot get other ids: the file "
-            "holds its ids",
-            table=table.name,
-            file=file.file_name,
-            next_step="leave out its partition",
-        )
-    return range(file.first_row_id, file.first_row_id + file.row_count)
+    chosen &= ~are_dedicated(live.names)
+    at = np.flatnonzero(chosen)
+    at = at[np.lexsort((first[at], partition[at]))]
+    starts, stops = first[at], first[at] + live.numbers["row_count"][at]
+    codes, begins = np.unique(partition[at], return_index=True)
+    ends = [*begins[1:].tolist(), len(at)]
+    found = {
+        rows[code]: joined_ranges(starts[begin:end], stops[begin:end])
+        for code, begin, end in zip(codes.tolist(), begins.tolist(), ends, strict=True)
+    }
+    for row in sorted(found, key=partition_order(table)):
+        yield row, found[row]
 
 
-def _joined(ranges: Iterable[range]) -> Iterator[range]:
-    """Yield ranges that overlap or follow each other as one."""
-    run: range | None = None
-    for rows in sorted(ranges, key=lambda r: r.start):
-        if run is not None and rows.start <= run.stop:
-            run = range(run.start, max(run.stop, rows.stop))
-            continue
-        if run is not None:
-            yield run
-        run = rows
-    if run is not None:
-        yield run
+def joined_ranges(starts: Column, stops: Column) -> list[range]:
+    """Return ranges, ordered by their starts, as one where they overlap or follow each other."""
+    reached = np.maximum.accumulate(stops)
+    last = np.append(starts[1:] > reached[:-1], True)
+    begins = np.concatenate([[0], np.flatnonzero(last)[:-1] + 1])
+    return list(map(range, starts[begins].tolist(), reached[last].tolist()))

@@ -27,7 +27,7 @@ from paimon_core.manifest.data_file import (
 )
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.compact_table import buckets_of
-from paimon_core.table.row_id_gaps import commit_renumbering
+from paimon_core.table.row_id_gaps import commit_renumbering, joined_ranges
 from paimon_maintenance.job.exit_codes import ExitCode
 from tests.lsm_files import a_file
 
@@ -240,3 +240,11 @@ def test_the_other_files_of_a_manifest_stay(lake: Lake) -> None:
 
 def _entries(lake: Lake) -> list[ManifestEntry]:
     return scan_files(lake.table(), lake.table().latest_or_not_found())
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9)), min_size=1))
+def test_ranges_are_joined_as_their_rows_are(ranges: list[tuple[int, int]]) -> None:
+    ordered = np.array(sorted(ranges))
+    starts, stops = ordered[:, 0], ordered.sum(axis=1)
+    ids = {row for first, count in ranges for row in range(first, first + count)}
+    assert joined_ranges(starts, stops) == _runs(sorted(ids))
