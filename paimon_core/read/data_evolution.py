@@ -17,10 +17,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
@@ -139,13 +136,6 @@ def rows_of_group(group: Group) -> RowRange:
 def is_dedicated(file: DataFileMeta) -> bool:
     """Return whether the file holds BLOBs or vectors in a format of their own."""
     return is_blob_file(file) or ".vector." in file.file_name
-
-
-def are_dedicated(names: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    """Return `is_dedicated` for each file name, as bytes."""
-    found = pc.or_(pc.ends_with(names, b".blob"), pc.match_substring(names, b".vector."))
-    flags: npt.NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
-    return flags
 
 
 def is_blob_file(file: DataFileMeta) -> bool:

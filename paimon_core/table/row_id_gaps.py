@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import pyarrow.compute as pc
 
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.manifest_changes import ManifestChanges
@@ -26,10 +27,10 @@ from paimon_core.environment import Environment
 from paimon_core.errors import CorruptTable, InvalidArgument
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.manifest.entries.columns import NULL, Column
+from paimon_core.manifest.entries.columns import NULL, Column, EntryColumns
 from paimon_core.options import REASSIGN_SKIP_CONTIGUOUS_ROWS
 from paimon_core.predicate import Predicate
-from paimon_core.read.data_evolution import are_dedicated, has_data_evolution
+from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.scan.columns import scan_columns
 from paimon_core.scan.manifests import data_manifests
 from paimon_core.scan.scan import partition_filter, partition_order
@@ -111,7 +112,7 @@ def _runs_by_partition(
         raise CorruptTable(
             f"file {name} of table {table.name} has no row ids", table=table.name, file=name
         )
-    chosen &= ~are_dedicated(live.names)
+    chosen &= ~_are_dedicated(live)
     at = np.flatnonzero(chosen)
     at = at[np.lexsort((first[at], partition[at]))]
     starts, stops = first[at], first[at] + live.numbers["row_count"][at]
@@ -123,6 +124,14 @@ def _runs_by_partition(
     }
     for row in sorted(found, key=partition_order(table)):
         yield row, found[row]
+
+
+def _are_dedicated(entries: EntryColumns) -> Column:
+    """Return for each entry whether it is of a file of BLOBs or vectors, as `is_dedicated`."""
+    names = entries.names
+    found = pc.or_(pc.ends_with(names, b".blob"), pc.match_substring(names, b".vector."))
+    flags: Column = found.to_numpy(zero_copy_only=False)
+    return flags
 
 
 def joined_ranges(starts: Column, stops: Column) -> list[range]:
