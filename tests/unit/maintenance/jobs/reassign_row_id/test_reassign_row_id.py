@@ -112,6 +112,25 @@ def test_older_snapshots_keep_their_ids(lake: Lake) -> None:
     assert rows_by_id(lake.table()) == before
 
 
+@pytest.mark.parametrize("compacts", ["", "compacted"])
+def test_the_content_of_an_older_snapshot_has_no_index_of_other_ids(
+    lake: Lake, compacts: str
+) -> None:
+    rows, tagged = _rows(lake), lake.table().latest_or_not_found().id
+    _run(lake, "reassign_row_id")
+    if compacts:
+        _run(lake, "compact")
+    lake.append({"k": [77], "v": ["z"], "dt": ["b"]})
+    ran = _run(lake, "rollback_to_as_latest", "--snapshot", tagged)
+    assert ran.code == ExitCode.SUCCESS, ran.err
+    assert _rows(lake) == rows
+    assert _index(lake) == []
+    assert len(rows_by_id(lake.table())) == len(rows)
+    Sql(lake.warehouse)("CALL sys.create_global_index('db.t', 'k', 'btree')")
+    ids = {i for day in _ids(lake).values() for first, n in day for i in range(first, first + n)}
+    assert {i for first, last in _index(lake) for i in range(first, last + 1)} == ids
+
+
 def test_only_chosen_partitions(lake: Lake) -> None:
     assert _run(lake, "reassign_row_id", "--partition", "dt=b").code == ExitCode.SUCCESS
     assert _ids(lake) == {"a": [(0, 4), (6, 2)], "b": [(10, 2), (12, 2)]}
