@@ -385,11 +385,12 @@ def undone(removal: Removal, reason: StalePlan) -> StalePlan:
     back, lost = removal.put_back()
     state = "nothing was removed"
     if back:
-        state = f"snapshots {_span(back)} were put back"
+        state = f"{_named(back)} put back"
     if lost:
-        state = f"snapshots {_span(lost)} are gone, because other commits took their numbers" + (
-            f"; {_span(back)} were put back" if back else ""
-        )
+        state = (
+            f"{_named(lost)} not put back, because other commits took their numbers or those next to "
+            "them, or other jobs deleted their files"
+        ) + (f"; {_named(back)} put back" if back else "")
     gaps = gaps_in(removal.snapshots.ids())
     next_step = "stop the writers, or wait for the other job, then run again"
     if gaps:
@@ -403,5 +404,9 @@ def undone(removal: Removal, reason: StalePlan) -> StalePlan:
     )
 
 
-def _span(ids: Sequence[int]) -> str:
-    return str(ids[0]) if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"
+def _named(ids: Sequence[int]) -> str:
+    """Return "snapshot 6 was", or "snapshots 4 to 6, 9 were"."""
+    starts = [ids[0], *(gap.after for gap in gaps_in(ids))]
+    ends = [*(gap.before for gap in gaps_in(ids)), ids[-1]]
+    spans = [str(a) if a == b else f"{a} to {b}" for a, b in zip(starts, ends, strict=True)]
+    return f"snapshot {ids[0]} was" if len(ids) == 1 else f"snapshots {', '.join(spans)} were"

@@ -9,7 +9,7 @@ from lakes import Lake
 
 from paimon_core.errors import CorruptTable, StalePlan
 from paimon_core.snapshot.line import Gap, NewestWatch, gaps_in, unbroken_ids
-from paimon_core.snapshot.removal import Removal, Side, remove_newest, remove_oldest
+from paimon_core.snapshot.removal import Removal, Side, remove_newest, remove_oldest, undone
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.snapshot.store import SnapshotStore
 
@@ -79,9 +79,27 @@ def test_a_commit_on_top_of_what_goes_gets_its_base_back(store: SnapshotStore) -
 
     with pytest.raises(StalePlan, match=r"6 of table db.t was committed on top of 5") as stopped:
         remove_newest(Removal(store, Side.END), going, back_to=4, prove=prove)
-    assert "snapshots 6 are gone" in stopped.value.message
+    assert "snapshot 6 was not put back" in stopped.value.message
     assert store.ids() == [1, 2, 3, 4, 5, 6]
     assert store.get(6).commit_user.startswith("another-")
+
+
+def test_the_error_names_what_was_put_back_and_what_was_not(store: SnapshotStore) -> None:
+    removal = Removal(store, Side.END)
+    removal.remember(some(store, 3))
+    removal.remove(some(store, 4, 5, 6))
+    another(store, 5)
+    error = undone(removal, StalePlan("the target is gone"))
+    assert "; snapshots 5 to 6 were not put back, because" in error.message
+    assert error.message.endswith("; snapshot 4 was put back")
+
+
+def test_the_error_names_numbers_that_do_not_follow_each_other(store: SnapshotStore) -> None:
+    removal = Removal(store, Side.END)
+    removal.remove(some(store, 4, 6))
+    another(store, 4)
+    error = undone(removal, StalePlan("the target is gone"))
+    assert "; snapshots 4, 6 were not put back, because" in error.message
 
 
 def test_a_straggler_gets_its_whole_line_back(store: SnapshotStore) -> None:
@@ -197,7 +215,9 @@ def test_nothing_goes_back_behind_a_snapshot_that_was_replaced(store: SnapshotSt
             store.delete(5)
             another(store, 5)
 
-    with pytest.raises(StalePlan, match=r"5 of table db.t has changed.*snapshots 6 are gone"):
+    with pytest.raises(
+        StalePlan, match=r"5 of table db.t has changed.*snapshot 6 was not put back"
+    ):
         remove_newest(Removal(store, Side.END), going, back_to=4, prove=prove)
     # 6 was built on the old 5: behind the new one it would hide its rows.
     assert store.ids() == [1, 2, 3, 4, 5]

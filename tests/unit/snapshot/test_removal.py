@@ -75,7 +75,7 @@ def test_a_commit_on_the_new_one_keeps_it(tmp_path: Path):
     racing = _snapshot(4, "racing")
     removal.snapshots.create(racing)
     error = undone(removal, StalePlan("snapshot 4 was committed meanwhile"))
-    assert "snapshots 3 are gone" in error.message
+    assert "snapshot 3 was not put back" in error.message
     assert removal.snapshots.all() == [NEW, racing]
 
 
