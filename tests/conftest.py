@@ -24,8 +24,8 @@ from metastore_process import HiveMetastore
 from postgres import postgres_server
 
 from oracle import VERSIONS, FlinkSql, Oracle, OracleProcess, RestServer, skip_without
+from paimon_core.retention import store_clock
 from paimon_maintenance.jobs.versions import inflight_commits
-from paimon_maintenance.storage import clock
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -107,7 +107,7 @@ def no_wait_for_inflight_commits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def no_memory_of_the_clock_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests that count the changes of a run need the same ones in each run."""
-    monkeypatch.setattr(clock, "VALID_MILLIS", 0)
+    monkeypatch.setattr(store_clock, "VALID_MILLIS", 0)
 
 
 @pytest.fixture(scope="session")

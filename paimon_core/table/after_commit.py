@@ -13,7 +13,8 @@ java-rules H8).
 `write-only` tables leave the first five to maintenance jobs.  The last is for batches and
 micro-batches of engines (`of_engine`), which are DataFrames and SQL: Java's core does not do it
 either.  Each step plans, checks again and applies with the same code as the job of its kind, and
-refuses to delete a file that the newest snapshot needs.  Journals of runs that died are left to the
+refuses to delete a file that the newest snapshot needs.  As in the jobs, nothing goes by age where
+the clocks of this machine and of the store differ.  Journals of runs that died are left to the
 jobs.
 
 The commit has happened before this starts, so a failure here is logged and reported, and never
@@ -71,6 +72,7 @@ from paimon_core.retention.snapshots import (
     recheck_expiry,
     snapshot_retention,
 )
+from paimon_core.retention.store_clock import check_clock
 from paimon_core.retention.tags import (
     announce_tag,
     apply_tags,
@@ -199,6 +201,8 @@ class AfterCommit:
             return
         latest = table.snapshots.latest()
         plan = plan_partitions(table, latest, rule, local_millis=self._env.local_millis())
+        if plan.work.going:
+            check_clock(table, self._env)
         work = recheck_partitions(table, plan.work)
         apply_partitions(table, work, user_of=lambda _: user, env=self._env, identifier=identifier)
         done.expired_partitions = [p.path for p in work.going]
@@ -226,6 +230,8 @@ def _automatic_tags(table: FileStoreTable, deleting: Deleting, done: Maintained)
 def _expired_tags(table: FileStoreTable, deleting: Deleting, done: Maintained) -> None:
     if table.options.value(TAG_TIME_EXPIRE_ENABLED) and table.tags.names():
         over = over_time(table.tags.all(), local_millis=deleting.env.local_millis())
+        if over:
+            check_clock(table, deleting.env)
         _delete_tags(table, over, deleting, done)
 
 
@@ -248,6 +254,8 @@ def _consumers(table: FileStoreTable, deleting: Deleting, done: Maintained) -> N
     dead = dead_consumers(
         table.consumers.each(), expiration_millis=expiration, now_millis=deleting.env.now_millis()
     )
+    if dead:
+        check_clock(table, deleting.env)
     done.expired_consumers = delete_unchanged(table, dead)
 
 
@@ -258,6 +266,7 @@ def _snapshots(table: FileStoreTable, deleting: Deleting, done: Maintained) -> N
     retention = snapshot_retention(table.options, now_millis=now)
     plan = plan_expiry(table, retention, now_millis=now, only_if_due=True)
     if plan is not None:
+        check_clock(table, deleting.env)
         check_not_needed(table, plan.garbage.files)
         work = recheck_expiry(table, plan.work)
         apply_expiry(table, work, deleting)
@@ -267,6 +276,7 @@ def _snapshots(table: FileStoreTable, deleting: Deleting, done: Maintained) -> N
     found = plan_changelogs(table, changelog_retention(table.options, now_millis=now))
     if found is not None:
         changelogs, garbage = found
+        check_clock(table, deleting.env)
         check_not_needed(table, garbage.files)
         changelogs = recheck_changelogs(table, changelogs)
         apply_changelogs(table, changelogs, deleting)

@@ -11,11 +11,11 @@ from lakes import Lake
 from s3_store import s3_server, upload
 from slow_store import CONDITIONAL_PUT, GET, LIST, PUT, SlowStore, slow_store
 
+from paimon_core.retention import store_clock
 from paimon_maintenance.job.report import Report
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import run_table
-from paimon_maintenance.storage import clock
 
 COMMITS = 5
 PATIENCE = 20.0
@@ -57,7 +57,7 @@ def compact(store: SlowStore, root: str, table: str) -> Report:
 def test_a_small_table_takes_few_requests_after_the_first(
     store: SlowStore, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clock, "VALID_MILLIS", 300_000)
+    monkeypatch.setattr(store_clock, "VALID_MILLIS", 300_000)
     store.clear()
     compact(store, root, "db.a")
     first = store.counts

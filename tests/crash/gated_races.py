@@ -26,8 +26,8 @@ from race_tables import ALL_TABLES  # noqa: E402 - after the path
 from races import HISTORY, JAVA, OURS, Pristine, pristine, rounds_of, run_round, sampled  # noqa: E402 - after the path
 
 from oracle import VERSIONS, Oracle, OracleProcess  # noqa: E402
+from paimon_core.retention import store_clock  # noqa: E402
 from paimon_maintenance.jobs.versions import inflight_commits  # noqa: E402
-from paimon_maintenance.storage import clock  # noqa: E402
 
 
 def race(of: Pristine, rounds: int, seed: int, oracle: Oracle, place: Path) -> tuple[int, int]:
@@ -62,7 +62,7 @@ def main() -> int:
     inflight_commits.LOCAL_MILLIS = (
         0  # nothing else moves while A is stopped, so there is nothing to wait for
     )
-    clock.VALID_MILLIS = 0  # so that each run of a job makes the same changes
+    store_clock.VALID_MILLIS = 0  # so that each run of a job makes the same changes
     bad = 0
     with tempfile.TemporaryDirectory(prefix="gated-races-") as folder:
         process = OracleProcess(arguments.java)

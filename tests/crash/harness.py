@@ -33,6 +33,7 @@ import paimon_maintenance.run.request
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io import read_retry
+from paimon_core.retention import store_clock
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table, open_table_at
 from paimon_maintenance.job.report import Report, Status
@@ -40,7 +41,6 @@ from paimon_maintenance.jobs.versions import inflight_commits
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import run_table
-from paimon_maintenance.storage import clock
 from paimon_maintenance.verify.check import check_table
 from paimon_maintenance.verify.findings import Severity
 
@@ -119,7 +119,7 @@ def run_to_death(
     """What a run that lived on against all expectation has to say."""
     read_retry.WAITS_MILLIS = ()  # nobody writes what cannot be read
     inflight_commits.LOCAL_MILLIS = 0
-    clock.VALID_MILLIS = 0
+    store_clock.VALID_MILLIS = 0
     return str(run_failing(warehouse, job, arguments, trigger).error)
 
 

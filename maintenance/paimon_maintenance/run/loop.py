@@ -22,6 +22,7 @@ from paimon_core.commit.same_table import check_same_table, created_again, expla
 from paimon_core.errors import CommitConflict, CommitRemoved, CorruptTable, StalePlan
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.reachability.references import reference_names
+from paimon_core.retention.store_clock import check_clock, check_not_set, clock_lead
 from paimon_core.retry import backoff_millis
 from paimon_core.snapshot.line import unbroken_ids
 from paimon_maintenance.job.commit_user import commit_user
@@ -31,7 +32,6 @@ from paimon_maintenance.job.job import Committed, Job, RunContext, Steps, unfenc
 from paimon_maintenance.job.plan import Plan
 from paimon_maintenance.job.report import Status
 from paimon_maintenance.job.text import counted
-from paimon_maintenance.storage.clock import check_clock, check_not_set, clock_lead
 from paimon_maintenance.storage.lease import Holder, Lease, hold_lease, is_held
 
 logger = logging.getLogger(__name__)

@@ -13,9 +13,9 @@ from lakes import Lake, age_all
 
 import paimon_maintenance.run.request
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.retention import store_clock
 from paimon_core.table.open import open_table_at
 from paimon_maintenance.jobs.versions import inflight_commits
-from paimon_maintenance.storage import clock
 
 CHANGELOGS = {"changelog.num-retained.min": "9", "changelog.num-retained.max": "99"}
 OPTIONS = {"bucket": "1", "write-only": "true", "changelog-producer": "input", **CHANGELOGS}
@@ -36,7 +36,7 @@ def test_it_needs_no_manifest_that_only_a_changelog_list_names(
     job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inflight_commits, "LOCAL_MILLIS", 0)
-    monkeypatch.setattr(clock, "VALID_MILLIS", 0)
+    monkeypatch.setattr(store_clock, "VALID_MILLIS", 0)
     made = Lake(tmp_path / "made")
     made.create(options=OPTIONS)
     made.fill(4)

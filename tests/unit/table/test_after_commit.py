@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from paimon_core import Catalog, Schema, SchemaChange, Table, open_catalog
-from paimon_core.errors import CorruptTable, InvalidArgument
+from paimon_core.environment import system_environment
+from paimon_core.errors import ClockSkew, CorruptTable, InvalidArgument
 from paimon_core.reachability.files import data_files
 from paimon_core.reachability.garbage import Garbage
 from paimon_core.reachability.stored_files import StoredFiles
 from paimon_core.retention import snapshots
 from paimon_core.scan.scan import scan_files
+from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_core.table import after_commit
+from paimon_core.table.after_commit import AfterCommit
 
+DAY = 86_400_000
 ONE = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
 
 
@@ -103,6 +109,28 @@ def test_what_the_newest_snapshot_needs_is_never_deleted(
     assert isinstance(result.maintained.failure, CorruptTable)
     assert ids(table) == [1, 2]
     assert table.to_arrow().num_rows == 2
+
+
+@pytest.mark.parametrize("ahead", [2 * DAY, -2 * DAY])
+def test_a_writer_with_a_wrong_clock_expires_nothing(catalog: Catalog, ahead: int) -> None:
+    options = {"write-only": "true", "consumer.expiration-time": "1 d"}
+    table = catalog.create_table("db.t", Schema.of({"k": "INT"}, options=ONE | options))
+    table.append([{"k": 1}])
+    consumers = table.core.consumers
+    consumers.set("live", 1)
+    old = Path(consumers.paths.consumer("live"))
+    if ahead < 0:
+        os.utime(old, (time.time() - 10 * 86_400,) * 2)
+    table.append([{"k": 2}])
+    catalog.alter_table("db.t", [SchemaChange.set_option("write-only", "false")])
+    env = system_environment(clock=lambda: time.time_ns() // 1_000_000 + ahead)
+    after = AfterCommit(catalog.get_table("db.t").core, env=env)
+    after.run(user="u", identifier=BATCH_COMMIT_IDENTIFIER)
+    assert after.last is not None
+    assert isinstance(after.last.failure, ClockSkew)
+    assert (after.last.expired_consumers, after.last.expired_snapshots) == ([], [])
+    assert old.exists()
+    assert ids(table) == [1, 2]
 
 
 def test_streams_may_expire_in_the_background(

@@ -17,13 +17,13 @@ from long_run import LONG
 import paimon_maintenance.run.request
 from paimon_core.errors import LeaseLost, PaimonError
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.retention import store_clock
 from paimon_core.table.open import open_table_at
 from paimon_maintenance.job.report import Report
 from paimon_maintenance.jobs.versions import inflight_commits
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import run_table
-from paimon_maintenance.storage import clock
 from paimon_maintenance.storage.lease import LEASES
 
 STEP = 1 if LONG else 2
@@ -33,7 +33,7 @@ STEP = 1 if LONG else 2
 @pytest.fixture
 def lake(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
     """A table with two orphans and a branch."""
-    monkeypatch.setattr(clock, "VALID_MILLIS", 0)
+    monkeypatch.setattr(store_clock, "VALID_MILLIS", 0)
     lake.primary_key()
     lake.fill(2)
     run(lake, "create_tag", tag="t")
@@ -142,7 +142,7 @@ def test_the_table_stays_readable_whoever_has_the_lease(
 ) -> None:
     """The run sleeps before any one of its changes, while another job takes its lease and runs."""
     monkeypatch.setattr(inflight_commits, "LOCAL_MILLIS", 0)
-    monkeypatch.setattr(clock, "VALID_MILLIS", 0)
+    monkeypatch.setattr(store_clock, "VALID_MILLIS", 0)
     arguments: dict[str, dict[str, Any]] = {
         "rollback": {"snapshot": 4, "safety_tag": "0 s"},
         "fast_forward": {"branch_name": "b", "safety_tag": "0 s"},
@@ -197,7 +197,7 @@ def test_the_line_stays_unbroken_whoever_has_the_lease(
 ) -> None:
     """As above; the numbers that the run removes may belong to other snapshots when it goes on."""
     monkeypatch.setattr(inflight_commits, "LOCAL_MILLIS", 0)
-    monkeypatch.setattr(clock, "VALID_MILLIS", 0)
+    monkeypatch.setattr(store_clock, "VALID_MILLIS", 0)
     arguments: dict[str, dict[str, Any]] = {
         "rollback": {"snapshot": 4, "safety_tag": "0 s"},
         "fast_forward": {"branch_name": "b", "safety_tag": "0 s"},

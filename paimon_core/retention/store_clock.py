@@ -1,10 +1,11 @@
-"""Compares the clock of this machine with that of the store, before a job deletes by age.
+"""Compares the clock of this machine with that of the store, before anything is deleted by age.
 
-Files have the time of the store, snapshots that of their writer.  If the clock of this machine is
-two days ahead, a job considers a file from three minutes ago old enough to delete.  So the check
-writes a small file below the root of the table and reads its time, which is the time of the store.
+Jobs do so before they change anything, writers before they expire something after a commit.  Files
+have the time of the store, snapshots that of their writer.  If the clock of this machine is two
+days ahead, a job considers a file from three minutes ago old enough to delete.  So the check writes
+a small file below the root of the table and reads its time, which is the time of the store.
 
-Above `MOST_SKEW_MILLIS` the job is refused.  Using the clock of the store instead does not help:
+Above `MOST_SKEW_MILLIS` nothing is deleted.  Using the clock of the store instead does not help:
 the ages of snapshots, tags and partitions, and the times of our own commits, come from machines
 that NTP synchronizes, and this machine is not one of them.
 """
@@ -106,7 +107,7 @@ def _skewed(table: FileStoreTable, *, here: int, store: int, ahead: int) -> Cloc
     side = "ahead of" if ahead > 0 else "behind"
     return ClockSkew(
         f"the clock of this machine is {_span(abs(ahead))} {side} that of the store: {_time(here)} "
-        f"here, {_time(store)} at {table.root}; the job deletes by age, so it changed nothing",
+        f"here, {_time(store)} at {table.root}; ages are wrong by that, so nothing was deleted",
         table=table.name,
         next_step="correct the clock of this machine or of the store (NTP), then run again",
     )

@@ -23,13 +23,13 @@ from paimon_core.environment import system_environment
 from paimon_core.errors import ClockSkew, UnsupportedFeature
 from paimon_core.io.file_io import FileStat
 from paimon_core.io.local import LocalFileIO
+from paimon_core.retention.store_clock import check_clock
 from paimon_core.table.open import open_table_at
 from paimon_maintenance.jobs.remove_orphan_files.candidates import find_candidates
 from paimon_maintenance.registry import JOBS, job_named
 from paimon_maintenance.run import loop
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import RunServices, plan_table, run_table
-from paimon_maintenance.storage.clock import check_clock
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -243,7 +243,7 @@ def test_an_object_store_has_a_clock_of_its_own() -> None:
 def test_a_passed_check_holds_for_a_while_unless_somebody_sets_the_clock(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paimon_maintenance.storage.clock.VALID_MILLIS", 300_000)
+    monkeypatch.setattr("paimon_core.retention.store_clock.VALID_MILLIS", 300_000)
     ahead = 0
 
     def now() -> int:
