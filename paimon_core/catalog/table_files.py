@@ -24,8 +24,10 @@ from paimon_core.errors import (
     TableGone,
     UnsupportedFeature,
 )
+from paimon_core.io.confined import ConfinedFileIO
 from paimon_core.io.file_io import FileIO
 from paimon_core.known_options import check_values, similar_name, unknown_options
+from paimon_core.names import Boundary
 from paimon_core.options import DATA_FILE_EXTERNAL_PATHS, PATH, Options
 from paimon_core.paths import SNAPSHOT_PREFIX, TablePaths
 from paimon_core.schema.store import SchemaStore
@@ -50,9 +52,10 @@ class TableFiles:
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def schemas(self, branch: str | None = None) -> SchemaStore:
-        """The schemas of the table or of a branch."""
+        """The schemas of the table or of a branch, which are written below its folder only."""
         paths = TablePaths(root=self.path)
-        return SchemaStore(self.io, paths.of_branch(branch) if branch else paths, self.identifier)
+        io = ConfinedFileIO(self.io, Boundary(self.path))
+        return SchemaStore(io, paths.of_branch(branch) if branch else paths, self.identifier)
 
     def create_first(self, schema: TableSchema, *, external: bool = False) -> TableSchema | None:
         """The schema as the table's first; None if the folder holds one already.

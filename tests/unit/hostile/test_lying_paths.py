@@ -19,6 +19,8 @@ from command_line import Ran, caretaker, read_rows
 from disk import needed_by
 from lakes import Lake, age_all
 
+from paimon_core import SchemaChange, open_catalog
+from paimon_core.errors import OutsideTable
 from paimon_core.io import read_retry
 from paimon_core.manifest.data_file import (
     EMPTY_ROW,
@@ -289,6 +291,16 @@ def test_snapshots_that_are_those_of_a_branch(lake: Lake) -> None:
     ran = run(lake, "expire_snapshots", *EXPIRE)
     assert "Errno" not in ran.err
     assert len(read_rows(lake.warehouse, "--branch", "b")) == 10
+
+
+def test_schemas_behind_a_link_get_no_other_file(lake: Lake, tmp_path: Path) -> None:
+    folder, away = root(lake) / "schema", tmp_path / "away"
+    folder.rename(away)
+    folder.symlink_to(away)
+    change = [SchemaChange.add_column("more", "INT")]
+    with pytest.raises(OutsideTable, match="a symbolic link that leads out of the table"):
+        open_catalog(str(lake.warehouse)).alter_table("db.t", change)
+    assert [p.name for p in away.iterdir()] == ["schema-0"]
 
 
 # --- our own files ------------------------------------------------------------------------------
