@@ -34,6 +34,7 @@ from paimon_core.io.read_retry import not_a_file
 from paimon_core.io.threads import Threads
 from paimon_core.options import ORC_LEGACY_LTZ, ORC_TIME_ZONE, ZSTD_LEVEL, Option, Options
 from paimon_core.paths import compacted_changelog
+from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import RowType
 
 BATCH_ROWS: Final = 65_536
@@ -207,8 +208,10 @@ def open_writer(
 
     `row_group_bytes` limits the memory of a Parquet or ORC writer, in bytes of Arrow data.  Raises
     UnsupportedFeature for a format or compression that Java does not write, and for types that the
-    format cannot hold (Avro: TIMESTAMP beyond microseconds).
+    format cannot hold (Avro: TIMESTAMP beyond microseconds; Avro and Parquet: rows without fields).
     """
+    if file_format != "orc":
+        _check_fields(row_type, file_format)
     compression = compression_of(file_format, compression, options)
     zstd_level = options.value(ZSTD_LEVEL)
     make: Callable[[pa.NativeFile], FormatWriter]
@@ -278,6 +281,25 @@ def parquet_zstd_level(options: Options) -> int:
     """Return the Zstandard level of Parquet files."""
     own = options.value(_PARQUET_ZSTD_LEVEL)
     return options.value(ZSTD_LEVEL) if own is None else own
+
+
+def _check_fields(row_type: RowType, file_format: str) -> None:
+    """UnsupportedFeature for a column whose type is or contains a row without fields."""
+    for field in arrow_schema(row_type):
+        if _has_empty_row(field.type):
+            raise UnsupportedFeature(
+                f"rows without fields in {file_format} files",
+                f"column {field.name} is or contains a ROW without fields, which {file_format} files "
+                "cannot hold",
+                next_step="drop the column, or add a field to the ROW",
+            )
+
+
+def _has_empty_row(data_type: pa.DataType) -> bool:
+    fields = data_type.num_fields
+    if pa.types.is_struct(data_type) and not fields:
+        return True
+    return any(_has_empty_row(data_type.field(i).type) for i in range(fields))
 
 
 def _opened(io: FileIO, path: str, make: Callable[[pa.NativeFile], _Writer]) -> _Writer:

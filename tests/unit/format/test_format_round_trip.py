@@ -229,6 +229,19 @@ def test_what_java_does_not_write_is_refused_and_leaves_nothing(
     assert not path.exists()
 
 
+@pytest.mark.parametrize("file_format", ["parquet", "avro"])
+@pytest.mark.parametrize("text", ["ROW<>", "ARRAY<ROW<>>", "MAP<STRING, ROW<a INT, b ROW<>>>"])
+def test_rows_without_fields_are_refused_and_leave_nothing(tmp_path, text, file_format):
+    row_type = parse_type(f"ROW<k INT, v {text}>")
+    path = tmp_path / "f"
+    with pytest.raises(UnsupportedFeature, match="column v is or contains a ROW without fields"):
+        open_writer(
+            IO, str(path), row_type,
+            file_format=file_format, compression="none", options=Options({}),
+        )  # fmt: skip
+    assert not path.exists()
+
+
 def test_options_of_the_format_outrank_the_compression(tmp_path):
     row_type = parse_type("ROW<a INT>")
     write(tmp_path / "f.parquet", row_type, [pa.record_batch({"a": pa.array([1], pa.int32())})],
