@@ -178,6 +178,20 @@ def open_data_file(io: FileIO, path: str, size: int | None = None) -> pa.NativeF
     return source
 
 
+@contextmanager
+def named_in_errors(path: str) -> Iterator[None]:
+    """Add the path to errors of writing the file inside of the block.
+
+    Arrow knows only a descriptor of it, and names no file when the disk is full.
+    """
+    try:
+        yield
+    except OSError as e:
+        if e.filename is None:
+            e.filename = path
+        raise
+
+
 class FormatWriter(Protocol):
     """A file being written.  Batches have the columns of the row type it was opened with."""
 

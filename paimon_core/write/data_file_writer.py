@@ -25,7 +25,7 @@ from paimon_core.external_paths import ExternalPaths
 from paimon_core.format.blob.descriptor import dedicated_columns, parse_descriptor
 from paimon_core.format.blob.elements import with_blobs
 from paimon_core.format.blob.pack_references import REFERENCES_SUFFIX, references
-from paimon_core.format.data_format import FormatWriter, open_writer
+from paimon_core.format.data_format import FormatWriter, named_in_errors, open_writer
 from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
 from paimon_core.index.file_index.writer import INDEX_SUFFIX, FileIndexWriter, indexed_columns
 from paimon_core.io.file_io import FileIO, delete_abandoned
@@ -111,7 +111,8 @@ class _RollingWriter(ABC):
             part = batch.slice(start, rows)
             arrays = self._file_columns(part)
             self._check_nulls(arrays)
-            writer.write(pa.RecordBatch.from_arrays(arrays, schema=self._arrow))
+            with named_in_errors(self._path):
+                writer.write(pa.RecordBatch.from_arrays(arrays, schema=self._arrow))
             self._collect(part, arrays)
             if self._index is not None:
                 self._index.update(arrays[len(arrays) - len(self._schema.fields) :])
@@ -183,7 +184,8 @@ class _RollingWriter(ABC):
 
     def _finish(self) -> None:
         assert self._writer is not None
-        size = self._writer.close()
+        with named_in_errors(self._path):
+            size = self._writer.close()
         self._writer = None
         file = self._describe(self._path.rsplit("/", 1)[1], size)
         if self._outside is not None:

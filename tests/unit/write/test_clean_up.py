@@ -8,6 +8,7 @@ from failing_io import FailingFileIO, Injected, Trigger, When
 from lakes import ENV, Lake
 
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.local import LocalFileIO
 from paimon_core.table.open import open_table_at
 from paimon_core.write.row_writer import RowWriter
 
@@ -56,6 +57,20 @@ def test_a_store_that_is_down_is_told_once(lake: Lake, caplog: pytest.LogCapture
         write_all(writer)
     writer.abort()
     assert "left behind" in caplog.text
+
+
+def test_a_full_disk_is_told_with_the_name_of_the_file(lake: Lake) -> None:
+    class Full(LocalFileIO):
+        def open_output(self, path: str) -> pa.NativeFile:
+            super().open_output(path).close()
+            return pa.OSFile("/dev/full", "ab")
+
+    writer = RowWriter(open_table_at(Full(), lake.table().root, "db.t"), env=ENV)
+    with pytest.raises(OSError, match=r"No space left on device: '.*/bucket-\d/data-.*") as raised:
+        write_all(writer)
+    assert "/bucket-" in raised.value.filename
+    writer.abort()
+    assert lake.on_disk() == set()
 
 
 def write_all(writer: RowWriter) -> None:
