@@ -93,14 +93,15 @@ def plan_batch(
     `columns` are those that it may be asked for; None: all.  Errors as in `read_batch`.  Tags for
     the read (`read_tags`) stay for their time, as nobody here sees its end.
     """
-    tasks = _planned(scan, predicate, zone, columns)
+    tasks = tasks_of(scan, predicate, zone, columns)
     tag_for_read(scan)  # as Java, of what can be read
     return tasks
 
 
-def _planned(
+def tasks_of(
     scan: BatchScan, predicate: Predicate | None, zone: tzinfo, columns: Collection[str] | None
 ) -> list[BatchTask]:
+    """The tasks of `plan_batch`, without tags for the read."""
     check_whole_snapshot(scan.table)
     if scan.diff is not None:
         return [ScanTask(scan=scan)]

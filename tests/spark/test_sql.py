@@ -281,6 +281,21 @@ def test_executors_read_and_write_the_same_rows(
 
 
 @pytest.mark.sampled
+@pytest.mark.parametrize(("large", "tags"), [(True, 1), (False, 0)])
+def test_a_query_tags_what_it_reads_once(
+    sql: Sql, monkeypatch: pytest.MonkeyPatch, *, large: bool, tags: int
+) -> None:
+    """Where the driver sees the end of the read, no tag stays."""
+    if large:
+        monkeypatch.setattr(distributed, "LARGE_READ", 0)
+    options = "'file.format' = 'avro', 'scan.plan-auto-tag-for-read.time-retained' = '1 h'"
+    sql(f"CREATE TABLE t (id INT, s STRING) TBLPROPERTIES ({options})")
+    sql("INSERT INTO t VALUES (1, 'one')")
+    assert sql("SELECT id FROM t") == [[1]]
+    assert sql("SELECT count(*) FROM `t$tags`") == [[tags]]
+
+
+@pytest.mark.sampled
 @pytest.mark.parametrize("small", [True, False])
 def test_a_query_sees_what_changed_since_it_last_ran(
     sql: Sql, monkeypatch: pytest.MonkeyPatch, *, small: bool

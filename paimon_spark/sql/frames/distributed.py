@@ -17,7 +17,8 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER
 from paimon_core.schema.tracked import ROW_ID
 from paimon_core.snapshot.snapshot import CommitKind
-from paimon_core.table.batch_scan import BatchScan
+from paimon_core.table.batch_scan import BatchScan, tag_for_read
+from paimon_core.table.batch_tasks import BatchTask, tasks_of
 from paimon_core.table.nullability import never_null
 from paimon_core.table.placed_rows import scan_units
 from paimon_core.table.postponed_rows import merges_postponed
@@ -146,6 +147,7 @@ def _read(
     if plan.size <= (LARGE_READ if plan.rest or plan.merged else PARQUET_READ):
         return None
     if hasattr(session.spark, "_jsparkSession"):
+        tag_for_read(scan)  # others tag what they read themselves
         never = never_null(scan)
         if plan.rest:
             return plan_dataframe(session.spark, plan, never_null=never)
@@ -170,17 +172,23 @@ def _plan(
 ) -> ScanPlan:
     """The plan for all columns if Spark itself reads them, so that other queries have the same.
 
-    Spark decodes those that a query needs; Python tasks decode all columns of their plan.
+    Spark decodes those that a query needs; Python tasks decode all columns of their plan.  The
+    tasks are the same for all columns and for some.
     """
     from paimon_spark.source.reading import plan_scan  # noqa: PLC0415 - imports PySpark
 
+    zone = session.zone
+    tasks: Sequence[BatchTask] | None = None
     everything = scan.table.schema.names
     if len(columns) < len(everything) <= _WIDE and _are_spark_s(scan.table.schema.row_type):
         with suppress(UnsupportedFeature):  # that of a column which the query does not need
-            plan = plan_scan(scan, columns=everything, predicate=predicate, zone=session.zone)
+            tasks = tasks_of(scan, predicate, zone, everything)
+            plan = plan_scan(scan, columns=everything, predicate=predicate, zone=zone, tasks=tasks)
             if not plan.rest:
                 return plan
-    return plan_scan(scan, columns=columns, predicate=predicate, zone=session.zone)
+    if tasks is None:
+        tasks = tasks_of(scan, predicate, zone, columns)
+    return plan_scan(scan, columns=columns, predicate=predicate, zone=zone, tasks=tasks)
 
 
 def _are_spark_s(row_type: RowType) -> bool:
