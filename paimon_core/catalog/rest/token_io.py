@@ -35,7 +35,9 @@ class _Opened:
     renew_millis: int
 
 
-_opened: dict[tuple[str, str, str], _Opened] = {}
+_Key = tuple[frozenset[tuple[str, str]], str, str]
+"""The options of a client, which say who asks; a table, and its root."""
+_opened: dict[_Key, _Opened] = {}
 _lock = threading.Lock()
 
 
@@ -46,10 +48,11 @@ class TokenFileIO(DelegatingFileIO):
     client: RestClient
     identifier: str
     root: str
-    _key: tuple[str, str, str] = field(init=False, repr=False, compare=False, default=("", "", ""))
+    _key: _Key = field(init=False, repr=False, compare=False, default=(frozenset(), "", ""))
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_key", (self.client.uri, self.identifier, self.root))
+        options = frozenset(self.client.options.items())
+        object.__setattr__(self, "_key", (options, self.identifier, self.root))
 
     @property
     def inner(self) -> FileIO:

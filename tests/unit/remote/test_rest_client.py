@@ -349,6 +349,16 @@ def test_the_token_of_the_files_is_renewed_and_stays_out_of_pickles(
         TokenFileIO(client, "db.other", str(tmp_path)).exists("x")
 
 
+def test_nobody_gets_the_storage_that_another_user_opened(
+    server: _Server, client: RestClient, tmp_path: Path
+) -> None:
+    other = replace(client, options={**client.options, "token": "of another user"})
+    server.answers[:] = [(200, {}, {"token": {}, "expiresAtMillis": 2**50})]
+    for own in (client, other, client, other):
+        TokenFileIO(own, "db.shared", str(tmp_path)).exists("x")
+    assert len(server.seen) == 2
+
+
 def test_a_catalog_that_gives_no_new_token_stops_nothing_while_the_old_one_is_valid(
     server: _Server, client: RestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
