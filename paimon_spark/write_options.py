@@ -10,4 +10,4 @@ from typing import Final
 MERGE_SCHEMA: Final = "write.merge-schema"
 EXPLICIT_CAST: Final = "write.merge-schema.explicit-cast"
 TYPE_WIDENING: Final = "write.merge-schema.type-widening"
-"""An option of 2.0, whose default is false; 1.4 always widens, as we do without it."""
+"""As in 2.0, false by default; 1.4, which does not know it, always widens."""

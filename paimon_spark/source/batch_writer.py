@@ -59,7 +59,7 @@ def table_to_write(options: SourceOptions, schema: StructType) -> FileStoreTable
             table,
             schema,
             explicit=options.flag(EXPLICIT_CAST),
-            widen=options.flag(TYPE_WIDENING, default=True),
+            widen=options.flag(TYPE_WIDENING),
             now_millis=options.environment.now_millis(),
         )
     check_columns(table, schema)

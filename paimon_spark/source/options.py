@@ -12,9 +12,9 @@ where                            a condition on the rows of a batch
 timezone                         the zone of times written as text (default: the machine's)
 partitionOverwriteMode           static (default: all partitions are replaced) or dynamic
 overwrite-partition              "dt=2024-01-31,hr=8": what a static overwrite replaces
-write.merge-schema               add columns, and widen types, that the rows have
-write.merge-schema.explicit-cast allow casts that may lose data, too
-write.merge-schema.type-widening false: types stay (default: true, as in 1.4)
+write.merge-schema               add columns that the rows have
+write.merge-schema.type-widening widen types, too
+write.merge-schema.explicit-cast if types are widened, allow casts that may lose data, too
 write.shuffled                   the rows of a bucket are all in one task (`distribution`)
 commit-user                      the commit user; a stream keeps it across restarts
 read.changelog                   read the audit log: `rowkind`, and all columns
@@ -98,10 +98,10 @@ class SourceOptions:
         """The options; their names are case-insensitive."""
         return SourceOptions({k.lower(): v for k, v in options.items()})
 
-    def flag(self, key: str, *, default: bool = False) -> bool:
-        """A boolean option, the default if it is not given."""
+    def flag(self, key: str) -> bool:
+        """A boolean option, false if it is not given."""
         try:
-            return parse_bool(self.given.get(key.lower(), str(default)))
+            return parse_bool(self.given.get(key.lower(), "false"))
         except ValueError as e:
             raise InvalidArgument(f"option {key}: {e}") from e
 

@@ -7,6 +7,7 @@ loses nothing.  `explicit` allows casts that SQL makes only when asked; without 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from pyspark.sql.types import StructType
@@ -29,7 +30,7 @@ from paimon_core.types.data_types import (
 from paimon_core.types.sql import type_to_sql
 from paimon_spark.source.own_names import named_as
 from paimon_spark.source.spark_types import paimon_type
-from paimon_spark.source.task_writer import ROW_KIND
+from paimon_spark.source.task_writer import ROW_KIND, check_columns
 
 _ATTEMPTS: Final = 10
 
@@ -37,7 +38,10 @@ _ATTEMPTS: Final = 10
 def merge_schema(
     table: FileStoreTable, schema: StructType, *, explicit: bool, widen: bool, now_millis: int
 ) -> FileStoreTable:
-    """The table under a schema that holds the rows' columns; SchemaError if types do not merge."""
+    """The table under a schema that holds the rows' columns.
+
+    SchemaError if types do not merge, InvalidArgument if the rows would still not fit.
+    """
     rows = StructType([f for f in schema.fields if f.name != ROW_KIND])
     given = paimon_type(rows)
     assert isinstance(given, RowType)
@@ -55,6 +59,7 @@ def merge_schema(
             now_millis=now_millis,
             has_snapshots=lambda: table.snapshots.latest_id() is not None,
         )
+        check_columns(replace(table, schema=changed), schema)
         if table.commit_schema(changed):
             return table.refreshed()
     raise CommitConflict(

@@ -317,6 +317,10 @@ def test_merged_schemas(session: Any, oracle_1_4_2: Oracle, tmp_path: Path) -> N
     with pytest.raises(Exception, match="has no column extra"):
         write(rows.withColumn("k", rows.k.cast("int")), path=root)
     merge = {"write.merge-schema": "true"}
+    with pytest.raises(Exception, match="bigint does not fit"):
+        write(rows, path=root, **merge)
+    assert lake.table().schema.names == ("k", "v")
+    merge |= {"write.merge-schema.type-widening": "true"}
     with pytest.raises(Exception, match="do not merge"):
         write(session.sql("SELECT 1 AS k, 5 AS v"), path=root, **merge)
     write(session.sql("SELECT 1 AS k, 'v' AS v, named_struct('a', 1) AS extra"), path=root, **merge)

@@ -14,7 +14,6 @@ from paimon_spark.source import write
 pytestmark = pytest.mark.spark
 
 MERGE = {"write.merge-schema": "true"}
-NARROW = {**MERGE, "write.merge-schema.type-widening": "false"}
 
 
 @pytest.fixture
@@ -69,7 +68,6 @@ def test_types_stay_that_need_not_merge(sql: Sql) -> None:
     """Java 2.0: `SchemaMergingUtils.merge` without `typeWidening`."""
     sql("CREATE TABLE t (id INT, d DECIMAL(10, 2), a ARRAY<STRUCT<x: INT>>)")
     sql("SET spark.paimon.write.merge-schema=true")
-    sql("SET spark.paimon.write.merge-schema.type-widening=false")
     sql("INSERT INTO t BY NAME SELECT '5' AS ID, cast(1.5 AS DECIMAL(5, 3)) AS d, 1 AS new")
     sql("INSERT INTO t BY NAME SELECT array(named_struct('X', 1L, 'y', 2L)) AS a")
     assert sql("SELECT * FROM t ORDER BY id") == [

@@ -182,6 +182,9 @@ def test_inserting_by_name_merges_the_schema(sql: Sql) -> None:
     sql("SET `spark.paimon.write.merge-schema` = true")
     sql("INSERT INTO t BY NAME SELECT 3L AS a, '3' AS b, 3 AS c")
     assert sql("SELECT * FROM t ORDER BY a") == [[1, "1", None], [3, "3", 3]]
+    assert sql("DESC t a")[1] == ["data_type", "int"]
+    sql("SET `spark.paimon.write.merge-schema.type-widening` = true")
+    sql("INSERT INTO t BY NAME SELECT 5000000000 AS a")
     assert sql("DESC t a")[1] == ["data_type", "bigint"]
 
 

@@ -89,7 +89,6 @@ def test_types_stay_without_type_widening(sql: Sql) -> None:
     sql("""
         CREATE TABLE t (id INT, v ARRAY<FLOAT> COMMENT '__VECTOR_FIELD;2');
         SET spark.paimon.write.merge-schema=true;
-        SET spark.paimon.write.merge-schema.type-widening=false;
         INSERT INTO t BY NAME SELECT 1L AS id, array(1F, 2F) AS v, 'new' AS extra;
     """)
     assert sql("DESCRIBE t")[0][:2] == ["id", "int"]

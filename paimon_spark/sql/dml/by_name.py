@@ -47,7 +47,7 @@ def merges_schema(session: SqlSession, name: TableName) -> bool:
 def merged_schema(
     session: SqlSession, name: TableName, table: FileStoreTable, frame: DataFrame
 ) -> FileStoreTable:
-    """The table with the new columns and wider types of the query.
+    """The table with the new columns of the query, and its wider types if the options say so.
 
     SchemaError if the types of a column do not merge.
     """
@@ -57,7 +57,7 @@ def merged_schema(
 
     options = session.table_options(name)
     explicit = parse_bool(options.get(EXPLICIT_CAST, "false"))
-    widen = parse_bool(options.get(TYPE_WIDENING, "true"))
+    widen = parse_bool(options.get(TYPE_WIDENING, "false"))
     data = paimon_type(frame.schema)
     assert isinstance(data, RowType)
     data = named_as(table.schema.row_type, data)
