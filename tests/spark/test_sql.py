@@ -177,6 +177,48 @@ def test_characters_and_clocks(sql: Sql) -> None:
     assert [row[1] for row in sql("DESC u")] == ["char(4)", "varchar(2)"]
 
 
+@pytest.mark.parametrize("large", [-1, large_writes.LARGE_WRITE])
+def test_characters_within_others(sql: Sql, monkeypatch: pytest.MonkeyPatch, large: int) -> None:
+    monkeypatch.setattr(large_writes, "LARGE_WRITE", large)
+    sql("""
+        CREATE TABLE t (id INT, a ARRAY<CHAR(3)>, s STRUCT<c: CHAR(3), v: VARCHAR(2)>,
+            m MAP<VARCHAR(3), STRUCT<c: CHAR(2)>>);
+        INSERT INTO t SELECT id, array('q', NULL, upper('abc   ')), named_struct('c', 'z', 'v', 'w '),
+            map('k', named_struct('c', 'y')) FROM range(1, 2);
+        INSERT INTO t SELECT id, NULL, NULL, NULL FROM range(2, 3);
+    """)
+    one = [1, ["q  ", None, "ABC"], ["z  ", "w "], [["k", ["y "]]]]
+    assert sql("SELECT * FROM t ORDER BY id") == [one, [2, None, None, None]]
+    for column, value in {
+        "a": "array('abcd')",
+        "s": "named_struct('c', 'c', 'v', 'abc')",
+        "m": "map('long', NULL)",
+    }.items():
+        with pytest.raises(Exception, match=f"EXCEED_LIMIT_LENGTH.*column {column}"):
+            sql(f"INSERT INTO t (id, {column}) SELECT id, {value} FROM range(9)")
+    with pytest.raises(WriteRefused, match=r"EXCEED_LIMIT_LENGTH.*column s"):
+        sql("UPDATE t SET s.v = 'abc' WHERE id = 1")
+    sql("UPDATE t SET s.c = 'x' WHERE id = 1")
+    assert sql("SELECT s, m['k'].c FROM t WHERE id = 1") == [[["x  ", "w "], "y "]]
+
+
+@pytest.mark.parametrize("large", [0, distributed.LARGE_READ])
+def test_characters_within_others_are_padded(
+    sql: Sql, monkeypatch: pytest.MonkeyPatch, large: int
+) -> None:
+    monkeypatch.setattr(distributed, "LARGE_READ", large)
+    monkeypatch.setattr(distributed, "PARQUET_READ", large)
+    sql("""
+        CREATE TABLE t (id INT, a ARRAY<CHAR(3)>, s STRUCT<c: CHAR(2)>, m MAP<CHAR(2), VARCHAR(3)>);
+        SET spark.sql.legacy.charVarcharAsString=true;
+        INSERT INTO t SELECT 1, array('q'), named_struct('c', NULL), map('k', 'v');
+        SET spark.sql.legacy.charVarcharAsString=false;
+    """)
+    assert sql("SELECT * FROM t") == [[1, ["q  "], [None], [["k ", "v"]]]]
+    sql("SET spark.sql.readSideCharPadding=false")
+    assert sql("SELECT * FROM t") == [[1, ["q"], [None], [["k", "v"]]]]
+
+
 def test_inserting_by_name_merges_the_schema(sql: Sql) -> None:
     sql("CREATE TABLE t (a INT, b STRING); INSERT INTO t VALUES (1, '1')")
     sql("SET `spark.paimon.write.merge-schema` = true")

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_core.clustering.on_write import clustered
 from paimon_core.errors import UnsupportedFeature
@@ -21,7 +20,7 @@ from paimon_core.table.write_session import (
     write_rows,
 )
 from paimon_core.types.arrow import arrow_schema, column_from_internal
-from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
+from paimon_core.types.data_types import AtomicType, DataField, RowType
 from paimon_core.write.incoming_rows import Kinds
 from paimon_spark.sql.ddl.partitions import read_spec, spec_values
 from paimon_spark.sql.ddl.table_clauses import read_properties
@@ -39,6 +38,7 @@ from paimon_spark.sql.errors import (
     IncompatibleRows,
     WriteRefused,
 )
+from paimon_spark.sql.frames.characters import stored_column
 from paimon_spark.sql.frames.dataframes import arrow_dataframe, arrow_of
 from paimon_spark.sql.query.grammar import check_grammar
 from paimon_spark.sql.query.queries import query_dataframe, rewritten
@@ -396,33 +396,12 @@ def fetched(
     found = arrow_of(cast)
     schema = arrow_schema(RowType(fields=tuple(fields)))
     columns = [
-        (found.column(i) if as_strings else _checked(found.column(i), f)).cast(
+        (found.column(i) if as_strings else stored_column(found.column(i), f)).cast(
             schema.field(i).type, safe=False
         )
         for i, f in enumerate(fields)
     ]
     return pa.table(columns, names=[f.name for f in fields])
-
-
-def _checked(column: pa.ChunkedArray, field: DataField) -> pa.ChunkedArray:
-    """CHAR padded; WriteRefused for texts that are longer than CHAR or VARCHAR allow."""
-    match field.type:
-        case AtomicType(kind=TypeRoot.CHAR | TypeRoot.VARCHAR, length=length) if length:
-            column = column.cast(pa.string())
-            if length == 2**31 - 1:
-                return column
-            longest = pc.max(pc.utf8_length(column)).as_py() or 0
-            if longest > length:
-                trimmed = pc.utf8_rtrim(column, characters=" ")
-                if (pc.max(pc.utf8_length(trimmed)).as_py() or 0) > length:
-                    raise WriteRefused(
-                        f"[EXCEED_LIMIT_LENGTH] Exceeds char/varchar type length limitation: "
-                        f"{length} (column {field.name})"
-                    )
-                column = pc.utf8_slice_codeunits(column, 0, length)
-            if field.type.root is TypeRoot.CHAR:
-                return pc.utf8_rpad(column, width=length)
-    return column
 
 
 def _with_static(table: FileStoreTable, rows: pa.Table, static: Mapping[str, object]) -> pa.Table:

@@ -5,12 +5,29 @@ With it, comparisons with CHAR pad their literal, and CREATE TABLE AS keeps type
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from paimon_core.types.data_types import MAX_LENGTH, AtomicType, DataField, DataType, TypeRoot
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_core.format.arrow_conversion import with_children
+from paimon_core.types.arrow import map_types
+from paimon_core.types.data_types import (
+    MAX_LENGTH,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+)
+from paimon_core.types.sql import type_to_sql
+from paimon_spark.sql.errors import WriteRefused
 from paimon_spark.sql.session import READ_PADDING, SqlSession
-from paimon_spark.sql.text.names import quoted
+from paimon_spark.sql.text.names import quoted, quoted_text
 from paimon_spark.sql.text.types import read_schema_text
 
 if TYPE_CHECKING:
@@ -45,37 +62,126 @@ def with_metadata(session: SqlSession, frame: DataFrame, fields: Sequence[DataFi
     """The rows with CHAR in its length, and the columns of these fields with their metadata."""
     from pyspark.sql.functions import expr  # noqa: PLC0415 - only with a session
 
-    known = {f.name: f for f in fields if column_metadata(f)}
-    if not known:
-        return frame
-    shown = []
+    known = {f.name: f for f in fields}
+    shown, changed = [], False
     for name in frame.columns:
         text, metadata = quoted(name), {}
         if name in known:
-            data_type = known[name].type
             metadata = column_metadata(known[name])
-            if data_type.root is TypeRoot.CHAR and pads(session):
-                text = f"rpad({text}, {getattr(data_type, 'length', 1)})"
+            if pads(session):
+                text = _each_text(text, known[name].type, _padded)
+        changed = changed or bool(metadata) or text != quoted(name)
         shown.append(expr(text).alias(name, metadata=metadata))
-    return frame.select(*shown)
+    return frame.select(*shown) if changed else frame
 
 
 def stored_text(value: str, field: DataField) -> str:
-    """The SQL of a value as a column stores it: cast, CHAR padded.
+    """The SQL of a value as a column stores it: cast, CHAR padded, also those within it.
 
     Texts that are longer than CHAR or VARCHAR(n) allow, apart from spaces at their end, fail.
     """
-    text = f"CAST({value} AS {read_schema_text(field.type)})"
-    length = getattr(field.type, "length", None)
-    if not characters_metadata(field.type):
-        return text
-    message = (
+
+    def checked(text: str, data_type: AtomicType) -> str:
+        length = data_type.length
+        message = _too_long(length, field).replace("'", "\\'")
+        fitting = (
+            f"CASE WHEN {text} IS NULL OR length({text}) <= {length} THEN {text} "
+            f"WHEN length(rtrim({text})) <= {length} THEN substring({text}, 1, {length}) "
+            f"ELSE raise_error('{message}') END"
+        )
+        return _padded(fitting, data_type)
+
+    return _each_text(f"CAST({value} AS {read_schema_text(field.type)})", field.type, checked)
+
+
+def stored_column(column: pa.ChunkedArray, field: DataField) -> pa.ChunkedArray:
+    """The values as a column stores them, as `stored_text`; WriteRefused for texts too long."""
+
+    def checked(texts: pa.Array, data_type: AtomicType) -> pa.Array:
+        length = data_type.length or 0
+        if _longest(texts) > length:
+            if _longest(pc.utf8_rtrim(texts, characters=" ")) > length:
+                raise WriteRefused(_too_long(length, field))
+            texts = pc.utf8_slice_codeunits(texts, 0, length)
+        return _padded_texts(texts, data_type)
+
+    return _each_chunk(column, field.type, checked)
+
+
+def padded_column(column: pa.ChunkedArray, data_type: DataType) -> pa.ChunkedArray:
+    """The values with each CHAR in its length."""
+    return _each_chunk(column, data_type, _padded_texts)
+
+
+_Change = Callable[[pa.Array, AtomicType], pa.Array]
+
+
+def _each_chunk(column: pa.ChunkedArray, data_type: DataType, change: _Change) -> pa.ChunkedArray:
+    if "CHAR(" not in type_to_sql(data_type):
+        return column
+    chunks = [_each_array(chunk, data_type, change) for chunk in column.chunks]
+    return pa.chunked_array(chunks, type=column.type)
+
+
+def _each_array(array: pa.Array, data_type: DataType, change: _Change) -> pa.Array:
+    """The values with each CHAR and VARCHAR(n) in them changed."""
+    match data_type:
+        case AtomicType() if characters_metadata(data_type):
+            return change(array, data_type)
+        case ArrayType(element=element):
+            children = [_each_array(array.values, element, change)]
+        case MapType() | MultisetType():
+            key, value = map_types(data_type)
+            children = [
+                _each_array(array.keys, key, change),
+                _each_array(array.items, value, change),
+            ]
+        case RowType(types=types):
+            children = [_each_array(array.field(i), t, change) for i, t in enumerate(types)]
+        case _:
+            return array
+    return with_children(array, array.type, children)
+
+
+def _padded_texts(texts: pa.Array, data_type: AtomicType) -> pa.Array:
+    return pc.utf8_rpad(texts, width=data_type.length) if data_type.kind is TypeRoot.CHAR else texts
+
+
+def _longest(array: pa.Array) -> int:
+    return int(pc.max(pc.utf8_length(array)).as_py() or 0)
+
+
+def _too_long(length: int | None, field: DataField) -> str:
+    return (
         f"[EXCEED_LIMIT_LENGTH] Exceeds char/varchar type length limitation: {length} "
         f"(column {field.name})"
-    ).replace("'", "\\'")
-    checked = (
-        f"CASE WHEN {text} IS NULL OR length({text}) <= {length} THEN {text} "
-        f"WHEN length(rtrim({text})) <= {length} THEN substring({text}, 1, {length}) "
-        f"ELSE raise_error('{message}') END"
     )
-    return f"rpad({checked}, {length})" if field.type.root is TypeRoot.CHAR else checked
+
+
+def _padded(text: str, data_type: AtomicType) -> str:
+    return f"rpad({text}, {data_type.length})" if data_type.kind is TypeRoot.CHAR else text
+
+
+def _each_text(text: str, data_type: DataType, change: Callable[[str, AtomicType], str]) -> str:
+    """The SQL of the value with each CHAR and VARCHAR(n) in it changed."""
+    match data_type:
+        case AtomicType() if characters_metadata(data_type):
+            return change(text, data_type)
+        case ArrayType(element=element):
+            value = _each_text("x", element, change)
+            return text if value == "x" else f"transform({text}, x -> {value})"
+        case MapType() | MultisetType():
+            key, value = (
+                _each_text(n, t, change) for n, t in zip("kv", map_types(data_type), strict=True)
+            )
+            if key != "k":
+                text = f"transform_keys({text}, (k, v) -> {key})"
+            return text if value == "v" else f"transform_values({text}, (k, v) -> {value})"
+        case RowType(fields=fields):
+            parts = {f.name: f"{text}.{quoted(f.name)}" for f in fields}
+            changed = {f.name: _each_text(parts[f.name], f.type, change) for f in fields}
+            if changed == parts:
+                return text
+            made = ", ".join(f"{quoted_text(name)}, {part}" for name, part in changed.items())
+            return f"IF({text} IS NULL, NULL, named_struct({made}))"
+    return text

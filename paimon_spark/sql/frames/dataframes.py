@@ -43,7 +43,12 @@ from paimon_core.types.data_types import (
 )
 from paimon_core.types.sql import type_to_sql
 from paimon_spark.metadata_columns import OF_FILES, OF_ROWS, metadata_of
-from paimon_spark.sql.frames.characters import column_metadata, pads, with_metadata
+from paimon_spark.sql.frames.characters import (
+    column_metadata,
+    padded_column,
+    pads,
+    with_metadata,
+)
 from paimon_spark.sql.frames.distributed import LARGE_READ, distributed_dataframe, distributed_view
 from paimon_spark.sql.frames.global_tables import read_global_table
 from paimon_spark.sql.frames.pushdown import check_full_scan, pushed
@@ -277,9 +282,9 @@ def arrow_of(frame: DataFrame) -> pa.Table:
 
 def for_spark(column: pa.ChunkedArray, data_type: DataType, *, pad: bool = True) -> pa.ChunkedArray:
     """The column in a type that Spark takes; `pad`: CHAR has its length."""
+    if pad:
+        column = padded_column(column, data_type)
     match data_type:
-        case AtomicType(kind=TypeRoot.CHAR) if pad:
-            return pc.utf8_rpad(column, width=data_type.length or 1)
         case AtomicType(kind=TypeRoot.TIME):
             return column.cast(pa.int32())
         case _ if "VARIANT" in type_to_sql(data_type):
