@@ -10,6 +10,7 @@ from sql_sessions import Sql
 
 from paimon_core.errors import InvalidArgument
 from paimon_spark.source import write
+from paimon_spark.sql.errors import AnalysisError
 
 pytestmark = pytest.mark.spark
 
@@ -44,6 +45,29 @@ def test_a_name_as_it_stands_comes_first(sql: Sql, session: Any) -> None:
     finally:
         session.conf.unset("spark.sql.caseSensitive")
     assert sql("SELECT * FROM t") == [[1, 2]]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO t (ID) VALUES (2)",
+        "INSERT INTO t BY NAME SELECT 2 AS ID",
+        "UPDATE t SET ID = 2",
+        "MERGE INTO t USING s ON t.id = s.ID WHEN MATCHED THEN UPDATE SET *",
+        "MERGE INTO t USING s ON t.id = s.ID WHEN NOT MATCHED THEN INSERT (ID) VALUES (s.ID)",
+    ],
+)
+@pytest.mark.parametrize("merges", [False, True])
+def test_case_counts_where_spark_says_so(sql: Sql, statement: str, *, merges: bool) -> None:
+    sql("CREATE TABLE t (id INT, v STRING); INSERT INTO t VALUES (1, 'a')")
+    sql("CREATE TEMPORARY VIEW s AS SELECT 1 AS ID")
+    sql(f"SET spark.paimon.write.merge-schema={merges}; SET spark.sql.caseSensitive=true")
+    try:
+        with pytest.raises(AnalysisError, match=r"UNRESOLVED_COLUMN.*`ID`.*caseSensitive"):
+            sql(statement)
+    finally:
+        sql("RESET spark.sql.caseSensitive")
+    assert sql("SELECT * FROM t") == [[1, "a"]]
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,21 @@
 """INSERT ... BY NAME: the columns of the query go to the columns of the table with their names.
 
 Java: `PaimonAnalysis.resolveQueryColumnsByName`; under `write.merge-schema` the table first takes
-in new columns and wider types (`SchemaHelper.mergeSchema`).  Fields of structs match by name too.
+in new columns, and wider types if asked (`SchemaEvolutionHelper`).  Fields of structs match by name
+too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import parse_bool
 from paimon_core.types.data_types import ArrayType, DataField, DataType, MapType, RowType
-from paimon_spark.sql.errors import IncompatibleRows
-from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.errors import AnalysisError, IncompatibleRows
+from paimon_spark.sql.session import CASE_SENSITIVE, SqlSession, TableName
 from paimon_spark.sql.text.names import quoted, quoted_text
 from paimon_spark.sql.text.types import null_text
 from paimon_spark.write_options import EXPLICIT_CAST, MERGE_SCHEMA, TYPE_WIDENING
@@ -37,6 +38,25 @@ def check_distinct(table: FileStoreTable) -> None:
             table=table.name,
             next_step="insert without naming columns, or rename one of them",
         )
+
+
+def check_case(session: SqlSession, table: FileStoreTable, named: Iterable[str]) -> None:
+    """AnalysisError for columns that only another case tells from the table's, where case counts.
+
+    Java adds them to the table under `write.merge-schema`; `check_distinct` says why we do not.
+    """
+    if not parse_bool(session.conf.get(CASE_SENSITIVE, "false")):
+        return
+    own = table.schema.names
+    lowered = {n.lower() for n in own}
+    for name in named:
+        if name not in own and name.lower() in lowered:
+            raise AnalysisError(
+                f"[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `{name}` cannot be "
+                f"resolved, because {CASE_SENSITIVE} is set. Did you mean one of {', '.join(own)}",
+                table=table.name,
+                next_step=f"write the name as the table does, or RESET {CASE_SENSITIVE}",
+            )
 
 
 def merges_schema(session: SqlSession, name: TableName) -> bool:

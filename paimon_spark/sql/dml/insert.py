@@ -24,7 +24,13 @@ from paimon_core.types.data_types import AtomicType, DataField, RowType
 from paimon_core.write.incoming_rows import Kinds
 from paimon_spark.sql.ddl.partitions import read_spec, spec_values
 from paimon_spark.sql.ddl.table_clauses import read_properties
-from paimon_spark.sql.dml.by_name import by_name, check_distinct, merged_schema, merges_schema
+from paimon_spark.sql.dml.by_name import (
+    by_name,
+    check_case,
+    check_distinct,
+    merged_schema,
+    merges_schema,
+)
 from paimon_spark.sql.dml.large_writes import (
     rows_to_write,
     write_distributed,
@@ -237,6 +243,7 @@ def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | No
     table = session.open(parsed.name, to_write=True)
     _check_partition_columns(table, parsed.spec)
     static = spec_values(session, table, parsed.spec) if parsed.spec else {}
+    check_case(session, table, parsed.columns or ())
     dynamic = _is_dynamic(session, table, static)
     fields = _targets(table, static, parsed.columns)
     rows: pa.Table | None = None
@@ -253,6 +260,7 @@ def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | No
         if parsed.columns is not None:
             _check_listed(table, parsed.columns, frame.columns)
         if parsed.by_name:
+            check_case(session, table, frame.columns)
             merges = merges_schema(session, parsed.name)
             if merges:
                 table = merged_schema(session, parsed.name, table, frame)

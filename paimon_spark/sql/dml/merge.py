@@ -16,6 +16,7 @@ from paimon_core.options import DELETION_VECTORS_ENABLED
 from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.types.data_types import AtomicType, DataField, TypeRoot
 from paimon_spark.sql.dml.by_name import (
+    check_case,
     check_distinct,
     merged_schema,
     merges_schema,
@@ -107,7 +108,7 @@ class _Merge:
 def merge(session: SqlSession, words: Words) -> Result:
     """MERGE INTO target USING source ON condition WHEN ..."""
     name, target_alias, source, condition, clauses = read_merge(session, words)
-    session.open(name, to_write=True)  # what it refuses needs no Spark
+    table = session.open(name, to_write=True)  # what it refuses needs no Spark
     check_grammar(session, words)
     source_columns: Mapping[str, Any] = {}
     merges = merges_schema(session, name)
@@ -115,8 +116,9 @@ def merge(session: SqlSession, words: Words) -> Result:
     if star or merges:
         text = f"SELECT * FROM {source.text} AS {quoted(source.alias)}"
         frame = query_dataframe_of(session, text, name)
+        if star:
+            check_case(session, table, frame.columns)
         if merges:
-            table = session.open(name, to_write=True)
             new = frame if star else frame.select(*_new_columns(table, frame, clauses))
             merged_schema(session, name, table, new)
         source_columns = {f.name.lower(): f for f in frame.schema.fields}

@@ -16,7 +16,13 @@ from paimon_core.schema.tracked import ROW_ID
 from paimon_core.table.chain_overwrite import replace_partitions
 from paimon_core.types.data_types import DataField, DataType, RowType
 from paimon_spark.sql.ddl.upcast import field_at
-from paimon_spark.sql.dml.by_name import check_distinct, has_rows, named_alike, shaped
+from paimon_spark.sql.dml.by_name import (
+    check_case,
+    check_distinct,
+    has_rows,
+    named_alike,
+    shaped,
+)
 from paimon_spark.sql.dml.insert import fetched, null_checked
 from paimon_spark.sql.dml.large_changes import (
     DELETED,
@@ -334,6 +340,7 @@ def unqualified(
 def check_assignments(target: ChangedTable, assignments: Assignments) -> None:
     """AnalysisError for an unknown column, UnsupportedFeature for one assigned twice."""
     check_distinct(target.table)
+    check_case(target.session, target.table, (path[0] for path, _ in assignments))
     names = {n.lower() for n in target.table.schema.names}
     for path, _ in assignments:
         if path[0].lower() not in names:
