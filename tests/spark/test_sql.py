@@ -200,6 +200,11 @@ def test_characters_within_others(sql: Sql, monkeypatch: pytest.MonkeyPatch, lar
         sql("UPDATE t SET s.v = 'abc' WHERE id = 1")
     sql("UPDATE t SET s.c = 'x' WHERE id = 1")
     assert sql("SELECT s, m['k'].c FROM t WHERE id = 1") == [[["x  ", "w "], "y "]]
+    sql("CREATE TABLE u AS SELECT a, s, m FROM t")
+    assert [row[1] for row in sql("DESC u")] == [row[1] for row in sql("DESC t")][1:]
+    sql("CREATE TABLE w (x STRUCT<c: CHAR(2)>, y STRUCT<c: CHAR(5)>)")
+    sql("INSERT INTO w SELECT struct('a'), struct('a')")
+    assert sql("SELECT x = y, x.c = y.c FROM w WHERE x = y") == [[True, False]]
 
 
 @pytest.mark.parametrize("large", [0, distributed.LARGE_READ])
@@ -240,6 +245,18 @@ def test_tables_from_queries(sql: Sql) -> None:
     assert sql("SELECT * FROM t") == [[2]]
     sql("WITH x AS (SELECT 5 AS a) INSERT INTO t SELECT a FROM x")
     assert sql("SELECT * FROM t ORDER BY a") == [[2], [5]]
+
+
+def test_tables_from_queries_with_odd_names_within(sql: Sql) -> None:
+    sql("""
+        CREATE TABLE t AS SELECT named_struct('a b', 1, 'c-d', array(named_struct('x:y', 2))) AS `s t`,
+            map(struct(3 AS `select`), named_struct('q`r', CAST(4.5 AS DECIMAL(4, 1)))) AS m
+    """)
+    assert sql("SELECT * FROM t") == [[[1, [[2]]], [[[3], ["4.5"]]]]]
+    assert [row[1] for row in sql("DESC t")] == [
+        "struct<`a b`:int,`c-d`:array<struct<`x:y`:int>>>",
+        "map<struct<select:int>,struct<`q``r`:decimal(4,1)>>",
+    ]
 
 
 def test_hidden_columns(sql: Sql) -> None:

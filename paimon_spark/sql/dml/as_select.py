@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from paimon_core.catalog.rest.rest_catalog import RestCatalog
 from paimon_core.clustering.on_write import clustered
@@ -25,6 +25,7 @@ from paimon_spark.sql.frames.characters import CHARACTERS, COMMENT
 from paimon_spark.sql.query.queries import query_dataframe
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.tokens import Words
 from paimon_spark.sql.text.types import read_type
 
@@ -48,7 +49,7 @@ def create_as_select(
     columns = [
         Column(
             f.name,
-            read_type(Words(f.metadata.get(CHARACTERS) or f.dataType.simpleString())),
+            read_type(Words(f.metadata.get(CHARACTERS) or _type_text(f.dataType))),
             f.metadata.get(COMMENT),
         )
         for f in frame.schema.fields
@@ -64,6 +65,19 @@ def create_as_select(
     overwrite: Mapping[str, object] | None = {} if replace_table else None
     write_query(session, table, frame, overwrite=overwrite, operation=operation)
     return NOTHING
+
+
+def _type_text(data_type: Any) -> str:
+    """The SQL of a type of Spark, whose `simpleString` does not quote the names of fields."""
+    match data_type.typeName():
+        case "struct":
+            fields = (f"{quoted(f.name)}: {_type_text(f.dataType)}" for f in data_type.fields)
+            return f"STRUCT<{', '.join(fields)}>"
+        case "array":
+            return f"ARRAY<{_type_text(data_type.elementType)}>"
+        case "map":
+            return f"MAP<{_type_text(data_type.keyType)}, {_type_text(data_type.valueType)}>"
+    return str(data_type.simpleString())
 
 
 def _replace(

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from paimon_core.format.arrow_conversion import with_children
 from paimon_core.types.arrow import map_types
 from paimon_core.types.data_types import (
-    MAX_LENGTH,
     ArrayType,
     AtomicType,
     DataField,
@@ -24,11 +23,10 @@ from paimon_core.types.data_types import (
     RowType,
     TypeRoot,
 )
-from paimon_core.types.sql import type_to_sql
 from paimon_spark.sql.errors import WriteRefused
 from paimon_spark.sql.session import READ_PADDING, SqlSession
 from paimon_spark.sql.text.names import quoted, quoted_text
-from paimon_spark.sql.text.types import read_schema_text
+from paimon_spark.sql.text.types import read_schema_text, simple_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,13 +36,9 @@ COMMENT: Final = "comment"
 
 
 def characters_metadata(data_type: DataType) -> dict[str, str]:
-    """The metadata of a column; empty for one that is neither CHAR nor VARCHAR(n)."""
-    match data_type:
-        case AtomicType(kind=TypeRoot.CHAR | TypeRoot.VARCHAR, length=length) if (
-            length != MAX_LENGTH
-        ):
-            return {CHARACTERS: f"{data_type.kind.lower()}({length})"}
-    return {}
+    """The metadata of a column; empty for one without CHAR and VARCHAR(n), also within it."""
+    text = simple_text(data_type)
+    return {CHARACTERS: text} if "char(" in text else {}
 
 
 def column_metadata(field: DataField) -> dict[str, str]:
@@ -117,7 +111,7 @@ _Change = Callable[[pa.Array, AtomicType], pa.Array]
 
 
 def _each_chunk(column: pa.ChunkedArray, data_type: DataType, change: _Change) -> pa.ChunkedArray:
-    if "CHAR(" not in type_to_sql(data_type):
+    if not characters_metadata(data_type):
         return column
     chunks = [_each_array(chunk, data_type, change) for chunk in column.chunks]
     return pa.chunked_array(chunks, type=column.type)
