@@ -44,7 +44,7 @@ from paimon_maintenance.jobs.versions.removal_steps import (
     prepare_removal,
     prove_moved,
 )
-from paimon_maintenance.jobs.versions.target import check_not_replaced, target_of
+from paimon_maintenance.jobs.versions.target import check_same_columns, target_of
 from paimon_maintenance.rules.safety_tag import (
     BEFORE_ROLLBACK,
     is_safety_tag,
@@ -229,7 +229,7 @@ def recheck(table: FileStoreTable, plan: Plan) -> Plan:
             f"from {plan.work.latest.id}",
             table=table.name,
         )
-    check_not_replaced(table, plan.work.target)  # later than the look at the newest snapshot
+    check_same_columns(table, plan.work.target)  # later than the look at the newest snapshot
     return plan
 
 

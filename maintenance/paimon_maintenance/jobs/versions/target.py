@@ -21,11 +21,11 @@ def target_of(table: FileStoreTable, arguments: Arguments, context: RunContext) 
     UnsupportedFeature if the table was replaced since then.
     """
     target = _named(table, arguments, context)
-    check_not_replaced(table, target)
+    check_same_columns(table, target)
     return target
 
 
-def check_not_replaced(table: FileStoreTable, target: Snapshot) -> None:
+def check_same_columns(table: FileStoreTable, target: Snapshot) -> None:
     """UnsupportedFeature if the newest schema has no column of the target's.
 
     The schema of the handle may be an older one.  `CREATE OR REPLACE TABLE` empties the table once
