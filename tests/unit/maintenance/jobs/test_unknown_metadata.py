@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from command_line import caretaker, in_order, read_rows
+from evolving_tables import EVOLVING
 from from_the_future import (
     FIELD,
     JSON_FIELD,
@@ -70,6 +71,7 @@ ARGUMENTS: dict[str, tuple[tuple[Any, ...], bool]] = {
     "maintain": (("--compact", "minor"), ROWS_STAY),
     "create_global_index": (("--index-column", "v"), ROWS_STAY),
     "drop_global_index": (("--index-column", "v"), ROWS_STAY),
+    "reassign_row_id": ((), ROWS_STAY),
 }
 """Words for each job, and whether the newest rows stay the same."""
 REFUSED = {
@@ -79,8 +81,9 @@ REFUSED = {
     "sort_compact",
     "compact_manifest",
     "rollback_to_as_latest",
+    "reassign_row_id",
 }
-"""Jobs that rewrite data files or merge all manifests."""
+"""Jobs that rewrite data files, or write all manifests again."""
 
 
 TABLES = {
@@ -88,6 +91,9 @@ TABLES = {
     "expire_partitions": "days",
     "drop_partition": "days",
     "mark_partition_done": "days",
+    "create_global_index": "parts",
+    "drop_global_index": "parts",
+    "reassign_row_id": "parts",
 }
 """The table of a job, if it is not `t`."""
 CHANGELOGS = {
@@ -117,11 +123,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert _run(warehouse, *words) == ExitCode.SUCCESS
     table.consumers.set("reader", 2)
     lake.primary_key("db.days", partitioned=True)
+    lake.create("db.parts", primary_key=False, partitioned=True, options=EVOLVING)
     lake.create("db.log", primary_key=False, options={"bucket": "-1", "write-only": "true"})
     for number in range(2):
         rows = {"k": [1, 2, 3 + number], "v": ["a", "b", "c"]}
         lake.append(rows, "db.log")
         lake.append({**rows, "dt": ["2024-01-01", "2024-01-01", "2090-01-01"]}, "db.days")
+        lake.append({**rows, "dt": ["a", "a", "b"]}, "db.parts")
     return warehouse
 
 
