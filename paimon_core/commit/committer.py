@@ -6,6 +6,7 @@ Java: `operation/FileStoreCommitImpl`; java-rules A.  `attempts` makes the snaps
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 
 from paimon_core.commit.attempts import Attempts, Provide
@@ -20,7 +21,6 @@ from paimon_core.environment import Environment
 from paimon_core.errors import CommitStateUnknown, NotFound
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Identity, Snapshot
 
 
@@ -85,12 +85,7 @@ def commit(
             watermark=watermark,
             properties=properties,
         )
-
-        def provide_compacted(latest: Snapshot | None) -> ManifestChanges:
-            if not has_data_evolution(table):
-                return compacted
-            return without_indexes_of_lost_ids(table, latest, compacted)
-
+        provide_compacted = partial(without_indexes_of_lost_ids, table, changes=compacted)
         try:
             made.append(commit_changes(table, provide_compacted, request, env=env))
         except Exception as e:

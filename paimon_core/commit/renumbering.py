@@ -23,22 +23,23 @@ from paimon_core.schema.tracked import ROW_ID
 
 @dataclass(frozen=True, slots=True)
 class MovedRows:
-    """Ranges of row ids, in order and apart from each other, that become one from `to` on."""
+    """Ranges of row ids, in order and apart from each other, that become one.
+
+    `starts` are the first new ids of the ranges, and in the end the id after the last one.
+    """
 
     ranges: Sequence[range]
     starts: Sequence[int]
-    to: int
 
     @staticmethod
     def of(ranges: Sequence[range], to: int) -> MovedRows:
-        """Return the move of these ranges."""
-        lengths = accumulate((len(r) for r in ranges), initial=0)
-        return MovedRows(ranges, [to + length for length in lengths], to)
+        """Return the move of these ranges to the ids from `to` on."""
+        return MovedRows(ranges, list(accumulate((len(r) for r in ranges), initial=to)))
 
     @property
     def count(self) -> int:
         """Return the number of rows."""
-        return self.starts[-1] - self.to
+        return self.starts[-1] - self.starts[0]
 
     def moved(self, rows: range) -> int | None:
         """Return the first new id of these rows; None unless one of the ranges has all of them."""

@@ -26,7 +26,12 @@ from paimon_core.manifest.data_file import (
     ManifestEntry,
 )
 from paimon_core.options import GLOBAL_INDEX_COLUMN_UPDATE_ACTION
-from paimon_core.read.data_evolution import files_of_lost_ids, held_columns, is_dedicated
+from paimon_core.read.data_evolution import (
+    files_of_lost_ids,
+    has_data_evolution,
+    held_columns,
+    is_dedicated,
+)
 from paimon_core.scan.global_index import IGNORED_UPDATES, index_range, indexed_id
 from paimon_core.snapshot.snapshot import Snapshot
 
@@ -171,12 +176,14 @@ def without_indexes_of_lost_ids(
     Those of the newest snapshot: an index may be newer than the plan of the compaction (Java:
     `DataEvolutionCompactGlobalIndexDropper`).
     """
+    if latest is None or not has_data_evolution(table):
+        return changes
     removed: dict[bytes, list[DataFileMeta]] = defaultdict(list)
     added: dict[bytes, list[DataFileMeta]] = defaultdict(list)
     for entry in changes.files:
         (removed if entry.kind is FileKind.DELETE else added)[entry.partition].append(entry.file)
     partitions = {p for p, files in removed.items() if files_of_lost_ids(files, added[p])}
-    if not partitions or latest is None:
+    if not partitions:
         return changes
     named = {e.index_file.file_name for e in changes.index_files}
     dropped = tuple(

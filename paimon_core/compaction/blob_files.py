@@ -96,13 +96,15 @@ def _overlapping(files: Sequence[DataFileMeta]) -> Iterator[list[DataFileMeta]]:
 def _small_neighbours(files: Sequence[DataFileMeta], target: int) -> Iterator[list[DataFileMeta]]:
     """Yield the files below the target size that follow each other without a gap."""
     group: list[DataFileMeta] = []
+    end = -1
     for file in files:
-        is_small = file.file_size < target
-        if group and (not is_small or file.first_row_id != row_ids(group).stop):
+        is_small, first = file.file_size < target, file.first_row_id or 0
+        if group and (not is_small or first != end):
             yield group
             group = []
         if is_small:
             group.append(file)
+            end = first + file.row_count
     if group:
         yield group
 
@@ -110,10 +112,12 @@ def _small_neighbours(files: Sequence[DataFileMeta], target: int) -> Iterator[li
 def _packed(files: Sequence[DataFileMeta], target: int) -> Iterator[list[DataFileMeta]]:
     """Yield parts of at least two files, each ending with the one that reaches the target."""
     part: list[DataFileMeta] = []
+    size = 0
     for file in files:
         part.append(file)
-        if len(part) >= _LEAST_FILES and sum(f.file_size for f in part) >= target:
+        size += file.file_size
+        if len(part) >= _LEAST_FILES and size >= target:
             yield part
-            part = []
+            part, size = [], 0
     if len(part) >= _LEAST_FILES:
         yield part

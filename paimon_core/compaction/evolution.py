@@ -246,9 +246,14 @@ def merged_blob_file(unit: CompactUnit, written: Sequence[DataFileMeta]) -> Data
             f"BLOB files of {len(rows)} rows became one of {file.row_count}",
             file=unit.append_files[0].file_name,
         )
+    return _numbered(file, unit, rows.start)
+
+
+def _numbered(file: DataFileMeta, unit: CompactUnit, first_row_id: int | None) -> DataFileMeta:
+    """Return the new file with its row ids, and with the sequence numbers of those it replaces."""
     return replace(
         file,
-        first_row_id=rows.start,
+        first_row_id=first_row_id,
         min_sequence_number=min(f.min_sequence_number for f in unit.append_files),
         max_sequence_number=max(f.max_sequence_number for f in unit.append_files),
     )
@@ -288,13 +293,8 @@ def merged_file(
     """
     (file,) = written
     names = merged_schema(table).names
-    return replace(
-        file,
-        first_row_id=unit.append_files[0].first_row_id,
-        min_sequence_number=min(f.min_sequence_number for f in unit.append_files),
-        max_sequence_number=max(f.max_sequence_number for f in unit.append_files),
-        write_cols=None if names == table.schema.names else names,
-    )
+    numbered = _numbered(file, unit, unit.append_files[0].first_row_id)
+    return replace(numbered, write_cols=None if names == table.schema.names else names)
 
 
 def distinct_rows(files: Sequence[DataFileMeta]) -> int:

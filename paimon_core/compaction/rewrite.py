@@ -39,7 +39,7 @@ from paimon_core.lsm.changelog import MergeResult
 from paimon_core.lsm.merge_engine import without_deletes
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.options import ROW_TRACKING_ENABLED
-from paimon_core.read.data_evolution import has_data_evolution, is_dedicated
+from paimon_core.read.data_evolution import Group, has_data_evolution, is_dedicated
 from paimon_core.read.data_file import read_data_file
 from paimon_core.read.read_ahead import one_after_the_other, source_of
 from paimon_core.read.row_tracking import read_tracked_rows
@@ -265,10 +265,7 @@ class _Work:
             env=self._env,
             target_file_size=NEVER_FULL,
         )
-        read = partial(group_rows, table, schema.names)
-        groups = unit_groups(table, unit, self._vectors)
-        sources = [source_of(sum(e.file.file_size for e in g), read, g) for g in groups]
-        self._write(writer, one_after_the_other(table.io, sources))
+        self._write_groups(writer, partial(group_rows, table, schema.names))
         self.written = [merged_file(table, unit, self.written)]
 
     def merge_blobs(self) -> None:
@@ -303,8 +300,14 @@ class _Work:
             env=self._env,
             target_file_size=NEVER_FULL,
         )
-        read = partial(remaining_rows, table, vectors=self._vectors)
-        groups = unit_groups(table, unit, self._vectors)
+        self._write_groups(writer, partial(remaining_rows, table, vectors=self._vectors))
+
+    def _write_groups(
+        self, writer: RollingAppendWriter, read: Callable[[Group], Iterator[pa.RecordBatch]]
+    ) -> None:
+        """Write what `read` yields of each group of files of the unit."""
+        table = self._table
+        groups = unit_groups(table, self._unit, self._vectors)
         sources = [source_of(sum(e.file.file_size for e in g), read, g) for g in groups]
         self._write(writer, one_after_the_other(table.io, sources))
 

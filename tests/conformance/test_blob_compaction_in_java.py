@@ -15,6 +15,7 @@ from sql_sessions import Sql
 
 from oracle import Oracle
 from paimon_core.compaction.due import units_due
+from paimon_core.compaction.unit import CompactUnit
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.compact_table import buckets_of
 from paimon_core.table.open import open_table
@@ -73,6 +74,16 @@ def _files(warehouse: Path) -> list[dict[str, Any]]:
     return sorted(({n: getattr(f, n) for n in names} for f in found), key=repr)
 
 
+def _planned_alike(warehouse: Path, java: EvolvingJava) -> list[CompactUnit]:
+    """Our units, whose files are those of Java's tasks."""
+    table = open_table(str(warehouse), "db.t")
+    (bucket,) = buckets_of(table)
+    units = units_due(table, bucket, full=True, local_millis=0)
+    planned = sorted(sorted(f.file_name for f in u.append_files) for u in units)
+    assert planned == java.planned(warehouse / "db.db" / "t")
+    return units
+
+
 @pytest.mark.parametrize(("seed", "least"), [(1, 2), (2, 99), (3, 2), (4, 4)])
 def test_plans_and_files_are_those_of_java(
     oracle_2_0_0: Oracle, java: EvolvingJava, tmp_path: Path, seed: int, least: int
@@ -81,11 +92,7 @@ def test_plans_and_files_are_those_of_java(
     _made(ours, seed, least)
     shutil.copytree(ours, theirs)
     rows = read_rows(ours)
-    table = open_table(str(ours), "db.t")
-    (bucket,) = buckets_of(table)
-    units = units_due(table, bucket, full=True, local_millis=0)
-    planned = sorted(sorted(f.file_name for f in u.append_files) for u in units)
-    assert planned == java.planned(ours / "db.db" / "t")
+    units = _planned_alike(ours, java)
     assert any(u.reason == "BLOB files" for u in units)
     ran = caretaker("run", "compact", "db.t", "-w", ours, "--engine", "local")
     assert ran.code == ExitCode.SUCCESS, ran.err
@@ -111,11 +118,7 @@ def test_deleted_rows_go_with_their_blobs(
     _made(ours, seed, 3, deletes=True)
     shutil.copytree(ours, theirs)
     rows = read_rows(ours)
-    table = open_table(str(ours), "db.t")
-    (bucket,) = buckets_of(table)
-    units = units_due(table, bucket, full=True, local_millis=0)
-    planned = sorted(sorted(f.file_name for f in u.append_files) for u in units)
-    assert planned == java.planned(ours / "db.db" / "t")
+    _planned_alike(ours, java)
     caretaker("run", "compact", "db.t", "-w", ours, "--engine", "local")
     java.commit(java.compacted(theirs / "db.db" / "t"))
     assert read_rows(ours) == read_rows(theirs) == rows
