@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
-from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
+from paimon_core.manifest.data_file import DataFileMeta, FileKind, IndexManifestEntry, ManifestEntry
 from paimon_core.scan.global_index import index_range
 from paimon_core.schema.tracked import ROW_ID
 
@@ -48,6 +48,13 @@ class MovedRows:
             return None
         return self.starts[at] + rows.start - self.ranges[at].start
 
+    def file(self, file: DataFileMeta) -> DataFileMeta | None:
+        """Return the file with its new row ids; None unless all of its rows move together."""
+        if file.first_row_id is None:
+            return None
+        first = self.moved(range(file.first_row_id, file.first_row_id + file.row_count))
+        return None if first is None else replace(file, first_row_id=first)
+
     def touches(self, rows: range) -> bool:
         """Return whether any of these rows moves."""
         at = self._last_before(rows.stop)
@@ -78,9 +85,8 @@ class Renumbering:
         file, moved = entry.file, self.moved.get(entry.partition)
         if moved is None or file.first_row_id is None:
             return entry
-        rows = range(file.first_row_id, file.first_row_id + file.row_count)
-        first = moved.moved(rows)
-        if first is not None:
+        new = moved.file(file)
+        if new is not None:
             if file.write_cols is not None and ROW_ID in file.write_cols:
                 raise UnsupportedFeature(
                     f"column {ROW_ID} in a data file",
@@ -88,8 +94,8 @@ class Renumbering:
                     file=file.file_name,
                     next_step="leave out its partition",
                 )
-            return replace(entry, file=replace(file, first_row_id=first))
-        if moved.touches(rows):
+            return replace(entry, file=new)
+        if moved.touches(range(file.first_row_id, file.first_row_id + file.row_count)):
             raise CorruptTable(
                 f"file {file.file_name} shares only some rows with other files",
                 file=file.file_name,

@@ -13,7 +13,7 @@ gap between their ids::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow.compute as pc
@@ -27,10 +27,11 @@ from paimon_core.environment import Environment
 from paimon_core.errors import CorruptTable, InvalidArgument
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.manifest.entries.columns import NULL, Column, EntryColumns
 from paimon_core.options import REASSIGN_SKIP_CONTIGUOUS_ROWS
 from paimon_core.predicate import Predicate
-from paimon_core.read.data_evolution import has_data_evolution
+from paimon_core.read.data_evolution import has_data_evolution, is_dedicated
 from paimon_core.scan.columns import scan_columns
 from paimon_core.scan.manifests import data_manifests
 from paimon_core.scan.scan import partition_filter, partition_order
@@ -61,14 +62,13 @@ def planned_renumbering(
             snapshot=snapshot.id,
         )
     check_mergeable(data_manifests(table, snapshot))
-    most = table.options.value(REASSIGN_SKIP_CONTIGUOUS_ROWS)
     moved: dict[bytes, MovedRows] = {}
     if table.schema.partition_keys:
         for partition, runs in _runs_by_partition(table, snapshot, predicate):
-            short = [r for r in runs if most <= 0 or len(r) <= most]
-            if len(short) > 1:
-                moved[partition] = MovedRows.of(short, next_row_id)
-                next_row_id += moved[partition].count
+            rows = _moved_rows(table, runs, next_row_id)
+            if rows is not None:
+                moved[partition] = rows
+                next_row_id += rows.count
     return Renumbering(moved, next_row_id)
 
 
@@ -94,6 +94,29 @@ def commit_renumbering(
     request = CommitRequest(user=user, kind=CommitKind.OVERWRITE)
     snapshot = commit_changes(table, provide, request, env=env)
     return snapshot, done[-1]
+
+
+def without_gaps(table: FileStoreTable, files: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:
+    """Return all files of a partition with the row ids that `planned_renumbering` would give them.
+
+    Files that would keep their ids are as they are.
+    """
+    rows = [f for f in files if f.first_row_id is not None and not is_dedicated(f)]
+    if not rows or not table.schema.partition_keys:
+        return files
+    starts = np.array([f.first_row_id for f in rows], np.int64)
+    stops = starts + np.array([f.row_count for f in rows], np.int64)
+    order = np.argsort(starts, kind="stable")
+    runs = joined_ranges(starts[order], stops[order])
+    moved = _moved_rows(table, runs, runs[-1].stop)
+    return files if moved is None else [moved.file(f) or f for f in files]
+
+
+def _moved_rows(table: FileStoreTable, runs: Sequence[range], to: int) -> MovedRows | None:
+    """Return the move of a partition's rows to the ids from `to` on; None if they stay."""
+    most = table.options.value(REASSIGN_SKIP_CONTIGUOUS_ROWS)
+    short = [r for r in runs if most <= 0 or len(r) <= most]
+    return MovedRows.of(short, to) if len(short) > 1 else None
 
 
 def _runs_by_partition(

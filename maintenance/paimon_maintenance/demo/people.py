@@ -84,6 +84,12 @@ def acts() -> tuple[Act, ...]:
             job="delete_tag",
             arguments={"tag": list(MONTHLY_TAGS)},
         ),
+        Act(
+            name="search",
+            who="its owner",
+            job="reassign_row_id",
+            then="the scheduler compacts its files",
+        ),
         Act(name="refund", who="on call", job="repair", arguments={"repair": ["close_gap"]}),
         Act(name="upload", who="on call", job="remove_orphan_files", arguments={"mode": "delete"}),
     )

@@ -271,6 +271,22 @@ def _for_people() -> tuple[ProblemTable, ...]:
             after=_index_of_earlier_days,
         ),
         ProblemTable(
+            name="search",
+            owner="web",
+            criterion="row_id_gaps",
+            problem="gaps between row ids, so compaction cannot join 40 files of each day",
+            primary_key=False,
+            options={
+                "bucket": "-1",
+                "row-tracking.enabled": "true",
+                "data-evolution.enabled": "true",
+            },
+            commits=40,
+            rows=30,
+            hours=20,
+            days=_days("%Y-%m-%d", 2),
+        ),
+        ProblemTable(
             name="upload",
             owner="web",
             criterion="orphans",

@@ -26,6 +26,7 @@ from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.read.data_evolution import has_data_evolution, is_dedicated
 from paimon_core.read.table_read import skips_level_0
 from paimon_core.retention.partitions import compacts_partition
+from paimon_core.table.row_id_gaps import without_gaps
 from paimon_core.write.file_layout import small_file_size, target_file_size
 from paimon_maintenance.health.measurement import PartitionMeasurement, Rewrite
 
@@ -115,6 +116,7 @@ def _partition(
         rows=sum(rows_of(table, b.files.files) for b in buckets),
         small_files=sum(1 for f in files if f.file_size < small),
         ideal_files=_ideal_files(table, buckets),
+        gap_files=_gap_files(table, buckets),
         buckets=len(buckets),
         total_buckets=max(b.files.total_buckets for b in buckets),
         smallest_bucket=min(b.bytes for b in buckets),
@@ -138,21 +140,35 @@ def _ideal_files(table: FileStoreTable, buckets: Sequence[_Bucket]) -> int:
     if table.has_primary_key:  # each bucket needs a file of its own
         return sum(max(1, -(-b.bytes // target)) for b in buckets)
     if has_data_evolution(table):
-        return sum(_files_of_ranges(table, b.files, target) for b in buckets)
+        return sum(_files_of_ranges(table, b.files, b.files.files, target) for b in buckets)
     return max(1, -(-sum(b.bytes for b in buckets) // target))
 
 
-def _files_of_ranges(table: FileStoreTable, bucket: BucketFiles, target: int) -> int:
+def _gap_files(table: FileStoreTable, buckets: Sequence[_Bucket]) -> int:
+    """How many fewer `_ideal_files` there were if `reassign_row_id` closed the gaps of row ids."""
+    if not has_data_evolution(table):
+        return 0
+    target = target_file_size(table.options, primary_key=table.has_primary_key)
+    gapless = sum(
+        _files_of_ranges(table, b.files, without_gaps(table, b.files.files), target)
+        for b in buckets
+    )
+    return max(0, _ideal_files(table, buckets) - gapless)
+
+
+def _files_of_ranges(
+    table: FileStoreTable, bucket: BucketFiles, files: Sequence[DataFileMeta], target: int
+) -> int:
     """As `_ideal_files`, under data evolution: gaps remain, and BLOBs may have to stay."""
     try:
-        ranges = row_ranges(table, bucket.files, partition=bucket.partition, bucket=bucket.bucket)
+        ranges = row_ranges(table, files, partition=bucket.partition, bucket=bucket.bucket)
     except UnsupportedFeature:
-        return len(bucket.files)  # the job for it says why
+        return len(files)  # the job for it says why
     sizes = [sum(f.file_size for g in groups for f in data_files(g)) for groups in ranges]
-    apart = sum(1 for f in bucket.files if is_dedicated(f))
+    apart = sum(1 for f in files if is_dedicated(f))
     if table.options.value(BLOB_COMPACTION_ENABLED):
         merged = (blob_files_to_merge(table, dedicated_files(groups)) for groups in ranges)
-        apart -= sum(len(files) - 1 for found in merged for files in found)
+        apart -= sum(len(some) - 1 for found in merged for some in found)
     return apart + sum(max(1, -(-size // target)) for size in sizes)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 OWNER_OPTION: Final = "caretaker.owner"
 """The table option that names the owner of a table."""
-JSON_VERSION: Final = 4
+JSON_VERSION: Final = 5
 """Raise it when the meaning of a field changes: older measurements are then ignored."""
 
 
@@ -42,6 +42,7 @@ class PartitionMeasurement:
     - `full_runs`: the mean number of sorted runs that a full read merges, weighted by
       bytes; 1 for append tables.
     - `ideal_files`: the smallest number of files of the target size.
+    - `gap_files`: how many of these only gaps between row ids require (`reassign_row_id`).
     - `oldest_level_0`: the creation time of the oldest file at level 0; None without one.
     - `oldest_file`, `newest_file`: the creation times of the oldest and newest file at any level.
     - `minor`, `full`: what a minor or full compaction would rewrite; None if it has nothing to do.
@@ -56,6 +57,7 @@ class PartitionMeasurement:
     rows: int = 0
     small_files: int = 0
     ideal_files: int = 0
+    gap_files: int = 0
     buckets: int = 0
     total_buckets: int = 1
     smallest_bucket: int = 0

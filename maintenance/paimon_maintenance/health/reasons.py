@@ -56,6 +56,14 @@ def partition_findings(
             f"of {human_bytes(table.target_bytes)} is enough",
             job=compact,
         )
+        gapless = max(1, partition.ideal_files - partition.gap_files)
+        yield Finding(
+            criterion="row_id_gaps",
+            value=partition.ideal_files / gapless,
+            text=f"gaps between row ids keep {counted(partition.ideal_files, 'files')} of {where} "
+            f"apart where {gapless} of {human_bytes(table.target_bytes)} is enough",
+            job="reassign_row_id",
+        )
     if partition.rows:
         for name, rows, what in (
             ("delete_rows", partition.delete_rows, "deletes"),

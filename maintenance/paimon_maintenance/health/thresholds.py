@@ -45,6 +45,7 @@ DEFAULTS: Final[Mapping[str, Threshold]] = {
     "point_read_runs": Threshold(1.0, 3.0, 0.35),
     "full_read_runs": Threshold(0.8, 2.5, 0.40),
     "small_files": Threshold(3, 30, 0.45, log=True),
+    "row_id_gaps": Threshold(3, 30, 0.30, log=True),
     "delete_rows": Threshold(0.1, 0.5, 0.20),
     "deletion_vectors": Threshold(0.1, 0.5, 0.25),
     "level_0_age": Threshold(2, 48, 0.15, log=True),

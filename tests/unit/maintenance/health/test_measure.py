@@ -155,13 +155,22 @@ def test_columns_of_several_files_are_worth_a_compaction(lake):
     }
 
 
+def gaps_of(lake) -> list[tuple[int, int, int]]:
+    """For each partition its files, those that are necessary, and those that only gaps require."""
+    measured = measure_table(lake.table(), ENV)
+    return [(p.files, p.ideal_files, p.gap_files) for p in measured.partitions]
+
+
 def test_files_that_stay_under_data_evolution_are_ideal(lake):
     """Row ids of another partition are a gap, and BLOBs stay in their files."""
     lake.create(primary_key=False, partitioned=True, options=EVOLVING)
     for i in range(6):
         lake.append({"k": [i], "v": ["x"], "dt": ["a" if i < 2 or i % 2 else "b"]})
-    measured = measure_table(lake.table(), ENV)
-    assert [(p.files, p.ideal_files) for p in measured.partitions] == [(4, 3), (2, 2)]
+    assert gaps_of(lake) == [(4, 3, 2), (2, 2, 1)]
+    lake.change_options("db.t", "data-evolution.reassign.skip-contiguous-row-count", "1")
+    assert gaps_of(lake) == [(4, 3, 1), (2, 2, 1)]  # two files with row ids 0 and 1 stay
+    run(lake, "reassign_row_id", "db.t")
+    assert gaps_of(lake) == [(4, 2, 0), (2, 1, 0)]
     golden = Path(__file__).parents[3] / "golden" / "newer" / "kinds" / "blob_values"
     (partition,) = measure_table(open_table(str(golden / "warehouse"), "db.t"), ENV).partitions
     assert partition.ideal_files > 1

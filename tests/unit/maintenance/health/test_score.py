@@ -52,6 +52,7 @@ SICK = {
     "point_read_runs": (table(part(point_runs=15)), "compact"),
     "full_read_runs": (table(part(full_runs=12.0)), "compact"),
     "small_files": (table(part(files=400, ideal_files=8)), "compact"),
+    "row_id_gaps": (table(part(files=40, ideal_files=40, gap_files=38)), "reassign_row_id"),
     "delete_rows": (table(part(delete_rows=400_000)), "compact"),
     "deletion_vectors": (table(part(vector_rows=400_000), needs_merge=False), "compact"),
     "level_0_age": (table(part(oldest_level_0=NOW - 40 * HOUR)), "compact"),
