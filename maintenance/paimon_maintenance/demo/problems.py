@@ -274,7 +274,7 @@ def _for_people() -> tuple[ProblemTable, ...]:
             name="search",
             owner="web",
             criterion="row_id_gaps",
-            problem="gaps between row ids, so compaction cannot join 40 files of each day",
+            problem="gaps between row ids, so compaction cannot join its small files",
             primary_key=False,
             options={
                 "bucket": "-1",
