@@ -22,13 +22,15 @@ from paimon_core.index.global_index.btree import BTREE, BtreeReader, IndexMeta
 from paimon_core.index.global_index.keys import KeyType
 from paimon_core.index.global_index.records import Ints
 from paimon_core.io.file_io import map_parallel
-from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
+from paimon_core.manifest.data_file import IndexFileMeta
+from paimon_core.manifest.entries.columns import EntryColumns
 from paimon_core.options import (
     DATA_EVOLUTION_ENABLED,
     GLOBAL_INDEX_COLUMN_UPDATE_ACTION,
     GLOBAL_INDEX_ENABLED,
 )
 from paimon_core.predicate import And, Leaf, Op, Or, Predicate, fields_of
+from paimon_core.scan.row_ranges import rows_of_columns
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.data_types import DataField
 
@@ -97,11 +99,12 @@ def without(rows: RowRange, covered: Sequence[RowRange]) -> Iterator[RowRange]:
 
 
 def covered_shares(
-    table: FileStoreTable, snapshot: Snapshot, entries: Iterable[ManifestEntry]
+    table: FileStoreTable, snapshot: Snapshot, live: EntryColumns
 ) -> dict[str, float]:
     """Return the share of the rows that the global index of each column covers.
 
-    `entries` are the files of the snapshot; columns without an index are left out.
+    `live` are the files of the snapshot, as for `rows_of_columns`; columns without an index are
+    left out.
     """
     ranges: dict[object, list[RowRange]] = defaultdict(list)
     if table.options.value(DATA_EVOLUTION_ENABLED):
@@ -110,14 +113,7 @@ def covered_shares(
                 ranges[indexed_id(entry.index_file)].append(index_range(entry.index_file))
     if not ranges:
         return {}
-    files = (e.file for e in entries)
-    rows = merged(
-        {
-            RowRange(f.first_row_id, f.first_row_id + f.row_count - 1)
-            for f in files
-            if f.first_row_id is not None
-        }
-    )
+    rows = [RowRange(r.start, r.stop - 1) for r in rows_of_columns(live)]
     every = sum(map(len, rows))
     found: dict[str, float] = {}
     for field in table.schema.fields:

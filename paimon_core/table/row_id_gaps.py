@@ -34,6 +34,7 @@ from paimon_core.predicate import Predicate
 from paimon_core.read.data_evolution import has_data_evolution, is_dedicated
 from paimon_core.scan.columns import scan_columns
 from paimon_core.scan.manifests import data_manifests
+from paimon_core.scan.row_ranges import joined_ranges
 from paimon_core.scan.scan import partition_filter, partition_order
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
@@ -155,11 +156,3 @@ def _are_dedicated(entries: EntryColumns) -> Column:
     found = pc.or_(pc.ends_with(names, b".blob"), pc.match_substring(names, b".vector."))
     flags: Column = found.to_numpy(zero_copy_only=False)
     return flags
-
-
-def joined_ranges(starts: Column, stops: Column) -> list[range]:
-    """Return ranges, ordered by their starts, as one where they overlap or follow each other."""
-    reached = np.maximum.accumulate(stops)
-    last = np.append(starts[1:] > reached[:-1], True)
-    begins = np.concatenate([[0], np.flatnonzero(last)[:-1] + 1])
-    return list(map(range, starts[begins].tolist(), reached[last].tolist()))

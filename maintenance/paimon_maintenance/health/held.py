@@ -172,7 +172,7 @@ def _deletions(
         )
     # An upgrade deletes a file and adds it at another level.
     upgraded = np.sort(np.concatenate(added))
-    left = [(d, ~_contains(upgraded, names)) for d, names in deleted if len(names)]
+    left = [(d, ~contains(upgraded, names)) for d, names in deleted if len(names)]
     if not left:
         return NO_DELETIONS
     return Deletions(
@@ -182,7 +182,7 @@ def _deletions(
     )
 
 
-def _contains(ordered: npt.NDArray[np.uint64], values: npt.NDArray[np.uint64]) -> npt.NDArray[Any]:
+def contains(ordered: npt.NDArray[np.uint64], values: npt.NDArray[np.uint64]) -> npt.NDArray[Any]:
     """Return whether each value is one of the ordered ones."""
     if not len(ordered):
         return np.zeros(len(values), bool)

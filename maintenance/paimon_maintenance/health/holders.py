@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+
 from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.manifest.entries.columns import EntryColumns
+from paimon_core.manifest.merge_columns import place_hashes
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.reachability.references import on_branch
-from paimon_core.scan.scan import scan_files
+from paimon_core.scan.columns import scan_columns
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_maintenance.health.held import Deletions
+from paimon_maintenance.health.groups import check_sizes
+from paimon_maintenance.health.held import Deletions, contains
 from paimon_maintenance.health.measurement import ConsumerLag, Holder
 
 MOST_REFERENCES: Final = 100
@@ -77,14 +82,15 @@ def consumer_holders(
 
 
 def reference_holders(
-    table: FileStoreTable, entries: Sequence[ManifestEntry], retained: Sequence[int]
+    table: FileStoreTable, live: EntryColumns, retained: Sequence[int]
 ) -> list[Holder]:
     """The tags and branches whose files the newest snapshot does not need, the largest first.
 
-    `retained` are the snapshots within the retention: a tag of one of them holds nothing more.  One
-    file may count for several holders.  Unreadable references are left out; `verify` reports them.
+    `live` are the files of the newest snapshot, `retained` the snapshots within the retention: a
+    tag of one of them holds nothing more.  One file may count for several holders.  Unreadable
+    references are left out; `verify` reports them.
     """
-    live = {_key(e) for e in entries}
+    needed: npt.NDArray[np.uint64] | None = None
     holders: list[Holder] = []
     kept = set(retained)
     for kind, name, snapshot in _references(table):
@@ -93,9 +99,14 @@ def reference_holders(
         if len(holders) >= MOST_REFERENCES:
             break
         try:
-            size = sum(e.file.file_size for e in scan_files(table, snapshot) if _key(e) not in live)
+            files = scan_columns(table, snapshot, ("file_size",), live.partitions)
         except PaimonError:
             continue
+        if needed is None:
+            needed = np.sort(place_hashes(live))
+        sizes = files.numbers["file_size"][~contains(needed, place_hashes(files))]
+        check_sizes(table.name, sizes)
+        size = int(sizes.sum())
         holders.append(Holder(kind=kind, name=name, bytes=size, snapshots=1))
     return sorted((h for h in holders if h.bytes), key=lambda h: (-h.bytes, h.name))
 
@@ -112,7 +123,3 @@ def _references(table: FileStoreTable) -> Iterator[tuple[str, str, Snapshot]]:
             continue
         if latest is not None:
             yield "branch", name, latest
-
-
-def _key(entry: ManifestEntry) -> tuple[bytes, int, str]:
-    return entry.partition, entry.bucket, entry.file.file_name

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
 
 from paimon_core.compaction.blob_files import blob_files_to_merge
 from paimon_core.compaction.due import BucketFiles, units_due
@@ -15,43 +18,56 @@ from paimon_core.compaction.evolution import (
     row_ranges,
     rows_of,
 )
+from paimon_core.compaction.idle import idle_buckets
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.environment import Environment
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.tree.interval_partition import interval_partition
 from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta, ManifestEntry
+from paimon_core.manifest.entries.columns import NULL, Column, EntryColumns
 from paimon_core.options import BLOB_COMPACTION_ENABLED
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.read.data_evolution import has_data_evolution, is_dedicated
 from paimon_core.read.table_read import skips_level_0
 from paimon_core.retention.partitions import compacts_partition
+from paimon_core.scan.portions import Buckets, portions_of
+from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.row_id_gaps import without_gaps
-from paimon_core.write.file_layout import small_file_size, target_file_size
+from paimon_core.write.file_layout import target_file_size
+from paimon_maintenance.health.groups import grouped, small_bytes
 from paimon_maintenance.health.measurement import PartitionMeasurement, Rewrite
 
 Vectors = Mapping[tuple[bytes, int], Sequence[IndexFileMeta]]
+_NEVER: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Bucket:
-    """One bucket: its files, the depth of its sections, and what each compaction would do."""
+    """One bucket: its files, the depth of its sections, and what each compaction would do.
 
-    files: BucketFiles
-    point_runs: int
+    `ideal_files` is 0 for append tables whose partitions are measured as a whole.  Times are
+    milliseconds since the epoch.
+    """
+
+    total_buckets: int
+    files: int
+    bytes: int
+    rows: int
+    small_files: int
+    ideal_files: int
+    gap_files: int = 0
+    point_runs: int = 1
     run_bytes: float
     """Bytes times the number of sorted runs that hold their key range."""
-    vector_rows: int
-    minor: Rewrite | None
-    full: Rewrite | None
-
-    @property
-    def bytes(self) -> int:
-        return sum(f.file_size for f in self.files.files)
-
-    @property
-    def delete_rows(self) -> int:
-        return sum(f.delete_row_count or 0 for f in self.files.files)
+    level_0_files: int = 0
+    oldest_level_0: int | None = None
+    oldest_file: int | None
+    newest_file: int | None
+    delete_rows: int
+    vector_rows: int = 0
+    minor: Rewrite | None = None
+    full: Rewrite | None = None
 
     @property
     def dead_rows(self) -> int:
@@ -60,73 +76,142 @@ class _Bucket:
 
 def partitions_measured(
     table: FileStoreTable,
-    entries: Sequence[ManifestEntry],
+    snapshot: Snapshot,
+    live: EntryColumns,
     vectors: Vectors,
     env: Environment,
     *,
     compactable: bool,
 ) -> list[PartitionMeasurement]:
-    """The measurement of each partition, sorted by name; `vectors` are its deletion vectors.
+    """The measurement of each partition, sorted by name.
 
-    Without `compactable`, no compaction is planned, and none for partitions that a compaction
-    skips.
+    `live` are the files of the snapshot, with the columns of `groups.COLUMNS`, `vectors` their
+    deletion vectors.  Without `compactable`, no compaction is planned, and none for partitions
+    that a compaction skips.  Only buckets in which something may be due become objects.
     """
-    grouped: dict[bytes, dict[int, list[ManifestEntry]]] = defaultdict(lambda: defaultdict(list))
-    for entry in entries:
-        grouped[entry.partition][entry.bucket].append(entry)
+    partition, numbers, bucket_of = live.group()
+    rows = live.partitions.rows
+    quiet = _quiet_buckets(table, live, bucket_of, partition, numbers, vectors)
+    found: dict[int, list[_Bucket]] = defaultdict(list)
+    for code, bucket in _without_objects(table, live, bucket_of, partition, quiet, env):
+        found[code].append(bucket)
     compacts = compacts_partition(table, local_millis=env.local_millis())
-    found = []
-    for row, buckets in grouped.items():
-        may_compact = compactable and (compacts is None or compacts(row))
-        measured = [
-            _bucket(
-                table,
-                BucketFiles(
-                    partition=row,
-                    bucket=number,
-                    total_buckets=own[0].total_buckets,
-                    files=tuple(e.file for e in own),
-                    vector_files=tuple(vectors.get((row, number), ())),
-                ),
-                env,
-                compactable=may_compact,
-            )
-            for number, own in buckets.items()
-        ]
-        found.append(_partition(table, row, measured, env))
-    return sorted(found, key=lambda p: p.name)
+    may_compact = {
+        code: compactable and (compacts is None or compacts(rows[code]))
+        for code in np.unique(partition).tolist()
+    }
+    files = np.bincount(bucket_of, minlength=len(numbers))
+    others = np.flatnonzero(~quiet)
+    buckets = Buckets(partition[others], numbers[others], files[others])
+    for portion in portions_of(table, snapshot, live.partitions, buckets):
+        for one in _by_bucket(portion.entries, vectors):
+            code = live.partitions.code(one.partition)
+            found[code].append(_bucket(table, one, env, compactable=may_compact[code]))
+        del portion  # before the next one is read
+    measured = (_partition(table, rows[code], own) for code, own in found.items())
+    return sorted(measured, key=lambda p: p.name)
+
+
+def _quiet_buckets(
+    table: FileStoreTable,
+    live: EntryColumns,
+    bucket_of: Column,
+    partition: Column,
+    numbers: Column,
+    vectors: Vectors,
+) -> Column:
+    """Which buckets have one sorted run, or none, and no compaction that could be due."""
+    quiet = np.zeros(len(numbers), bool)
+    if has_data_evolution(table):
+        return quiet  # how many files are ideal depends on the ranges of row ids
+    quiet[:] = True
+    for full in (False, True):
+        quiet &= idle_buckets(table, live, bucket_of, numbers, full=full)
+    if vectors:
+        rows = live.partitions.rows
+        places = zip(partition.tolist(), numbers.tolist(), strict=True)
+        quiet &= np.array([(rows[p], n) not in vectors for p, n in places], bool)
+    return quiet
+
+
+def _without_objects(
+    table: FileStoreTable,
+    live: EntryColumns,
+    bucket_of: Column,
+    partition: Column,
+    quiet: Column,
+    env: Environment,
+) -> Iterator[tuple[int, _Bucket]]:
+    """The quiet buckets, each with the number of its partition."""
+    count = len(quiet)
+    sums = grouped(live, bucket_of, count, small=small_bytes(table))
+    total = np.zeros(count, np.int64)
+    total[bucket_of] = live.total_buckets
+    made = live.numbers["creation_time"]
+    known = made != NULL
+    oldest, newest = np.full(count, _NEVER, np.int64), np.full(count, NULL, np.int64)
+    np.minimum.at(oldest, bucket_of[known], made[known])
+    np.maximum.at(newest, bucket_of[known], made[known])
+    offset = _wall_clock_offset(env)
+    target = target_file_size(table.options, primary_key=table.has_primary_key)
+    for i in np.flatnonzero(quiet).tolist():
+        size = int(sums.bytes[i])
+        is_dated = newest[i] != NULL
+        yield (
+            int(partition[i]),
+            _Bucket(
+                total_buckets=int(total[i]),
+                files=int(sums.files[i]),
+                bytes=size,
+                rows=int(sums.rows[i]),
+                small_files=int(sums.small_files[i]),
+                ideal_files=_files_for(size, target) if table.has_primary_key else 0,
+                run_bytes=float(size),
+                oldest_file=int(oldest[i]) - offset if is_dated else None,
+                newest_file=int(newest[i]) - offset if is_dated else None,
+                delete_rows=int(sums.delete_rows[i]),
+            ),
+        )
+
+
+def _by_bucket(entries: Sequence[ManifestEntry], vectors: Vectors) -> Iterator[BucketFiles]:
+    buckets: dict[tuple[bytes, int], list[ManifestEntry]] = defaultdict(list)
+    for entry in entries:
+        buckets[entry.partition, entry.bucket].append(entry)
+    for (partition, number), own in buckets.items():
+        yield BucketFiles(
+            partition=partition,
+            bucket=number,
+            total_buckets=own[0].total_buckets,
+            files=tuple(e.file for e in own),
+            vector_files=tuple(vectors.get((partition, number), ())),
+        )
 
 
 def _partition(
-    table: FileStoreTable, row: bytes, buckets: Sequence[_Bucket], env: Environment
+    table: FileStoreTable, row: bytes, buckets: Sequence[_Bucket]
 ) -> PartitionMeasurement:
-    files = [f for b in buckets for f in b.files.files]
-    size = sum(f.file_size for f in files)
-    small = small_file_size(table.options, primary_key=table.has_primary_key)
-    waiting = [f for f in files if f.level == 0] if table.has_primary_key else []
-    # Creation times are wall clock times; the offset of now makes them instants.
-    offset = env.local_millis() - env.now_millis()
-    made = [f.creation_time - offset for f in files if f.creation_time is not None]
-    oldest = [f.creation_time - offset for f in waiting if f.creation_time is not None]
+    size = sum(b.bytes for b in buckets)
+    target = target_file_size(table.options, primary_key=table.has_primary_key)
     return PartitionMeasurement(
         name=table.paths.partition_path(row),
         values=table.paths.partition_values(row),
-        files=len(files),
+        files=sum(b.files for b in buckets),
         bytes=size,
-        rows=sum(rows_of(table, b.files.files) for b in buckets),
-        small_files=sum(1 for f in files if f.file_size < small),
-        ideal_files=_ideal_files(table, buckets),
-        gap_files=_gap_files(table, buckets),
+        rows=sum(b.rows for b in buckets),
+        small_files=sum(b.small_files for b in buckets),
+        ideal_files=sum(b.ideal_files for b in buckets) or _files_for(size, target),
+        gap_files=sum(b.gap_files for b in buckets),
         buckets=len(buckets),
-        total_buckets=max(b.files.total_buckets for b in buckets),
+        total_buckets=max(b.total_buckets for b in buckets),
         smallest_bucket=min(b.bytes for b in buckets),
         largest_bucket=max(b.bytes for b in buckets),
         point_runs=max(b.point_runs for b in buckets),
         full_runs=max(1.0, sum(b.run_bytes for b in buckets) / size) if size else 1.0,
-        level_0_files=len(waiting),
-        oldest_level_0=min(oldest, default=None),
-        oldest_file=min(made, default=None),
-        newest_file=max(made, default=None),
+        level_0_files=sum(b.level_0_files for b in buckets),
+        oldest_level_0=min(_known(b.oldest_level_0 for b in buckets), default=None),
+        oldest_file=min(_known(b.oldest_file for b in buckets), default=None),
+        newest_file=max(_known(b.newest_file for b in buckets), default=None),
         delete_rows=sum(b.delete_rows for b in buckets),
         vector_rows=sum(b.vector_rows for b in buckets),
         minor=_joined([b.minor for b in buckets], buckets),
@@ -134,26 +219,31 @@ def _partition(
     )
 
 
-def _ideal_files(table: FileStoreTable, buckets: Sequence[_Bucket]) -> int:
+def _known(times: Iterable[int | None]) -> Iterator[int]:
+    return (time for time in times if time is not None)
+
+
+def _files_for(size: int, target: int) -> int:
     """The smallest number of files of the target size."""
+    return max(1, -(-size // target))
+
+
+def _wall_clock_offset(env: Environment) -> int:
+    """What makes an instant of a creation time, which is a time of the wall clock."""
+    return env.local_millis() - env.now_millis()
+
+
+def _ideal_files(table: FileStoreTable, bucket: BucketFiles, size: int) -> tuple[int, int]:
+    """The `ideal_files` of a bucket, and how many of them `reassign_row_id` would save."""
     target = target_file_size(table.options, primary_key=table.has_primary_key)
     if table.has_primary_key:  # each bucket needs a file of its own
-        return sum(max(1, -(-b.bytes // target)) for b in buckets)
-    if has_data_evolution(table):
-        return sum(_files_of_ranges(table, b.files, b.files.files, target) for b in buckets)
-    return max(1, -(-sum(b.bytes for b in buckets) // target))
-
-
-def _gap_files(table: FileStoreTable, buckets: Sequence[_Bucket]) -> int:
-    """How many fewer `_ideal_files` there were if `reassign_row_id` closed the gaps of row ids."""
+        return _files_for(size, target), 0
     if not has_data_evolution(table):
-        return 0
-    target = target_file_size(table.options, primary_key=table.has_primary_key)
-    gapless = sum(
-        _files_of_ranges(table, b.files, without_gaps(table, b.files.files), target)
-        for b in buckets
-    )
-    return max(0, _ideal_files(table, buckets) - gapless)
+        return 0, 0
+    ideal = _files_of_ranges(table, bucket, bucket.files, target)
+    moved = without_gaps(table, bucket.files)
+    gapless = ideal if moved is bucket.files else _files_of_ranges(table, bucket, moved, target)
+    return ideal, max(0, ideal - gapless)
 
 
 def _files_of_ranges(
@@ -182,25 +272,42 @@ def _due(
 
 
 def _bucket(
-    table: FileStoreTable, files: BucketFiles, env: Environment, *, compactable: bool
+    table: FileStoreTable, bucket: BucketFiles, env: Environment, *, compactable: bool
 ) -> _Bucket:
-    point, weighted = _depths(table, files.files)
-    hidden = _hidden_rows(table, files)
+    files = bucket.files
+    size = sum(f.file_size for f in files)
+    small = small_bytes(table)
+    point, weighted = _depths(table, files)
+    hidden = _hidden_rows(table, bucket)
     minor = full = None
-    if compactable and files.bucket == POSTPONE_BUCKET:
+    if compactable and bucket.bucket == POSTPONE_BUCKET:
         # The postponed rows become one run in the buckets of their keys.
-        minor = full = _rewrite(
-            table, files, files.files, runs_after=1.0, files_after=1, dead_after=0
-        )
+        minor = full = _rewrite(table, bucket, files, runs_after=1.0, files_after=1, dead_after=0)
     elif compactable:
         minor, full = (
-            _planned(table, files, _due(table, files, env, full=way), hidden)
+            _planned(table, bucket, _due(table, bucket, env, full=way), hidden)
             for way in (False, True)
         )
+    offset = _wall_clock_offset(env)
+    waiting = [f for f in files if f.level == 0] if table.has_primary_key else []
+    made = [f.creation_time - offset for f in files if f.creation_time is not None]
+    level_0 = [f.creation_time - offset for f in waiting if f.creation_time is not None]
+    ideal, gaps = _ideal_files(table, bucket, size)
     return _Bucket(
-        files=files,
+        total_buckets=bucket.total_buckets,
+        files=len(files),
+        bytes=size,
+        rows=rows_of(table, files),
+        small_files=sum(1 for f in files if f.file_size < small),
+        ideal_files=ideal,
+        gap_files=gaps,
         point_runs=point,
         run_bytes=weighted,
+        level_0_files=len(waiting),
+        oldest_level_0=min(level_0, default=None),
+        oldest_file=min(made, default=None),
+        newest_file=max(made, default=None),
+        delete_rows=sum(f.delete_row_count or 0 for f in files),
         vector_rows=sum(hidden.values()),
         minor=minor,
         full=full,
@@ -299,7 +406,7 @@ def _joined(works: Sequence[Rewrite | None], buckets: Sequence[_Bucket]) -> Rewr
     for work, bucket in zip(works, buckets, strict=True):
         now = bucket.run_bytes / bucket.bytes if bucket.bytes else 1.0
         weighted += bucket.bytes * (now if work is None else min(now, work.runs_after))
-        files_after += len(bucket.files.files) if work is None else work.files_after
+        files_after += bucket.files if work is None else work.files_after
         dead_after += bucket.dead_rows if work is None else work.dead_rows_after
     return Rewrite(
         files=sum(w.files for w in done),

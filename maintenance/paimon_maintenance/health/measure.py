@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Final
 
 from paimon_core.environment import Environment
 from paimon_core.errors import NotFound, UnsupportedFeature
 from paimon_core.features import uncompactable_features
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.known_options import unknown_options, unreadable_options
-from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.manifest.entries.columns import EntryColumns, no_columns
 from paimon_core.options import (
     CLUSTERING_COLUMNS,
     CLUSTERING_INCREMENTAL,
@@ -25,16 +26,16 @@ from paimon_core.read.table_read import skips_level_0
 from paimon_core.refs.tags import Tag
 from paimon_core.retention.partitions import partition_rule, plan_partitions
 from paimon_core.retention.tags import periodic_tags
+from paimon_core.scan.columns import scan_columns
 from paimon_core.scan.global_index import covered_shares
 from paimon_core.scan.manifests import data_manifests
-from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.line import gaps_in
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.chain import chain_of
 from paimon_core.table.chain_expiry import plan_chain_expiry
 from paimon_core.write.file_layout import target_file_size
-from paimon_maintenance.health.groups import check_possible
+from paimon_maintenance.health.groups import COLUMNS, ROW_ID, check_files, check_possible
 from paimon_maintenance.health.held import deletions_of, retention_of
 from paimon_maintenance.health.holders import consumer_holders, lags_of, reference_holders
 from paimon_maintenance.health.layout import partitions_measured
@@ -42,8 +43,11 @@ from paimon_maintenance.health.measurement import (
     OWNER_OPTION,
     Measurement,
     Orphans,
+    PartitionMeasurement,
 )
 from paimon_maintenance.storage.options import secret_keys
+
+_COLUMNS: Final = (*COLUMNS, ROW_ID)
 
 
 def measure_table(
@@ -59,14 +63,12 @@ def measure_table(
     latest = table.snapshots.latest()
     refused = tuple(sorted(set(uncompactable_features(table))))
     options = table.options
-    entries = [] if latest is None else scan_files(table, latest)
-    partitions = partitions_measured(
-        table,
-        entries,
-        {} if latest is None else vector_files(table, latest),
-        env,
-        compactable=not refused,
-    )
+    live = no_columns(_COLUMNS) if latest is None else scan_columns(table, latest, _COLUMNS)
+    check_files(table.name, live)
+    partitions: list[PartitionMeasurement] = []
+    if latest is not None:
+        vectors = vector_files(table, latest)
+        partitions = partitions_measured(table, latest, live, vectors, env, compactable=not refused)
     beyond_number = retention_of(table, ids, now)["unexpired"]
     assert isinstance(beyond_number, int)
     beyond = ids[:beyond_number]
@@ -102,14 +104,14 @@ def measure_table(
         beyond_bytes=deletions.bytes(),
         blocked_bytes=blocked_bytes,
         blocked_snapshots=blocked,
-        holders=(*holders, *reference_holders(table, entries, ids[beyond_number:])),
+        holders=(*holders, *reference_holders(table, live, ids[beyond_number:])),
         consumers=tuple(lags_of(table, latest, ids, row_bytes=size / rows if rows else 0.0)),
         consumer_expiration=options.value(CONSUMER_EXPIRATION_TIME),
         tags_due=_due_tags(table, tags, env),
         tags_over=_outlived_tags(table, tags, env),
         partitions_due=due,
         stuck=stuck,
-        unindexed={} if latest is None else _unindexed(table, latest, entries),
+        unindexed={} if latest is None else _unindexed(table, latest, live),
         manifests=len(manifests),
         manifest_bytes=sum(m.file_size for m in manifests),
         unknown_options=tuple(unknown_options(table.schema.options)),
@@ -134,10 +136,8 @@ def _refuse_impossible(found: Measurement) -> None:
     check_possible(found.table, claims)
 
 
-def _unindexed(
-    table: FileStoreTable, latest: Snapshot, entries: Iterable[ManifestEntry]
-) -> dict[str, float]:
-    shares = covered_shares(table, latest, entries)
+def _unindexed(table: FileStoreTable, latest: Snapshot, live: EntryColumns) -> dict[str, float]:
+    shares = covered_shares(table, latest, live)
     return {column: 1 - share for column, share in shares.items() if share < 1}
 
 

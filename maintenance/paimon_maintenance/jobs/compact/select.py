@@ -7,23 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from paimon_core.compaction.idle import idle_buckets
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestEntry
-from paimon_core.manifest.entries.columns import Column, EntryColumns, Partitions
+from paimon_core.manifest.entries.columns import Column, Partitions
 from paimon_core.predicate import Predicate
-from paimon_core.scan.columns import chosen_files, scan_columns
+from paimon_core.scan.columns import scan_columns
+from paimon_core.scan.portions import MOST_FILES, Buckets, portions_of
 from paimon_core.scan.scan import partition_filter
 from paimon_core.snapshot.snapshot import Snapshot
-
-Flags = npt.NDArray[Any]
-MOST_FILES: Final = 200_000
-"""Number of files in a portion of buckets; a bucket is never divided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +96,9 @@ def candidates(
     partitions, files, size = live.partitions, len(live), int(live.numbers["file_size"].sum())
     del live  # the objects of the others take its place in memory
     due = np.flatnonzero(~quiet & ~skipped)
-    buckets = _Buckets(partition[due], numbers[due], files_of[due], sizes[due])
+    buckets = Buckets(partition[due], numbers[due], files_of[due])
     return Candidates(
-        portions=_portions(table, snapshot, partitions, buckets, divided=divided),
+        portions=_portions(table, snapshot, partitions, buckets, sizes[due], divided=divided),
         idle=(int(idle.sum()), int(sizes[idle].sum())),
         busy=(int(busy.sum()), int(sizes[busy].sum())),
         skipped=(int(skipped.sum()), int(sizes[skipped].sum())),
@@ -116,60 +111,21 @@ def candidates(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Buckets:
-    partition: Column
-    number: Column
-    files: Column
-    bytes: Column
-
-
 def _portions(
     table: FileStoreTable,
     snapshot: Snapshot,
     partitions: Partitions,
-    buckets: _Buckets,
+    buckets: Buckets,
+    sizes: Column,
     *,
     divided: bool,
 ) -> Iterator[Portion]:
-    """Yield at least one portion."""
-    total = np.cumsum(buckets.files)
-    start, count = 0, len(total)
-    while True:
-        before = int(total[start - 1]) if start else 0
-        end = int(np.searchsorted(total, before + MOST_FILES, side="right"))
-        end = min(max(end, start + 1), count) if divided else count
-        here, rest = slice(start, end), slice(end, None)
-        yield Portion(
-            entries=_entries(
-                table, snapshot, partitions, buckets.partition[here], buckets.number[here]
-            ),
-            later=(count - end, int(buckets.files[rest].sum()), int(buckets.bytes[rest].sum())),
-        )
-        if end == count:
-            return
-        start = end
-
-
-def _entries(
-    table: FileStoreTable,
-    snapshot: Snapshot,
-    partitions: Partitions,
-    partition: Column,
-    numbers: Column,
-) -> list[ManifestEntry]:
-    """Return the live files of the buckets with these partition and bucket numbers."""
-    if not len(numbers):
-        return []
-    chosen = np.zeros(len(partitions.rows), bool)
-    chosen[partition] = True
-    places = set(zip(partition.tolist(), numbers.tolist(), strict=True))
-
-    def choose(columns: EntryColumns) -> Flags:
-        codes = columns.partition
-        found = (codes < len(chosen)) & chosen[np.minimum(codes, len(chosen) - 1)]
-        for i in np.flatnonzero(found).tolist():
-            found[i] = (int(codes[i]), int(columns.bucket[i])) in places
-        return found
-
-    return chosen_files(table, snapshot, partitions, choose)
+    most = MOST_FILES if divided else None
+    for portion in portions_of(table, snapshot, partitions, buckets, most=most):
+        rest = slice(portion.end, None)
+        files = buckets.files[rest]
+        later = (len(files), int(files.sum()), int(sizes[rest].sum()))
+        found = Portion(entries=portion.entries, later=later)
+        del portion  # so that only one portion is in memory
+        yield found
+        del found

@@ -25,9 +25,10 @@ from paimon_core.manifest.data_file import (
     IndexManifestEntry,
     ManifestEntry,
 )
+from paimon_core.scan.row_ranges import joined_ranges
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.compact_table import buckets_of
-from paimon_core.table.row_id_gaps import commit_renumbering, joined_ranges
+from paimon_core.table.row_id_gaps import commit_renumbering
 from paimon_maintenance.job.exit_codes import ExitCode
 from tests.lsm_files import a_file
 

@@ -1,0 +1,26 @@
+"""Ranges of row ids of many files."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from paimon_core.manifest.entries.columns import NULL, Column, EntryColumns
+
+
+def joined_ranges(starts: Column, stops: Column) -> list[range]:
+    """Return ranges, ordered by their starts, as one where they overlap or follow each other."""
+    if not len(starts):
+        return []
+    reached = np.maximum.accumulate(stops)
+    last = np.append(starts[1:] > reached[:-1], True)
+    begins = np.concatenate([[0], np.flatnonzero(last)[:-1] + 1])
+    return list(map(range, starts[begins].tolist(), reached[last].tolist()))
+
+
+def rows_of_columns(live: EntryColumns) -> list[range]:
+    """Return the row ids of all files; `live` has the columns `first_row_id` and `row_count`."""
+    known = np.flatnonzero(live.numbers["first_row_id"] != NULL)
+    first = live.numbers["first_row_id"][known]
+    order = np.argsort(first, kind="stable")
+    starts = first[order]
+    return joined_ranges(starts, starts + live.numbers["row_count"][known][order])
