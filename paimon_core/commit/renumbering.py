@@ -10,6 +10,7 @@ do not stay together.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,16 +26,27 @@ from paimon_core.schema.tracked import ROW_ID
 class MovedRows:
     """Ranges of row ids, in order and apart from each other, that become one.
 
-    `starts` are the first new ids of the ranges, and in the end the id after the last one.
+    `firsts` and `stops` are the ranges, `starts` their first new ids, and in the end the id after
+    the last one.  Arrays, because a table may have a million ranges.
     """
 
-    ranges: Sequence[range]
-    starts: Sequence[int]
+    firsts: array[int]
+    stops: array[int]
+    starts: array[int]
 
     @staticmethod
     def of(ranges: Sequence[range], to: int) -> MovedRows:
         """Return the move of these ranges to the ids from `to` on."""
-        return MovedRows(ranges, list(accumulate((len(r) for r in ranges), initial=to)))
+        return MovedRows(
+            array("q", (r.start for r in ranges)),
+            array("q", (r.stop for r in ranges)),
+            array("q", accumulate((len(r) for r in ranges), initial=to)),
+        )
+
+    @property
+    def ranges(self) -> int:
+        """Return the number of ranges."""
+        return len(self.firsts)
 
     @property
     def count(self) -> int:
@@ -43,10 +55,10 @@ class MovedRows:
 
     def moved(self, rows: range) -> int | None:
         """Return the first new id of these rows; None unless one of the ranges has all of them."""
-        at = self._last_before(rows.start + 1)
-        if at < 0 or rows.stop > self.ranges[at].stop:
+        at = bisect_right(self.firsts, rows.start) - 1
+        if at < 0 or rows.stop > self.stops[at]:
             return None
-        return self.starts[at] + rows.start - self.ranges[at].start
+        return self.starts[at] + rows.start - self.firsts[at]
 
     def file(self, file: DataFileMeta) -> DataFileMeta | None:
         """Return the file with its new row ids; None unless all of its rows move together."""
@@ -57,11 +69,8 @@ class MovedRows:
 
     def touches(self, rows: range) -> bool:
         """Return whether any of these rows moves."""
-        at = self._last_before(rows.stop)
-        return at >= 0 and self.ranges[at].stop > rows.start
-
-    def _last_before(self, row: int) -> int:
-        return bisect_right(self.ranges, row - 1, key=lambda r: r.start) - 1
+        at = bisect_right(self.firsts, rows.stop - 1) - 1
+        return at >= 0 and self.stops[at] > rows.start
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
+from paimon_core.errors import CorruptTable
+from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.entries.columns import NULL, Column, EntryColumns
+
+_MOST: Final = 2**62
+"""More rows than any table has; sums of two such numbers fit into 64 bits."""
+
+
+def check_row_ids(table: FileStoreTable, live: EntryColumns) -> None:
+    """Raise CorruptTable for files whose row ids no table has; columns as `rows_of_columns`."""
+    first, count = live.numbers["first_row_id"], live.numbers["row_count"]
+    possible = (first >= 0) & (first <= _MOST) & (count >= 0) & (count <= _MOST - first)
+    wrong = np.flatnonzero((first != NULL) & ~possible)
+    if len(wrong):
+        name = live.name(int(wrong[0]))
+        raise CorruptTable(
+            f"file {name} of table {table.name} claims impossible row ids",
+            table=table.name,
+            file=name,
+        )
 
 
 def joined_ranges(starts: Column, stops: Column) -> list[range]:

@@ -34,7 +34,7 @@ from paimon_core.predicate import Predicate
 from paimon_core.read.data_evolution import has_data_evolution, is_dedicated
 from paimon_core.scan.columns import scan_columns
 from paimon_core.scan.manifests import data_manifests
-from paimon_core.scan.row_ranges import joined_ranges
+from paimon_core.scan.row_ranges import check_row_ids, joined_ranges
 from paimon_core.scan.scan import partition_filter, partition_order
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
@@ -66,7 +66,15 @@ def planned_renumbering(
     moved: dict[bytes, MovedRows] = {}
     if table.schema.partition_keys:
         for partition, runs in _runs_by_partition(table, snapshot, predicate):
-            rows = _moved_rows(table, runs, next_row_id)
+            try:
+                rows = _moved_rows(table, runs, next_row_id)
+            except OverflowError as e:
+                raise CorruptTable(
+                    f"row ids of snapshot {snapshot.id} of table {table.name} do not fit into 64 "
+                    "bits",
+                    table=table.name,
+                    snapshot=snapshot.id,
+                ) from e
             if rows is not None:
                 moved[partition] = rows
                 next_row_id += rows.count
@@ -125,6 +133,7 @@ def _runs_by_partition(
 ) -> Iterator[tuple[bytes, list[range]]]:
     """Yield partitions in the order of their values, with their row ids as ranges with gaps."""
     live = scan_columns(table, snapshot, ("first_row_id", "row_count"))
+    check_row_ids(table, live)
     keep = partition_filter(table, predicate)
     rows = live.partitions.rows
     wanted = np.array([keep is None or keep(row) for row in rows], bool)
@@ -142,12 +151,10 @@ def _runs_by_partition(
     starts, stops = first[at], first[at] + live.numbers["row_count"][at]
     codes, begins = np.unique(partition[at], return_index=True)
     ends = [*begins[1:].tolist(), len(at)]
-    found = {
-        rows[code]: joined_ranges(starts[begin:end], stops[begin:end])
-        for code, begin, end in zip(codes.tolist(), begins.tolist(), ends, strict=True)
-    }
-    for row in sorted(found, key=partition_order(table)):
-        yield row, found[row]
+    places = {rows[code]: i for i, code in enumerate(codes.tolist())}
+    for row in sorted(places, key=partition_order(table)):
+        here = slice(int(begins[places[row]]), ends[places[row]])
+        yield row, joined_ranges(starts[here], stops[here])
 
 
 def _are_dedicated(entries: EntryColumns) -> Column:

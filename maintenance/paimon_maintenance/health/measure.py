@@ -29,6 +29,7 @@ from paimon_core.retention.tags import periodic_tags
 from paimon_core.scan.columns import scan_columns
 from paimon_core.scan.global_index import covered_shares
 from paimon_core.scan.manifests import data_manifests
+from paimon_core.scan.row_ranges import check_row_ids
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.line import gaps_in
 from paimon_core.snapshot.snapshot import Snapshot
@@ -65,6 +66,7 @@ def measure_table(
     options = table.options
     live = no_columns(_COLUMNS) if latest is None else scan_columns(table, latest, _COLUMNS)
     check_files(table.name, live)
+    check_row_ids(table, live)
     partitions: list[PartitionMeasurement] = []
     if latest is not None:
         vectors = vector_files(table, latest)

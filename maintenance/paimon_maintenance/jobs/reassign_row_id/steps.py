@@ -34,8 +34,8 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], _: RunContext) 
             actions.append(
                 Action(
                     f"give {counted(rows.count, 'rows')} of partition {name} new ids",
-                    f"their ids are {len(rows.ranges):,} ranges with gaps",
-                    {"partition": name, "rows": rows.count, "ranges": len(rows.ranges)},
+                    f"their ids are {rows.ranges:,} ranges with gaps",
+                    {"partition": name, "rows": rows.count, "ranges": rows.ranges},
                 )
             )
         details = {

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from command_line import Ran, caretaker, read_rows
 from evolving_tables import DELETING, delete_rows_of, groups_of, rows_by_id, update_columns
@@ -29,6 +32,7 @@ from paimon_core.scan.row_ranges import joined_ranges
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.compact_table import buckets_of
 from paimon_core.table.row_id_gaps import commit_renumbering
+from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.job.exit_codes import ExitCode
 from tests.lsm_files import a_file
 
@@ -268,3 +272,32 @@ def test_ranges_are_joined_as_their_rows_are(ranges: list[tuple[int, int]]) -> N
     starts, stops = ordered[:, 0], ordered.sum(axis=1)
     ids = {row for first, count in ranges for row in range(first, first + count)}
     assert joined_ranges(starts, stops) == _runs(sorted(ids))
+
+
+def test_row_ids_that_cannot_be_are_named(lake: Lake) -> None:
+    latest = lake.table().latest_or_not_found()
+    path = Path(lake.table().paths.snapshot(latest.id))
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "nextRowId": 2**63 - 5}))
+    for words in ([], ["--dry-run"]):
+        ran = _run(lake, "reassign_row_id", *words)
+        assert ran.code == ExitCode.CORRUPT_TABLE, ran.out
+        assert f"row ids of snapshot {latest.id} of table db.t do not fit" in ran.err
+
+
+def test_files_with_impossible_row_ids_are_named(lake: Lake) -> None:
+    table = lake.table()
+    writer = RowWriter(table, env=ENV)
+    rows = pa.table({"k": pa.array([1, 2], pa.int32()), "v": ["a", "b"], "dt": ["a", "a"]})
+    writer.write(rows)
+    messages = [
+        replace(m, new_files=tuple(replace(f, first_row_id=2**63 - 2) for f in m.new_files))
+        for m in writer.prepare_commit()
+    ]
+    commit(table, messages, user=ENV.new_uuid(), env=ENV)
+    for ran in (
+        _run(lake, "reassign_row_id"),
+        caretaker("health", "db.t", "-w", lake.warehouse),
+    ):
+        assert ran.code == ExitCode.CORRUPT_TABLE, ran.out
+        assert "impossible row ids" in ran.err
