@@ -25,7 +25,7 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.tree.interval_partition import interval_partition
 from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta, ManifestEntry
-from paimon_core.manifest.entries.columns import NULL, Column, EntryColumns
+from paimon_core.manifest.entries.columns import NULL, Column, EntryColumns, Partitions
 from paimon_core.options import BLOB_COMPACTION_ENABLED
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.read.data_evolution import has_data_evolution, is_dedicated
@@ -74,10 +74,37 @@ class _Bucket:
         return self.delete_rows + self.vector_rows
 
 
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What the columns of the live files say: the quiet buckets, and which are to be looked at."""
+
+    partitions: Partitions
+    quiet: Sequence[tuple[int, _Bucket]]
+    others: Buckets
+
+
+def outline_of(
+    table: FileStoreTable, live: EntryColumns, vectors: Vectors, env: Environment
+) -> Outline:
+    """The outline of the live files, of which only buckets that may be due have to become objects.
+
+    `live` has the columns of `groups.COLUMNS`, `vectors` are the deletion vectors.
+    """
+    partition, numbers, bucket_of = live.group()
+    quiet = _quiet_buckets(table, live, bucket_of, partition, numbers, vectors)
+    others = np.flatnonzero(~quiet)
+    files = np.bincount(bucket_of, minlength=len(numbers))
+    return Outline(
+        partitions=live.partitions,
+        quiet=list(_without_objects(table, live, bucket_of, partition, quiet, env)),
+        others=Buckets(partition[others], numbers[others], files[others]),
+    )
+
+
 def partitions_measured(
     table: FileStoreTable,
     snapshot: Snapshot,
-    live: EntryColumns,
+    outline: Outline,
     vectors: Vectors,
     env: Environment,
     *,
@@ -85,29 +112,21 @@ def partitions_measured(
 ) -> list[PartitionMeasurement]:
     """The measurement of each partition, sorted by name.
 
-    `live` are the files of the snapshot, with the columns of `groups.COLUMNS`, `vectors` their
-    deletion vectors.  Without `compactable`, no compaction is planned, and none for partitions
-    that a compaction skips.  Only buckets in which something may be due become objects.
+    Without `compactable`, no compaction is planned, and none for partitions that a compaction
+    skips.
     """
-    partition, numbers, bucket_of = live.group()
-    rows = live.partitions.rows
-    quiet = _quiet_buckets(table, live, bucket_of, partition, numbers, vectors)
     found: dict[int, list[_Bucket]] = defaultdict(list)
-    for code, bucket in _without_objects(table, live, bucket_of, partition, quiet, env):
+    for code, bucket in outline.quiet:
         found[code].append(bucket)
     compacts = compacts_partition(table, local_millis=env.local_millis())
-    may_compact = {
-        code: compactable and (compacts is None or compacts(rows[code]))
-        for code in np.unique(partition).tolist()
-    }
-    files = np.bincount(bucket_of, minlength=len(numbers))
-    others = np.flatnonzero(~quiet)
-    buckets = Buckets(partition[others], numbers[others], files[others])
-    for portion in portions_of(table, snapshot, live.partitions, buckets):
+    for portion in portions_of(table, snapshot, outline.partitions, outline.others):
         for one in _by_bucket(portion.entries, vectors):
-            code = live.partitions.code(one.partition)
-            found[code].append(_bucket(table, one, env, compactable=may_compact[code]))
+            may_compact = compactable and (compacts is None or compacts(one.partition))
+            found[outline.partitions.code(one.partition)].append(
+                _bucket(table, one, env, compactable=may_compact)
+            )
         del portion  # before the next one is read
+    rows = outline.partitions.rows
     measured = (_partition(table, rows[code], own) for code, own in found.items())
     return sorted(measured, key=lambda p: p.name)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from paimon_core.environment import Environment
@@ -10,7 +11,6 @@ from paimon_core.errors import NotFound, UnsupportedFeature
 from paimon_core.features import uncompactable_features
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.known_options import unknown_options, unreadable_options
-from paimon_core.manifest.entries.columns import EntryColumns, no_columns
 from paimon_core.options import (
     CLUSTERING_COLUMNS,
     CLUSTERING_INCREMENTAL,
@@ -39,9 +39,10 @@ from paimon_core.write.file_layout import target_file_size
 from paimon_maintenance.health.groups import COLUMNS, ROW_ID, check_files, check_possible
 from paimon_maintenance.health.held import deletions_of, retention_of
 from paimon_maintenance.health.holders import consumer_holders, lags_of, reference_holders
-from paimon_maintenance.health.layout import partitions_measured
+from paimon_maintenance.health.layout import outline_of, partitions_measured
 from paimon_maintenance.health.measurement import (
     OWNER_OPTION,
+    Holder,
     Measurement,
     Orphans,
     PartitionMeasurement,
@@ -64,18 +65,15 @@ def measure_table(
     latest = table.snapshots.latest()
     refused = tuple(sorted(set(uncompactable_features(table))))
     options = table.options
-    live = no_columns(_COLUMNS) if latest is None else scan_columns(table, latest, _COLUMNS)
-    check_files(table.name, live)
-    check_row_ids(table, live)
-    partitions: list[PartitionMeasurement] = []
-    if latest is not None:
-        vectors = vector_files(table, latest)
-        partitions = partitions_measured(table, latest, live, vectors, env, compactable=not refused)
     beyond_number = retention_of(table, ids, now)["unexpired"]
     assert isinstance(beyond_number, int)
     beyond = ids[:beyond_number]
     deletions = deletions_of(table, ids[: beyond_number + 1])
     holders, blocked, blocked_bytes = consumer_holders(table, beyond, deletions)
+    files = _Files()
+    if latest is not None:
+        files = _files_of(table, latest, ids[beyond_number:], env, compactable=not refused)
+    partitions = files.partitions
     size, rows = sum(p.bytes for p in partitions), sum(p.rows for p in partitions)
     manifests = [] if latest is None else data_manifests(table, latest)
     tags = table.tags.all()
@@ -106,14 +104,14 @@ def measure_table(
         beyond_bytes=deletions.bytes(),
         blocked_bytes=blocked_bytes,
         blocked_snapshots=blocked,
-        holders=(*holders, *reference_holders(table, live, ids[beyond_number:])),
+        holders=(*holders, *files.holders),
         consumers=tuple(lags_of(table, latest, ids, row_bytes=size / rows if rows else 0.0)),
         consumer_expiration=options.value(CONSUMER_EXPIRATION_TIME),
         tags_due=_due_tags(table, tags, env),
         tags_over=_outlived_tags(table, tags, env),
         partitions_due=due,
         stuck=stuck,
-        unindexed={} if latest is None else _unindexed(table, latest, live),
+        unindexed=files.unindexed,
         manifests=len(manifests),
         manifest_bytes=sum(m.file_size for m in manifests),
         unknown_options=tuple(unknown_options(table.schema.options)),
@@ -138,9 +136,39 @@ def _refuse_impossible(found: Measurement) -> None:
     check_possible(found.table, claims)
 
 
-def _unindexed(table: FileStoreTable, latest: Snapshot, live: EntryColumns) -> dict[str, float]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Files:
+    """What the live files say."""
+
+    partitions: Sequence[PartitionMeasurement] = ()
+    holders: Sequence[Holder] = ()
+    unindexed: Mapping[str, float] = field(default_factory=dict)
+
+
+def _files_of(
+    table: FileStoreTable,
+    latest: Snapshot,
+    retained: Sequence[int],
+    env: Environment,
+    *,
+    compactable: bool,
+) -> _Files:
+    """Read the live files; `retained` are the snapshots within the retention."""
+    live = scan_columns(table, latest, _COLUMNS)
+    check_files(table.name, live)
+    check_row_ids(table, live)
+    holders = reference_holders(table, live, retained)
     shares = covered_shares(table, latest, live)
-    return {column: 1 - share for column, share in shares.items() if share < 1}
+    vectors = vector_files(table, latest)
+    outline = outline_of(table, live, vectors, env)
+    del live  # the objects of some files take its place in memory
+    return _Files(
+        partitions=partitions_measured(
+            table, latest, outline, vectors, env, compactable=compactable
+        ),
+        holders=holders,
+        unindexed={column: 1 - share for column, share in shares.items() if share < 1},
+    )
 
 
 def _open_options(table: FileStoreTable) -> dict[str, str]:
