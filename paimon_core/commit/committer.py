@@ -18,7 +18,7 @@ from paimon_core.commit.registered_partitions import add_partitions
 from paimon_core.commit.request import CommitRequest, Origin
 from paimon_core.commit.row_group_conflict import RowGroup, without_indexes_of_lost_ids
 from paimon_core.environment import Environment
-from paimon_core.errors import CommitStateUnknown, NotFound
+from paimon_core.errors import CommitStateUnknown
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Identity, Snapshot
@@ -119,13 +119,14 @@ def latest_of_user(table: FileStoreTable, user: str) -> Snapshot | None:
 
 
 def latest_where(table: FileStoreTable, test: Callable[[Snapshot], bool]) -> Snapshot | None:
-    """Return the newest snapshot that passes the test, or None."""
+    """Return the newest snapshot that passes the test, or None.
+
+    Snapshots that go during the search are left out: old ones expire, and a rollback removes new
+    ones although older ones stay.
+    """
     for snapshot_id in sorted(table.snapshots.ids(), reverse=True):
-        try:
-            snapshot = table.snapshots.get(snapshot_id)
-        except NotFound:
-            return None  # expired during the search, as have all older ones
-        if test(snapshot):
+        snapshot = table.snapshots.get_or_none(snapshot_id)
+        if snapshot is not None and test(snapshot):
             return snapshot
     return None
 

@@ -131,16 +131,18 @@ class PaimonStreamWriter(DataSourceStreamArrowWriter):
 
     def _is_committed(self, identifier: int, query: str | None) -> bool:
         def mine(snapshot: Snapshot) -> bool:
-            if snapshot.commit_kind is CommitKind.COMPACT:
-                return False
             if snapshot.commit_identifier == BATCH_COMMIT_IDENTIFIER:
                 return False
             stored = (snapshot.properties or {}).get(QUERY_ID)
             if query is not None and stored is not None:
-                # Whatever its user, which changes with the folder when the table is renamed.
+                # Whatever its user, which changes with the folder when the table is renamed.  The
+                # compaction of a micro-batch counts too: the rows came before, and expire first.
                 return stored == query
             # Of older versions and unknown queries, any stream of the user may be this one.
-            return snapshot.commit_user == self._user
+            return (
+                snapshot.commit_kind is not CommitKind.COMPACT
+                and snapshot.commit_user == self._user
+            )
 
         newest = latest_where(self._table, mine)
         return newest is not None and newest.commit_identifier >= identifier

@@ -239,6 +239,23 @@ def test_a_micro_batch_is_committed_once_to_a_table_that_is_renamed(lake: Lake) 
     assert lake.on_disk("db.u") == lake.referenced("db.u")
 
 
+def test_a_micro_batch_of_which_only_the_compaction_is_left(tmp_path: Path) -> None:
+    """The writer's own expiry keeps one snapshot, and the rows came in the one before it."""
+    lake = Lake(tmp_path)
+    retained = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
+    compacts = {"merge-engine": "aggregation", "full-compaction.delta-commits": "1"}
+    sums = {"fields.v.aggregate-function": "listagg"}
+    lake.create(options={"bucket": "1", **retained, **compacts, **sums})
+    for _ in range(2):  # the second is what Spark writes again after a restart
+        writer = stream(lake)
+        message = replace(writer.write(rows(1)), query="q")
+        shipped(writer).commit([message], 0)
+    table = lake.table()
+    assert [s.commit_kind for s in table.snapshots.all()] == ["COMPACT"]
+    (found,) = read_table(table, table.latest_or_not_found())
+    assert found["v"].to_pylist() == ["v"]
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_a_table_that_is_renamed_during_a_micro_batch(lake: Lake, *, again: bool) -> None:
     """The rows go nowhere: neither to the renamed table nor to a new one of the old name."""
