@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Final
 
 from paimon_core.errors import CorruptTable
@@ -81,6 +82,34 @@ def checked_long(value: object, field_name: str) -> int:
     if -LARGEST_LONG - 1 <= value <= LARGEST_LONG:
         return value
     raise ValueError(f"{field_name} is not a number of 64 bits")
+
+
+def checked_text(value: object, field_name: str) -> str:
+    """Return the value of a field that holds text; TypeError if it is none."""
+    if isinstance(value, str):
+        return value
+    raise TypeError(f"{field_name} is not text: {shown(value)}")
+
+
+def checked_texts(value: object, field_name: str) -> dict[str, str]:
+    """Return an object of texts, as Java does: other scalars become text.
+
+    Null is an empty object, and its entries that are null are left out.  TypeError for anything
+    else.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise TypeError(f"{field_name} is not an object: {shown(value)}")
+    return {k: _scalar(v, f"{field_name}.{k}") for k, v in value.items() if v is not None}
+
+
+def _scalar(value: object, field_name: str) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | Decimal):
+        return str(value)
+    return checked_text(value, field_name)
 
 
 def checked_millis(value: int, field_name: str) -> int:

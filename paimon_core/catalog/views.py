@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
+from paimon_core.names import checked_text, checked_texts
 from paimon_core.types.data_types import DataField
 from paimon_core.types.sql import field_from_json, field_to_json
 
@@ -31,14 +32,18 @@ class View:
 
     @staticmethod
     def from_schema(name: str, schema: Mapping[str, Any]) -> View:
-        """The view of this name with the JSON that catalogs store."""
+        """The view of this name with the JSON that catalogs store.
+
+        Raises one of `UNREADABLE` or InvalidArgument for anything else.
+        """
+        comment = schema.get("comment")
         return View(
             name=name,
             fields=tuple(field_from_json(f) for f in schema.get("fields") or ()),
-            query=str(schema["query"]),
-            dialects=dict(schema.get("dialects") or {}),
-            comment=schema.get("comment"),
-            options=dict(schema.get("options") or {}),
+            query=checked_text(schema["query"], "query"),
+            dialects=checked_texts(schema.get("dialects"), "dialects"),
+            comment=None if comment is None else checked_text(comment, "comment"),
+            options=checked_texts(schema.get("options"), "options"),
         )
 
     def schema(self) -> dict[str, object]:

@@ -12,7 +12,7 @@ from paimon_core.io.store_options import REQUEST_DEADLINE
 from paimon_core.options import parse_bool
 from paimon_core.remote.oauth import OAuthClient
 from paimon_core.remote.rest_auth import Auth, BearerAuth, NoAuth
-from paimon_core.remote.rest_client import RestClient, check_httpx
+from paimon_core.remote.rest_client import RestClient, check_httpx, reading
 
 _DEADLINE: Final = "30 s"
 _SIGV4: Final = "rest.sigv4-enabled"
@@ -63,10 +63,13 @@ class IcebergRest:
 
     def load(self, name: tuple[str, str]) -> dict[str, Any] | None:
         """The table's metadata; None if the table does not exist."""
+        path = self._table(name)
         try:
-            return dict(self.client.get(self._table(name))["metadata"])
+            answer = self.client.get(path)
         except NotFound:
             return None
+        with reading(path):
+            return dict(answer["metadata"])
 
     def ensure_namespace(self, namespace: str) -> None:
         """Create the namespace unless it exists."""
@@ -84,7 +87,8 @@ class IcebergRest:
         """Create the table; the metadata of the new one."""
         path = self._path("namespaces", name[0], "tables")
         answer = self.client.post(path, {"name": name[1], **body})
-        return dict(answer["metadata"])
+        with reading(path):
+            return dict(answer["metadata"])
 
     def commit(
         self,

@@ -2,7 +2,7 @@
 
 Answers 429 and 503 are tried again with growing waits, as the server asks for; a request without an
 answer only if it changes nothing.  All attempts of a request end within
-`caretaker.request-deadline`.
+`caretaker.request-deadline`.  Answers are input: their size, nesting and content are checked.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import logging
 import os
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote_plus
 
 from paimon_core.errors import (
+    UNREADABLE,
     AlreadyExists,
     InvalidArgument,
     NotFound,
@@ -30,8 +32,10 @@ from paimon_core.errors import (
     UnsupportedFeature,
     how_to_get,
 )
+from paimon_core.io.json_text import parse_json
 from paimon_core.io.store_options import REQUEST_DEADLINE
 from paimon_core.io.store_retries import RetryReason, note_retry
+from paimon_core.names import checked_text, checked_texts
 from paimon_core.options import parse_duration_millis
 from paimon_core.remote.rest_auth import Auth, Request, auth_of, utc_now
 
@@ -50,6 +54,13 @@ _CONNECT_SECONDS: Final = 30.0
 _DEFAULT_DEADLINE: Final = "3 min"
 _LONGEST_MESSAGE: Final = 500
 _MOST_PAGES: Final = 100_000
+_LARGEST_ANSWER: Final = 256 << 20
+_CONFIG: Final = "/v1/config"
+
+
+def name_of(found: object) -> str:
+    """A name in an answer, read as in `reading`."""
+    return checked_text(found, "a name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +86,10 @@ class RestClient:
         cls, options: Mapping[str, str], auth: Auth, parameters: Mapping[str, str]
     ) -> RestClient:
         """A client with the options that the server's answer to `/v1/config` adds."""
-        config = cls(options, auth).get("/v1/config", parameters)
-        defaults, overrides = config.get("defaults") or {}, config.get("overrides") or {}
-        merged = {**defaults, **options, **overrides}
-        return cls({k: str(v) for k, v in merged.items() if v is not None}, auth)
+        config = cls(options, auth).get(_CONFIG, parameters)
+        with reading(_CONFIG):
+            defaults, overrides = config.get("defaults") or {}, config.get("overrides") or {}
+            return cls(checked_texts({**defaults, **options, **overrides}, "the options"), auth)
 
     @property
     def uri(self) -> str:
@@ -115,18 +126,24 @@ class RestClient:
         """
         self._send("DELETE", path, parameters or {}, None, frozenset({_TOO_MANY}))
 
-    def pages(self, path: str, key: str) -> list[Any]:
-        """The elements of all pages."""
+    def pages(self, path: str, key: str, read: Callable[[Any], Any] = name_of) -> list[Any]:
+        """The elements of all pages, by default names; `read` takes them as in `reading`."""
         found: list[Any] = []
         parameters: dict[str, str] = {}
-        for _ in range(_MOST_PAGES):
+        tokens: set[str] = set()
+        while len(tokens) < _MOST_PAGES:
             page = self.get(path, parameters)
-            elements = page.get(key) or []
-            found += elements
-            token = page.get("nextPageToken")
+            elements, token = page.get(key) or [], page.get("nextPageToken")
+            with reading(path):
+                if not isinstance(elements, list):
+                    raise TypeError(f"{key} is no list")
+                found += map(read, elements)
             if not token or not elements:
                 return found
             parameters = {"pageToken": str(token)}
+            if parameters["pageToken"] in tokens:
+                break
+            tokens.add(parameters["pageToken"])
         raise StorageError(f"the REST catalog keeps listing {path} without an end", file=path)
 
     def _send(
@@ -147,6 +164,11 @@ class RestClient:
             left = deadline - time.monotonic()
             try:
                 answer = self._once(request, max(left, 0.001))
+            except (httpx.InvalidURL, UnicodeError) as e:
+                raise InvalidArgument(
+                    "no request can be made of the options uri, token and header.* of the REST catalog",
+                    next_step="correct them; a URL and headers have printable ASCII characters only",
+                ) from e
             except httpx.HTTPError as e:
                 wait = _wait_seconds(attempt, None)
                 last = attempt == _MAX_RETRIES or time.monotonic() + wait > deadline
@@ -182,14 +204,24 @@ class RestClient:
         if request.body:
             headers["Content-Type"] = "application/json"
         headers |= self.auth.headers(request, utc_now())
-        return _http(os.getpid()).request(
+        deadline = time.monotonic() + seconds
+        with _http(os.getpid()).stream(
             request.method,
             self.uri + request.path,
             params=dict(request.parameters) or None,
             content=request.body.encode() if request.body else None,
             headers=headers,
             timeout=httpx.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS)),
-        )
+        ) as answer:
+            content = bytearray()
+            for part in answer.iter_bytes():
+                content += part
+                if len(content) > _LARGEST_ANSWER:
+                    raise _strange(request, f"of more than {_LARGEST_ANSWER >> 20} MB")
+                if time.monotonic() > deadline:  # the client's own timeout is for each part
+                    raise httpx.ReadTimeout("the answer does not end")
+            headers_left = [(k, v) for k, v in answer.headers.items() if k != "content-encoding"]
+            return httpx.Response(answer.status_code, headers=headers_left, content=bytes(content))
 
 
 @lru_cache(maxsize=1)
@@ -236,7 +268,7 @@ def _answered(request: Request, answer: httpx.Response) -> dict[str, Any]:
         if not answer.content.strip() and not is_question:
             return {}
         try:
-            found = answer.json()
+            found = parse_json(answer.content)
         except ValueError:
             raise _strange(request, "that is not JSON") from None
         if isinstance(found, dict):
@@ -245,6 +277,23 @@ def _answered(request: Request, answer: httpx.Response) -> dict[str, Any]:
             raise _strange(request, "that is no JSON object")
         return {}
     raise _error(request, answer)
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """The block takes the answer to a GET of this path apart.
+
+    Raises StorageError if the answer does not hold what the API says.
+    """
+    try:
+        yield
+    except PaimonError as e:
+        if not isinstance(e, InvalidArgument):
+            raise
+        raise _strange(Request("GET", path, {}, ""), f"unreadable: {e.message}") from e
+    except UNREADABLE as e:
+        what = f"unreadable: {type(e).__name__} {e}"
+        raise _strange(Request("GET", path, {}, ""), what) from e
 
 
 def _strange(request: Request, what: str) -> StorageError:
@@ -259,7 +308,7 @@ def _strange(request: Request, what: str) -> StorageError:
 def _error(request: Request, answer: httpx.Response) -> PaimonError:
     """The typed error of an answer; `resource_type` says what a NotFound is about."""
     try:
-        parts = answer.json()
+        parts = parse_json(answer.content)
     except ValueError:
         parts = None
     if not isinstance(parts, dict):

@@ -9,7 +9,7 @@ from paimon_core.catalog.rest.payloads import commit_json, object_name, snapshot
 from paimon_core.commit.same_table import created_again, dropped
 from paimon_core.errors import AlreadyExists, StorageError
 from paimon_core.paths import MAIN_BRANCH
-from paimon_core.remote.rest_client import ResourceNotFound, RestClient
+from paimon_core.remote.rest_client import ResourceNotFound, RestClient, reading
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.snapshot.snapshot_commit import CommitAttempt
 from paimon_core.table.open import split_identifier
@@ -38,8 +38,9 @@ class RestSnapshotCommit:
         return True
 
     def latest(self, branch: str) -> Snapshot | None:
+        path = self._path(branch, "snapshot")
         try:
-            answer = self.client.get(self._path(branch, "snapshot"))
+            answer = self.client.get(path)
         except ResourceNotFound as e:
             if e.resource_type == _SNAPSHOT:
                 return None
@@ -47,8 +48,10 @@ class RestSnapshotCommit:
             raise
         # The answer holds the snapshot together with counts of the whole table.
         found = answer.get("snapshot")
-        snapshot = found.get("snapshot") if isinstance(found, dict) else None
-        return None if snapshot is None else snapshot_of(snapshot, table=self.identifier)
+        if found is None:
+            return None
+        with reading(path):
+            return snapshot_of(found["snapshot"], table=self.identifier)
 
     def check_same_table(self) -> None:
         try:

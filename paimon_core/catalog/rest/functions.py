@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from paimon_core.errors import NotFound
-from paimon_core.remote.rest_client import RestClient
+from paimon_core.names import checked_text, checked_texts
+from paimon_core.remote.rest_client import RestClient, reading
 from paimon_core.table.open import split_identifier
 from paimon_core.types.data_types import DataField
 from paimon_core.types.sql import field_from_json, field_to_json
@@ -44,23 +45,27 @@ class RestFunctions:
     def names(self, database: str) -> list[str]:
         """The names of the database's functions, sorted."""
         path = self.client.path("databases", database, "functions")
-        return sorted(str(n) for n in self.client.pages(path, "functions"))
+        return sorted(self.client.pages(path, "functions"))
 
     def find(self, identifier: str) -> Function | None:
         """The function, None if there is none of this name."""
+        path = self._path(identifier)
         try:
-            found = self.client.get(self._path(identifier))
+            found = self.client.get(path)
         except NotFound:
             return None
-        return Function(
-            name=identifier,
-            inputs=tuple(field_from_json(f) for f in found.get("inputParams") or ()),
-            returns=tuple(field_from_json(f) for f in found.get("returnParams") or ()),
-            definitions=dict(found.get("definitions") or {}),
-            deterministic=bool(found.get("deterministic")),
-            comment=found.get("comment"),
-            options=dict(found.get("options") or {}),
-        )
+        with reading(path):
+            definitions = (found.get("definitions") or {}).items()
+            comment = found.get("comment")
+            return Function(
+                name=identifier,
+                inputs=tuple(field_from_json(f) for f in found.get("inputParams") or ()),
+                returns=tuple(field_from_json(f) for f in found.get("returnParams") or ()),
+                definitions={k: _checked_definition(k, v) for k, v in definitions},
+                deterministic=bool(found.get("deterministic")),
+                comment=None if comment is None else checked_text(comment, "comment"),
+                options=checked_texts(found.get("options"), "options"),
+            )
 
     def create(self, function: Function) -> None:
         """Create the function; AlreadyExists if there is one of this name."""
@@ -87,3 +92,11 @@ class RestFunctions:
     def _path(self, identifier: str) -> str:
         database, name = split_identifier(identifier)
         return self.client.path("databases", database, "functions", name)
+
+
+def _checked_definition(engine: str, found: object) -> dict[str, Any]:
+    if not isinstance(found, dict):
+        raise TypeError(f"the definition for {engine} is no object")
+    if found.get("type") == "sql":
+        checked_text(found.get("definition"), "definition")
+    return found

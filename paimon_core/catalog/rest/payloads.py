@@ -24,6 +24,8 @@ from paimon_core.ddl.schema_change import (
     UpdateTableComment,
 )
 from paimon_core.errors import UNREADABLE, StorageError, UnsupportedFeature
+from paimon_core.io.json_text import to_flat_json
+from paimon_core.names import checked_long, checked_text
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.snapshot import Snapshot
@@ -158,7 +160,7 @@ def _statistics_json(statistics: PartitionStatistics) -> dict[str, object]:
 def snapshot_of(parts: object, *, table: str) -> Snapshot:
     """The snapshot of an answer; StorageError if it is none."""
     try:
-        return snapshot_from_json(json.dumps(parts))
+        return snapshot_from_json(to_flat_json(parts))
     except UNREADABLE as e:
         raise StorageError(
             f"the REST catalog answered with an unreadable snapshot of table {table}: {e}",
@@ -166,15 +168,19 @@ def snapshot_of(parts: object, *, table: str) -> Snapshot:
 
 
 def partition_of(parts: Mapping[str, Any]) -> Partition:
-    """A partition of an answer."""
+    """A partition of an answer; one of `UNREADABLE` for anything else."""
+
+    def number(key: str) -> int:
+        return checked_long(parts[key], key)
+
     return Partition(
         PartitionStatistics(
-            spec={str(k): str(v) for k, v in parts["spec"].items()},
-            record_count=int(parts["recordCount"]),
-            file_size=int(parts["fileSizeInBytes"]),
-            file_count=int(parts["fileCount"]),
-            last_file_creation_millis=int(parts["lastFileCreationTime"]),
-            total_buckets=int(parts.get("totalBuckets") or 0),
+            spec={k: checked_text(v, k) for k, v in parts["spec"].items()},
+            record_count=number("recordCount"),
+            file_size=number("fileSizeInBytes"),
+            file_count=number("fileCount"),
+            last_file_creation_millis=number("lastFileCreationTime"),
+            total_buckets=checked_long(parts.get("totalBuckets") or 0, "totalBuckets"),
         ),
         done=bool(parts.get("done")),
     )

@@ -43,8 +43,9 @@ from paimon_core.errors import (
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.open import open_file_io
+from paimon_core.names import checked_text, checked_texts, shown
 from paimon_core.options import PATH, Options, parse_bool
-from paimon_core.remote.rest_client import ResourceNotFound, RestClient
+from paimon_core.remote.rest_client import ResourceNotFound, RestClient, name_of, reading
 from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.open import open_table_at, split_identifier
@@ -90,10 +91,18 @@ class RestCatalog:
 
     def get_database(self, database: str) -> Database:
         """The database with its properties; NotFound if it does not exist."""
-        answer = self.client.get(self.client.path("databases", database))
-        properties = {str(k): str(v) for k, v in (answer.get("options") or {}).items()}
-        properties.update(audit_of(answer))
-        return Database(name=database, location=answer.get("location"), properties=properties)
+        path = self.client.path("databases", database)
+        answer = self.client.get(path)
+        with reading(path):
+            location = answer.get("location")
+            return Database(
+                name=database,
+                location=None if location is None else checked_text(location, "location"),
+                properties={
+                    **checked_texts(answer.get("options"), "options"),
+                    **audit_of(answer),
+                },
+            )
 
     def create_database(
         self,
@@ -147,7 +156,7 @@ class RestCatalog:
         """Format tables, object tables and others with their type, and views, sorted by name."""
         found = [OtherObject(n, k) for n, k in self._details(database).items() if k != _TABLE]
         try:
-            views = self.client.pages(self.client.path("databases", database, "views"), "views")
+            views = self.views.names(database)
         except UnsupportedFeature:
             views = []
         found += [OtherObject(name, "view") for name in views]
@@ -156,7 +165,9 @@ class RestCatalog:
     def _details(self, database: str) -> dict[str, str]:
         """The names of all tables with their types; a server may list a table once a branch."""
         path = self.client.path("databases", database, "table-details")
-        return {str(t["name"]): _type(t) for t in self.client.pages(path, "tableDetails")}
+        return dict(
+            self.client.pages(path, "tableDetails", lambda t: (name_of(t["name"]), _type(t)))
+        )
 
     def _path(self, identifier: str, *rest: str, branch: str | None = None) -> str:
         database, table = split_identifier(identifier)
@@ -173,9 +184,17 @@ class RestCatalog:
                 table=identifier,
                 next_step="check the names of catalog, database and table",
             ) from e
-        if not found.get("path") or not isinstance(found.get("schemaId"), int):
+        path, external = found.get("path"), found.get("isExternal")
+        if not isinstance(path, str) or not path or not isinstance(found.get("schemaId"), int):
             raise StorageError(
                 f"the REST catalog gave table {identifier} without path or schema id",
+                table=identifier,
+            )
+        if not isinstance(external, bool | None):
+            # Commits to external tables are files, those to others belong to the server.
+            raise StorageError(
+                f"the REST catalog does not say whether table {identifier} is external: "
+                f"isExternal is {shown(external)}",
                 table=identifier,
             )
         if _type(found) != _TABLE:
@@ -346,10 +365,10 @@ class RestCatalog:
     def list_partitions(self, identifier: str) -> list[Partition]:
         """The partitions as the server keeps them; from the files where it keeps none."""
         try:
-            found = self.client.pages(self._path(identifier, "partitions"), "partitions")
+            path = self._path(identifier, "partitions")
+            return self.client.pages(path, "partitions", partition_of)
         except UnsupportedFeature:
             return partitions_of_files(self.get_table(identifier))
-        return [partition_of(parts) for parts in found]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ from paimon_core.errors import StorageAccessDenied, StorageError
 from paimon_core.io.delegating import DelegatingFileIO
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.open import open_file_io
+from paimon_core.names import checked_long, checked_texts
 from paimon_core.remote.rest_auth import TOKEN_SAFE_MILLIS
-from paimon_core.remote.rest_client import RestClient
+from paimon_core.remote.rest_client import RestClient, reading
 from paimon_core.table.open import split_identifier
 
 log = logging.getLogger(__name__)
@@ -87,14 +88,17 @@ class TokenFileIO(DelegatingFileIO):
 
     def _open(self, now: int) -> _Opened:
         database, table = split_identifier(self.identifier)
-        answer = self.client.get(self.client.path("databases", database, "tables", table, "token"))
-        token, expires = answer.get("token"), answer.get("expiresAtMillis")
-        if not isinstance(token, dict) or not isinstance(expires, int):
+        path = self.client.path("databases", database, "tables", table, "token")
+        answer = self.client.get(path)
+        if not isinstance(answer.get("token"), dict):
             raise StorageError(
                 f"the REST catalog gave no token for the files of table {self.identifier}",
                 file=self.root,
             )
-        options = {**self.client.options, **{str(k): str(v) for k, v in token.items()}}
+        with reading(path):
+            token = checked_texts(answer["token"], "token")
+            expires = checked_long(answer.get("expiresAtMillis"), "expiresAtMillis")
+        options = {**self.client.options, **token}
         endpoint = self.client.options.get("dlf.oss-endpoint")
         if endpoint:
             options["fs.oss.endpoint"] = endpoint

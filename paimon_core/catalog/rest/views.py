@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from paimon_core.catalog.rest.payloads import audit_of, identifier_json
 from paimon_core.catalog.views import View
-from paimon_core.errors import NotFound, StorageError
-from paimon_core.remote.rest_client import RestClient
+from paimon_core.errors import NotFound
+from paimon_core.remote.rest_client import RestClient, reading
 from paimon_core.table.open import split_identifier
 
 
@@ -21,18 +21,17 @@ class RestViews:
     def names(self, database: str) -> list[str]:
         """The names of the database's views, sorted."""
         path = self.client.path("databases", database, "views")
-        return sorted(str(n) for n in self.client.pages(path, "views"))
+        return sorted(self.client.pages(path, "views"))
 
     def find(self, identifier: str) -> View | None:
         """The view, None if there is none of this name."""
+        path = self._path(identifier)
         try:
-            found = self.client.get(self._path(identifier))
+            found = self.client.get(path)
         except NotFound:
             return None
-        schema = found.get("schema")
-        if not isinstance(schema, Mapping):
-            raise StorageError(f"the REST catalog gave view {identifier} without schema")
-        view = View.from_schema(identifier, schema)
+        with reading(path):
+            view = View.from_schema(identifier, found["schema"])
         return replace(view, options={**view.options, **audit_of(found)})
 
     def create(self, view: View) -> None:

@@ -63,7 +63,7 @@ def publish_commit(
         return
     try:
         _publish(_Work(table, store, snapshot, env), changes)
-    except (PaimonError, OSError, ValueError, LookupError, TypeError) as e:
+    except Exception as e:  # noqa: BLE001 - whatever it was, the commit exists
         log.warning(
             "table=%s snapshot=%d cannot write the Iceberg metadata, the next commit retries: %s",
             table.name,
@@ -92,7 +92,7 @@ def republish(table: FileStoreTable, env: Environment) -> None:
             store.delete_all()
         else:
             _publish(_Work(table, store, latest, env), None)
-    except (PaimonError, OSError, ValueError, LookupError, TypeError) as e:
+    except Exception as e:  # noqa: BLE001 - whatever it was, the commit exists
         log.warning(
             "table=%s cannot write the Iceberg metadata, the next commit retries: %s", table.name, e
         )
@@ -163,7 +163,7 @@ def _register(work: _Work, draft: _Draft) -> Shown:
 
     try:
         return register(work.table, work.store, draft.metadata)
-    except (PaimonError, OSError, ValueError, LookupError, TypeError) as e:
+    except Exception as e:  # noqa: BLE001 - whatever it was, the commit exists
         log.warning(
             "table=%s snapshot=%d cannot register in the external catalog, the next commit retries: %s",
             work.table.name,

@@ -16,6 +16,9 @@ from iceberg_reader import iceberg_rows, manifests, metadata, newest, unreferenc
 from paimon_core import Catalog, Schema, Table, open_catalog
 from paimon_core.commit.iceberg import publish as iceberg_publish
 from paimon_core.errors import UnsupportedFeature
+from paimon_core.remote.iceberg_rest import IcebergRest
+from paimon_core.remote.rest_auth import NoAuth
+from paimon_core.remote.rest_client import RestClient
 
 COLUMNS = {"k": "INT NOT NULL", "v": "STRING", "p": "STRING"}
 STORAGE = {"metadata.iceberg.storage": "table-location"}
@@ -62,6 +65,19 @@ def test_null_partitions(catalog: Catalog, tmp_path: Path) -> None:
     table.delete("p IS NULL")
     check(tmp_path, table)
     assert iceberg_rows(folder, where="p is null") == []
+
+
+def test_a_strange_answer_of_the_catalog_fails_no_commit(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is told of an error would write the rows again."""
+    options = {"storage": "rest-catalog", "rest.uri": "http://127.0.0.1:1"}
+    given = {f"metadata.iceberg.{k}": v for k, v in options.items()}
+    table = catalog.create_table("db.t", Schema.of(COLUMNS, options=given))
+    monkeypatch.setattr(IcebergRest, "connect", lambda _: IcebergRest(RestClient({}, NoAuth())))
+    monkeypatch.setattr(IcebergRest, "load", lambda *_: {"snapshots": ["no object"]})
+    table.append([row(1)])
+    assert len(table.to_dicts()) == 1
 
 
 def test_many_writers_at_once(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import pickle
 import threading
@@ -33,6 +34,7 @@ from paimon_core.errors import (
     StorageError,
     UnsupportedFeature,
 )
+from paimon_core.remote import rest_client
 from paimon_core.remote.rest_auth import DlfAuth, DlfToken, Request, auth_of, default_headers
 from paimon_core.remote.rest_client import ResourceNotFound, RestClient
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
@@ -64,7 +66,9 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(1 if status == SILENT else 0)
             self.close_connection = True
             return
-        data = content.encode() if isinstance(content, str) else json.dumps(content).encode()
+        data = content.encode() if isinstance(content, str) else content
+        if not isinstance(data, bytes):
+            data = json.dumps(content).encode()
         self.send_response(status)
         for key, value in headers.items():
             self.send_header(key, value)
@@ -230,6 +234,19 @@ def test_an_empty_answer_does_not_say_that_there_is_nothing(
         client.pages("/v1/databases", "databases")
     with pytest.raises(StorageError, match="something that is no"):
         RestSnapshotCommit(client, "db.t", "1").latest("main")
+
+
+def test_an_answer_that_is_too_large(
+    server: _Server, client: RestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes are counted as they come, and unpacked."""
+    monkeypatch.setattr(rest_client, "_LARGEST_ANSWER", 1 << 20)
+    bomb = gzip.compress(b" " * (8 << 20))
+    server.answers[:] = [(200, {"Content-Encoding": "gzip"}, bomb)]
+    with pytest.raises(StorageError, match="of more than 1 MB"):
+        client.get("/v1/c")
+    server.answers[:] = [(200, {"Content-Encoding": "gzip"}, gzip.compress(b'{"a": 1}'))]
+    assert client.get("/v1/c") == {"a": 1}
 
 
 def test_all_pages_are_read(server: _Server, client: RestClient) -> None:
