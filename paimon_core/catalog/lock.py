@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from paimon_core.catalog.catalog import Watch
 from paimon_core.errors import UnsupportedFeature
@@ -48,6 +48,10 @@ def acquire_timeout_millis(options: Mapping[str, str]) -> int:
 def longest_wait_millis(options: Mapping[str, str]) -> int:
     """The longest wait between two attempts: the catalog option `lock-check-max-sleep`."""
     return parse_duration_millis(options.get("lock-check-max-sleep", "8 s"))
+
+
+TOLD_MILLIS: Final = 5_000
+"""How long a client waits for the lock before it says so."""
 
 
 def held(lock: CatalogLock | None) -> AbstractContextManager[None]:

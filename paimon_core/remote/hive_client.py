@@ -19,6 +19,7 @@ from xml.etree import ElementTree as ET
 
 from paimon_core.environment import user_name
 from paimon_core.errors import (
+    UNREADABLE,
     AlreadyExists,
     CatalogError,
     InvalidArgument,
@@ -179,7 +180,7 @@ class HiveClient:
                     user = user_name()
                     _ask(protocol, "set_ugi", CALLS["set_ugi"], (user, ()))
                 yield protocol
-            except (TException, OSError, EOFError, ValueError) as e:
+            except (TException, OSError, *UNREADABLE) as e:
                 if isinstance(e, PaimonError):
                     raise
                 raise StorageError(

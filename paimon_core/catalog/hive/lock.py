@@ -21,7 +21,7 @@ from functools import partial
 from typing import Final
 from uuid import uuid4
 
-from paimon_core.catalog.lock import acquire_timeout_millis, longest_wait_millis
+from paimon_core.catalog.lock import TOLD_MILLIS, acquire_timeout_millis, longest_wait_millis
 from paimon_core.environment import user_name
 from paimon_core.errors import CatalogLocked, PaimonError, StorageError
 from paimon_core.io.commit_guard import guarded_by
@@ -102,8 +102,15 @@ class HiveLock:
         lock_id = response.lock_id or 0
         wait = _FIRST_WAIT_MILLIS
         ended: dict[int, float] = {}
+        told = False
         try:
             while response.state == LOCK_WAITING and _millis_since(started) < timeout:
+                if _millis_since(started) > TOLD_MILLIS and not told:
+                    told = True
+                    log.warning(
+                        "table=%s.%s is locked by %s; waiting for it, at most %d s",
+                        *(self.database, self.table, self._holder(), timeout // 1000),
+                    )
                 wait = min(2 * wait, most)
                 time.sleep(wait / 1000)
                 self._release_ended(ended)

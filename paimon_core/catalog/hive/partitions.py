@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from paimon_core.catalog.hive.tables import LOCATION_PROPERTY, in_properties, location_of
-from paimon_core.errors import AlreadyExists, NotFound
+from paimon_core.errors import AlreadyExists, CatalogError, NotFound
+from paimon_core.names import checked_long, shown
 from paimon_core.options import DATA_FILE_PATH_DIRECTORY
 from paimon_core.paths import spec_path
 from paimon_core.remote.hive_client import HiveClient
@@ -85,12 +86,20 @@ class HivePartitions:
                 continue
 
     def found(self) -> list[tuple[dict[str, str], Partition]]:
-        """All partitions with their specs."""
+        """All partitions with their specs; CatalogError for one that has not one value a key."""
         table: Table = self.client.call("get_table", self.database, self.table)
         keys = [column.name or "" for column in table.partition_keys or ()]
         found: Sequence[Partition] = self.client.call(
             "get_partitions", self.database, self.table, _ALL
         )
+        for partition in found:
+            if len(partition.values or ()) != len(keys):
+                raise CatalogError(
+                    f"the Hive metastore has a partition of table {self.database}.{self.table} with "
+                    f"values {', '.join(partition.values or ())} for the keys {', '.join(keys)}",
+                    table=f"{self.database}.{self.table}",
+                    next_step="drop it in Hive, then CALL sys.repair",
+                )
         return [(dict(zip(keys, p.values or (), strict=True)), p) for p in found]
 
     def specs(self) -> list[dict[str, str]]:
@@ -119,13 +128,26 @@ class HivePartitions:
 
 
 def statistics_of(spec: Mapping[str, str], found: Partition) -> PartitionStatistics:
-    """What the metastore says about a partition, with Java's defaults."""
+    """What the metastore says about a partition, with Java's defaults; CatalogError: no number."""
     known = found.parameters or {}
+
+    def number(key: str, default: int) -> int:
+        text = known.get(key, str(default))
+        try:
+            return checked_long(int(text), key)
+        except ValueError as e:
+            raise CatalogError(
+                f"the Hive metastore has partition {spec_path(spec)} of table {found.db_name}."
+                f"{found.table_name} with {key}={shown(text)}",
+                table=f"{found.db_name}.{found.table_name}",
+                next_step="correct it in Hive with ALTER TABLE ... PARTITION ... SET TBLPROPERTIES",
+            ) from e
+
     return PartitionStatistics(
         spec=spec,
-        record_count=int(known.get("numRows", 1)),
-        file_size=int(known.get("totalSize", 1)),
-        file_count=int(known.get("numFiles", 1)),
-        last_file_creation_millis=int(known.get("lastUpdateTime", 0)),
-        total_buckets=int(known.get("totalBuckets", 0)),
+        record_count=number("numRows", 1),
+        file_size=number("totalSize", 1),
+        file_count=number("numFiles", 1),
+        last_file_creation_millis=number("lastUpdateTime", 0),
+        total_buckets=number("totalBuckets", 0),
     )

@@ -30,6 +30,7 @@ from paimon_core.errors import (
     UnsupportedFeature,
     how_to_get,
 )
+from paimon_core.names import shown
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -127,6 +128,18 @@ class JdbcDatabase:
 
         with self.transaction() as connection:
             return [tuple(row) for row in connection.execute(text(sql), values)]
+
+    def names(self, sql: str, **values: object) -> list[str]:
+        """The names that a query of one column finds, sorted; CatalogError for one that is none."""
+        found = [row[0] for row in self.rows(sql, **values)]
+        strange = [name for name in found if not isinstance(name, str)]
+        if strange:
+            raise CatalogError(
+                f"the database of the JDBC catalog has the name {shown(strange[0])} in a row that "
+                f"this finds: {sql}",
+                next_step="delete or correct the row, then run again",
+            )
+        return sorted(found)
 
     def create_tables(self, *, locks: bool, lock_key_length: int) -> None:
         """Create the missing tables of the catalog."""

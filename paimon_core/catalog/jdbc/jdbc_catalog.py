@@ -108,24 +108,22 @@ class JdbcCatalog:
 
     def list_databases(self) -> list[str]:
         """The names of all databases, sorted."""
-        rows = self._database.rows(
+        return self._database.names(
             "SELECT database_name FROM paimon_tables WHERE catalog_key = :key "
             "UNION SELECT database_name FROM paimon_database_properties WHERE catalog_key = :key",
             key=self._key,
         )
-        return sorted(row[0] for row in rows)
 
     def get_database(self, database: str) -> Database:
         """The database with its properties; NotFound if it does not exist."""
-        found = dict(
-            self._database.rows(
-                "SELECT property_key, property_value FROM paimon_database_properties "
-                f"WHERE {_DATABASE}",
-                key=self._key,
-                database=database,
-            )
+        rows = self._database.rows(
+            f"SELECT property_key, property_value FROM paimon_database_properties WHERE {_DATABASE}",
+            key=self._key,
+            database=database,
         )
-        if not found and not self._table_names(database):
+        # A value may be NULL, as in Java.
+        found = {str(key): str(value) for key, value in rows if value is not None}
+        if not rows and not self._table_names(database):
             raise NotFound(f"database {database} does not exist in the JDBC catalog {self._key}")
         found.pop(_EXISTS, None)
         location = found.pop(_LOCATION, None) or self._location(database)
@@ -248,19 +246,18 @@ class JdbcCatalog:
         names = self._table_names(database)
         if not names:
             self.get_database(database)
-        return sorted(names)
+        return names
 
     def list_others(self, database: str) -> list[OtherObject]:
         """The views, sorted by name."""
         return [OtherObject(name, "view") for name in self.views.names(database)]
 
     def _table_names(self, database: str) -> list[str]:
-        rows = self._database.rows(
+        return self._database.names(
             f"SELECT table_name FROM paimon_tables WHERE {_DATABASE}",
             key=self._key,
             database=database,
         )
-        return [row[0] for row in rows]
 
     def _exists(self, identifier: str) -> bool:
         database, table = split_identifier(identifier)

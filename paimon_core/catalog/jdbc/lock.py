@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final
 
 from paimon_core.catalog.jdbc.database import LOCKS, JdbcDatabase
-from paimon_core.catalog.lock import acquire_timeout_millis, longest_wait_millis
+from paimon_core.catalog.lock import TOLD_MILLIS, acquire_timeout_millis, longest_wait_millis
 from paimon_core.errors import CatalogLocked, PaimonError, StorageError
 from paimon_core.io.commit_guard import guarded_by
 
@@ -76,6 +76,7 @@ class JdbcLock:
         most = longest_wait_millis(self.database.options)
         started = time.monotonic()
         wait = _FIRST_WAIT_MILLIS
+        told = False
         while (acquired_at := self._insert()) is None:
             waited = (time.monotonic() - started) * 1000
             if waited > self._timeout_millis:
@@ -85,6 +86,12 @@ class JdbcLock:
                     table=self.identifier,
                     next_step="run again when the holder has ended; if it died and its clock or time "
                     f"zone is not this client's, delete the row of this lock_id from {LOCKS}",
+                )
+            if waited > TOLD_MILLIS and not told:
+                told = True
+                log.warning(
+                    "lock=%s is held by another client%s; waiting for it, at most %d s",
+                    *(self.lock_id, self._since(), self._timeout_millis // 1000),
                 )
             wait = min(2 * wait, most)
             time.sleep(wait / 1000)

@@ -15,7 +15,16 @@ from paimon_core.catalog.jdbc.lock import JdbcLock
 from paimon_core.catalog.jdbc.table_rows import TableRows, check_lengths, execute
 from paimon_core.catalog.lock import held
 from paimon_core.catalog.views import View
-from paimon_core.errors import AlreadyExists, NotFound
+from paimon_core.errors import (
+    UNREADABLE,
+    AlreadyExists,
+    CorruptTable,
+    InvalidArgument,
+    NotFound,
+    UnsupportedFeature,
+)
+from paimon_core.io.json_text import parse_json_object
+from paimon_core.names import checked_text
 from paimon_core.table.open import split_identifier
 
 if TYPE_CHECKING:
@@ -44,15 +53,31 @@ class JdbcViews:
         if not self.database.has_table(VIEWS):
             return []
         sql = f"SELECT view_name FROM {VIEWS} WHERE {_DATABASE}"
-        return sorted(row[0] for row in self.database.rows(sql, key=self.key, database=database))
+        return self.database.names(sql, key=self.key, database=database)
 
     def find(self, identifier: str) -> View | None:
-        """The view, None if there is none of this name."""
+        """The view, None if there is none of this name; CorruptTable if its row cannot be read."""
         if not self.database.has_table(VIEWS):
             return None
         sql = f"SELECT view_schema FROM {VIEWS} WHERE {_VIEW}"
         rows = self.database.rows(sql, **self._values(identifier))
-        return View.from_schema(identifier, json.loads(rows[0][0])) if rows else None
+        return self._decoded(identifier, rows[0][0]) if rows else None
+
+    def _decoded(self, identifier: str, text: object) -> View:
+        try:
+            return View.from_schema(
+                identifier, parse_json_object(checked_text(text, "view_schema"))
+            )
+        except UnsupportedFeature as e:
+            e.table = identifier
+            raise
+        except (InvalidArgument, *UNREADABLE) as e:
+            raise CorruptTable(
+                f"the schema of view {identifier} in the JDBC catalog {self.key} cannot be read: "
+                f"{type(e).__name__} {e}",
+                table=identifier,
+                next_step=f"drop the view and create it again; its text is in the table {VIEWS}",
+            ) from e
 
     def create(self, view: View) -> None:
         """Create the view in a database that exists.

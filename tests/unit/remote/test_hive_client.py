@@ -128,3 +128,25 @@ def test_an_answer_that_is_no_thrift_is_an_error_of_the_store() -> None:
         with pytest.raises(StorageError, match="did not answer"):
             client.call("get_all_databases")
         thread.join(10)
+
+
+def test_an_answer_that_is_nested_without_end() -> None:
+    """A field of an unknown number, whose value is a list of lists of lists."""
+    reply = b"\x80\x01\x00\x02" + bytes(8) + b"\x0f\x00\x00\x0c\x00\x00\x00\x01\x0f\x00\x63"
+    nested = b"\x0f\x00\x00\x00\x01" * 20_000
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    with connection:
+                        connection.sendall(reply + nested)
+                        connection.recv(1000)
+
+        threading.Thread(target=serve, daemon=True).start()
+        uri = f"thrift://127.0.0.1:{server.getsockname()[1]}"
+        client = HiveClient({"uri": uri, "hive.metastore.execute.setugi": "false"})
+        with pytest.raises(StorageError, match="recursion"):
+            client.call("get_table_objects_by_name", "db", ("t",))
+        server.shutdown(socket.SHUT_RDWR)
