@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_core.io.file_io import named_in_errors
 from paimon_core.lsm.key_order import key_digits, sort_rows
 from paimon_core.types.buffers import RecordBatches, index_array
 from paimon_core.types.data_types import RowType
@@ -184,16 +185,18 @@ class _Files:
 
     def add(self, batch: pa.RecordBatch, numbers: npt.NDArray[np.int64]) -> None:
         for number, rows in divided_rows(batch, numbers):
-            if number not in self._writers:
-                options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-                path = str(self._folder / f"part-{number}")
-                self._writers[number] = pa.ipc.new_stream(path, rows.schema, options=options)
-            self._writers[number].write_batch(rows)
+            path = str(self._folder / f"part-{number}")
+            with named_in_errors(path):
+                if number not in self._writers:
+                    options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+                    self._writers[number] = pa.ipc.new_stream(path, rows.schema, options=options)
+                self._writers[number].write_batch(rows)
             self.bytes[number] = self.bytes.get(number, 0) + rows.nbytes
 
     def close(self) -> None:
-        for writer in self._writers.values():
-            writer.close()
+        for number, writer in self._writers.items():
+            with named_in_errors(str(self._folder / f"part-{number}")):
+                writer.close()
 
     def read(self, number: int) -> RecordBatches:
         """Yield the rows of a part; delete its file afterwards."""

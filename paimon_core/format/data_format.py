@@ -29,7 +29,7 @@ from paimon_core.format.parquet.reader import read_parquet
 from paimon_core.format.parquet.row_window import PagedFile, paged_file
 from paimon_core.format.parquet.writer import ROW_GROUP_BYTES, ParquetFileWriter
 from paimon_core.format.row_range import rows_in
-from paimon_core.io.file_io import FileIO
+from paimon_core.io.file_io import FileIO, named_in_errors
 from paimon_core.io.read_retry import not_a_file
 from paimon_core.io.threads import Threads
 from paimon_core.options import ORC_LEGACY_LTZ, ORC_TIME_ZONE, ZSTD_LEVEL, Option, Options
@@ -178,20 +178,6 @@ def open_data_file(io: FileIO, path: str, size: int | None = None) -> pa.NativeF
     return source
 
 
-@contextmanager
-def named_in_errors(path: str) -> Iterator[None]:
-    """Add the path to errors of writing the file inside of the block.
-
-    Arrow knows only a descriptor of it, and names no file when the disk is full.
-    """
-    try:
-        yield
-    except OSError as e:
-        if e.filename is None:
-            e.filename = path
-        raise
-
-
 class FormatWriter(Protocol):
     """A file being written.  Batches have the columns of the row type it was opened with."""
 
@@ -319,7 +305,8 @@ def _has_empty_row(data_type: pa.DataType) -> bool:
 def _opened(io: FileIO, path: str, make: Callable[[pa.NativeFile], _Writer]) -> _Writer:
     sink = io.open_output(path)
     try:
-        return make(sink)
+        with named_in_errors(path):
+            return make(sink)
     except BaseException:
         sink.close()
         io.delete(path)

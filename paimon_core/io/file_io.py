@@ -21,6 +21,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
@@ -262,3 +263,17 @@ def join(folder: str, name: str) -> str:
 def parent(path: str) -> str:
     """Return the folder that holds `path`."""
     return path.rstrip("/").rsplit("/", 1)[0]
+
+
+@contextmanager
+def named_in_errors(path: str) -> Iterator[None]:
+    """Add the path to errors of writing the file inside of the block.
+
+    Arrow knows only a descriptor of it, and names no file when the disk is full.
+    """
+    try:
+        yield
+    except OSError as e:
+        if e.filename is None:
+            e.filename = path
+        raise

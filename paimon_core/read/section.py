@@ -20,6 +20,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.data_format import BATCH_ROWS
 from paimon_core.format.parquet.row_window import PagedFile
 from paimon_core.index.deletion_vectors import Positions, without_deleted
+from paimon_core.io.file_io import named_in_errors
 from paimon_core.io.threads import Threads
 from paimon_core.lsm.key_order import Key, KeyView, stored_key
 from paimon_core.lsm.merge_engine import MergedRows, MergeEngine, MergeSlice
@@ -320,14 +321,16 @@ def _spill_merged(
             engine=_KeepAll(),
             buffered_rows=rows_in,
         ):
-            if writer is None:
-                options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-                writer = pa.ipc.new_stream(str(target), batch.schema, options=options)
-            for begin in range(0, batch.num_rows, rows_out):
-                writer.write_batch(batch.slice(begin, rows_out))
+            with named_in_errors(str(target)):
+                if writer is None:
+                    options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+                    writer = pa.ipc.new_stream(str(target), batch.schema, options=options)
+                for begin in range(0, batch.num_rows, rows_out):
+                    writer.write_batch(batch.slice(begin, rows_out))
     finally:
         if writer is not None:
-            writer.close()
+            with named_in_errors(str(target)):
+                writer.close()
     return target
 
 

@@ -15,6 +15,8 @@ from typing import Self
 
 import pyarrow as pa
 
+from paimon_core.io.file_io import named_in_errors
+
 
 class BucketRuns:
     """Runs by bucket: all are written first, then read; the caller deletes the file."""
@@ -39,7 +41,8 @@ class BucketRuns:
         trace: TracebackType | None,
     ) -> None:
         if self._writer is not None:
-            self._writer.close()
+            with named_in_errors(str(self._path)):
+                self._writer.close()
         if self._source is not None:
             self._source.close()
 
@@ -47,16 +50,19 @@ class BucketRuns:
         """Append rows to this run of the bucket."""
         if self._writer is None:
             options = pa.ipc.IpcWriteOptions(use_threads=False)
-            self._writer = pa.ipc.new_file(str(self._path), rows.schema, options=options)
+            with named_in_errors(str(self._path)):
+                self._writer = pa.ipc.new_file(str(self._path), rows.schema, options=options)
         for begin in range(0, rows.num_rows, self._batch_rows):
-            self._writer.write_batch(rows.slice(begin, self._batch_rows))
+            with named_in_errors(str(self._path)):
+                self._writer.write_batch(rows.slice(begin, self._batch_rows))
             self._runs[bucket][run].append(self._count)
             self._count += 1
 
     def written(self) -> None:
         """End writing; from now on the runs can be read."""
         if self._writer is not None:
-            self._writer.close()
+            with named_in_errors(str(self._path)):
+                self._writer.close()
             self._writer = None
             self._source = pa.OSFile(str(self._path))
             self._reader = pa.ipc.open_file(self._source)

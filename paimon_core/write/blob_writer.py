@@ -33,7 +33,7 @@ from paimon_core.format.blob.reader import OVERHEAD
 from paimon_core.format.blob.view import BLOB_VIEW_FIELD, is_view, view_columns
 from paimon_core.format.blob.writer import BlobFileWriter
 from paimon_core.format.data_format import FormatWriter
-from paimon_core.io.file_io import FileIO
+from paimon_core.io.file_io import FileIO, named_in_errors
 from paimon_core.manifest.data_file import DataFileMeta, FileSource, ManifestEntry
 from paimon_core.options import (
     DATA_EVOLUTION_ENABLED,
@@ -178,7 +178,8 @@ class BlobColumnWriter(RollingAppendWriter):
         """Leave the values of the next rows to older files."""
         if self._writer is None:
             self._open()
-        self._file.write_placeholders(rows)
+        with named_in_errors(self._path):
+            self._file.write_placeholders(rows)
         self._rows += rows
 
     def _format_writer(self, path: str, row_group_bytes: int) -> FormatWriter:  # noqa: ARG002 - has none

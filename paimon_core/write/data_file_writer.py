@@ -25,10 +25,10 @@ from paimon_core.external_paths import ExternalPaths
 from paimon_core.format.blob.descriptor import dedicated_columns, parse_descriptor
 from paimon_core.format.blob.elements import with_blobs
 from paimon_core.format.blob.pack_references import REFERENCES_SUFFIX, references
-from paimon_core.format.data_format import FormatWriter, named_in_errors, open_writer
+from paimon_core.format.data_format import FormatWriter, open_writer
 from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
 from paimon_core.index.file_index.writer import INDEX_SUFFIX, FileIndexWriter, indexed_columns
-from paimon_core.io.file_io import FileIO, delete_abandoned
+from paimon_core.io.file_io import FileIO, delete_abandoned, named_in_errors
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.names import LARGEST_LONG
 from paimon_core.options import (

@@ -21,7 +21,7 @@ from paimon_core.format.blob.elements import with_blobs
 from paimon_core.format.blob.pack_references import PACK_SUFFIX
 from paimon_core.format.blob.reader import MAGIC
 from paimon_core.format.blob.writer import BlobFileWriter
-from paimon_core.io.file_io import delete_abandoned
+from paimon_core.io.file_io import delete_abandoned, named_in_errors
 from paimon_core.lsm.merge_engine import is_retract
 from paimon_core.options import DATA_FILE_PREFIX, Options
 from paimon_core.types.arrow import arrow_type
@@ -105,7 +105,8 @@ class _Pack:
             self._writer = BlobFileWriter(self._io.open_output(path), self._content)
         writer = self._writer
         begin = writer.bytes_written() + len(MAGIC)
-        length = writer.add(value)
+        with named_in_errors(self._paths[-1]):
+            length = writer.add(value)
         descriptor = BlobDescriptor(_uri(self._paths[-1]), begin, length)
         if writer.bytes_written() >= self._target:
             self.close()
@@ -121,7 +122,8 @@ class _Pack:
 
     def close(self) -> None:
         if self._writer is not None:
-            self._writer.close()
+            with named_in_errors(self._paths[-1]):
+                self._writer.close()
             self._writer = None
 
 

@@ -24,6 +24,7 @@ from paimon_core.format.parquet.assembler import (
 from paimon_core.format.parquet.chunks import StoredColumn, StoredGroup, joined, value_of
 from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
 from paimon_core.format.stored_file import StoredFile
+from paimon_core.io.file_io import named_in_errors
 from paimon_core.options import Options
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_core.write.data_file_writer import RollingAppendWriter
@@ -98,7 +99,8 @@ class RollingPageWriter(RollingAppendWriter):
                 for leaf in self._leaves[number]
             ]
         rows = sum(group.rows for _, group in parts)
-        writer.take_over(rows, chunks)
+        with named_in_errors(self._path):
+            writer.take_over(rows, chunks)
         self._rows += rows
         self._next += rows
         if writer.bytes_written() >= self._target:
@@ -113,13 +115,15 @@ class RollingPageWriter(RollingAppendWriter):
             self._finish()
         writer = self._writer or self._open()
         assert isinstance(writer, ParquetAssembler)
-        leading = writer.held(stored.leading_bytes)
+        with named_in_errors(self._path):
+            leading = writer.held(stored.leading_bytes)
         splice = PageSplice(
             self._schema.row_type, self._compression, parquet_zstd_level(self._schema.options)
         )
         chunks = splice.chunks(leading, stored, self)
         rows = len(stored.rows)
-        writer.take_over(sum(b.num_rows for b in leading) + rows, chunks)
+        with named_in_errors(self._path):
+            writer.take_over(sum(b.num_rows for b in leading) + rows, chunks)
         self._rows += rows
         self._next += rows
         if writer.bytes_written() >= self._target:

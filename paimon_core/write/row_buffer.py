@@ -13,6 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from paimon_core.io.file_io import named_in_errors
 from paimon_core.lsm.key_order import has_signed_zeros, key_digits, sort_rows
 from paimon_core.types.data_types import RowType
 
@@ -79,6 +80,7 @@ class RowBuffer:
         path = self._folder.new_path()
         options = pa.ipc.IpcWriteOptions(compression=_COMPRESSION, use_threads=False)
         with (
+            named_in_errors(str(path)),
             pa.OSFile(str(path), "wb") as sink,
             pa.ipc.new_stream(sink, batch.schema, options=options) as writer,
         ):

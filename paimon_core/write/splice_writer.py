@@ -9,6 +9,7 @@ from paimon_core.format.data_format import compression_of, open_assembler, parqu
 from paimon_core.format.parquet.assembler import COPIED_CODECS, ParquetAssembler
 from paimon_core.format.parquet.chunks import StoredColumn
 from paimon_core.format.parquet.stored_page import Raw, value_of_bound
+from paimon_core.io.file_io import named_in_errors
 from paimon_core.io.threads import Threads
 from paimon_core.options import Options
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER
@@ -58,10 +59,12 @@ class RollingSpliceWriter(RollingKeyValueWriter):
             self._finish()
         writer = self._writer or self._open()
         assert isinstance(writer, ParquetAssembler)
-        leading = writer.held(stored.leading_bytes)
+        with named_in_errors(self._path):
+            leading = writer.held(stored.leading_bytes)
         rows = len(stored.rows)
         chunks = self._splice.chunks(leading, stored, self)
-        writer.take_over(sum(b.num_rows for b in leading) + rows, chunks)
+        with named_in_errors(self._path):
+            writer.take_over(sum(b.num_rows for b in leading) + rows, chunks)
         self._rows += rows
         if self._min_key is None:
             self._min_key = self._key(self._key_row(stored, first=True))

@@ -48,7 +48,7 @@ from paimon_core.index.global_index.sorted_file import (
     read_block,
     read_handle,
 )
-from paimon_core.io.file_io import FileIO
+from paimon_core.io.file_io import FileIO, named_in_errors
 
 BTREE: Final = "btree"
 _FOOTER: Final = struct.Struct("<qiqqiqiii")
@@ -124,7 +124,7 @@ def write_btree(
     `column` and the ascending `ids` are those of all rows.
     """
     meta = _meta(column, order.rows, keys, has_nulls=len(order.nulls) > 0)
-    with io.open_output(path) as sink:
+    with named_in_errors(path), io.open_output(path) as sink:
         file = SortedFileWriter(sink.write, block_size, codec)
         for first, last in _slices(order.starts):
             rows = order.rows[order.starts[first] : _end(order.starts, last, len(order.rows))]
