@@ -4,6 +4,7 @@ A pure function of the clock.  `[earliest, end)` expires, where `end` is the min
 
     latest - num_retained_min + 1       the minimum number of snapshots to retain
     the smallest next snapshot of the consumers
+    the newest commit of a Spark stream, while it is too young (not in Java)
     earliest + limit                    the maximum number per run
     the first snapshot that is too young, unless it exceeds num_retained_max
 
@@ -30,6 +31,7 @@ class Keep(StrEnum):
     MIN_RETAINED = "num-retained.min"
     TOO_YOUNG = "time-retained"
     CONSUMER = "consumer"
+    STREAM = "stream"
     LIMIT = "expire.limit"
 
 
@@ -82,6 +84,7 @@ def choose_range(
     latest: int,
     time_of: Callable[[int], int | None],
     next_consumed: int | None,
+    stream_commit: int | None = None,
 ) -> ExpiryRange:
     """The range to expire.  `ids` are the existing ids, sorted and not empty; gaps are skipped.
 
@@ -92,6 +95,8 @@ def choose_range(
     limits = [(latest - retention.num_min + 1, Keep.MIN_RETAINED)]
     if next_consumed is not None:
         limits.append((next_consumed, Keep.CONSUMER))
+    if stream_commit is not None:
+        limits.append((stream_commit, Keep.STREAM))
     limits.append((earliest + retention.limit, Keep.LIMIT))
     end, stopped_by = min(limits, key=lambda limit: limit[0])
     first_by_age = max(latest - retention.num_max + 1, earliest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 
@@ -38,7 +38,7 @@ from paimon_core.retention.deleting import Deleting
 from paimon_core.retention.expiry_range import ExpiryRange, Retention, choose_range
 from paimon_core.snapshot.line import NewestWatch, unbroken_ids
 from paimon_core.snapshot.removal import Removal, Side, remove_oldest, undone
-from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.snapshot.snapshot import STREAM_QUERY, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +63,15 @@ class Expiry:
 class ExpiryPlan:
     """What expires, and why nothing else does.
 
-    `consumer` is the one that is furthest behind, if consumers hold snapshots.
+    `consumer` is the one that is furthest behind, if consumers hold snapshots; `stream_commit` is
+    as in `oldest_stream_commit`.
     """
 
     work: Expiry
     ids: Sequence[int]
     chosen: ExpiryRange
     consumer: Consumer | None
+    stream_commit: int | None
     garbage: Garbage
     references: Sequence[Reference]
 
@@ -107,8 +109,13 @@ def plan_expiry(
         if due.end <= due.earliest:
             return None
     references = all_references(table)
-    chosen = choose_snapshots(table, ids, retention, consumer, commit_times(table, references))
+    times = commit_times(table, references)
+    mine = (r.snapshot for r in _of_branch(table, references))
+    stream_commit = oldest_stream_commit(mine, retention)
+    chosen = choose_snapshots(table, ids, retention, consumer, times, stream_commit)
     going = in_range(table, references, chosen)
+    if only_if_due and not going:
+        return None
     metadata = Metadata(table)
     garbage = garbage_of(table, going, references, metadata, keep_changelogs=decoupled)
     work = Expiry(
@@ -125,6 +132,7 @@ def plan_expiry(
         ids=ids,
         chosen=chosen,
         consumer=consumer,
+        stream_commit=stream_commit,
         garbage=garbage,
         references=references,
     )
@@ -148,11 +156,14 @@ def changelogs_are_kept_longer(table: FileStoreTable, retention: Retention, now:
 
 def commit_times(table: FileStoreTable, references: Sequence[Reference]) -> dict[int, int]:
     """Return the commit times of the snapshots of the table's branch, in milliseconds by id."""
-    return {
-        r.snapshot.id: r.snapshot.time_millis
-        for r in references
-        if r.kind is RefKind.SNAPSHOT and r.table.branch == table.branch
-    }
+    return {r.snapshot.id: r.snapshot.time_millis for r in _of_branch(table, references)}
+
+
+def _of_branch(table: FileStoreTable, references: Sequence[Reference]) -> Iterator[Reference]:
+    """Yield the snapshots of the table's branch."""
+    for r in references:
+        if r.kind is RefKind.SNAPSHOT and r.table.branch == table.branch:
+            yield r
 
 
 def choose_snapshots(
@@ -161,10 +172,12 @@ def choose_snapshots(
     retention: Retention,
     consumer: Consumer | None,
     times: Mapping[int, int] | None = None,
+    stream_commit: int | None = None,
 ) -> ExpiryRange:
     """Return the range of snapshots to expire; `consumer` is the one furthest behind.
 
     `times` holds the commit times of all existing snapshots, if they were read before.
+    `stream_commit` is as in `oldest_stream_commit`.
     """
 
     @cache
@@ -180,7 +193,24 @@ def choose_snapshots(
         latest=ids[-1],
         time_of=time_of,
         next_consumed=None if consumer is None else first_needed(table, consumer),
+        stream_commit=stream_commit,
     )
+
+
+def oldest_stream_commit(snapshots: Iterable[Snapshot], retention: Retention) -> int | None:
+    """Return the oldest of the newest commits of Spark streams; None if there is none.
+
+    A stream that starts again finds its last micro-batch by it, and would write the rows twice.  A
+    number of snapshots to retain says nothing about that, so the age decides: commits that are old
+    enough to expire do not count.  In Java, each may expire.
+    """
+    newest: dict[str, Snapshot] = {}
+    for snapshot in sorted(snapshots, key=lambda s: s.id):
+        query = (snapshot.properties or {}).get(STREAM_QUERY)
+        if query is not None:
+            newest[query] = snapshot
+    young = (s.id for s in newest.values() if s.time_millis >= retention.older_than_millis)
+    return min(young, default=None)
 
 
 def first_needed(table: FileStoreTable, consumer: Consumer) -> int:
@@ -197,22 +227,14 @@ def in_range(
     table: FileStoreTable, references: Sequence[Reference], chosen: ExpiryRange
 ) -> list[Reference]:
     """Return the snapshots of the table's branch in this range."""
-    return [
-        r
-        for r in references
-        if r.kind is RefKind.SNAPSHOT and r.table.branch == table.branch and r.snapshot.id in chosen
-    ]
+    return [r for r in _of_branch(table, references) if r.snapshot.id in chosen]
 
 
 def _newest(
     references: Sequence[Reference], table: FileStoreTable, going: Sequence[Reference]
 ) -> Snapshot | None:
     """Return the newest snapshot; StalePlan if another job removed snapshots during the read."""
-    mine = [
-        r.snapshot
-        for r in references
-        if r.kind is RefKind.SNAPSHOT and r.table.branch == table.branch
-    ]
+    mine = [r.snapshot for r in _of_branch(table, references)]
     newest = max(mine, key=lambda s: s.id, default=None)
     if newest is not None and going and going[-1].snapshot.id >= newest.id:
         raise StalePlan(

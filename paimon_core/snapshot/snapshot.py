@@ -18,6 +18,10 @@ FIELDS_OF_ONE_COMMIT: Final = frozenset({"uuid", "operation", "writerVersion", "
 """
 
 
+STREAM_QUERY: Final = "caretaker.spark-query-id"
+"""The property of a snapshot that holds the id of the Spark stream that committed it."""
+
+
 class CommitKind(StrEnum):
     APPEND = "APPEND"
     COMPACT = "COMPACT"

@@ -17,7 +17,6 @@ import os
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter
@@ -26,7 +25,12 @@ from pyspark.sql.types import StructType
 from paimon_core.commit.committer import latest_where
 from paimon_core.errors import CommitStateUnknown, InvalidArgument
 from paimon_core.options import DYNAMIC_PARTITION_OVERWRITE
-from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from paimon_core.snapshot.snapshot import (
+    BATCH_COMMIT_IDENTIFIER,
+    STREAM_QUERY,
+    CommitKind,
+    Snapshot,
+)
 from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.real_buckets import RealBuckets
 from paimon_core.table.write_session import commit_overwrite, commit_write
@@ -42,9 +46,6 @@ from paimon_spark.source.task_writer import (
 )
 
 log = logging.getLogger(__name__)
-
-QUERY_ID: Final = "caretaker.spark-query-id"
-"""The property of a snapshot that holds the id of the streaming query."""
 
 
 def commit_user(options: SourceOptions, root: str) -> str:
@@ -106,7 +107,7 @@ class PaimonStreamWriter(DataSourceStreamArrowWriter):
                 user=self._user,
                 env=self._env,
                 identifier=batchId,
-                properties=None if query is None else {QUERY_ID: query},
+                properties=None if query is None else {STREAM_QUERY: query},
                 after=AfterCommit(self._table, env=self._env, of_engine=True),
             )
         except CommitStateUnknown:
@@ -133,7 +134,7 @@ class PaimonStreamWriter(DataSourceStreamArrowWriter):
         def mine(snapshot: Snapshot) -> bool:
             if snapshot.commit_identifier == BATCH_COMMIT_IDENTIFIER:
                 return False
-            stored = (snapshot.properties or {}).get(QUERY_ID)
+            stored = (snapshot.properties or {}).get(STREAM_QUERY)
             if query is not None and stored is not None:
                 # Whatever its user, which changes with the folder when the table is renamed.  The
                 # compaction of a micro-batch counts too: the rows came before, and expire first.

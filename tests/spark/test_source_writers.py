@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from lakes import Lake
+from lakes import ENV, Lake
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 from pyspark.sql.types import StructType
 from sql_sessions import Sql
@@ -23,6 +23,9 @@ from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.errors import CommitConflict, CommitStateUnknown, InvalidArgument, NotFound
 from paimon_core.read.data_file import read_table_file
 from paimon_core.read.table_read import read_table
+from paimon_core.retention.deleting import Deleting
+from paimon_core.retention.expiry_range import Retention
+from paimon_core.retention.snapshots import apply_expiry, plan_expiry
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
 from paimon_spark.source import batch_writer, stream_writer, write
@@ -237,6 +240,33 @@ def test_a_micro_batch_is_committed_once_to_a_table_that_is_renamed(lake: Lake) 
     commit("u", 2, 3)
     assert [s.commit_identifier for s in lake.table("db.u").snapshots.all()] == [0, 1, 2]
     assert lake.on_disk("db.u") == lake.referenced("db.u")
+
+
+def test_a_micro_batch_is_committed_once_beside_expiry(lake: Lake) -> None:
+    """Others commit and expire after it, and the stream starts again."""
+
+    def commit(identifier: int, key: int) -> None:
+        writer = stream(lake)
+        message = replace(writer.write(rows(key)), query="q")
+        shipped(writer).commit([message], identifier)
+
+    def expired(least_age: int) -> list[int]:
+        now = ENV.now_millis()
+        retention = Retention(num_min=1, num_max=1, older_than_millis=now - least_age, limit=9)
+        plan = plan_expiry(table, retention, now_millis=now)
+        assert plan is not None
+        apply_expiry(table, plan.work, Deleting(env=ENV))
+        return [r.snapshot.id for r in plan.work.going]
+
+    table = lake.table()
+    commit(0, 1)
+    commit(1, 2)
+    for key in (3, 4, 5):
+        lake.append({"k": [key], "v": ["another"]})
+    assert expired(3_600_000) == [1]
+    commit(1, 2)
+    assert table.latest_or_not_found().total_record_count == 5
+    assert expired(-3_600_000) == [2, 3, 4]
 
 
 def test_a_micro_batch_of_which_only_the_compaction_is_left(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def make(table: FileStoreTable, arguments: Mapping[str, object], context: RunCon
     kept = retained_files(garbage.held)
     if chosen.stopped_by is Keep.CONSUMER and consumer is not None:
         times = commit_times(table, references)
-        further = choose_snapshots(table, found.ids, retention, None, times)
+        further = choose_snapshots(table, found.ids, retention, None, times, found.stream_commit)
         more = in_range(table, references, further)
         if len(more) > len(going):
             held = garbage_of(
@@ -128,6 +128,8 @@ def _retention(
 def _why(chosen: ExpiryRange, consumer: Consumer | None) -> str:
     if chosen.stopped_by is Keep.CONSUMER and consumer is not None:
         return f"consumer {consumer.id} reads snapshot {consumer.next_snapshot} next"
+    if chosen.stopped_by is Keep.STREAM:
+        return f"a Spark stream finds its last micro-batch by snapshot {chosen.end} when it starts again"
     return f"snapshot.{chosen.stopped_by}"
 
 
