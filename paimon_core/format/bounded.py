@@ -1,13 +1,15 @@
 """Decompression with a memory limit.
 
 A few bytes of zstd or deflate can expand to gigabytes.  The limit applies before the memory is
-allocated: the output is produced in steps, and the first step beyond the limit raises.
+allocated: the output is produced in steps, and the first step beyond the limit raises.  Threads
+read many files at once, so only one of them at a time decompresses more than `_TOGETHER`.
 """
 
 from __future__ import annotations
 
 import bz2
 import lzma
+import threading
 import zlib
 from io import BytesIO
 from typing import Final
@@ -19,6 +21,11 @@ from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.format.damage import DAMAGE_OF_STREAMS, cause
 
 _STEP: Final = 256 * 1024
+_LARGE_STEP: Final = 33 * 1024 * 1024
+"""What malloc gives back to the system at once, and keeps for no thread."""
+_TOGETHER: Final = 4 * 1024 * 1024
+"""What threads may decompress side by side, each."""
+_alone = threading.Lock()
 _LZMA_MEMORY: Final = 64 * 1024 * 1024
 _VARINT_BITS: Final = 35
 
@@ -29,6 +36,20 @@ def inflate(codec: str, data: bytes, limit: int) -> bytes:
     Raises CorruptTable if they are damaged or exceed `limit`, UnsupportedFeature for an unknown
     codec.
     """
+    plain = _inflate(codec, data, min(limit, _TOGETHER))
+    if plain is None and limit > _TOGETHER:
+        with _alone:
+            plain = _inflate(codec, data, limit)
+    if plain is None:
+        raise CorruptTable(
+            f"{len(data):,} bytes of {codec} data decompress to more than {limit:,} bytes"
+        )
+    return plain
+
+
+def _inflate(codec: str, data: bytes, limit: int) -> bytes | None:
+    """Return the output; None beyond the limit, because an error would keep what is there."""
+    plain: bytes | None
     try:
         match codec:
             case "null":
@@ -49,13 +70,7 @@ def inflate(codec: str, data: bytes, limit: int) -> bytes:
                 raise UnsupportedFeature(f"compression {codec}")
     except DAMAGE_OF_STREAMS as e:
         raise CorruptTable(f"{codec} data cannot be decompressed: {cause(e)}") from e
-    if len(plain) > limit:
-        raise _too_long(codec, len(data), limit)
-    return plain
-
-
-def _too_long(codec: str, size: int, limit: int) -> CorruptTable:
-    return CorruptTable(f"{size:,} bytes of {codec} data decompress to more than {limit:,} bytes")
+    return None if plain is None or len(plain) > limit else plain
 
 
 def _deflate(data: bytes, limit: int) -> bytes:
@@ -66,20 +81,21 @@ def _deflate(data: bytes, limit: int) -> bytes:
     return plain
 
 
-def _zstd(data: bytes, limit: int) -> bytes:
+def _zstd(data: bytes, limit: int) -> bytes | None:
     # Java's stream writer omits the size in the frame, so the one-shot call cannot be used.
     parts: list[bytes] = []
     size = 0
+    step = _STEP if limit <= _TOGETHER else _LARGE_STEP
     with zstandard.ZstdDecompressor().stream_reader(BytesIO(data)) as stream:
-        while part := stream.read(_STEP):
+        while part := stream.read(step):
             parts.append(part)
             size += len(part)
             if size > limit:
-                raise _too_long("zstandard", len(data), limit)
+                return None
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _snappy(data: bytes, limit: int) -> bytes:
+def _snappy(data: bytes, limit: int) -> bytes | None:
     size = shift = 0
     for byte in data:
         size |= (byte & 0x7F) << shift
@@ -89,11 +105,11 @@ def _snappy(data: bytes, limit: int) -> bytes:
         if shift >= _VARINT_BITS:
             raise ValueError("its length has more than five bytes")
     if size > limit:
-        raise _too_long("snappy", len(data), limit)
+        return None
     return bytes(pa.Codec("snappy").decompress(data, size, asbytes=True))
 
 
-def _lz4(data: bytes, limit: int) -> bytes:
+def _lz4(data: bytes, limit: int) -> bytes | None:
     """Decompress LZ4's block format, which has no size, so Arrow cannot be used."""
     out = bytearray()
     at = 0
@@ -124,7 +140,7 @@ def _lz4(data: bytes, limit: int) -> bytes:
             if not 0 < distance <= len(out):
                 raise ValueError("a match begins before the data")
             if len(out) + count > limit:
-                raise _too_long("lz4", len(data), limit)
+                return None
             pattern = bytes(out[-distance:])
             out += (pattern * (count // distance + 1))[:count]
     return bytes(out)

@@ -145,6 +145,22 @@ def test_some_bytes_of_zstd_that_stand_for_gigabytes(tmp_path) -> None:
     assert told["seconds"] < 10
 
 
+def test_many_of_them_at_once(tmp_path) -> None:
+    """Threads read manifests side by side: on an object store, dozens of them."""
+    data = encode_header(RECORD, "zstandard", SYNC) + encode_block(1, _zeros(1), SYNC)
+    path = written(tmp_path, data)
+    told = _in_a_process(
+        f"from concurrent.futures import ThreadPoolExecutor\n"
+        f"from paimon_core.io.local import LocalFileIO\n"
+        f"from paimon_core.manifest.manifest_file import read_manifest\n"
+        f"with ThreadPoolExecutor(16) as pool:\n"
+        f"    all_of_them = [pool.submit(read_manifest, LocalFileIO(), {path!r}) for _ in range(16)]\n"
+        f"assert all('decompress to more' in str(f.exception()) for f in all_of_them)\n"
+    )
+    assert told["error"] == "NoneType"
+    assert told["bytes"] < 350 * 2**20
+
+
 def _in_a_process(code: str) -> dict:
     """What the code raised, and the time and the memory that it took."""
     script = (
