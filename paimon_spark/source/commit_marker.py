@@ -8,9 +8,12 @@ file, which it takes away only once it is certain that there is no snapshot.
 from __future__ import annotations
 
 import hashlib
+import logging
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +33,14 @@ class CommitMarker:
         self._path.touch()
 
     def clear(self) -> None:
-        """Remove the marker: the outcome of the commit is known."""
-        self._path.unlink(missing_ok=True)
+        """Remove the marker: the outcome of the commit is known.
+
+        One that cannot be removed keeps files of later failures only, so no commit fails for it.
+        """
+        try:
+            self._path.unlink(missing_ok=True)
+        except OSError as e:
+            log.warning("the marker of a commit that has ended stays: %s", e)
 
     @property
     def is_there(self) -> bool:

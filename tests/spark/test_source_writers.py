@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import shutil
@@ -175,6 +176,23 @@ def test_files_of_a_commit_that_was_refused_go(
         shipped(writer).commit(messages, *at)
     shipped(writer).abort(messages, *at)
     assert lake.on_disk() == set()
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_temporary_folder_that_fails_fails_no_commit(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, *, streams: bool
+) -> None:
+    """Whoever is told of an error would write the rows again."""
+
+    def read_only(path: Path, **_: Any) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    writer = stream(lake) if streams else batch(lake)
+    at = (0,) if streams else ()
+    messages = [writer.write(rows(1))]
+    monkeypatch.setattr(Path, "unlink", read_only)
+    writer.commit(messages, *at)
+    assert lake.table().latest_or_not_found().total_record_count == 1
 
 
 @pytest.mark.parametrize("streams", [False, True])
