@@ -20,7 +20,7 @@ from paimon_core.types.data_types import DataField, DataType
 from paimon_core.types.sql import type_to_sql
 from paimon_spark.sql.catalogs import PREFIX
 from paimon_spark.sql.errors import AnalysisError
-from paimon_spark.sql.query.catalog_views import place_of
+from paimon_spark.sql.query.catalog_views import being_read, place_of
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, TableName
 from paimon_spark.sql.text.names import quoted
@@ -246,7 +246,7 @@ def _defined(
     """The temporary function that computes as this one does."""
     body = function.sql or ""
     if function.options.get(_IS_QUERY) == "true":
-        with place_of(session, name):
+        with place_of(session, name), being_read(f"{name.catalog}.{function.name}"):
             body = rewritten(body)
     parameters = ", ".join(
         f"{quoted(f.name)} {read_schema_text(f.type)}"

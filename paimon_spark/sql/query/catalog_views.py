@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Final
 
@@ -20,6 +21,9 @@ from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession, TableName, not_found
 from paimon_spark.sql.text.tokens import Words
 
+_MOST_NESTED: Final = 100
+"""As in Spark: `spark.sql.view.maxNestedViewDepth`."""
+_READ: Final[ContextVar[tuple[str, ...]]] = ContextVar("views that are being read", default=())
 _SCHEMA_MODES: Final = ("BINDING", "COMPENSATION", "EVOLUTION")
 
 
@@ -45,6 +49,28 @@ def place_of(session: SqlSession, name: TableName) -> Iterator[None]:
         yield
     finally:
         session.current_catalog, session.database = before
+
+
+@contextmanager
+def being_read(name: str) -> Iterator[None]:
+    """The text of a view or function is read in the block; AnalysisError if that would not end."""
+    above = _READ.get()
+    if name in above:
+        raise AnalysisError(
+            f"[RECURSIVE_VIEW] Recursive view {name} detected (cycle: {' -> '.join((*above, name))})",
+            table=name,
+            next_step="create one of them again, with a query that does not lead back to it",
+        )
+    if len(above) >= _MOST_NESTED:
+        raise AnalysisError(
+            f"[VIEW_EXCEED_MAX_NESTED_DEPTH] The depth of view {name} exceeds {_MOST_NESTED}",
+            table=name,
+        )
+    before = _READ.set((*above, name))
+    try:
+        yield
+    finally:
+        _READ.reset(before)
 
 
 def create_catalog_view(

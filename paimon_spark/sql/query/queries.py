@@ -18,7 +18,7 @@ from paimon_spark.metadata_columns import FILE_PATH, metadata_columns_in
 from paimon_spark.sql.frames.dataframes import table_dataframe
 from paimon_spark.sql.frames.pushdown import conditions_of
 from paimon_spark.sql.query.catalog_functions import replace_catalog_functions
-from paimon_spark.sql.query.catalog_views import find_view, place_of
+from paimon_spark.sql.query.catalog_views import being_read, find_view, place_of
 from paimon_spark.sql.query.collected import collected
 from paimon_spark.sql.query.column_names import (
     PIPE,
@@ -122,7 +122,7 @@ def rewritten(
         if key:
             check_no_travel(text, end, parts)
             inner = rewritten_view(session, key, options)
-            edits.put(start, end, f"({inner})" + one.alias())
+            edits.put(start, end, _enclosed(inner) + one.alias())
             if len(parts) == 2:
                 known.add((GLOBAL_TEMP, parts[1].lower()))
             continue
@@ -132,9 +132,10 @@ def rewritten(
             check_no_travel(text, end, parts)
             view_name = session.table_name(parts)
             known.add((view_name.database.lower(), parts[-1].lower()))
-            with place_of(session, view_name):
+            shown = f"{view_name.catalog}.{view_name.identifier}"
+            with place_of(session, view_name), being_read(shown):
                 inner = _of_columns(session, name, rewritten(session, name.text(), options))
-            edits.put(start, end, f"({inner})" + one.alias())
+            edits.put(start, end, _enclosed(inner) + one.alias())
             continue
         known.add((name.database.lower(), parts[-1].lower()))
         travel, end = time_travel(session, text, end, lambda query: rewritten(session, query))
@@ -156,8 +157,14 @@ def rewritten(
 def rewritten_view(session: SqlSession, key: str, options: Mapping[str, str] | None = None) -> str:
     """The query of a temporary view, whose tables are those of the place where it was made."""
     view = session.views[key]
-    with place_of(session, TableName(view.database, "", catalog=view.catalog)):
+    place = TableName(view.database, "", catalog=view.catalog)
+    with place_of(session, place), being_read(key):
         return rewritten(session, view.query, options)
+
+
+def _enclosed(query: str) -> str:
+    """The query as a part of another one, also if its text ends with a comment."""
+    return f"({query}\n)"
 
 
 def _of_columns(session: SqlSession, view: View, query: str) -> str:
@@ -165,8 +172,9 @@ def _of_columns(session: SqlSession, view: View, query: str) -> str:
 
     Java: `PaimonViewResolver`.  Tables may have got other columns since then.
     """
-    found = session.spark.sql(query).schema.fields
-    if len(found) < len(view.fields):
+    # In parentheses: others wrote the text, and Spark would run a statement that is no query.
+    found = session.spark.sql(f"SELECT * FROM {_enclosed(query)}").schema.fields
+    if not view.fields or len(found) < len(view.fields):
         return query
     wanted = [(f.name, read_schema_text(f.type)) for f in view.fields]
     if [(f.name, f.dataType.simpleString()) for f in found] == [
@@ -175,7 +183,7 @@ def _of_columns(session: SqlSession, view: View, query: str) -> str:
         return query
     columns = (f"CAST(c{i} AS {text}) AS {quoted(name)}" for i, (name, text) in enumerate(wanted))
     given = ", ".join(f"c{i}" for i in range(len(found)))
-    return f"SELECT {', '.join(columns)} FROM ({query}) AS __view({given})"
+    return f"SELECT {', '.join(columns)} FROM {_enclosed(query)} AS __view({given})"
 
 
 @dataclass(frozen=True, slots=True)
