@@ -22,6 +22,7 @@ from paimon_core.ddl.schema_change import (
     UpdateTableComment,
 )
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_core.options import parse_bool
 from paimon_core.types.data_types import DataField, DataType, RowType
 from paimon_spark.sql.ddl.partitions import add_partitions, drop_partitions
 from paimon_spark.sql.ddl.table_clauses import (
@@ -38,7 +39,13 @@ from paimon_spark.sql.ddl.tags import tag_statement
 from paimon_spark.sql.ddl.upcast import field_at, fits_into
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import SqlSession, TableName, check_no_system_table, not_found
+from paimon_spark.sql.session import (
+    CASE_SENSITIVE,
+    SqlSession,
+    TableName,
+    check_no_system_table,
+    not_found,
+)
 from paimon_spark.sql.text.tokens import Words
 from paimon_spark.sql.text.types import read_collation, read_type, simple_text
 
@@ -223,10 +230,11 @@ def _set_option(key: str, value: str) -> SchemaChange:
 
 
 class _Columns:
-    """The columns of the table, whose names match whatever their case."""
+    """The columns of the table, whose names match whatever their case, or as Spark is set."""
 
     def __init__(self, session: SqlSession, name: TableName) -> None:
         self.table = session.open(name, to_write=True)
+        self._sensitive = parse_bool(session.conf.get(CASE_SENSITIVE, "false"))
 
     def path(self, parts: Sequence[str]) -> Path:
         """The path in the case of the table; names that it does not have stay."""
@@ -238,7 +246,7 @@ class _Columns:
 
     def field(self, path: Sequence[str]) -> DataField | None:
         """The field at this path; `element`, `key` and `value` lead into arrays and maps."""
-        return field_at(self.table.schema.row_type, path)
+        return field_at(self.table.schema.row_type, path, sensitive=self._sensitive)
 
     def has(self, parts: Sequence[str]) -> bool:
         return self.path(parts)[0] in self.table.schema.names

@@ -40,24 +40,26 @@ _EXACT: Final = {TypeRoot.FLOAT: (14, 7), TypeRoot.DOUBLE: (30, 15)}
 _TIMESTAMPS: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 
 
-def field_at(row_type: RowType, path: Sequence[str]) -> DataField | None:
-    """The field at a path, whatever its case; None if there is none.
+def field_at(
+    row_type: RowType, path: Sequence[str], *, sensitive: bool = False
+) -> DataField | None:
+    """The field at a path, whatever its case unless `sensitive`; None if there is none.
 
     `element`, `key` and `value` lead into arrays and maps, as in Spark.
     """
-    field = next((f for f in row_type.fields if f.name.lower() == path[0].lower()), None)
-    for name in path[1:]:
-        if field is None:
-            return None
-        inner = _inside(field.type, name.lower())
-        field = inner
+    folded = path if sensitive else [name.lower() for name in path]
+    field = next(
+        (f for f in row_type.fields if (f.name if sensitive else f.name.lower()) == folded[0]), None
+    )
+    for name in folded[1:]:
+        field = None if field is None else _inside(field.type, name, sensitive=sensitive)
     return field
 
 
-def _inside(data_type: DataType, name: str) -> DataField | None:
+def _inside(data_type: DataType, name: str, *, sensitive: bool) -> DataField | None:
     match data_type:
         case RowType():
-            return field_at(data_type, [name])
+            return field_at(data_type, [name], sensitive=sensitive)
         case ArrayType() if name == "element":
             return DataField(id=0, name=name, type=data_type.element)
         case MapType() if name in ("key", "value"):

@@ -87,6 +87,17 @@ def test_columns_change_as_spark_lets_them(sql: Sql) -> None:
     ]
 
 
+def test_columns_that_differ_in_case(sql: Sql) -> None:
+    sql("CREATE TABLE t (aA INT, s STRUCT<f: INT>)")
+    _check(sql, "ALTER TABLE t RENAME COLUMN aA TO aa", ("AnalysisException", "FIELD_ALREADY_EX"))
+    sql("SET spark.sql.caseSensitive=true")
+    _check(sql, "ALTER TABLE t RENAME COLUMN AA TO b", ("AnalysisException", "FIELD_NOT_FOUND"))
+    _check(sql, "ALTER TABLE t RENAME COLUMN s.F TO g", ("AnalysisException", "FIELD_NOT_FOUND"))
+    sql("ALTER TABLE t RENAME COLUMN aA TO aa; ALTER TABLE t ADD COLUMN (AA INT, s.F INT)")
+    assert sql("SHOW COLUMNS IN t") == [["aa"], ["s"], ["AA"]]
+    assert sql("DESC t")[1][1] == "struct<f:int,F:int>"
+
+
 def test_other_statements(sql: Sql) -> None:
     sql("CREATE TABLE t (a INT)")
     for statement, refusal in STATEMENTS.items():
