@@ -15,13 +15,14 @@ from paimon_spark.sql.query.catalog_functions import (
     create_sql_function,
     describe_catalog_function,
     functions_of,
+    is_own_of_spark,
 )
 from paimon_spark.sql.query.collected import collected
 from paimon_spark.sql.query.queries import rewritten
 from paimon_spark.sql.query.sys_functions import FUNCTIONS, PREFIX
 from paimon_spark.sql.query.temporary_functions import define, reads_tables
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TempFunction
+from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName, TempFunction
 from paimon_spark.sql.show import matches
 from paimon_spark.sql.text.tokens import Words
 
@@ -82,8 +83,9 @@ def describe_function(session: SqlSession, words: Words) -> Result:
 def create_function(session: SqlSession, words: Words, *, replace: bool) -> Result:
     """CREATE [OR REPLACE] [TEMPORARY] FUNCTION, from TEMPORARY or FUNCTION on.
 
-    Temporary functions are Spark's.  UnsupportedFeature for those in files: there is no class path;
-    AnalysisError for functions of a catalog, as Spark with a catalog that keeps none.
+    Temporary functions are Spark's.  UnsupportedFeature for those in files, because there is no
+    class path, and for names of `sys`; AnalysisError in catalogs that keep no functions, and for
+    names of Spark's own functions, as in Java.
     """
     text = words.text[words.tokens[words.at].start :]
     temporary = words.eat_any("TEMPORARY", "TEMP")
@@ -91,7 +93,10 @@ def create_function(session: SqlSession, words: Words, *, replace: bool) -> Resu
     if_not_exists = words.eat("IF", "NOT", "EXISTS")
     parts = _parts(words)
     name = ".".join(parts)
-    if words.eat("AS") and words.is_string():
+    in_jar = words.eat("AS") and words.is_string()
+    if not temporary:
+        _check_free(session, parts, in_jar=in_jar, replace=replace)
+    if in_jar:
         raise UnsupportedFeature(
             "functions in jars",
             f"function {name}: functions in jars are not supported",
@@ -99,9 +104,6 @@ def create_function(session: SqlSession, words: Words, *, replace: bool) -> Resu
         )
     if not temporary:
         place = session.table_name(parts)
-        kept = functions_of(session, place.catalog)
-        if kept is None:
-            raise _no_ability(session, "CREATE FUNCTION")
         return create_sql_function(
             session,
             place,
@@ -125,19 +127,66 @@ def create_function(session: SqlSession, words: Words, *, replace: bool) -> Resu
     return made
 
 
+def _check_free(session: SqlSession, parts: list[str], *, in_jar: bool, replace: bool) -> None:
+    """Whether a catalog can have a function of this name.  Java: `RewritePaimonFunctionCommands`.
+
+    UnsupportedFeature for names of `sys` and, of a function in a jar, those of temporary functions;
+    AnalysisError in catalogs that keep no functions, and for other names of Spark's functions.
+    """
+    is_short = len(parts) == 1
+    if is_short and in_jar and session.has_spark and is_own_of_spark(session, parts[0], "USER"):
+        raise UnsupportedFeature(
+            "persistent functions that temporary ones hide",
+            f"{parts[0]} is a temporary function, you should use `CREATE OR REPLACE TEMPORARY "
+            f"FUNCTION {parts[0]}` or DROP TEMPORARY FUNCTION {parts[0]}"
+            if replace
+            else f"{parts[0]} is a temporary function and already exists",
+            next_step="choose another name, or name the function with its database",
+        )
+    name = session.table_name(parts)
+    if functions_of(session, name.catalog) is None:
+        raise _no_ability(session, "CREATE FUNCTION")
+    _check_not_built_in(name, "create")
+    if is_short and is_own_of_spark(session, parts[0]):
+        raise _no_ability(session, f"CREATE FUNCTION {parts[0]}, which is a function of Spark")
+
+
+def _check_not_built_in(name: TableName, verb: str) -> None:
+    if name.database == SYSTEM_DATABASE and name.table.lower() in FUNCTIONS:
+        raise UnsupportedFeature(
+            f"{verb} built-in functions",
+            f"Can't {verb} built-in function: {name.catalog}.{name.identifier}",
+            next_step="choose another name",
+        )
+
+
 def drop_function(session: SqlSession, words: Words) -> Result:
-    """DROP [TEMPORARY] FUNCTION [IF EXISTS] name, from TEMPORARY or FUNCTION on."""
+    """DROP [TEMPORARY] FUNCTION [IF EXISTS] name, from TEMPORARY or FUNCTION on.
+
+    AnalysisError if there is none, and in catalogs that keep none; UnsupportedFeature for the
+    functions in `sys`.
+    """
     at, temporary = words.at, words.eat_any("TEMPORARY", "TEMP")
     words.need("FUNCTION")
-    words.eat("IF", "EXISTS")
+    if_exists = words.eat("IF", "EXISTS")
     parts = _parts(words)
-    function = None if temporary else _find(session, parts)
-    if function is not None:
+    hidden = len(parts) == 1 and session.has_spark and is_own_of_spark(session, parts[0])
+    if not temporary and not hidden and _is_name(parts):
         name = session.table_name(parts)
         kept = functions_of(session, name.catalog)
         if kept is not None:
+            _check_not_built_in(name, "drop")
+        elif name.database == SYSTEM_DATABASE and name.table.lower() in FUNCTIONS:
+            raise _no_ability(session, "DROP FUNCTION")
+        if kept is not None and kept.find(name.identifier) is not None:
             kept.drop(name.identifier)
-        return NOTHING
+            return NOTHING
+        if len(parts) > 1:
+            if if_exists:
+                return NOTHING
+            raise AnalysisError(
+                f"[ROUTINE_NOT_FOUND] The routine {name.catalog}.{name.identifier} cannot be found"
+            )
     words.at = at
     dropped = _by_spark(session, f"DROP {words.rest()}")
     session.functions.pop(parts[-1].lower(), None)
@@ -145,12 +194,16 @@ def drop_function(session: SqlSession, words: Words) -> Result:
 
 
 def _find(session: SqlSession, parts: list[str]) -> Function | None:
-    """The function of a catalog, None if there is none of this name."""
-    if len(parts) > 3 or not parts[-1].replace("_", "a").isalnum():
+    """The function of a catalog, None if there is none of this name, or Spark's own hides it."""
+    if not _is_name(parts) or (len(parts) == 1 and is_own_of_spark(session, parts[0])):
         return None
     name = session.table_name(parts)
     kept = functions_of(session, name.catalog)
     return None if kept is None else kept.find(name.identifier)
+
+
+def _is_name(parts: list[str]) -> bool:
+    return len(parts) <= 3 and parts[-1].replace("_", "a").isalnum()
 
 
 def _parts(words: Words) -> list[str]:

@@ -211,6 +211,11 @@ def drop_view(session: SqlSession, words: Words) -> Result:
 
 def analyze(session: SqlSession, words: Words) -> Result:
     """ANALYZE TABLE name COMPUTE STATISTICS [NOSCAN] [FOR COLUMNS a, b | FOR ALL COLUMNS]."""
+    if words.eat("TABLES"):
+        raise AnalysisError(
+            "[NOT_SUPPORTED_COMMAND_FOR_V2_TABLE] ANALYZE TABLES is not supported for v2 tables",
+            next_step="ANALYZE TABLE, once for each table",
+        )
     words.need("TABLE")
     name = session.data_name(words.name())
     if words.looks_at("PARTITION"):

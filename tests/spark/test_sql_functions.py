@@ -81,6 +81,28 @@ def test_functions_are_checked_when_they_are_made(sql: Sql) -> None:
     assert "rest.fns.bad" not in [row[0] for row in sql("SHOW USER FUNCTIONS")]
 
 
+def test_functions_of_spark_hide_those_of_a_catalog(sql: Sql) -> None:
+    sql("CREATE FUNCTION hidden(x INT) RETURNS INT RETURN x * 2")
+    sql("CREATE TEMPORARY FUNCTION hidden(x INT) RETURNS INT RETURN x + 100")
+    assert sql("SELECT hidden(1), fns.hidden(1)") == [[101, 2]]
+    for statement, text in {
+        "CREATE FUNCTION hidden(x INT) RETURNS INT RETURN x": "does not support CREATE FUNCTION",
+        "CREATE FUNCTION abs(x INT) RETURNS INT RETURN x": "does not support CREATE FUNCTION",
+        "CREATE FUNCTION hidden AS 'a.B'": "hidden is a temporary function and already exists",
+        "CREATE OR REPLACE FUNCTION hidden AS 'a.B'": "OR REPLACE TEMPORARY FUNCTION hidden`",
+        "CREATE FUNCTION sys.max_pt AS 'a.B'": "Can't create built-in function: rest.sys.max_pt",
+        "CREATE FUNCTION sys.bucket(x INT) RETURNS INT RETURN x": "Can't create built-in function",
+        "DROP FUNCTION hidden": "hidden",
+        "DROP FUNCTION sys.max_pt": "Can't drop built-in function: rest.sys.max_pt",
+        "DROP FUNCTION fns.none": "ROUTINE_NOT_FOUND",
+    }.items():
+        with pytest.raises(Exception, match=text):
+            sql(statement)
+    sql("DROP TEMPORARY FUNCTION hidden; DROP FUNCTION IF EXISTS fns.none")
+    assert sql("SELECT hidden(1)") == [[2]]
+    sql("DROP FUNCTION hidden")
+
+
 def test_functions_may_leave_their_type_to_spark(sql: Sql) -> None:
     sql("CREATE OR REPLACE FUNCTION inc(x INT) RETURN x + 1L")
     assert sql("SELECT inc(10)") == [[11]]

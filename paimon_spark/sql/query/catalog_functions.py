@@ -43,6 +43,18 @@ def functions_of(session: SqlSession, catalog: str) -> RestFunctions | None:
     return RestFunctions(found.client) if isinstance(found, RestCatalog) else None
 
 
+def is_own_of_spark(session: SqlSession, name: str, scope: str = "ALL") -> bool:
+    """True if Spark has a function of this name, built in (`SYSTEM`) or temporary (`USER`).
+
+    Such a function hides those of catalogs, whose names have a database then.  Java:
+    `PaimonFunctionLookup`.
+    """
+    if not name.replace("_", "a").isalnum():
+        return False
+    found = session.spark.sql(f"SHOW {scope} FUNCTIONS LIKE '{name}'").collect()
+    return any(str(row[0]).lower() == name.lower() for row in found)
+
+
 def create_sql_function(
     session: SqlSession,
     name: TableName,
@@ -65,8 +77,8 @@ def create_sql_function(
         if words.looks_at("TABLE"):
             raise UnsupportedFeature(
                 "table functions",
-                f"catalog {name.catalog} does not support creating SQL table functions: "
-                f"{name.identifier}",
+                "Paimon does not support creating SQL table functions yet: "
+                f"{name.catalog}.{name.identifier}",
             )
         data_type = read_type(words)
     comment, deterministic = None, True
@@ -171,8 +183,8 @@ def replace_catalog_functions(
 ) -> str:
     """The query with temporary functions in place of those of REST catalogs.
 
-    `rewritten` gives the body of a function that is a query.  UnsupportedFeature for functions in
-    Java.
+    `rewritten` gives the body of a function that is a query.  A name without a database means a
+    function of Spark if there is one.  UnsupportedFeature for functions in Java.
     """
     if "(" not in text:
         return text
@@ -184,6 +196,7 @@ def replace_catalog_functions(
     while not words.done:
         first = words.at
         name = _function_at(session, words)
+        is_short = words.at == first + 1
         words.at = max(words.at, first + 1)
         if name is None:
             continue
@@ -196,7 +209,7 @@ def replace_catalog_functions(
         if place not in known:
             there = session.has_database(*place)
             known[place] = functions.names(name.database) if there else []
-        if name.table in known[place]:
+        if name.table in known[place] and not (is_short and is_own_of_spark(session, name.table)):
             view = _temporary(session, functions, name, rewritten)
             pieces += [words.text[done : words.tokens[first].start], view]
             done = words.tokens[words.at - 1].end + 1

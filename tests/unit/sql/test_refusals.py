@@ -51,6 +51,7 @@ STATEMENTS = {
     "DESCRIBE FUNCTION sys.max_pt": ("AnalysisException", "functions"),
     "DESCRIBE FUNCTION sys.nope": ("AnalysisException", "ROUTINE_NOT_FOUND"),
     "ANALYZE TABLE t COMPUTE STATISTICS NOSCAN": ("IllegalArgumentException", "NOSCAN"),
+    "ANALYZE TABLES IN default COMPUTE STATISTICS": ("AnalysisException", "V2_TABLE] ANALYZE"),
     "BEGIN SELECT 1; END": ("UnsupportedOperationException", "scripts"),
     "SELEC 1": ("ParseException", "SELEC"),
     "CALL sys.compact()": ("RuntimeException", "Required parameters [table] is missed"),
