@@ -27,7 +27,7 @@ def columns_of(session: SqlSession, name: TableName) -> RowType:
     table = session.open(name)
     if name.system is None:
         return table.schema.row_type
-    return system_row_type(table, name.system, table.snapshots.latest())
+    return system_row_type(table, name.system, table.snapshots.latest(), like_2_0=True)
 
 
 def table_of(session: SqlSession, name: TableName) -> FileStoreTable | None:

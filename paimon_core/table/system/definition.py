@@ -20,16 +20,20 @@ Row = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemRead:
-    """The subject of a read: a table, its snapshot (None: it has none), and the time zone."""
+    """The subject of a read: a table, its snapshot (None: it has none), and the time zone.
+
+    `like_2_0` chooses the columns of Java 2.0; otherwise they are there if it writes the table.
+    """
 
     table: FileStoreTable
     snapshot: Snapshot | None
     zone: tzinfo = UTC
+    like_2_0: bool = False
 
     @property
     def with_2_0(self) -> bool:
-        """Whether Java 2.0, which has more columns, writes the table."""
-        return self.snapshot is not None and self.snapshot.written_by_2_0
+        """Whether to show the columns that Java 2.0 added."""
+        return self.like_2_0 or (self.snapshot is not None and self.snapshot.written_by_2_0)
 
     def wall_clock(self, epoch_millis: int | None) -> int | None:
         """Convert a time to wall clock nanoseconds in the zone."""

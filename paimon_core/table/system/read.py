@@ -112,18 +112,23 @@ def system_scan(table: FileStoreTable, name: str | None, *, zone: tzinfo = UTC) 
 
 
 def read_system_table(
-    table: FileStoreTable, name: str, snapshot: Snapshot | None, *, zone: tzinfo = UTC
+    table: FileStoreTable,
+    name: str,
+    snapshot: Snapshot | None,
+    *,
+    zone: tzinfo = UTC,
+    like_2_0: bool = False,
 ) -> tuple[RowType, Iterator[pa.RecordBatch]]:
     """Return columns and rows of `table$name` as of a snapshot (None: the table has none).
 
     Batches hold `_VALUE_KIND` and all columns, as in `read_table`.  `zone` is the time zone of wall
-    clock times.  Raises NotFound if the system table does not exist; UnsupportedFeature as
-    `read_table`.
+    clock times.  The columns that Java 2.0 added are there if it writes the table, or `like_2_0`.
+    Raises NotFound if the system table does not exist; UnsupportedFeature as `read_table`.
     """
     if name in VIEWS:
         return read_view(BatchScan(table=table, whole=snapshot), name, zone=zone)
     system = _system_table(table, name)
-    read = SystemRead(table=table, snapshot=snapshot, zone=zone)
+    read = SystemRead(table=table, snapshot=snapshot, zone=zone, like_2_0=like_2_0)
     row_type = system.row_type(with_2_0=read.with_2_0)
     return row_type, _batches(system.rows(read), row_type)
 
@@ -139,7 +144,9 @@ def _system_table(table: FileStoreTable, name: str) -> SystemTable:
     return system
 
 
-def system_row_type(table: FileStoreTable, name: str, snapshot: Snapshot | None) -> RowType:
+def system_row_type(
+    table: FileStoreTable, name: str, snapshot: Snapshot | None, *, like_2_0: bool = False
+) -> RowType:
     """Return the columns of `table$name` without reading it; errors as `read_system_table`."""
     if name == READ_OPTIMIZED:
         return table.schema.row_type
@@ -149,7 +156,7 @@ def system_row_type(table: FileStoreTable, name: str, snapshot: Snapshot | None)
         check_plain(table)
         of_rows = audit_log_type if name == AUDIT_LOG else binlog_type
         return of_rows(table.schema.row_type)
-    read = SystemRead(table=table, snapshot=snapshot)
+    read = SystemRead(table=table, snapshot=snapshot, like_2_0=like_2_0)
     return _system_table(table, name).row_type(with_2_0=read.with_2_0)
 
 

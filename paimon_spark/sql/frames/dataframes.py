@@ -206,7 +206,9 @@ def _system_rows(session: SqlSession, scan: BatchScan, system: str) -> tuple[pa.
     if system in VIEWS:
         row_type, batches = read_view(scan, system, zone=session.zone)
         return _collected(batches, row_type, keep_deletes=True), row_type
-    row_type, batches = read_system_table(scan.table, system, scan.whole, zone=session.zone)
+    row_type, batches = read_system_table(
+        scan.table, system, scan.whole, zone=session.zone, like_2_0=True
+    )
     return _collected(batches, row_type), row_type
 
 

@@ -49,3 +49,16 @@ def test_operations(key: str, tmp_path: Path) -> None:
     table = sql.session.catalog.get_table("default.t")
     last = table.latest_or_not_found()
     assert last.extra == ({"operation": "WRITE"} if last.id == 1 else {})
+
+
+@pytest.mark.parametrize("rows", ["", "INSERT INTO t VALUES (1, 'x')"])
+def test_system_tables_have_the_columns_of_java_2_0(rows: str, tmp_path: Path) -> None:
+    sql = Sql(tmp_path)
+    sql(f"CREATE TABLE t (id INT, p STRING) PARTITIONED BY (p); {rows}")
+    for system, columns in {
+        "snapshots": ["next_row_id", "operation"],
+        "partitions": ["options", "total_buckets", "done", "deleted_record_count"],
+        "table_indexes": ["row_range_end", "index_field_id", "index_field_name"],
+    }.items():
+        shown = [row[0] for row in sql(f"SHOW COLUMNS IN `t${system}`")]
+        assert shown[-len(columns) :] == columns
