@@ -13,6 +13,7 @@ from paimon_core.errors import (
     ForbiddenChange,
     InvalidArgument,
     NoSuchVersion,
+    NotFound,
     NullInRequiredColumn,
     PaimonError,
     ReferenceExists,
@@ -70,6 +71,10 @@ class WrongArguments(PaimonError):
     default_next_step = "correct the call; docs/sql.md lists the procedures"
 
 
+class TableNotLoaded(NotFound):
+    """The table or branch that a procedure is called for does not exist."""
+
+
 class QueryFailed(PaimonError):
     """A query ended with an error that PySpark passes on as a trace of the JVM."""
 
@@ -81,7 +86,7 @@ def error_type(error: BaseException) -> str:
     match error:
         case SqlSyntaxError():
             return "ParseException"
-        case IncompatibleRows():
+        case IncompatibleRows() | TableNotLoaded():
             return "RuntimeException"
         case NoSuchVersion() | ReferenceExists():
             return "IllegalArgumentException"

@@ -54,6 +54,8 @@ STATEMENTS = {
     "ANALYZE TABLES IN default COMPUTE STATISTICS": ("AnalysisException", "V2_TABLE] ANALYZE"),
     "BEGIN SELECT 1; END": ("UnsupportedOperationException", "scripts"),
     "SELEC 1": ("ParseException", "SELEC"),
+    "CALL sys.compact('nope')": ("RuntimeException", "Couldn't load table 'default.nope'"),
+    "CALL sys.rollback('t$branch_b', '1')": ("RuntimeException", "Couldn't load table"),
     "CALL sys.compact()": ("RuntimeException", "Required parameters [table] is missed"),
     "CALL sys.compact(table => 't', table => 't')": ("RuntimeException", "table is duplicated"),
     "CALL sys.compact('1','2','3','4','5','6','7','8','9')": ("RuntimeException", "Too many"),

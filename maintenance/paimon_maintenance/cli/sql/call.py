@@ -12,7 +12,7 @@ from paimon_core.catalog.catalog import Catalog
 from paimon_core.commit.overwrite import replace_partitions
 from paimon_core.commit.same_table import check_same_table, naming_what_is_gone
 from paimon_core.environment import Environment, machine_zone, system_environment
-from paimon_core.errors import InvalidArgument, PaimonError, UnsupportedFeature
+from paimon_core.errors import InvalidArgument, NotFound, PaimonError, UnsupportedFeature
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.options import CLUSTERING_INCREMENTAL
 from paimon_core.paths import POSTPONE_BUCKET
@@ -46,7 +46,7 @@ from paimon_maintenance.rules.tables import is_pattern, select_tables
 from paimon_maintenance.run.request import RunRequest
 from paimon_maintenance.run.runner import RunServices, run_table
 from paimon_maintenance.storage.catalogs import catalog_of, open_table_of
-from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.errors import AnalysisError, TableNotLoaded
 from paimon_spark.sql.procedures import CallSite, Given
 from paimon_spark.sql.result import Result
 
@@ -66,7 +66,13 @@ def _opener(site: CallSite) -> Callable[[], Catalog]:
 
 
 def _opened(table: str, branch: str | None, site: CallSite) -> FileStoreTable:
-    return open_table_of(site.warehouse, table, branch=branch, file_io_options=site.storage)
+    """The table; TableNotLoaded if there is none.  Java: `BaseProcedure.loadSparkTable`."""
+    try:
+        return open_table_of(site.warehouse, table, branch=branch, file_io_options=site.storage)
+    except NotFound as e:
+        raise TableNotLoaded(
+            f"Couldn't load table '{table}': {e.message}", table=table, next_step=e.next_step
+        ) from e
 
 
 class JobProcedures:
