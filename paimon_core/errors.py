@@ -125,6 +125,12 @@ class NullInRequiredColumn(InvalidArgument):
     default_next_step = "correct the rows and run again"
 
 
+class BucketCountChanged(InvalidArgument):
+    """The rows of a partition are in another number of buckets than the table now has."""
+
+    default_next_step = "rescale it first (caretaker run rescale)"
+
+
 class CatalogError(PaimonError):
     """A database, table or reference is missing or already exists."""
 

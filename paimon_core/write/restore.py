@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from paimon_core.errors import InvalidArgument
+from paimon_core.errors import BucketCountChanged
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.index.hash_index import HASH_INDEX
 from paimon_core.manifest.data_file import IndexFileMeta, IndexManifestEntry
@@ -37,7 +37,7 @@ class ExistingBuckets:
     def load(self, partitions: Iterable[bytes]) -> None:
         """Read those of these partitions that are not loaded yet, in one scan.
 
-        Raises InvalidArgument if one has another number of buckets than the table's option.
+        Raises BucketCountChanged if one has another number of buckets than the table's option.
         """
         wanted = set(partitions) - self._known.keys()
         if not wanted:
@@ -82,13 +82,12 @@ class ExistingBuckets:
             return ()
         return table.index_entries(snapshot)
 
-    def _rescaled(self, partition: bytes, found: int, asked: int) -> InvalidArgument:
+    def _rescaled(self, partition: bytes, found: int, asked: int) -> BucketCountChanged:
         table = self._table
         path = table.paths.partition_path(partition)
         what = f"partition {path}" if path else "table"
-        return InvalidArgument(
+        return BucketCountChanged(
             f"Try to write {what} with a new bucket num {asked}, but the previous bucket num is "
             f"{found}",
             table=table.name,
-            next_step="rescale it first (caretaker run rescale)",
         )

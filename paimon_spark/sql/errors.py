@@ -8,6 +8,7 @@ from typing import Final
 from paimon_core import errors
 from paimon_core.errors import (
     AlreadyExists,
+    BucketCountChanged,
     CatalogError,
     CommitConflict,
     ForbiddenChange,
@@ -96,7 +97,7 @@ def error_type(error: BaseException) -> str:
             return "UnsupportedOperationException"
         case UnknownKeyColumn():
             return "IllegalStateException"
-        case WriteRefused() | QueryFailed() | NullInRequiredColumn():
+        case WriteRefused() | QueryFailed() | NullInRequiredColumn() | BucketCountChanged():
             return "SparkException"
         case SchemaError() | InvalidArgument():
             return "IllegalArgumentException"

@@ -406,6 +406,14 @@ def test_taken_and_missing_tags_and_branches(sql: Sql) -> None:
         assert words in text
 
 
+def test_writes_between_another_bucket_number_and_the_rescale(sql: Sql) -> None:
+    sql("CREATE TABLE t (id INT) TBLPROPERTIES ('bucket' = '2', 'bucket-key' = 'id')")
+    sql("INSERT INTO t VALUES (1), (2), (3); ALTER TABLE t SET TBLPROPERTIES ('bucket' = '4')")
+    kind, text = refused(sql, "INSERT INTO t VALUES (6)")
+    assert kind == "SparkException"
+    assert "write table with a new bucket num 4, but the previous bucket num is 2" in text
+
+
 def test_rescale_of_partitions_without_files_does_nothing(sql: Sql) -> None:
     sql("""
         CREATE TABLE t (k INT, dt STRING) PARTITIONED BY (dt)
