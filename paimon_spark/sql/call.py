@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from paimon_core.errors import PaimonError, UnsupportedFeature
-from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
+from paimon_core.errors import NotFound, PaimonError, UnsupportedFeature
+from paimon_spark.sql.errors import (
+    AnalysisError,
+    ReferenceNotFound,
+    SnapshotNotFound,
+    SqlSyntaxError,
+)
 from paimon_spark.sql.procedures import CallSite, Given
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import SqlSession
@@ -16,6 +24,12 @@ from paimon_spark.sql.text.tokens import Words, with_quoted_names
 
 _SYS = "sys"
 _TABLES = ("table", "source_table", "target_table")
+_MISSING: Final[Mapping[str, type[NotFound]]] = {
+    **dict.fromkeys(("create_tag", "create_tag_from_timestamp", "replace_tag"), SnapshotNotFound),
+    **dict.fromkeys(("delete_branch", "fast_forward", "rename_branch"), ReferenceNotFound),
+    "rollback": ReferenceNotFound,
+}
+"""The errors of procedures for which what they name is missing."""
 
 
 def call_statement(session: SqlSession, words: Words) -> Result:
@@ -43,7 +57,7 @@ def call_procedure(
 ) -> Result:
     """Run a procedure on the tables of a catalog (default: the current one).
 
-    UnsupportedFeature in a session without procedures.
+    UnsupportedFeature in a session without procedures; SnapshotNotFound, ReferenceNotFound.
     """
     if session.procedures is None:
         raise UnsupportedFeature(
@@ -55,7 +69,13 @@ def call_procedure(
     ref = session.find(catalog or session.current_catalog)
     assert ref is not None
     site = CallSite(warehouse=ref.warehouse, database=session.database, storage=ref.options)
-    return session.procedures.call(name.lower(), given, site)
+    try:
+        return session.procedures.call(name.lower(), given, site)
+    except NotFound as e:
+        missing = _MISSING.get(name.lower())
+        if missing is None or type(e) is not NotFound:
+            raise
+        raise missing(e.message, table=e.table, next_step=e.next_step) from e
 
 
 def _check_branch(session: SqlSession, given: Given) -> None:

@@ -76,6 +76,14 @@ class TableNotLoaded(NotFound):
     """The table or branch that a procedure is called for does not exist."""
 
 
+class SnapshotNotFound(NotFound):
+    """The snapshot that a procedure is to tag does not exist."""
+
+
+class ReferenceNotFound(NotFound):
+    """The snapshot or branch that a procedure names does not exist."""
+
+
 class QueryFailed(PaimonError):
     """A query ended with an error that PySpark passes on as a trace of the JVM."""
 
@@ -89,7 +97,9 @@ def error_type(error: BaseException) -> str:
             return "ParseException"
         case IncompatibleRows() | TableNotLoaded():
             return "RuntimeException"
-        case NoSuchVersion() | ReferenceExists():
+        case SnapshotNotFound():
+            return "SnapshotNotExistException"
+        case NoSuchVersion() | ReferenceExists() | ReferenceNotFound():
             return "IllegalArgumentException"
         case AnalysisError() | CatalogError() | AlreadyExists():
             return "AnalysisException"

@@ -395,7 +395,6 @@ def test_taken_and_missing_tags_and_branches(sql: Sql) -> None:
         "CALL sys.create_tag('t', 'a')": "tag 'a' of table default.t already exists",
         "CALL sys.create_branch('t', 'b')": "branch 'b' of table default.t already exists",
         "CALL sys.replace_tag('t', 'none')": "does not exist",
-        f"CALL sys.create_tag_from_timestamp('t', 'c', {2**63 - 1})": "no snapshot at or after",
         "ALTER TABLE t ADD COLUMN d INT DEFAULT 1": "Cannot add column [d] with default value",
     }.items():
         kind, text = refused(sql, statement)

@@ -6,12 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
-from paimon_core.errors import (
-    InvalidArgument,
-    NoSuchVersion,
-    NotFound,
-    ReferenceExists,
-)
+from paimon_core.errors import SEE_INSPECT, InvalidArgument, NotFound, ReferenceExists
 from paimon_core.features import check_taggable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.iceberg.tags import synchronise_tags
@@ -68,8 +63,10 @@ def _named(table: FileStoreTable, arguments: Arguments, context: RunContext) -> 
         known = [s for s in (later, *_tagged(table)) if s is not None and s.time_millis >= millis]
         if known:
             return min(known, key=lambda s: (s.time_millis, s.id))
-        raise NoSuchVersion(
-            f"table {table.name} has no snapshot at or after {millis}", table=table.name
+        raise NotFound(
+            f"table {table.name} has no snapshot at or after {millis}",
+            table=table.name,
+            next_step=SEE_INSPECT,
         )
     if "watermark" in chosen:
         wanted = cast("int", chosen["watermark"])
