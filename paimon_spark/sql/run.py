@@ -196,7 +196,7 @@ def _create(session: SqlSession, words: Words) -> Result:
     replace = must_exist or words.eat("CREATE", "OR", "REPLACE")
     if not replace:
         words.need("CREATE")
-    words.eat("EXTERNAL")
+    external = words.eat("EXTERNAL")
     if words.eat_any(*_DATABASE):
         return tables.create_database(session, words)
     if words.eat("TABLE"):
@@ -204,6 +204,7 @@ def _create(session: SqlSession, words: Words) -> Result:
             session,
             words,
             create_as_select,
+            external=external,
             replace_table=replace,
             must_exist=must_exist,
         )

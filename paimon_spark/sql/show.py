@@ -14,7 +14,7 @@ from paimon_core.types.data_types import DataField
 from paimon_core.types.usual_sizes import usual_size
 from paimon_spark.sql.catalogs import catalog_names
 from paimon_spark.sql.ddl.partitions import read_spec
-from paimon_spark.sql.ddl.table_clauses import COLLATION, COMMENT_PROPERTY, OWNER
+from paimon_spark.sql.ddl.table_clauses import COLLATION, COMMENT_PROPERTY, EXTERNAL, OWNER
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.frames.global_tables import GLOBAL_TABLES
 from paimon_spark.sql.partition_details import described_partition, shown_partition
@@ -33,7 +33,7 @@ from paimon_spark.sql.text.types import catalog_text, simple_text, tree_lines
 
 _RESERVED = (
     *(COMMENT_PROPERTY, COLLATION, OWNER),
-    *("location", "provider", "external", "is_managed_location"),
+    *("location", "provider", EXTERNAL, "is_managed_location"),
 )
 """Properties that Spark shows in other places (`CatalogV2Util.TABLE_RESERVED_PROPERTIES`)."""
 _DESCRIBED = ("col_name", "data_type", "comment")
@@ -136,9 +136,13 @@ def show_table_extended(session: SqlSession, words: Words) -> Result:
     return Result(("namespace", "tableName", "isTemporary", "information"), rows)
 
 
+def _kind(table: FileStoreTable) -> str:
+    return "EXTERNAL" if EXTERNAL in table.options else "MANAGED"
+
+
 def _information(table: FileStoreTable, name: TableName) -> list[tuple[str, str]]:
     found = [("Catalog", name.catalog), ("Namespace", name.database), ("Table", name.table)]
-    found.append(("Type", "MANAGED"))
+    found.append(("Type", _kind(table)))
     if table.schema.comment is not None:
         found.append(("Comment", table.schema.comment))
     found += [("Location", _location(table)), ("Provider", "paimon")]
@@ -338,7 +342,7 @@ def _details(table: FileStoreTable) -> list[list[str | None]]:
         rows += [["_ROW_ID", "bigint", ""], ["_SEQUENCE_NUMBER", "bigint", ""]]
     rows += [[n, t or f"struct<{partition_type}>", ""] for n, t in _METADATA_COLUMNS]
     rows += [["", "", ""], ["# Detailed Table Information", "", ""]]
-    rows += [["Name", table.name, ""], ["Type", "MANAGED", ""]]
+    rows += [["Name", table.name, ""], ["Type", _kind(table), ""]]
     if table.schema.comment is not None:
         rows.append(["Comment", table.schema.comment, ""])
     if COLLATION in table.options:

@@ -14,6 +14,8 @@ from paimon_spark.sql.text.types import read_collation, read_type
 
 COMMENT_PROPERTY = "comment"
 COLLATION = "collation"
+EXTERNAL = "external"
+"""The option of tables of CREATE EXTERNAL TABLE; a Hive catalog keeps the files of such a table."""
 OWNER = "owner"
 """The option with the user who created a table, as Spark's connector sets it."""
 _PROVIDER = "paimon"
@@ -29,12 +31,13 @@ _OF_CLAUSES = {
 
 @dataclass(slots=True, kw_only=True)
 class TableClauses:
-    """The clauses after the columns of CREATE TABLE."""
+    """The clauses after the columns of CREATE TABLE, and whether EXTERNAL is before them."""
 
     partitioned_by: list[Column | str] = field(default_factory=list)
     properties: dict[str, str] = field(default_factory=dict)
     comment: str | None = None
     location: str | None = None
+    external: bool = False
 
 
 def read_properties(words: Words) -> dict[str, str]:

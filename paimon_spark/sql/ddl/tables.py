@@ -31,6 +31,7 @@ from paimon_core.types.data_types import ArrayType, DataType, MapType, RowType
 from paimon_spark.sql.ddl.special_columns import with_special_types
 from paimon_spark.sql.ddl.table_clauses import (
     COMMENT_PROPERTY,
+    EXTERNAL,
     OWNER,
     TableClauses,
     check_once,
@@ -163,11 +164,13 @@ def create_table(
     words: Words,
     as_select: AsSelect,
     *,
+    external: bool = False,
     replace_table: bool = False,
     must_exist: bool = False,
 ) -> Result:
-    """CREATE [OR REPLACE] TABLE, or REPLACE TABLE if the table `must_exist`: with columns, LIKE
-    another table, or AS a query.
+    """CREATE [OR REPLACE] [EXTERNAL] TABLE, or REPLACE TABLE if the table `must_exist`.
+
+    With columns, LIKE another table, or AS a query.
 
     `as_select` creates and fills the table of a query, for which it may start Spark.
     """
@@ -180,6 +183,7 @@ def create_table(
         return _create_like(session, words, name, if_not_exists=if_not_exists)
     columns = words.items(lambda: read_column_or_constraint(words)) if words.looks_at("(") else []
     clauses = read_clauses(words)
+    clauses.external = external
     if words.looks_at("STORED", "AS"):
         raise UnsupportedFeature(
             "STORED AS", next_step="use USING paimon and the option file.format"
@@ -363,6 +367,8 @@ def _schema(
             _check_fields(session, name, column.name, column.type)
     options = {k: v for k, v in clauses.properties.items() if k.lower() not in _RESERVED}
     options[OWNER] = user_name()
+    if clauses.external:
+        options[EXTERNAL] = "true"
     comment = options.pop(COMMENT_PROPERTY, None)
     if clauses.location is not None:
         options["path"] = clauses.location

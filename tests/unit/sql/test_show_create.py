@@ -46,3 +46,13 @@ def test_a_statement_that_hive_shows(tmp_path: Path) -> None:
     )
     assert sql("SHOW TBLPROPERTIES t ('primary-key')") == [["primary-key", "dt,k"]]
     assert "not have" in sql("SHOW TBLPROPERTIES t ('serialization.format')")[0][1]
+
+
+def test_external_tables_are_shown_as_such(tmp_path: Path) -> None:
+    sql = Sql(tmp_path)
+    sql("CREATE EXTERNAL TABLE t (a INT); CREATE TABLE u (a INT); CREATE TABLE v LIKE t")
+    kinds = [row[1] for n in "tuv" for row in sql(f"DESC FORMATTED {n}") if row[0] == "Type"]
+    assert kinds == ["EXTERNAL", "MANAGED", "MANAGED"]
+    assert "Type: EXTERNAL\n" in sql("SHOW TABLE EXTENDED LIKE 't'")[0][3]
+    assert [row[0] for row in sql("SHOW TBLPROPERTIES t")] == ["path"]
+    assert ["EXTERNAL TABLE" in row[0] for row in sql("SHOW CREATE TABLE t")] == [False]
