@@ -41,6 +41,8 @@ Floors = dict[tuple[str, int], float]
 MOST_SECONDS, MOST_MB = 60.0, 512.0
 COMMANDS: Final = {
     "inspect": ("inspect", "db.t"),
+    "health": ("health", "db.t"),
+    "schedule": ("schedule", "db.t", "--dry-run"),
     "compact": ("plan", "compact", "db.t"),
     "compact_full": ("plan", "compact", "db.t", "--strategy", "full"),
     "expire_snapshots": ("plan", "expire_snapshots", "db.t"),
@@ -68,7 +70,7 @@ COMMANDS: Final = {
 }
 LISTS_DATA: Final = ("verify", "remove_orphan_files")
 CHANGES: Final = ("run_compact_manifest", "run_expire_most_snapshots")
-NO_PLANS: Final = ("inspect", "verify", *CHANGES)
+NO_PLANS: Final = ("inspect", "health", "schedule", "verify", *CHANGES)
 CPU, PEAK = "CPU seconds", "peak memory, MB"
 
 

@@ -6,9 +6,9 @@ so that unchanged tables need not be read again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Final, cast
+from typing import Any, Final
 
 OWNER_OPTION: Final = "caretaker.owner"
 """The table option that names the owner of a table."""
@@ -217,18 +217,24 @@ class Measurement:
         return dead + self.files / max(1, sum(p.ideal_files for p in self.partitions))
 
     def to_json(self) -> dict[str, object]:
-        """The measurement as JSON."""
-        return {"version": JSON_VERSION, **asdict(self)}
+        """The measurement as JSON, with the partitions as columns: there may be 100,000."""
+        return {
+            "version": JSON_VERSION,
+            **{name: getattr(self, name) for name in _names(type(self))},
+            "partitions": _columns(self.partitions),
+            "holders": [asdict(h) for h in self.holders],
+            "consumers": [asdict(c) for c in self.consumers],
+            "orphans": None if self.orphans is None else asdict(self.orphans),
+        }
 
     @classmethod
     def from_json(cls, parts: Mapping[str, Any]) -> Measurement | None:
         """The measurement of this JSON; None if another version of Caretaker wrote it."""
-        known = {f.name for f in fields(cls)}
-        if parts.get("version") != JSON_VERSION or parts.keys() - {"version"} != known:
+        if parts.get("version") != JSON_VERSION or parts.keys() - {"version"} != {*_names(cls)}:
             return None
         found: dict[str, Any] = {k: v for k, v in parts.items() if k != "version"}
         try:
-            found["partitions"] = tuple(_partition(p) for p in found["partitions"])
+            found["partitions"] = tuple(_partitions(found["partitions"]))
             found["holders"] = tuple(Holder(**h) for h in found["holders"])
             found["consumers"] = tuple(ConsumerLag(**c) for c in found["consumers"])
             found["orphans"] = Orphans(**found["orphans"]) if found["orphans"] else None
@@ -240,9 +246,23 @@ class Measurement:
         return cls(**found)
 
 
-def _partition(parts: Mapping[str, Any]) -> PartitionMeasurement:
-    works = {
-        name: Rewrite(**cast("dict[str, Any]", parts[name])) if parts[name] else None
-        for name in ("minor", "full")
-    }
-    return PartitionMeasurement(**{**parts, **works})
+_REWRITES: Final = ("minor", "full")
+
+
+def _names(record: type[Measurement | PartitionMeasurement]) -> list[str]:
+    return [f.name for f in fields(record)]
+
+
+def _columns(partitions: Sequence[PartitionMeasurement]) -> dict[str, list[Any]]:
+    found = {n: [getattr(p, n) for p in partitions] for n in _names(PartitionMeasurement)}
+    for name in _REWRITES:
+        found[name] = [None if work is None else asdict(work) for work in found[name]]
+    return found
+
+
+def _partitions(columns: Mapping[str, Sequence[Any]]) -> Iterator[PartitionMeasurement]:
+    for values in zip(*columns.values(), strict=True):
+        parts = dict(zip(columns, values, strict=True))
+        for name in _REWRITES:
+            parts[name] = Rewrite(**parts[name]) if parts[name] else None
+        yield PartitionMeasurement(**parts)
