@@ -46,6 +46,7 @@ from paimon_core.options import (
     FILE_FORMAT,
     INDEX_FILE_IN_DATA_FILE_DIR,
     MANIFEST_FORMAT,
+    MAP_LAYOUTS,
     MERGE_ENGINE,
     PARTITIONED_TABLE,
     POSTPONE_MERGE_ON_READ,
@@ -151,10 +152,10 @@ def unreadable_features(
 
 
 def _map_layouts(table: FileStoreTable, columns: Collection[str] | None) -> Iterator[str]:
-    """Yield the columns of maps that are stored as rows (`fields.COLUMN.map.storage-layout`)."""
+    """Yield the columns of maps with a layout of later versions."""
     for key, value in table.options.items():
         name = key.removeprefix("fields.").removesuffix(_MAP_LAYOUT)
-        if key != f"fields.{name}{_MAP_LAYOUT}" or value.strip().lower() == "default":
+        if key != f"fields.{name}{_MAP_LAYOUT}" or value.strip().lower() in MAP_LAYOUTS:
             continue
         if columns is None or name in columns:
             yield f"{key}={value}"

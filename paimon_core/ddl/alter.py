@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Final
 
+from paimon_core.ddl import map_layouts
 from paimon_core.ddl.column_directives import apply_directive, forget_column, is_blob_column
 from paimon_core.ddl.create import (
     SYSTEM_FIELD_IDS,
@@ -99,8 +100,13 @@ IMMUTABLE_OPTIONS: Final = frozenset(
 )
 """Options that cannot change once the table has a snapshot (Java: `@Immutable`)."""
 _TYPE: Final = "type"
-_FIELD_OPTIONS: Final = ("aggregate-function", "ignore-retract", "distinct", "list-agg-delimiter")
+_FIELD_OPTIONS: Final = (
+    *("aggregate-function", "ignore-retract", "distinct", "list-agg-delimiter"),
+    *map_layouts.FIELD_OPTIONS,
+)
 _GROUP_OPTIONS: Final = ("sequence-group", "nested-key")
+_FIELD_KINDS: Final = (*_FIELD_OPTIONS, *_GROUP_OPTIONS)
+"""What follows the names of columns in options `fields.COLUMNS.*`."""
 _NAME_LISTS: Final = ("bucket-key", SEQUENCE_FIELD.key)
 
 
@@ -483,7 +489,8 @@ def _with_renames(schema: TableSchema, renames: Mapping[str, str]) -> TableSchem
         if key in _NAME_LISTS:
             new_value = renamed(value)
         elif key.startswith("fields."):
-            names, _, kind = key.removeprefix("fields.").rpartition(".")
+            kind = next((k for k in _FIELD_KINDS if key.endswith(f".{k}")), "")
+            names = key.removeprefix("fields.").removesuffix(f".{kind}")
             if kind in _FIELD_OPTIONS:
                 new_key = f"fields.{renames.get(names, names)}.{kind}"
             elif kind in _GROUP_OPTIONS:

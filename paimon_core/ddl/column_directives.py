@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from paimon_core.ddl import map_layouts
 from paimon_core.errors import SchemaError
 from paimon_core.format.blob.view import BLOB_VIEW_FIELD
 from paimon_core.options import Options
@@ -78,12 +79,16 @@ def apply_directive(
 
 
 def forget_column(name: str, data_type: DataType, options: dict[str, str]) -> None:
-    """Remove a dropped BLOB or VECTOR column from the options that list such columns."""
+    """Remove a dropped column from lists of BLOBs and vectors, and the options of a map."""
     if is_blob_column(data_type):
         keys: tuple[str, ...] = (*_BLOBS.values(), *_OLD_KEYS.values())
     elif isinstance(data_type, VectorType):
         keys = (VECTOR_FIELD,)
         options.pop(f"field.{name}.vector-dim", None)
+    elif isinstance(data_type, MapType):
+        for option in map_layouts.FIELD_OPTIONS:
+            options.pop(f"fields.{name}.{option}", None)
+        return
     else:
         return
     for key in keys:

@@ -13,6 +13,7 @@ from paimon_core.ddl.blob_columns import check_blobs
 from paimon_core.ddl.chain_table import check_chain_table
 from paimon_core.ddl.column_directives import VECTOR_FIELD
 from paimon_core.ddl.indexed_types import check_indexed_types
+from paimon_core.ddl.map_layouts import check_map_layouts
 from paimon_core.errors import InvalidArgument, SchemaError, UnsupportedFeature
 from paimon_core.format.avro.schema import file_schema
 from paimon_core.lsm.changelog_producers import CHANGELOG_PRODUCERS, changelog_producer_of
@@ -420,6 +421,7 @@ _CHECKS: Final[tuple[Callable[[TableSchema], None], ...]] = (
     _check_retention,
     _check_columns,
     _check_expiration,
+    check_map_layouts,
     _check_row_options,
     _check_deletion_vectors,
     _check_row_tracking,

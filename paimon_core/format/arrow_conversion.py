@@ -7,7 +7,7 @@ kept as integers, INT96 kept as 12 bytes.  Nothing is copied where the bytes sta
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,9 +15,7 @@ import pyarrow.compute as pc
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.format.parquet.int96 import RAW_TYPE, to_timestamps
 from paimon_core.format.parquet.shredded import assembled_column, is_shredded
-
-_FIELD_MAPPING: Final = "__field_mapping"
-"""A column of maps that are stored as rows of their keys (Java 2.0: `MapSharedShreddingDefine`)."""
+from paimon_core.format.shared_maps import assembled_maps, is_shared
 
 
 def convert_array(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -75,12 +73,20 @@ def in_order(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the batch's columns in the order of `schema`; missing columns are null."""
     position = {name: i for i, name in enumerate(batch.schema.names)}
     arrays = [
-        convert_array(batch.column(position[f.name]), f.type)
+        _column(batch, position[f.name], f.type)
         if f.name in position
         else pa.nulls(batch.num_rows, f.type)
         for f in schema
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _column(batch: pa.RecordBatch, at: int, target: pa.DataType) -> pa.Array:
+    array = batch.column(at)
+    if is_shared(array.type, target):
+        metadata = batch.schema.field(at).metadata
+        array = assembled_maps(array, metadata, lambda v: convert_array(v, target.item_type))
+    return convert_array(array, target)
 
 
 def null_batches(rows: int, schema: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -119,9 +125,6 @@ def _nested(array: pa.Array, target: pa.DataType) -> pa.Array:
         return with_children(array, target, [keys, convert_array(array.items, target.item_type)])
     if pa.types.is_list(target) and pa.types.is_list(source):
         return with_children(array, target, [convert_array(array.values, target.value_type)])
-    is_row = pa.types.is_map(target) and pa.types.is_struct(source)
-    if is_row and source.get_field_index(_FIELD_MAPPING) >= 0:
-        raise UnsupportedFeature("map.storage-layout=shared-shredding")
     raise CorruptTable(f"a column of {source} cannot be read as {target}")
 
 

@@ -10,16 +10,19 @@ trailing blanks when read, as in Java.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.format.arrow_conversion import in_order, null_batches, with_children
+from paimon_core.format.damage import DAMAGE_OF_STREAMS, cause
 from paimon_core.format.orc.footer import check_footer
 from paimon_core.format.orc.zone import UTC, file_zone, has_ltz, to_wall_clock
+from paimon_core.format.shared_maps import is_shared
 from paimon_core.types.arrow import arrow_schema, map_types
 from paimon_core.types.data_types import (
     ArrayType,
@@ -30,6 +33,8 @@ from paimon_core.types.data_types import (
     RowType,
     TypeRoot,
 )
+
+_ARROW_SCHEMA: Final = b"ARROW:schema"
 
 
 def read_orc(
@@ -50,7 +55,8 @@ def read_orc(
     source.seek(0)
     schema = arrow_schema(fields)
     fragment = ds.OrcFileFormat().make_fragment(source)
-    present = set(fragment.physical_schema.names)
+    stored = {f.name: f.type for f in fragment.physical_schema}
+    present = stored.keys()
     columns = {f.name: pc.field(f.name) for f in fields if f.name in present}
     if not columns:
         yield from null_batches(orc.ORCFile(source).nrows, schema, batch_rows)
@@ -65,6 +71,8 @@ def read_orc(
             fragment_readahead=0,
             use_threads=use_threads,
         ).to_batches()
+    if any(f.name in stored and is_shared(stored[f.name], f.type) for f in schema):
+        batches = _with_metadata(batches, orc.ORCFile(source).metadata)
     padded = [(i, f.type) for i, f in enumerate(fields) if _has_char(f.type)]
     zoned = [i for i, f in enumerate(fields) if zone != UTC and has_ltz(f.type)]
     try:
@@ -82,6 +90,22 @@ def read_orc(
                 f"an ORC file holds a timestamp that pyarrow cannot read: {e}",
             ) from e
         raise
+
+
+def _with_metadata(batches: Iterator[pa.RecordBatch], stored: Any) -> Iterator[pa.RecordBatch]:
+    """Yield the batches with the metadata of columns, which Java keeps for the file as a whole.
+
+    Java: `FormatMetadataUtils`.
+    """
+    try:
+        encoded = (stored or {})[_ARROW_SCHEMA]
+        fields = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(encoded)))
+    except DAMAGE_OF_STREAMS as e:
+        raise CorruptTable(f"the file has no valid metadata of its columns: {cause(e)}") from e
+    metadata = {field.name: field.metadata for field in fields}
+    for batch in batches:
+        found = [f.with_metadata(metadata.get(f.name)) for f in batch.schema]
+        yield pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(found))
 
 
 def _whole_stripes(file: Any, names: list[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
