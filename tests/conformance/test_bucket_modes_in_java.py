@@ -74,6 +74,7 @@ def index_is_true(at: dict[str, str]) -> None:
     assert live <= {(e.partition, e.bucket) for e in table.index_entries(latest)}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("options", [{}, {"dynamic-bucket.max-buckets": "2"}], ids=["free", "two"])
 def test_dynamic_buckets(options: dict[str, str], oracle: Oracle, tmp_path: Path) -> None:
     at = {"warehouse": str(tmp_path), "database": "db", "table": "t"}

@@ -32,6 +32,7 @@ def test_a_failed_step_raises_unless_asked(oracle_1_4_2, tmp_path):
     assert "error" not in after
 
 
+@pytest.mark.long  # of the oracle, not of ours
 @pytest.mark.slow
 def test_flink_reads_what_the_oracle_wrote(oracle_2_0_0, flink_sql, tmp_path):
     oracle_2_0_0.defaults(warehouse=tmp_path / "w", database="db", table="t")

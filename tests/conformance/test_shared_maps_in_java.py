@@ -65,7 +65,7 @@ def sorted_maps(rows: list[list[Any]]) -> list[list[Any]]:
     return [[sorted(v) if isinstance(v, list) else v for v in row] for row in rows]
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(one_of=12)
 @pytest.mark.parametrize("keys", [[], ["k"]], ids=["append", "keys"])
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
 @pytest.mark.parametrize("compression", ["zstd", "lz4", "none"])

@@ -63,6 +63,7 @@ def test_a_killed_driver_takes_everything_with_it(tmp_path: Path) -> None:
     assert_nothing_left(warehouse)
 
 
+@pytest.mark.long
 def test_a_killed_jvm_is_called_one(tmp_path: Path) -> None:
     warehouse = tmp_path / "lake"
     lake = Lake(warehouse)

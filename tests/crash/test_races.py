@@ -148,6 +148,7 @@ def test_compactions_under_data_evolution_hold(
     run_rounds(tables("data evolution"), [("compact", b)], oracle_2_0_0, tmp_path)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("a", "b"),
     [

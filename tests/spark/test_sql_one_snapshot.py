@@ -108,6 +108,7 @@ def test_an_overwrite_with_rows_of_its_own_table_loses_none(
     assert sql("SELECT * FROM u") == [[5, "FIRST"]]
 
 
+@pytest.mark.sampled(one_of=2)
 @pytest.mark.parametrize("executors", [False, True])
 @pytest.mark.parametrize("looks", ["merge", "upsert"])
 def test_rows_that_two_look_for_are_added_once(

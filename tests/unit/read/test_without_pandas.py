@@ -35,6 +35,7 @@ def without_pandas(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "name",
     ["dedup_write_only", "deletion_vectors", "partitions_pk_overwrite", "levels"],
@@ -46,6 +47,7 @@ def test_reading_leaves_pandas_alone(golden: Callable[[str], object], name: str)
     assert ran.stdout
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "words",
     ["inspect", "files", "verify", "plan compact", "plan expire_snapshots", "plan maintain"],
@@ -56,6 +58,7 @@ def test_looks_and_plans_leave_pandas_alone(golden: Callable[[str], object], wor
     assert ran.stderr.splitlines()[-1:] in (["0 False"], ["3 False"]), ran.stderr
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "module",
     ["paimon_core.table.open", "paimon_core.read.table_read", "paimon_core.write.row_writer"],

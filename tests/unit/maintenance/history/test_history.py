@@ -170,6 +170,7 @@ def test_a_database_of_a_newer_version_is_used_as_it_is(url):
         assert migrate.migrate(connection) == migrate.LATEST + 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "rows", [["abc"], [""], ["7.0"], ["0"], ["-3"], ["9" * 20], [], ["6", "7"]]
 )
