@@ -64,6 +64,8 @@ from paimon_core.types.sql import type_to_sql
 _MANIFEST_FORMATS = frozenset({"avro", "orc", "parquet"})
 _IN_PARQUET = frozenset({TypeRoot.VECTOR})
 """Types that are read and written in Parquet files only."""
+PK_CLUSTERING = "pk-clustering-override"
+"""Files above level 0 are in the order of other columns, and vectors hide old rows of a key."""
 CHAIN_TABLE = "chain-table.enabled"
 CHAIN_PARTITION_KEYS = "chain-table.chain-partition-keys"
 
@@ -84,7 +86,7 @@ _READABLE_INDEXES = frozenset({HASH_INDEX, DELETION_VECTORS_INDEX})
 _REFUSED_TO_READ = (
     DATA_EVOLUTION_ENABLED.key,
     CHAIN_TABLE,
-    "pk-clustering-override",
+    PK_CLUSTERING,
 )
 """Boolean options of features that change what a read returns."""
 
@@ -421,7 +423,9 @@ def check_rows_readable(
 
     Unlike changes, whole snapshots of tables with data evolution and BLOBs can be read.
     """
-    supported = _WHOLE_ONLY if chain_branches(table) else {*_WHOLE_ONLY, CHAIN_TABLE}
+    supported = {*_WHOLE_ONLY, PK_CLUSTERING}
+    if not chain_branches(table):
+        supported.add(CHAIN_TABLE)
     found = [f for f in _unqueryable_features(table, columns) if f not in supported]
     blobs = list(_unreadable_blobs(table, columns))
     options = "" if found else ", ".join(sorted({option for _, option in blobs if option}))
