@@ -65,7 +65,7 @@ _MANIFEST_FORMATS = frozenset({"avro", "orc", "parquet"})
 _IN_PARQUET = frozenset({TypeRoot.VECTOR})
 """Types that are read and written in Parquet files only."""
 PK_CLUSTERING = "pk-clustering-override"
-"""Files above level 0 are in the order of other columns, and vectors hide old rows of a key."""
+"""The option of tables whose files are in the order of other columns (java-rules G8)."""
 CHAIN_TABLE = "chain-table.enabled"
 CHAIN_PARTITION_KEYS = "chain-table.chain-partition-keys"
 

@@ -1,7 +1,6 @@
 """Puts maps together that a file stores as rows with shared columns.
 
-Java 2.0: `data/shredding/MapSharedShreddingReadPlan`, `MapSharedShreddingUtils`; option
-`fields.COLUMN.map.storage-layout=shared-shredding`.
+Java 2.0: `data/shredding/MapSharedShreddingReadPlan`, `MapSharedShreddingUtils`; java-rules G7.
 
 A file numbers the keys of such a column, in the metadata of the column.  A row holds the values of
 some keys in columns that all keys share, and says which; the rest is in a map by number::
