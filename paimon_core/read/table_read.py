@@ -16,8 +16,8 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from paimon_core.errors import InvalidArgument
-from paimon_core.features import check_rows_readable
+from paimon_core.errors import InvalidArgument, UnsupportedFeature
+from paimon_core.features import PK_CLUSTERING, check_rows_readable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import (
     Positions,
@@ -27,7 +27,7 @@ from paimon_core.index.deletion_vectors import (
 from paimon_core.lsm.chosen_engine import ChosenEngine
 from paimon_core.lsm.engines.traits import traits_of
 from paimon_core.lsm.tree.interval_partition import interval_partition
-from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
+from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta, ManifestEntry
 from paimon_core.options import (
     DELETION_VECTORS_ENABLED,
     DELETION_VECTORS_MERGE_ON_READ,
@@ -273,6 +273,7 @@ def _merged(
         lenient=lenient,
     )
     files = [e.file for e in entries]
+    check_key_order(table, files, merges=keep_deletes)
     never_merged = skips_level_0(table)
     for split in batch_splits(files, schema.key_type, schema.options, never_merged=never_merged):
         if split.raw and not keep_deletes:
@@ -283,6 +284,23 @@ def _merged(
             continue
         for section in interval_partition(split.files, schema.key_type):
             yield from reader.merged(section, chosen.of_files, drop_deletes=not keep_deletes)
+
+
+def check_key_order(
+    table: FileStoreTable, files: Sequence[DataFileMeta], *, merges: bool = False
+) -> None:
+    """Raise UnsupportedFeature if files are merged that are not in the order of their keys.
+
+    `merges`: whether they are merged in any case.
+    """
+    if table.options.flag(PK_CLUSTERING) and (
+        merges or not never_merges(files, never_merged=skips_level_0(table))
+    ):
+        raise UnsupportedFeature(
+            f"{PK_CLUSTERING} with rows that must be merged",
+            table=table.name,
+            next_step="use Java Paimon for this table",
+        )
 
 
 def least_level(table: FileStoreTable) -> int:

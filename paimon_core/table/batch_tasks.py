@@ -29,6 +29,7 @@ from paimon_core.read.snapshot_changes import read_between
 from paimon_core.read.table_read import (
     bucket_vectors,
     by_file_indexes,
+    check_key_order,
     chosen_rows,
     least_level,
     pruning,
@@ -188,8 +189,10 @@ def _splits(
             ordered, lambda e: max(e.file.file_size, cost), options.value(SPLIT_TARGET_SIZE)
         )
     of_file = {e.file.file_name: e for e in entries}
+    files = [e.file for e in entries]
+    check_key_order(table, files)
     splits = batch_splits(
-        [e.file for e in entries],
+        files,
         table.schema.key_type,
         options,
         never_merged=skips_level_0(table),

@@ -11,6 +11,7 @@ from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry, SimpleSt
 from paimon_core.scan.scan import scan_files
 from paimon_core.schema.tracked import tracked_schema
 from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.table.key_bounds import bound_fields
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.data_types import AtomicType, DataField, DataType, RowType, TypeRoot
 from paimon_core.types.datetimes import local_date_time_text
@@ -70,7 +71,7 @@ def describe_entry(table: FileStoreTable, entry: ManifestEntry) -> Json:
         "write_cols": None if f.write_cols is None else list(f.write_cols),
         "external_path": f.external_path,
     }
-    key_fields = table.schema.key_type.fields if table.has_primary_key else ()
+    key_fields = bound_fields(table, f)
     if key_fields:
         described["min_key"] = list(_row(key_fields, f.min_key).values())
         described["max_key"] = list(_row(key_fields, f.max_key).values())

@@ -16,6 +16,7 @@ from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.scan.manifests import changelog_manifests, data_manifests, selected_entries
 from paimon_core.scan.prune import column_stats
 from paimon_core.scan.scan import scan_files
+from paimon_core.table.key_bounds import bound_fields
 from paimon_core.table.system.definition import Row, SystemRead, SystemTable, local_millis
 from paimon_core.types.arrow import column_from_internal, column_to_internal
 from paimon_core.types.binary_row import decode_row
@@ -83,7 +84,7 @@ def _files(read: SystemRead) -> Iterator[Row]:
 
 
 def _key_text(table: FileStoreTable, file: DataFileMeta, key: bytes) -> str | None:
-    types = table.schema_of(file.schema_id).key_type.types if table.has_primary_key else ()
+    types = [field.type for field in bound_fields(table, file)]
     if not types:
         return None
     values = decode_row(key, types)
