@@ -116,6 +116,8 @@ class EncodedBlocks:
         for i in range(1, longest):
             more = np.flatnonzero(sizes > i)
             bits = (self.data[at[more] + i] & 0x7F).astype(np.uint64)
+            if i == _LONGEST_VARINT - 1 and (bits > _ONE).any():
+                raise ValueError("an Avro integer has more than 64 bits")
             value[more] |= bits << np.uint64(7 * i)
         return (value >> np.uint64(1)).view(np.int64) ^ -(value & np.uint64(1)).view(np.int64)
 
