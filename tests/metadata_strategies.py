@@ -42,7 +42,7 @@ FILES = st.builds(
     min_sequence_number=LONG,
     max_sequence_number=LONG,
     schema_id=LONG,
-    level=INT,
+    level=st.integers(0, 2**31 - 1),
     extra_files=st.lists(FILE_NAME, max_size=4).map(tuple),
     creation_time=maybe(LONG),
     delete_row_count=maybe(LONG),

@@ -200,6 +200,8 @@ def _walked(
     if (data[at["start"]] != _VERSION_BYTE).any() or (kinds & 0xFD).any():
         raise _UnusualError
     levels = blocks.longs(blocks.skip(at["sequence"], 3))
+    if (levels < 0).any():
+        raise _UnusualError
     columns = EntryColumns(
         partitions=partitions,
         manifest=np.repeat(np.array(manifests, np.int32), counts),

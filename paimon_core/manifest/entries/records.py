@@ -58,7 +58,7 @@ def _file_from_record(f: Mapping[str, Any], unknown: UnknownFields) -> DataFileM
         min_sequence_number=f["_MIN_SEQUENCE_NUMBER"],
         max_sequence_number=f["_MAX_SEQUENCE_NUMBER"],
         schema_id=f["_SCHEMA_ID"],
-        level=checked_int(f["_LEVEL"], "_LEVEL"),
+        level=checked_level(f["_LEVEL"]),
         extra_files=checked_extra_files(f["_EXTRA_FILES"]),
         creation_time=f.get("_CREATION_TIME"),
         delete_row_count=f.get("_DELETE_ROW_COUNT"),
@@ -163,6 +163,13 @@ def checked_int(value: int, field: str) -> int:
     """
     if not _LEAST_INT <= value <= _LARGEST_INT:
         raise ValueError(f"{field} {value} does not fit into 32 bits")
+    return value
+
+
+def checked_level(value: int) -> int:
+    """Return the level of a file, an INT; ValueError if it is negative: readers would miss it."""
+    if checked_int(value, "_LEVEL") < 0:
+        raise ValueError(f"_LEVEL {value} is negative")
     return value
 
 
