@@ -18,7 +18,7 @@ from paimon_core.commit.manifest_merge import MergeThresholds, Write, merge_mani
 from paimon_core.commit.renumbering import Renumbering
 from paimon_core.commit.request import CommitRequest
 from paimon_core.commit.rewritten_schemas import check_not_replaced
-from paimon_core.commit.row_tracking import by_partition, with_row_ids
+from paimon_core.commit.row_tracking import by_partition, next_row_id_of, with_row_ids
 from paimon_core.commit.snapshot_order import with_snapshot_numbers
 from paimon_core.commit.unknown_metadata import next_extra
 from paimon_core.environment import Environment
@@ -52,6 +52,7 @@ from paimon_core.scan.manifests import (
     read_entries,
 )
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
+from paimon_core.snapshot.snapshot_json import check_writable
 
 log = logging.getLogger(__name__)
 
@@ -126,11 +127,13 @@ def prepare_snapshot(
     """
     written = _Written(table, env)
     try:
-        return _prepare(table, latest, changes, request, prepared, env, written)
+        snapshot = _prepare(table, latest, changes, request, prepared, env, written)
+        check_writable(snapshot, table=table.name)
     except BaseException:
         prepared.changes = None
         written.undo()
         raise
+    return snapshot
 
 
 def _prepare(
@@ -152,17 +155,21 @@ def _prepare(
     check_not_replaced(table, schema, changes.files)
     extra = next_extra(latest, request, env=env, table=table.name)
     write = partial(written.manifests, schema.id)
-    base = _base(table, latest, write, changes.renumbering)
+    previous = data_manifests(table, latest) if latest is not None else []
+    base = _base(table, previous, write, changes.renumbering)
     snapshot_id = 1 if latest is None else latest.id + 1
     files: Sequence[ManifestEntry] = changes.files
     next_row_id = (latest.next_row_id or 0) if latest is not None else 0
     tracks_rows = table.options.value(ROW_TRACKING_ENABLED)
     if tracks_rows:
+        next_row_id = next_row_id_of(latest, previous, table=table.name)
         if table.options.value(ROW_IDS_BY_PARTITION):
             files = by_partition(files)
         if changes.renumbering is not None:
             next_row_id = changes.renumbering.next_row_id
-        files, next_row_id = with_row_ids(files, snapshot_id=snapshot_id, next_row_id=next_row_id)
+        files, next_row_id = with_row_ids(
+            files, table=table.name, snapshot_id=snapshot_id, next_row_id=next_row_id
+        )
     numbers = table.options.value(SNAPSHOT_ORDERING) and request.kind is not CommitKind.COMPACT
     if numbers:
         files = with_snapshot_numbers(files, snapshot_id)
@@ -216,15 +223,14 @@ def _prepare(
 
 def _base(
     table: FileStoreTable,
-    latest: Snapshot | None,
+    previous: Sequence[ManifestFileMeta],
     write: Write,
     renumbering: Renumbering | None,
 ) -> list[ManifestFileMeta]:
-    """The manifests of everything before this commit; small ones are merged into new ones.
+    """The manifests of everything before this commit, in which small ones of `previous` are merged.
 
     If rows get new ids, manifests with their files are written again instead.
     """
-    previous = data_manifests(table, latest) if latest is not None else []
     if renumbering is not None:
         return [m for meta in previous for m in _renumbered(table, meta, write, renumbering)]
     base, _ = merge_manifests(

@@ -153,6 +153,16 @@ def write_metadata(
         raise
 
 
+def _unwritable(path: str, error: Exception) -> CorruptTable:
+    """Return the error for values that no file can hold, such as numbers of more than 64 bits."""
+    return CorruptTable(
+        f"cannot write metadata file {path}: {cause(error)}",
+        file=path,
+        next_step="run `caretaker verify` on the table: other metadata has numbers that no table "
+        "reaches",
+    )
+
+
 class _AvroSink(Generic[T]):
     def __init__(
         self,
@@ -181,7 +191,10 @@ class _AvroSink(Generic[T]):
         return self._writer.size
 
     def add(self, value: T) -> None:
-        record = self._encode(value)
+        try:
+            record = self._encode(value)
+        except (ValueError, OverflowError) as e:
+            raise _unwritable(self._path, e) from e
         if self._layout is not None:
             record = self._layout.extended(record, self._unknown(value))
         self._writer.add(record)
@@ -237,7 +250,11 @@ class _ColumnarSink(Generic[T]):
         delete_abandoned(self._io, [self._path])
 
     def _flush(self) -> None:
-        self._writer.write(pa.RecordBatch.from_pylist(self._pending, schema=self._schema))
+        try:
+            batch = pa.RecordBatch.from_pylist(self._pending, schema=self._schema)
+        except (ValueError, OverflowError) as e:
+            raise _unwritable(self._path, e) from e
+        self._writer.write(batch)
         self._pending = []
 
 

@@ -31,6 +31,7 @@ from paimon_core.read.blob_column import read_blob_column
 from paimon_core.read.data_file import read_data_file
 from paimon_core.scan.global_index import MatchingRows, RowRange
 from paimon_core.scan.prune import ColumnStats, statistics_of
+from paimon_core.scan.row_ranges import impossible_row_ids
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.types.data_types import RowType
 
@@ -54,7 +55,7 @@ def row_groups(entries: Iterable[ManifestEntry], table: FileStoreTable) -> Seque
     """Return the groups of one bucket's files by their row ids, each with its newest file first.
 
     Raises UnsupportedFeature for files without row ids, and for files that overlap in rows without
-    having the same ones.
+    having the same ones; CorruptTable for row ids that no table has.
     """
     groups: list[list[ManifestEntry]] = []
     end = -1
@@ -291,6 +292,8 @@ def _side_by_side(
 def _range(file: DataFileMeta, table: FileStoreTable) -> tuple[int, int]:
     if file.first_row_id is None:
         raise _unsupported(table, "files without row ids", file)
+    if min(file.first_row_id, file.row_count) < 0:
+        raise impossible_row_ids(table, file.file_name)
     return file.first_row_id, file.first_row_id + file.row_count - 1
 
 

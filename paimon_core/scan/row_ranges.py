@@ -20,12 +20,14 @@ def check_row_ids(table: FileStoreTable, live: EntryColumns) -> None:
     possible = (first >= 0) & (first <= _MOST) & (count >= 0) & (count <= _MOST - first)
     wrong = np.flatnonzero((first != NULL) & ~possible)
     if len(wrong):
-        name = live.name(int(wrong[0]))
-        raise CorruptTable(
-            f"file {name} of table {table.name} claims impossible row ids",
-            table=table.name,
-            file=name,
-        )
+        raise impossible_row_ids(table, live.name(int(wrong[0])))
+
+
+def impossible_row_ids(table: FileStoreTable, name: str) -> CorruptTable:
+    """Return the error for a file whose row ids no table has."""
+    return CorruptTable(
+        f"file {name} of table {table.name} claims impossible row ids", table=table.name, file=name
+    )
 
 
 def joined_ranges(starts: Column, stops: Column) -> list[range]:

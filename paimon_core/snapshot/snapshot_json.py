@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.io.json_text import parse_json_object, to_pretty_json
-from paimon_core.names import checked_long, checked_millis, checked_name, shown
+from paimon_core.names import LARGEST_LONG, checked_long, checked_millis, checked_name, shown
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
 NEWEST_VERSION: Final = 3
@@ -99,6 +99,22 @@ def snapshot_from_object(obj: Mapping[str, object]) -> Snapshot:
             f"commit kind {values['commit_kind']}", snapshot=values["id"]
         ) from e
     return Snapshot(**values, extra=extra)
+
+
+def check_writable(snapshot: Snapshot, *, table: str) -> None:
+    """Raise CorruptTable for a new snapshot that nobody could read: Java's numbers have 64 bits.
+
+    Counts continue those of the snapshot before, which may hold any number.
+    """
+    for name, attribute in _FIELDS.items():
+        value = None if attribute is None else getattr(snapshot, attribute)
+        if isinstance(value, int) and not -LARGEST_LONG - 1 <= value <= LARGEST_LONG:
+            raise CorruptTable(
+                f"{name} of the next snapshot of table {table} would be {value}, which does not fit "
+                "into 64 bits",
+                table=table,
+                snapshot=snapshot.id,
+            )
 
 
 def snapshot_to_json(snapshot: Snapshot) -> str:

@@ -61,6 +61,7 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.data_types import RowType
 from paimon_core.write.route import fixed_buckets
 from paimon_core.write.row_buffer import RowBuffer, SpillFolder
+from paimon_core.write.sequence_numbers import sequence_numbers
 
 Piece = tuple[int, pa.RecordBatch]
 """A bucket, and some of its postponed rows with their sequence numbers."""
@@ -220,7 +221,7 @@ def routed(
             key_value=True,
             batch_rows=MOST_ROWS,
         ):
-            rows = _numbered(batch, number)
+            rows = _numbered(table, batch, number)
             number += batch.num_rows
             if on_keys is not None:
                 rows = rows.filter(evaluate(on_keys, rows))
@@ -372,8 +373,8 @@ def _read_type(table: FileStoreTable, needed: Collection[str]) -> RowType:
     return schema.row_type.project([n for n in schema.names if n in fields])
 
 
-def _numbered(batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
-    numbers = pa.array(np.arange(first, first + batch.num_rows, dtype=np.int64))
+def _numbered(table: FileStoreTable, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
+    numbers = pa.array(sequence_numbers(first, batch.num_rows, table=table.name))
     at = batch.schema.get_field_index(SEQUENCE_NUMBER)
     return batch.set_column(at, batch.schema.field(at), numbers)
 

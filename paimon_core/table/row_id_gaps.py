@@ -23,6 +23,7 @@ from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.manifest_merge import check_mergeable
 from paimon_core.commit.renumbering import MovedRows, Renumbering
 from paimon_core.commit.request import CommitRequest
+from paimon_core.commit.row_tracking import next_row_id_of
 from paimon_core.environment import Environment
 from paimon_core.errors import CorruptTable, InvalidArgument
 from paimon_core.features import check_committable
@@ -62,10 +63,14 @@ def planned_renumbering(
             table=table.name,
             snapshot=snapshot.id,
         )
-    check_mergeable(data_manifests(table, snapshot))
+    manifests = data_manifests(table, snapshot)
+    check_mergeable(manifests)
     moved: dict[bytes, MovedRows] = {}
     if table.schema.partition_keys:
-        for partition, runs in _runs_by_partition(table, snapshot, predicate):
+        live = scan_columns(table, snapshot, ("first_row_id", "row_count"))
+        check_row_ids(table, live)
+        next_row_id = next_row_id_of(snapshot, manifests, table=table.name)
+        for partition, runs in _runs_by_partition(table, live, predicate):
             try:
                 rows = _moved_rows(table, runs, next_row_id)
             except OverflowError as e:
@@ -129,11 +134,9 @@ def _moved_rows(table: FileStoreTable, runs: Sequence[range], to: int) -> MovedR
 
 
 def _runs_by_partition(
-    table: FileStoreTable, snapshot: Snapshot, predicate: Predicate | None
+    table: FileStoreTable, live: EntryColumns, predicate: Predicate | None
 ) -> Iterator[tuple[bytes, list[range]]]:
     """Yield partitions in the order of their values, with their row ids as ranges with gaps."""
-    live = scan_columns(table, snapshot, ("first_row_id", "row_count"))
-    check_row_ids(table, live)
     keep = partition_filter(table, predicate)
     rows = live.partitions.rows
     wanted = np.array([keep is None or keep(row) for row in rows], bool)

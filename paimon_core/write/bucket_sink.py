@@ -21,6 +21,7 @@ from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
 from paimon_core.write.on_failure import write_all
 from paimon_core.write.row_buffer import RowBuffer
+from paimon_core.write.sequence_numbers import sequence_numbers
 
 Kinds = npt.NDArray[np.int8]
 RollingWriter = RollingKeyValueWriter | RollingAppendWriter
@@ -83,7 +84,7 @@ class MergingSink:
 
     def add(self, rows: pa.RecordBatch, kinds: Kinds) -> None:
         """Add rows and number them in their order."""
-        numbers = np.arange(self.next_sequence, self.next_sequence + rows.num_rows, dtype=np.int64)
+        numbers = sequence_numbers(self.next_sequence, rows.num_rows, table=self._table.name)
         self.next_sequence += rows.num_rows
         self._buffer.add(_key_values(rows, numbers, kinds))
 

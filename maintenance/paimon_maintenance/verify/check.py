@@ -36,6 +36,7 @@ from paimon_maintenance.verify.findings import Finding, Problem, Severity
 from paimon_maintenance.verify.hints import check_consumers, check_hints
 from paimon_maintenance.verify.invariants import (
     check_live_files,
+    next_row_id,
     record_total,
     replaced_columns,
     vectors_without_file,
@@ -221,6 +222,7 @@ class _Walk:
         )
         for meta in (*(base or ()), *(delta or ())):
             metadata.present(reference, paths.manifest(meta.file_name), meta.file_size)
+        self.collector.extend(next_row_id(reference, (*(base or ()), *(delta or ()))))
         index: Sequence[IndexManifestEntry] | None = None
         if snapshot.index_manifest is not None:
             index = self.index(reference, snapshot.index_manifest)

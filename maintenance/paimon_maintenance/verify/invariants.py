@@ -8,9 +8,10 @@ from typing import Final
 
 import numpy as np
 
+from paimon_core.commit.row_tracking import free_row_id
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.manifest.data_file import IndexManifestEntry
+from paimon_core.manifest.data_file import IndexManifestEntry, ManifestFileMeta
 from paimon_core.manifest.entries.columns import EntryColumns
 from paimon_core.schema.replaced import older_than_replacement
 from paimon_maintenance.job.text import counted
@@ -112,6 +113,23 @@ def record_total(reference: Reference, rows: int) -> Iterator[Finding]:
             reference=reference.label,
             branch=reference.table.branch,
             snapshot=snapshot.id,
+        )
+
+
+def next_row_id(reference: Reference, manifests: Iterable[ManifestFileMeta]) -> Iterator[Finding]:
+    """A finding if new rows would get ids that rows of a snapshot have; these are its manifests."""
+    snapshot, free = reference.snapshot, free_row_id(manifests)
+    told = snapshot.next_row_id or 0
+    if told < free:
+        yield Finding(
+            problem=Problem.WRONG_NEXT_ROW_ID,
+            severity=Severity.ERROR,
+            message=f"{reference.label} says that new rows have ids from {told:,} on, but its files "
+            f"have ids below {free:,}: the next rows that Java writes hide others",
+            reference=reference.label,
+            branch=reference.table.branch,
+            snapshot=snapshot.id,
+            repair=Repair.ROLL_BACK,
         )
 
 

@@ -13,13 +13,16 @@ from paimon_core.manifest.entries.records import ENTRY_VERSION
 
 _FIRST_BRANCH: Final = b"\0"
 _SECOND_BRANCH: Final = b"\2"
+_MOST: Final = 2**64 - 1
 
 
 def zigzag(value: int) -> bytes:
-    """Encode an Avro int or long."""
+    """Encode an Avro int or long; OverflowError for more than 64 bits, which nobody could read."""
     number = (value << 1) ^ (value >> 63)
     if number < 0x80:
         return _ONE_BYTE[number]
+    if number > _MOST:
+        raise OverflowError(f"{value} does not fit into 64 bits")
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
