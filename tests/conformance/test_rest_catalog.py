@@ -324,8 +324,9 @@ def test_lost_replies_lose_and_double_nothing(
     name = _made(java, "db", options={"write-only": "true", **RETRIES})
     _race(java, lambda ids: append_one_by_one(ours, name, ids), ours.get_table(name))
     commits = [r for r in server.requests() if r["path"].endswith("/commit")]
-    # About a third of the requests; which of them are needed depends on who meets whom.
-    assert len([r for r in commits if r["status"] == 500]) >= COMMITS // 2
+    # Of those that succeed, the server answers every third with an error; how many are repeated
+    # depends on who meets whom.
+    assert len([r for r in commits if r["status"] == 500]) >= COMMITS // 3
 
 
 def _race(java: Oracle, write: Callable[[Iterable[int]], None], table: FileStoreTable) -> None:

@@ -26,6 +26,7 @@ _PERMANENT = frozenset(
         "AlreadyExists",
         "AssertionError",
         "AttributeError",
+        "BucketCountChanged",
         "CommitStateUnknown",
         "CorruptTable",
         "GuardTripped",
