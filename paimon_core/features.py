@@ -46,6 +46,7 @@ from paimon_core.options import (
     FILE_FORMAT,
     INDEX_FILE_IN_DATA_FILE_DIR,
     MANIFEST_FORMAT,
+    MAP_LAYOUT,
     MAP_LAYOUTS,
     MERGE_ENGINE,
     PARTITIONED_TABLE,
@@ -97,8 +98,6 @@ Java: `TableQueryAuth`.
 """
 
 _REFUSED_TO_QUERY_IF_SET = ("scan.bucket",)
-
-_MAP_LAYOUT = ".map.storage-layout"
 
 _TABLE_TYPES = frozenset({"table"})
 
@@ -155,12 +154,9 @@ def unreadable_features(
 
 def _map_layouts(table: FileStoreTable, columns: Collection[str] | None) -> Iterator[str]:
     """Yield the columns of maps with a layout of later versions."""
-    for key, value in table.options.items():
-        name = key.removeprefix("fields.").removesuffix(_MAP_LAYOUT)
-        if key != f"fields.{name}{_MAP_LAYOUT}" or value.strip().lower() in MAP_LAYOUTS:
-            continue
-        if columns is None or name in columns:
-            yield f"{key}={value}"
+    for name, value in table.options.matching("fields.", f".{MAP_LAYOUT}").items():
+        if value.strip().lower() not in MAP_LAYOUTS and (columns is None or name in columns):
+            yield f"fields.{name}.{MAP_LAYOUT}={value}"
 
 
 def _unreadable_blobs(

@@ -91,6 +91,11 @@ def checked_text(value: object, field_name: str) -> str:
     raise TypeError(f"{field_name} is not text: {shown(value)}")
 
 
+def optional_text(value: object, field_name: str) -> str | None:
+    """Return the value of a field that may be missing; TypeError if it is no text."""
+    return None if value is None else checked_text(value, field_name)
+
+
 def checked_texts(value: object, field_name: str) -> dict[str, str]:
     """Return an object of texts, as Java does: other scalars become text.
 

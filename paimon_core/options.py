@@ -469,8 +469,10 @@ DATA_EVOLUTION_ENABLED: Final = Option("data-evolution.enabled", parse_bool, def
 REASSIGN_SKIP_CONTIGUOUS_ROWS: Final = Option(
     "data-evolution.reassign.skip-contiguous-row-count", parse_int, 1_000_000_000
 )
+MAP_LAYOUT: Final = "map.storage-layout"
+"""The option `fields.COLUMN.*` of the layout of a map; its values are `MAP_LAYOUTS`."""
 SHARED_MAPS: Final = "shared-shredding"
-"""The value of `fields.COLUMN.map.storage-layout` for maps whose keys share columns of a file."""
+"""The layout of maps whose keys share columns of a file."""
 MAP_LAYOUTS: Final = ("default", SHARED_MAPS)
 """All values.  Both are read; files that we write have the first, whatever the option says."""
 BLOB_COMPACTION_ENABLED: Final = Option("blob-compaction.enabled", parse_bool, default=False)

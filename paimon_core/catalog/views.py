@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
-from paimon_core.names import checked_text, checked_texts
+from paimon_core.names import checked_text, checked_texts, optional_text
 from paimon_core.types.data_types import DataField
 from paimon_core.types.sql import field_from_json, field_to_json
 
@@ -36,13 +36,12 @@ class View:
 
         Raises one of `UNREADABLE` or InvalidArgument for anything else.
         """
-        comment = schema.get("comment")
         return View(
             name=name,
             fields=tuple(field_from_json(f) for f in schema.get("fields") or ()),
             query=checked_text(schema["query"], "query"),
             dialects=checked_texts(schema.get("dialects"), "dialects"),
-            comment=None if comment is None else checked_text(comment, "comment"),
+            comment=optional_text(schema.get("comment"), "comment"),
             options=checked_texts(schema.get("options"), "options"),
         )
 

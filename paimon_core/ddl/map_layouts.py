@@ -16,6 +16,7 @@ from paimon_core.options import (
     FILE_COMPRESSION_PER_LEVEL,
     FILE_FORMAT,
     FILE_FORMAT_PER_LEVEL,
+    MAP_LAYOUT,
     MAP_LAYOUTS,
     SHARED_MAPS,
 )
@@ -23,10 +24,9 @@ from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.types.data_types import MapType, TypeRoot, type_roots
 
-LAYOUT: Final = "map.storage-layout"
 _MAX_COLUMNS: Final = "map.shared-shredding.max-columns"
 _PLACEMENT: Final = "map.shared-shredding.column-placement-policy"
-FIELD_OPTIONS: Final = (LAYOUT, _MAX_COLUMNS, _PLACEMENT)
+FIELD_OPTIONS: Final = (MAP_LAYOUT, _MAX_COLUMNS, _PLACEMENT)
 """The options `fields.COLUMN.*` that go with the column when it is renamed or dropped."""
 _PLACEMENTS: Final = ("plain", "sequential", "lru")
 _FORMATS: Final = ("parquet", "orc")
@@ -39,7 +39,7 @@ def check_map_layouts(schema: TableSchema) -> None:
     """Raise InvalidArgument for a layout that the column, or the table, cannot have."""
     shared = [
         name
-        for name, layout in schema.options.matching("fields.", f".{LAYOUT}").items()
+        for name, layout in schema.options.matching("fields.", f".{MAP_LAYOUT}").items()
         if _layout(schema, name, layout) == SHARED_MAPS
     ]
     for name in shared:
@@ -52,11 +52,11 @@ def _layout(schema: TableSchema, name: str, value: str) -> str:
     layout = value.strip().lower()
     if layout not in MAP_LAYOUTS:
         raise InvalidArgument(
-            f"fields.{name}.{LAYOUT} is {value!r}: must be one of {', '.join(MAP_LAYOUTS)}"
+            f"fields.{name}.{MAP_LAYOUT} is {value!r}: must be one of {', '.join(MAP_LAYOUTS)}"
         )
     column = schema.row_type.get(name)
     if column is not None and not isinstance(column.type, MapType):
-        raise InvalidArgument(f"column {name} has fields.{name}.{LAYOUT}, but is no MAP")
+        raise InvalidArgument(f"column {name} has fields.{name}.{MAP_LAYOUT}, but is no MAP")
     return layout
 
 
@@ -66,12 +66,12 @@ def _check_shared(schema: TableSchema, name: str) -> None:
     key, value = column.key, column.value
     if key.root is not TypeRoot.VARCHAR or key.nullable:
         raise InvalidArgument(
-            f"column {name} has {LAYOUT}={SHARED_MAPS}, but is no MAP<STRING NOT NULL, ...>"
+            f"column {name} has {MAP_LAYOUT}={SHARED_MAPS}, but is no MAP<STRING NOT NULL, ...>"
         )
     inside = _NOT_INSIDE & set(type_roots(value))
     if inside:
         raise InvalidArgument(
-            f"column {name} has {LAYOUT}={SHARED_MAPS}, but its values are {min(inside)}"
+            f"column {name} has {MAP_LAYOUT}={SHARED_MAPS}, but its values are {min(inside)}"
         )
     most = schema.options.get(f"fields.{name}.{_MAX_COLUMNS}", "256").strip()
     if not most.isdecimal() or int(most) < 1:
@@ -84,7 +84,7 @@ def _check_shared(schema: TableSchema, name: str) -> None:
 
 
 def _check_table(schema: TableSchema, name: str) -> None:
-    options, why = schema.options, f"column {name} has {LAYOUT}={SHARED_MAPS}"
+    options, why = schema.options, f"column {name} has {MAP_LAYOUT}={SHARED_MAPS}"
     formats = {options.value(FILE_FORMAT), *options.value(FILE_FORMAT_PER_LEVEL).values()}
     formats.add(options.value(CHANGELOG_FILE_FORMAT) or "parquet")
     compressions = {

@@ -12,7 +12,6 @@ some keys in columns that all keys share, and says which; the rest is in a map b
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,9 +21,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_core.errors import CorruptTable, UnsupportedFeature
+from paimon_core.errors import UNREADABLE, CorruptTable, UnsupportedFeature
 from paimon_core.format.bounded import inflate
-from paimon_core.options import SHARED_MAPS
+from paimon_core.io.json_text import parse_json_object
+from paimon_core.options import MAP_LAYOUT, SHARED_MAPS
 from paimon_core.types.buffers import binary_array, fixed_values, take_values, valid_rows
 
 _LAYOUT: Final = b"paimon.map.storage-layout"
@@ -145,7 +145,7 @@ def _entries(overflow: pa.Array) -> tuple[Ints, Ints, pa.Array]:
 def _keys_of(metadata: tuple[tuple[bytes, bytes], ...]) -> _Keys:
     found = dict(metadata)
     if found.get(_LAYOUT) != SHARED_MAPS.encode():
-        raise UnsupportedFeature(f"map.storage-layout={SHARED_MAPS} without metadata of the column")
+        raise UnsupportedFeature(f"{MAP_LAYOUT}={SHARED_MAPS} without metadata of the column")
 
     def value(name: str) -> str:
         try:
@@ -154,7 +154,7 @@ def _keys_of(metadata: tuple[tuple[bytes, bytes], ...]) -> _Keys:
             raise CorruptTable(f"a column of shared maps has no valid metadata {name}") from e
 
     if value("version") != _VERSION:
-        raise UnsupportedFeature(f"map.storage-layout={SHARED_MAPS}, version {value('version')}")
+        raise UnsupportedFeature(f"{MAP_LAYOUT}={SHARED_MAPS}, version {value('version')}")
     codec = _CODECS.get(value("field-dict-compression").lower())
     if codec is None:
         raise UnsupportedFeature(f"map keys with compression {value('field-dict-compression')}")
@@ -165,13 +165,12 @@ def _keys_of(metadata: tuple[tuple[bytes, bytes], ...]) -> _Keys:
             raise ValueError(f"{columns:,} columns, {size:,} bytes of keys")
         if codec == "lz4":
             data = data[_LZ4_HEADER_BYTES:]
-        numbers = json.loads(inflate(codec, data, size))
-        return _keys(numbers, columns)
-    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as e:
+        return _keys(parse_json_object(inflate(codec, data, size)), columns)
+    except UNREADABLE as e:
         raise CorruptTable(f"the metadata of a column of shared maps is damaged: {e}") from e
 
 
-def _keys(numbers: Mapping[str, int], columns: int) -> _Keys:
+def _keys(numbers: Mapping[str, Any], columns: int) -> _Keys:
     names = {number: name for name, number in numbers.items()}
     ordered = sorted(names)
     texts = [names[n].encode() for n in ordered]

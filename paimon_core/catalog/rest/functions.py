@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from paimon_core.errors import NotFound
-from paimon_core.names import checked_text, checked_texts
+from paimon_core.names import checked_text, checked_texts, optional_text
 from paimon_core.remote.rest_client import RestClient, reading
 from paimon_core.table.open import split_identifier
 from paimon_core.types.data_types import DataField
@@ -56,14 +56,13 @@ class RestFunctions:
             return None
         with reading(path):
             definitions = (found.get("definitions") or {}).items()
-            comment = found.get("comment")
             return Function(
                 name=identifier,
                 inputs=tuple(field_from_json(f) for f in found.get("inputParams") or ()),
                 returns=tuple(field_from_json(f) for f in found.get("returnParams") or ()),
                 definitions={k: _checked_definition(k, v) for k, v in definitions},
                 deterministic=bool(found.get("deterministic")),
-                comment=None if comment is None else checked_text(comment, "comment"),
+                comment=optional_text(found.get("comment"), "comment"),
                 options=checked_texts(found.get("options"), "options"),
             )
 

@@ -43,7 +43,7 @@ from paimon_core.errors import (
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.open import open_file_io
-from paimon_core.names import checked_text, checked_texts, shown
+from paimon_core.names import checked_texts, optional_text, shown
 from paimon_core.options import PATH, Options, parse_bool
 from paimon_core.remote.rest_client import ResourceNotFound, RestClient, name_of, reading
 from paimon_core.schema.store import SchemaStore
@@ -94,10 +94,9 @@ class RestCatalog:
         path = self.client.path("databases", database)
         answer = self.client.get(path)
         with reading(path):
-            location = answer.get("location")
             return Database(
                 name=database,
-                location=None if location is None else checked_text(location, "location"),
+                location=optional_text(answer.get("location"), "location"),
                 properties={
                     **checked_texts(answer.get("options"), "options"),
                     **audit_of(answer),
