@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final
 
 from paimon_core.errors import CorruptTable
 from paimon_core.manifest.data_file import FileSource, ManifestEntry, ManifestFileMeta
+from paimon_core.names import LARGEST_LONG
 from paimon_core.read.data_evolution import is_blob_file
 from paimon_core.schema.tracked import ROW_ID
 from paimon_core.snapshot.snapshot import Snapshot
-
-_MOST: Final = 2**63 - 1
 
 
 def by_partition(entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
@@ -85,7 +83,7 @@ def with_row_ids(
                 next_of_blobs.clear()
             file = replace(file, first_row_id=first)
         result.append(entry if file is entry.file else replace(entry, file=file))
-    if not 0 <= next_row_id <= _MOST:
+    if not 0 <= next_row_id <= LARGEST_LONG:
         raise CorruptTable(
             f"the ids of new rows of table {table} would reach {next_row_id}, which does not fit into "
             "64 bits",

@@ -57,17 +57,11 @@ def portions_of(
         if most is not None:
             end = int(np.searchsorted(total, before + most, side="right"))
             end = min(max(end, start + 1), count)
-        here = slice(start, end)
-        entries = _entries(
-            table, snapshot, partitions, buckets.partition[here], buckets.number[here]
-        )
-        portion = Portion(entries, end)
-        del entries  # so that only one portion is in memory
-        yield portion
+        partition, number = buckets.partition[start:end], buckets.number[start:end]
+        yield Portion(_entries(table, snapshot, partitions, partition, number), end)
         if end == count:
             return
         start = end
-        del portion
 
 
 def _entries(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.tree.interval_partition import interval_partition
 from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta, ManifestEntry
 from paimon_core.manifest.entries.columns import NULL, Column, EntryColumns, Partitions
+from paimon_core.names import LARGEST_LONG
 from paimon_core.options import BLOB_COMPACTION_ENABLED
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.read.data_evolution import has_data_evolution, is_dedicated
@@ -39,7 +39,6 @@ from paimon_maintenance.health.groups import grouped, small_bytes
 from paimon_maintenance.health.measurement import PartitionMeasurement, Rewrite
 
 Vectors = Mapping[tuple[bytes, int], Sequence[IndexFileMeta]]
-_NEVER: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +167,7 @@ def _without_objects(
     total[bucket_of] = live.total_buckets
     made = live.numbers["creation_time"]
     known = made != NULL
-    oldest, newest = np.full(count, _NEVER, np.int64), np.full(count, NULL, np.int64)
+    oldest, newest = np.full(count, LARGEST_LONG, np.int64), np.full(count, NULL, np.int64)
     np.minimum.at(oldest, bucket_of[known], made[known])
     np.maximum.at(newest, bucket_of[known], made[known])
     offset = _wall_clock_offset(env)
