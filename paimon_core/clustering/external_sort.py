@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_core.io.file_io import named_in_errors
+from paimon_core.io.arrow_files import SpillFile, read_spilled
 from paimon_core.lsm.key_order import key_digits, sort_rows
 from paimon_core.types.buffers import RecordBatches, index_array
 from paimon_core.types.data_types import RowType
@@ -176,7 +176,7 @@ class _Files:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._writers: dict[int, pa.RecordBatchStreamWriter] = {}
+        self._files: dict[int, SpillFile] = {}
         self.bytes: dict[int, int] = {}
 
     @property
@@ -185,25 +185,23 @@ class _Files:
 
     def add(self, batch: pa.RecordBatch, numbers: npt.NDArray[np.int64]) -> None:
         for number, rows in divided_rows(batch, numbers):
-            path = str(self._folder / f"part-{number}")
-            with named_in_errors(path):
-                if number not in self._writers:
-                    options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-                    self._writers[number] = pa.ipc.new_stream(path, rows.schema, options=options)
-                self._writers[number].write_batch(rows)
+            if number not in self._files:
+                self._files[number] = SpillFile(self._path(number))
+            self._files[number].write(rows)
             self.bytes[number] = self.bytes.get(number, 0) + rows.nbytes
 
     def close(self) -> None:
-        for number, writer in self._writers.items():
-            with named_in_errors(str(self._folder / f"part-{number}")):
-                writer.close()
+        for file in self._files.values():
+            file.close()
 
     def read(self, number: int) -> RecordBatches:
         """Yield the rows of a part; delete its file afterwards."""
-        path = self._folder / f"part-{number}"
-        with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as reader:
-            yield from reader
+        path = self._path(number)
+        yield from read_spilled(path)
         path.unlink()
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"part-{number}"
 
 
 def divided_rows(

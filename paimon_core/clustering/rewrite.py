@@ -38,6 +38,7 @@ from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions, without_deleted
+from paimon_core.io.arrow_files import packed
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
 from paimon_core.read.data_file import read_table_file
 from paimon_core.read.read_ahead import one_after_the_other, source_of
@@ -253,8 +254,4 @@ def _result(
 
 
 def _chunk(batches: Sequence[pa.RecordBatch]) -> bytes:
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-    with pa.ipc.new_stream(sink, batches[0].schema, options=options) as writer:
-        writer.write_batch(pa.concat_batches(batches))
-    return bytes(sink.getvalue())
+    return packed([pa.concat_batches(batches)])

@@ -44,6 +44,7 @@ from paimon_core.ddl.schema_change import (
 )
 from paimon_core.ddl.validation import validate_schema
 from paimon_core.errors import ForbiddenChange, ImmutableOption, SchemaError
+from paimon_core.features import PK_CLUSTERING
 from paimon_core.known_options import check_value
 from paimon_core.options import (
     AGGREGATION_REMOVE_RECORD_ON_DELETE,
@@ -94,7 +95,7 @@ IMMUTABLE_OPTIONS: Final = frozenset(
         "blob-view-field",
         "blob-external-storage-path",
         "blob-external-storage-field",
-        "pk-clustering-override",
+        PK_CLUSTERING,
         SNAPSHOT_ORDERING.key,
     }
 )
@@ -444,8 +445,8 @@ def _check_set(old: Options, key: str, value: str) -> None:
     for option in (IGNORE_DELETE, IGNORE_UPDATE_BEFORE):
         if key == option.key and parse_bool(old.get(key, "false")) and not parse_bool(value):
             raise ImmutableOption(f"Cannot change {key} from true to false: it cannot be changed")
-    if key == CLUSTERING_COLUMNS.key and "pk-clustering-override" in old:
-        raise ImmutableOption(f"Cannot change {key} when pk-clustering-override enabled.")
+    if key == CLUSTERING_COLUMNS.key and PK_CLUSTERING in old:
+        raise ImmutableOption(f"Cannot change {key} when {PK_CLUSTERING} enabled.")
 
 
 def _check_reset(old: Options, key: str) -> None:
@@ -453,8 +454,8 @@ def _check_reset(old: Options, key: str) -> None:
         raise ImmutableOption(
             f"Change '{key}' is not supported yet: it cannot be removed once the table has a snapshot"
         )
-    if key == CLUSTERING_COLUMNS.key and "pk-clustering-override" in old:
-        raise ImmutableOption(f"Cannot reset {key} when pk-clustering-override enabled.")
+    if key == CLUSTERING_COLUMNS.key and PK_CLUSTERING in old:
+        raise ImmutableOption(f"Cannot reset {key} when {PK_CLUSTERING} enabled.")
     if key == MANIFEST_FORMAT.key:
         _check_manifest_format(old, Options({}))
 

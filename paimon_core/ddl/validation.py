@@ -15,6 +15,7 @@ from paimon_core.ddl.column_directives import VECTOR_FIELD
 from paimon_core.ddl.indexed_types import check_indexed_types
 from paimon_core.ddl.map_layouts import check_map_layouts
 from paimon_core.errors import InvalidArgument, SchemaError, UnsupportedFeature
+from paimon_core.features import PK_CLUSTERING
 from paimon_core.format.avro.schema import file_schema
 from paimon_core.lsm.changelog_producers import CHANGELOG_PRODUCERS, changelog_producer_of
 from paimon_core.lsm.engines.traits import MERGE_ENGINES, traits_of
@@ -71,7 +72,7 @@ _DEFAULT_AGGREGATE: Final = "default-aggregate-function"
 _BUCKET_APPEND_ORDERED: Final = Option("bucket-append-ordered", parse_bool, True)
 _READ_SEQUENCE_NUMBER: Final = Option("table-read.sequence-number.enabled", parse_bool, False)
 
-_ONLY_JAVA: Final = ("pk-clustering-override",)
+_ONLY_JAVA: Final = (PK_CLUSTERING,)
 """Options of features whose tables this program neither writes nor maintains."""
 
 

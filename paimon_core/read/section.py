@@ -20,7 +20,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.data_format import BATCH_ROWS
 from paimon_core.format.parquet.row_window import PagedFile
 from paimon_core.index.deletion_vectors import Positions, without_deleted
-from paimon_core.io.file_io import named_in_errors
+from paimon_core.io.arrow_files import SpillFile, read_spilled
 from paimon_core.io.threads import Threads
 from paimon_core.lsm.key_order import Key, KeyView, stored_key
 from paimon_core.lsm.merge_engine import MergedRows, MergeEngine, MergeSlice
@@ -311,8 +311,7 @@ def _spill_merged(
 ) -> Path:
     """Write all rows of the runs to a file in key order, `rows_out` per batch; return its path."""
     target = path.with_name(path.name + "+")
-    writer: pa.RecordBatchStreamWriter | None = None
-    try:
+    with closing(SpillFile(target)) as file:
         for batch in merge_sorted(
             runs,
             key=order.key,
@@ -321,16 +320,7 @@ def _spill_merged(
             engine=_KeepAll(),
             buffered_rows=rows_in,
         ):
-            with named_in_errors(str(target)):
-                if writer is None:
-                    options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-                    writer = pa.ipc.new_stream(str(target), batch.schema, options=options)
-                for begin in range(0, batch.num_rows, rows_out):
-                    writer.write_batch(batch.slice(begin, rows_out))
-    finally:
-        if writer is not None:
-            with named_in_errors(str(target)):
-                writer.close()
+            file.write(batch, batch_rows=rows_out)
     return target
 
 
@@ -338,6 +328,5 @@ def _spilled(path: Path) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a spilled run; delete the file afterwards."""
     if not path.exists():
         return
-    with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as reader:
-        yield from reader
+    yield from read_spilled(path)
     path.unlink(missing_ok=True)

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 
-from paimon_core.io.file_io import named_in_errors
+from paimon_core.io.arrow_files import SpillFile, read_spilled
 from paimon_core.lsm.key_order import has_signed_zeros, key_digits, sort_rows
 from paimon_core.types.data_types import RowType
 
 MOST_RUNS: Final = 64
 """The maximum number of runs on disk, which are merged at once."""
 _BATCH_ROWS: Final = 4096
-_COMPRESSION: Final = "lz4"
 
 
 class SpillFolder:
@@ -78,14 +78,8 @@ class RowBuffer:
         if batch is None:
             return
         path = self._folder.new_path()
-        options = pa.ipc.IpcWriteOptions(compression=_COMPRESSION, use_threads=False)
-        with (
-            named_in_errors(str(path)),
-            pa.OSFile(str(path), "wb") as sink,
-            pa.ipc.new_stream(sink, batch.schema, options=options) as writer,
-        ):
-            for begin in range(0, batch.num_rows, _BATCH_ROWS):
-                writer.write_batch(batch.slice(begin, _BATCH_ROWS))
+        with closing(SpillFile(path)) as file:
+            file.write(batch, batch_rows=_BATCH_ROWS)
         self._paths.append(path)
         self.disk += path.stat().st_size
         self._waiting, self.memory = [], 0
@@ -93,7 +87,7 @@ class RowBuffer:
     def runs(self) -> list[Iterator[pa.RecordBatch]]:
         """Return the rows, oldest run first; can be called again until `clear`."""
         batch = self._in_memory()
-        runs = [_read(path) for path in self._paths]
+        runs = [read_spilled(path) for path in self._paths]
         return runs if batch is None else [*runs, iter([batch])]
 
     def clear(self) -> None:
@@ -116,8 +110,3 @@ class RowBuffer:
                 batch = batch.take(pa.array(order))
             self._waiting = [batch]
         return self._waiting[0]
-
-
-def _read(path: Path) -> Iterator[pa.RecordBatch]:
-    with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as reader:
-        yield from reader

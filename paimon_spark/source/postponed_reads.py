@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import pyarrow as pa
 
+from paimon_core.io.arrow_files import packed
 from paimon_core.predicate import Predicate, fields_of
 from paimon_core.read.table_read import chosen_rows
 from paimon_core.scan.splits import SPLIT_TARGET_SIZE, pack_ordered
@@ -135,10 +136,10 @@ class _Router:
             held[bucket].append(rows)
             size += rows.nbytes
             if size > _HELD_BYTES:
-                yield from ((b, _written(found)) for b, found in held.items())
+                yield from ((b, packed(found)) for b, found in held.items())
                 held.clear()
                 size = 0
-        yield from ((b, _written(found)) for b, found in held.items())
+        yield from ((b, packed(found)) for b, found in held.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +176,3 @@ def _pieces(carried: Iterable[_Carried]) -> Iterator[Piece]:
         with pa.ipc.open_stream(content) as reader:
             for rows in reader:
                 yield bucket, rows
-
-
-def _written(batches: Sequence[pa.RecordBatch]) -> bytes:
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-    with pa.ipc.new_stream(sink, batches[0].schema, options=options) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return bytes(sink.getvalue())
