@@ -6,6 +6,7 @@ reads them.  Every element takes bytes of the file, so the file size limits ever
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, Final, cast
 
@@ -16,6 +17,7 @@ from paimon_core.errors import CorruptTable
 from paimon_core.format.parquet.thrift_compact import (
     Struct,
     ThriftList,
+    Value,
     decode_struct,
     encode_struct,
     field_value,
@@ -27,9 +29,14 @@ TAIL: Final = 8
 # Field numbers of parquet.thrift.
 FILE_SCHEMA, FILE_ROW_GROUPS = 2, 4
 ELEMENT_TYPE, ELEMENT_LENGTH = 1, 2
+ELEMENT_REPETITION, ELEMENT_CHILDREN = 3, 5
 GROUP_COLUMNS = 1
 CHUNK_META = 3
 META_TYPE, META_ENCODINGS, META_CODEC, META_STATISTICS = 1, 2, 4, 12
+REPEATED: Final = 2
+_REQUIRED: Final = 0
+_SIZES: Final = 16
+_TEXT_BYTES, _REPETITIONS, _DEFINITIONS = 1, 2, 3
 _BOUNDS: Final = (1, 2, 5, 6)
 _BYTE_ARRAY: Final = 6
 _WIDTHS: Final = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
@@ -38,7 +45,7 @@ _CHUNK_FIELDS: Final = (2, CHUNK_META)
 _META_FIELDS: Final = (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13)
 # Fields beyond these that Java and Arrow write: the places of the page indexes, size statistics.
 _USUAL_CHUNK_FIELDS: Final = frozenset((*_CHUNK_FIELDS, 4, 5, 6, 7))
-_USUAL_META_FIELDS: Final = frozenset((*_META_FIELDS, 16))
+_USUAL_META_FIELDS: Final = frozenset((*_META_FIELDS, _SIZES))
 _CODECS: Final = range(8)
 _ENCODINGS: Final = range(10)
 _LEAST_ELEMENT_BYTES: Final = 64
@@ -76,8 +83,8 @@ def read_checked_footer(source: Any) -> pq.FileMetaData:
     """Read the footer for readers of column chunks.
 
     Arrow crashes the process on a chunk with contradictory metadata.  So CorruptTable is raised if
-    a chunk has another type than its column, or an unknown codec or encoding; and Arrow gets only
-    the fields of a chunk that Java and Arrow write.
+    a chunk has another type than its column, an unknown codec or encoding, or statistics of
+    another type; and Arrow gets only the fields of a chunk that Java and Arrow write.
     """
     return checked_footer(source)[0]
 
@@ -144,6 +151,7 @@ def check_chunks(metadata: Struct) -> None:
     elements = structs_of(metadata, FILE_SCHEMA)
     leaves = [e for e in elements if field_value(e, ELEMENT_TYPE) is not None]
     types = [field_value(e, ELEMENT_TYPE) for e in leaves]
+    levels = list(_levels(elements))
     for group in structs_of(metadata, FILE_ROW_GROUPS):
         chunks = [field_value(c, CHUNK_META) for c in structs_of(group, GROUP_COLUMNS)]
         found = [field_value(c, META_TYPE) if isinstance(c, list) else None for c in chunks]
@@ -151,10 +159,51 @@ def check_chunks(metadata: Struct) -> None:
             raise CorruptTable("the column chunks of a Parquet file are not those of its schema")
         for chunk in structs_of(group, GROUP_COLUMNS):
             chunk[:] = [f for f in chunk if f.id in _CHUNK_FIELDS]
-        for leaf, meta in zip(leaves, cast("list[Struct]", chunks), strict=True):
+        for leaf, most, meta in zip(leaves, levels, cast("list[Struct]", chunks), strict=True):
             _check_numbers(meta)
+            _check_sizes(leaf, most, field_value(meta, _SIZES))
             meta[:] = [f for f in meta if f.id in _META_FIELDS]
             _check_bounds(leaf, meta)
+
+
+def _levels(elements: Sequence[Struct]) -> Iterator[tuple[int, int]]:
+    """Yield the highest (repetition level, definition level) of each leaf column."""
+    open_groups: list[tuple[int, int, int]] = []  # (children that follow, levels)
+    for element in elements:
+        _, repeated, defined = open_groups[-1] if open_groups else (0, 0, 0)
+        if open_groups:
+            repetition = field_value(element, ELEMENT_REPETITION)
+            repeated += repetition == REPEATED
+            defined += repetition != _REQUIRED
+            open_groups[-1] = (open_groups[-1][0] - 1, *open_groups[-1][1:])
+        if field_value(element, ELEMENT_TYPE) is not None:
+            yield repeated, defined
+        else:
+            open_groups.append((children_of(element), repeated, defined))
+        while open_groups and open_groups[-1][0] <= 0:
+            open_groups.pop()
+
+
+def children_of(element: Struct) -> int:
+    """Return the number of children of an element of the schema."""
+    count = field_value(element, ELEMENT_CHILDREN)
+    return count if isinstance(count, int) and count > 0 else 0
+
+
+def _check_sizes(leaf: Struct, most: tuple[int, int], sizes: Value | None) -> None:
+    """Raise CorruptTable for size statistics that do not match the column."""
+    if sizes is None:
+        return
+    known = isinstance(sizes, list)
+    for number, level in zip((_REPETITIONS, _DEFINITIONS), most, strict=True):
+        counts = field_value(sizes, number) if isinstance(sizes, list) else None
+        known &= counts is None or (
+            isinstance(counts, ThriftList) and len(counts.items) in (0, level + 1)
+        )
+    if isinstance(sizes, list) and field_value(sizes, _TEXT_BYTES) is not None:
+        known &= field_value(leaf, ELEMENT_TYPE) == _BYTE_ARRAY
+    if not known:
+        raise CorruptTable("a column chunk of a Parquet file has size statistics of another type")
 
 
 def _check_bounds(leaf: Struct, meta: Struct) -> None:

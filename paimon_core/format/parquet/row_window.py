@@ -28,12 +28,15 @@ from paimon_core.errors import CorruptTable
 from paimon_core.format.parquet.chunks import values_of
 from paimon_core.format.parquet.footer import (
     CHUNK_META,
+    ELEMENT_REPETITION,
     ELEMENT_TYPE,
     FILE_ROW_GROUPS,
     FILE_SCHEMA,
     GROUP_COLUMNS,
     META_STATISTICS,
+    REPEATED,
     check_chunks,
+    children_of,
     footer_bytes,
     metadata_of,
     open_parquet,
@@ -63,8 +66,7 @@ from paimon_core.format.row_range import rows_in
 
 # Field numbers of parquet.thrift.
 _FILE_ROWS: Final = 3
-_ELEMENT_REPETITION, _ELEMENT_NAME, _ELEMENT_CHILDREN = 3, 4, 5
-_REPEATED: Final = 2
+_ELEMENT_NAME: Final = 4
 _GROUP_BYTES, _GROUP_ROWS = 2, 3
 _PACKED, _DATA_PAGE, _DICTIONARY_PAGE = 7, 9, 11
 _DROPPED: Final = (10, _DICTIONARY_PAGE, META_STATISTICS, 13, 14, 15)
@@ -218,26 +220,21 @@ def _columns(footer: Struct) -> tuple[dict[str, range], frozenset[int]]:
     columns, flat, first = {}, set(), 0
     root, *elements = structs_of(footer, FILE_SCHEMA)
     at = 0
-    for _ in range(_children(root)):
+    for _ in range(children_of(root)):
         column, leaves, waiting = elements[at], 0, 1
         while waiting:  # a tree in depth-first order; IndexError if it is not complete
             element = elements[at]
             at += 1
             is_leaf = field_value(element, ELEMENT_TYPE) is not None
             leaves += is_leaf
-            waiting += -1 if is_leaf else _children(element) - 1
+            waiting += -1 if is_leaf else children_of(element) - 1
         name = cast("bytes", field_value(column, _ELEMENT_NAME)).decode()
         columns[name] = range(first, first + leaves)
         is_flat = field_value(column, ELEMENT_TYPE) is not None
-        if is_flat and field_value(column, _ELEMENT_REPETITION) != _REPEATED:
+        if is_flat and field_value(column, ELEMENT_REPETITION) != REPEATED:
             flat.add(first)
         first += leaves
     return columns, frozenset(flat)
-
-
-def _children(element: Struct) -> int:
-    count = field_value(element, _ELEMENT_CHILDREN)
-    return count if isinstance(count, int) and count > 0 else 0
 
 
 # --- a file of some pages -------------------------------------------------------------------------

@@ -399,6 +399,33 @@ def test_footers_that_made_arrow_end_the_process(tmp_path, what) -> None:
     assert path in told["text"]
 
 
+@pytest.mark.parametrize("what", [1, 2, 3])
+def test_sizes_of_another_type_that_made_arrow_end_the_process(what) -> None:
+    """Counts of bytes of a column without texts, or of levels that a column does not have."""
+    from paimon_core.format.parquet.footer import read_checked_footer
+    from paimon_core.format.parquet.thrift_compact import (
+        I64,
+        LIST,
+        Field,
+        ThriftList,
+        encode_struct,
+        field_value,
+    )
+
+    def change(footer: bytes) -> bytes:
+        decoded = decode_struct(footer)
+        group = field_value(decoded, 4).items[0]
+        sizes = field_value(field_value(field_value(group, 1).items[0], 3), 16)
+        kept = [f for f in sizes if f.id != what]
+        lie = Field(what, I64, 7) if what == 1 else Field(what, LIST, ThriftList(I64, [1, 2, 3]))
+        sizes[:] = sorted([*kept, lie], key=lambda f: f.id)
+        return encode_struct(decoded)
+
+    assert read_checked_footer(pa.BufferReader(_damaged_parquet(lambda f: f))).num_columns
+    with pytest.raises(CorruptTable, match="size statistics"):
+        read_checked_footer(pa.BufferReader(_damaged_parquet(change)))
+
+
 def test_a_null_key_of_a_map_that_made_arrow_end_the_process() -> None:
     told = _in_a_process(
         "import pyarrow as pa\n"
