@@ -10,14 +10,18 @@ The keys of smaller files are read, so that a few of them do not count for all k
 
 The rows between two copied stretches are merged as always, each file limited to its rows there.
 Bounds may be wider than the keys of a page: then rows are merged needlessly, but never copied
-wrongly.  What a merge would drop or change is not copied: deletes, rows that a deletion vector
-names, rows of files with other columns, and rows whose changes go into a changelog.
+wrongly.  Nothing protects a page index from damage, so the first and the last key of each stretch
+are read: of a file whose index leaves one of them out, nothing is copied.  What a merge would drop
+or change is not copied: deletes, rows that a deletion vector names, rows of files with other
+columns, and rows whose changes go into a changelog.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -68,11 +72,13 @@ _MICROS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class CopiedRows:
-    """Rows of one row group of a file, as rows of the file."""
+    """Rows of one row group of a file, as rows of the file, and bounds of their keys."""
 
     file: DataFileMeta
     group: int
     rows: range
+    low: Key
+    high: Key
 
     def of(self, opened: StoredFile) -> StoredRange:
         """Return the rows in the opened file."""
@@ -156,14 +162,34 @@ class CopyablePages:
     def steps(self, group: Rewrite) -> list[Step] | None:
         """Return what to do in key order; None if nothing can be copied."""
         files = [f for section in group for run in section for f in run.files]
-        blocks: list[_Block] = []
-        groups: dict[int, tuple[StoredGroup, ...]] = {}
         leaves = leaf_ranges(self.columns)
         names = self.table.schema.key_type.names
         places = [leaves[self.columns.names.index(name)].start for name in names]
-        for number, file in enumerate(files):
-            groups[number] = self._groups(file, places)
-            blocks += self._blocks(number, file, groups[number], places)
+        groups = [self._groups(file, places) for file in files]
+        while True:
+            steps = self._steps(group, files, groups, places)
+            copied = [step for step in steps if isinstance(step, CopiedRows)]
+            lying = self._lying(copied)
+            if not lying:
+                return steps if copied else None
+            groups = [
+                () if file.file_name in lying else known
+                for file, known in zip(files, groups, strict=True)
+            ]
+
+    def _steps(
+        self,
+        group: Rewrite,
+        files: Sequence[DataFileMeta],
+        groups: Sequence[tuple[StoredGroup, ...]],
+        places: Sequence[int],
+    ) -> list[Step]:
+        """Return what to do in key order; `groups` are the row groups that may be copied."""
+        blocks = [
+            block
+            for number, file in enumerate(files)
+            for block in self._blocks(number, file, groups[number], places)
+        ]
         blocks = self._divided(files, blocks)
         blocks.sort(key=lambda b: (b.low, b.file, b.rows.start))
         key_range = self.unit.key_range
@@ -177,9 +203,30 @@ class CopyablePages:
                 for before in blocks[walk.passed : first]:
                     walk.reached[before.file] = before.rows.stop
                 walk.passed = max(walk.passed, first)
-                walk.copy(CopiedRows(files[number], place, rows), number)
+                low, high = span[0].low, span[-1].high
+                walk.copy(CopiedRows(files[number], place, rows, low, high), number)
         walk.end()
-        return walk.steps if any(isinstance(s, CopiedRows) for s in walk.steps) else None
+        return walk.steps
+
+    def _lying(self, copied: Sequence[CopiedRows]) -> set[str]:
+        """Return the names of files whose rows begin or end outside of their bounds."""
+        parts: dict[str, list[CopiedRows]] = defaultdict(list)
+        for part in copied:
+            parts[part.file.file_name].append(part)
+        found = set()
+        for name, some in parts.items():
+            with closing(self.open(some[0].file)) as opened:
+                if not all(self._is_true(opened, part) for part in some):
+                    found.add(name)
+        return found
+
+    def _is_true(self, opened: StoredFile, part: CopiedRows) -> bool:
+        """Return whether the first and the last key of these rows are within their bounds."""
+        key, ends = self.table.schema.key_type, []
+        for row in (part.rows[0], part.rows[-1]):
+            (batch,) = opened.decoded(range(row, row + 1), key)
+            ends.append(KeyView(batch, key).at(0))
+        return part.low <= ends[0] <= ends[1] <= part.high
 
     def open(self, file: DataFileMeta) -> StoredFile:
         """Open a file of which rows are copied.  Callers close it."""

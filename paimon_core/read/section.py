@@ -55,6 +55,7 @@ MOST_ROWS: Final = 8192
 LEAST_ROWS: Final = 16
 """Limits on the rows of a batch: more are not faster, fewer cost more per row than they save."""
 _LEAST_SHARE: Final = 0.25
+_MOST_NAMES: Final = 10
 _EXPANSION: Final = 3
 """Decoded bytes per file byte: a conservative estimate for types of variable width."""
 
@@ -106,6 +107,7 @@ class SectionReader:
                 engine=engine,
                 drop_deletes=drop_deletes,
                 buffered_rows=rows,
+                names=self.names(section, runs),
             )
 
     def slices(self, section: Section) -> Iterator[MergeSlice]:
@@ -117,7 +119,23 @@ class SectionReader:
         """
         rows = batch_rows(section, self.read_type, side_by_side=len(section))
         runs = [self.run(run, rows) for run in section]
-        yield from merge_slices(runs, self.order, buffered_rows=rows)
+        yield from merge_slices(
+            runs, self.order, buffered_rows=rows, names=self.names(section, runs)
+        )
+
+    def names(self, section: Section, runs: Sequence[Iterator[pa.RecordBatch]]) -> list[str]:
+        """Return what errors call these runs: those of the section, or its oldest and spilled ones.
+
+        Only the former have files.
+        """
+        known = section if len(runs) == len(section) else section[:1]
+        return [
+            ", ".join(
+                self.table.paths.data_file(self.partition, self.bucket, file)
+                for file in run.files[:_MOST_NAMES]
+            )
+            for run in known
+        ]
 
     def run(self, run: SortedRun, rows: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a run in batches of up to `rows` rows."""
@@ -191,7 +209,8 @@ class SectionReader:
     def _spill(self, group: Section, path: Path, rows_out: int) -> Path:
         rows = batch_rows(group, self.read_type, side_by_side=len(group))
         runs = [self.run(r, rows) for r in group]
-        return _spill_merged(runs, self.order, path, rows_in=rows, rows_out=rows_out)
+        names = self.names(group, runs)
+        return _spill_merged(runs, self.order, path, rows_in=rows, rows_out=rows_out, names=names)
 
     def _meets(self, file: DataFileMeta) -> bool:
         if not self.windows.get(file.file_name, range(1)):
@@ -308,6 +327,7 @@ def _spill_merged(
     *,
     rows_in: int,
     rows_out: int,
+    names: Sequence[str] = (),
 ) -> Path:
     """Write all rows of the runs to a file in key order, `rows_out` per batch; return its path."""
     target = path.with_name(path.name + "+")
@@ -319,6 +339,7 @@ def _spill_merged(
             descending=order.descending,
             engine=_KeepAll(),
             buffered_rows=rows_in,
+            names=names,
         ):
             file.write(batch, batch_rows=rows_out)
     return target

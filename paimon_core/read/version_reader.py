@@ -50,7 +50,9 @@ class VersionReader(SectionReader):
         """Yield slices with every version of their keys in key order, >= `low` and < `high`."""
         with ExitStack() as stack:
             rows, runs = self._runs(section, stack)
-            yield from merge_slices(runs, self.order, buffered_rows=rows)
+            yield from merge_slices(
+                runs, self.order, buffered_rows=rows, names=self.names(section, runs)
+            )
 
 
 def _kept(batches: Iterator[pa.RecordBatch], keep: Keep) -> Iterator[pa.RecordBatch]:

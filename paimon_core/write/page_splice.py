@@ -123,7 +123,7 @@ class PageSplice:
                     found[leaf] = (
                         *_dictionary(column, copied, stored.file),
                         *before[at : at + 1],
-                        *(ChunkSource(part, stored.file.read) for part in copied),
+                        *(ChunkSource(part, stored.file.read, stored.file.path) for part in copied),
                         *after[at : at + 1],
                     )
                     at += 1
@@ -236,4 +236,4 @@ def _dictionary(
 ) -> list[ChunkSource]:
     if not copied or not column.first_data:
         return []
-    return [ChunkSource(column.dictionary, file.read)]
+    return [ChunkSource(column.dictionary, file.read, file.path)]

@@ -95,7 +95,7 @@ class RollingPageWriter(RollingAppendWriter):
                 continue
             self._stats.collector.add_known(number, column.nulls, column.bounds)
             chunks += [
-                [ChunkSource(group.columns[leaf], file.read) for file, group in parts]
+                [ChunkSource(group.columns[leaf], file.read, file.path) for file, group in parts]
                 for leaf in self._leaves[number]
             ]
         rows = sum(group.rows for _, group in parts)

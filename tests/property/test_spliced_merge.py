@@ -38,7 +38,7 @@ from paimon_core.format.parquet.footer import (
     structs_of,
 )
 from paimon_core.format.parquet.stored_page import group_pages
-from paimon_core.format.parquet.thrift_compact import decode_struct
+from paimon_core.format.parquet.thrift_compact import decode_struct, field_value
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.read import section
 from paimon_core.read.data_file import read_data_file
@@ -328,3 +328,33 @@ def page_bytes(file: bytes) -> list[bytes]:
     )
     ((_, pages, *_),) = (found for found in group_pages(source, [(2000, chunks)]) if found)
     return [file[p.offset : p.offset + p.size] for p in pages]
+
+
+@pytest.mark.parametrize(("key", "told"), [(200, 280), (299, 210)])
+def test_the_rows_of_a_page_index_that_lies_are_merged(tmp_path: Path, key: int, told: int) -> None:
+    """Otherwise rows come out of the order of their keys, and a key twice."""
+    with small_pages(100):
+        table = made(str(tmp_path), ("INT NOT NULL",), [], {})
+        put(table, Write(0, 2000, 1, deletes=False, seed=0), [()])
+        commit(table, done(table, units_of(table)).to_messages(), user="base", env=ENV)
+        put(table, Write(720, 50, 1, deletes=False, seed=0), [()])
+        (base,) = [e.file for e in scan_files(table, table.latest_or_not_found()) if e.file.level]
+        give_page_another_bound(Path(path_of(table, base)), key, told)
+        (made_of,) = done(table, units_of(table)).after
+    assert rows_of(table, [made_of])[2] == list(range(-500, 1500))
+    assert not copies(table, made_of)
+
+
+def give_page_another_bound(path: Path, key: int, told: int) -> None:
+    """Change the page with the keys 200 to 299 in the index of the column k0."""
+    content = path.read_bytes()
+    source = pa.BufferReader(content)
+    (group,) = structs_of(decode_struct(footer_bytes(source)), FILE_ROW_GROUPS)
+    column = pq.read_metadata(path).schema.names.index("k0")
+    at, size = (field_value(structs_of(group, GROUP_COLUMNS)[column], n) for n in (6, 7))
+    assert isinstance(at, int)
+    assert isinstance(size, int)
+    old, new = (n.to_bytes(4, "little") for n in (key, told))
+    index = content[at : at + size]
+    assert index.count(old) == 1
+    path.write_bytes(content[:at] + index.replace(old, new) + content[at + size :])

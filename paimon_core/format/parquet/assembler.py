@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from paimon_core.errors import CorruptTable
 from paimon_core.format.parquet.chunks import (
     CREATED_BY,
     ENCODINGS,
@@ -78,13 +79,14 @@ _OFFSET_INDEX, _COLUMN_INDEX = (4, 5), (6, 7)
 
 @dataclass(frozen=True, slots=True)
 class ChunkSource:
-    """A column chunk, or pages of one, and a function that reads bytes of its file.
+    """A column chunk, or pages of one, a function that reads bytes of its file, and its path.
 
     Pages are checked unless `checked` says that this is not necessary: they were just encoded.
     """
 
     column: StoredColumn
     read: Read
+    path: str = ""
     checked: bool = False
 
 
@@ -279,8 +281,12 @@ class ParquetAssembler:
             copied.add(column.values, column.uncompressed, at - column.start, column.pages)
             return
         headers: list[PageHeader] = []
-        for data in checked_pages(source.read, column, leaf.name, headers):
-            self._sink.write(data)
+        try:
+            for data in checked_pages(source.read, column, leaf.name, headers):
+                self._sink.write(data)
+        except CorruptTable as e:
+            e.file = e.file or source.path
+            raise
         pages: Sequence[StoredPage] | None = column.pages
         if pages is None and leaf.flat:
             pages = _pages_of(headers, column.start)

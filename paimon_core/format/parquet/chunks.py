@@ -170,8 +170,8 @@ def stored_groups(
 ) -> list[StoredGroup] | None:
     """Return the row groups of a file if its chunks can be copied to a file with schema `like`.
 
-    None if they cannot: another schema or codec, or an unknown writer or encoding.  `pages` are
-    those of all chunks, if known.
+    None if they cannot: another schema or codec, an unknown writer or encoding, or numbers of rows
+    that contradict each other.  `pages` are those of all chunks, if known.
     """
     created_by = metadata.created_by or ""
     if not created_by.startswith(_KNOWN_WRITERS) or not _same_schema(metadata, like):
@@ -186,6 +186,9 @@ def stored_groups(
             chunk = group.column(place)
             if chunk.compression != codec or not ENCODINGS.keys() >= set(chunk.encodings):
                 return None
+            repeated = metadata.schema.column(place).max_repetition_level > 0
+            if not repeated and chunk.num_values != group.num_rows:
+                return None
             known = None if pages is None else pages[number]
             columns.append(
                 _stored(
@@ -194,7 +197,7 @@ def stored_groups(
             )
         groups.append(StoredGroup(first_row, group.num_rows, tuple(columns)))
         first_row += group.num_rows
-    return groups
+    return groups if first_row == metadata.num_rows else None
 
 
 def _same_schema(metadata: pq.FileMetaData, like: pq.FileMetaData) -> bool:

@@ -82,14 +82,15 @@ def merge_sorted(
     engine: MergeEngine,
     drop_deletes: bool = False,
     buffered_rows: int = BUFFERED_ROWS,
+    names: Sequence[str] = (),
 ) -> Iterator[pa.RecordBatch]:
     """Merge the runs' key-value batches into batches with one row per key, in key order.
 
     Each run is sorted by `key`, and runs are passed from oldest to newest; a run may hold several
-    rows of a key.  Raises CorruptTable if a run is not sorted.
+    rows of a key.  Raises CorruptTable if a run is not sorted; `names` are what it calls the runs.
     """
     order = MergeOrder(key=key, sequence_fields=sequence_fields, descending=descending)
-    for piece in merge_slices(runs, order, buffered_rows=buffered_rows):
+    for piece in merge_slices(runs, order, buffered_rows=buffered_rows, names=names):
         batch = engine.merge(piece).batch
         if drop_deletes:
             batch = without_deletes(batch)
@@ -102,12 +103,29 @@ def merge_slices(
     order: MergeOrder,
     *,
     buffered_rows: int = BUFFERED_ROWS,
+    names: Sequence[str] = (),
 ) -> Iterator[MergeSlice]:
     """Yield slices in key order that hold every version of their keys.
 
     They are the input of engines and changelog producers; `MergeSlice.parts` names runs by their
-    index in `runs`.
+    index in `runs`.  `names` as in `merge_sorted`.
     """
+    try:
+        yield from _slices(runs, order, buffered_rows)
+    except _UnsortedRun as e:
+        name = f": {names[e.run]}" if e.run < len(names) else ""
+        raise CorruptTable(f"sorted run {e.run} is not sorted by its key{name}") from None
+
+
+class _UnsortedRun(Exception):
+    def __init__(self, run: int) -> None:
+        super().__init__(run)
+        self.run = run
+
+
+def _slices(
+    runs: Sequence[Iterator[pa.RecordBatch]], order: MergeOrder, buffered_rows: int
+) -> Iterator[MergeSlice]:
     buffers = [_RunBuffer(i, batches, order.key) for i, batches in enumerate(runs)]
     while True:
         for buffer in buffers:
@@ -171,7 +189,7 @@ class _RunBuffer:
             elif batch.num_rows:
                 view = KeyView(batch, self._key)
                 if self.rows and view.at(0) < self.last:
-                    raise CorruptTable(f"sorted run {self.index} is not sorted: {view.at(0)}")
+                    raise _UnsortedRun(self.index)
                 self._views.append(view)
                 self.rows += batch.num_rows
                 self.bytes += batch.nbytes
@@ -283,13 +301,12 @@ def _common_prefix(keys: Sequence[Key]) -> int:
 
 
 def _check_sorted(first: IntArray, sizes: Sequence[int], runs: Sequence[int]) -> None:
-    """Raise CorruptTable if a run's leading digit decreases anywhere."""
+    """Raise an error if a run's leading digit decreases anywhere."""
     down = first[1:] < first[:-1]
     ends = np.cumsum(sizes)
     down[ends[:-1] - 1] = False  # it may decrease from one run to the next
     if down.any():
-        run = runs[int(np.searchsorted(ends, int(np.argmax(down)), side="right"))]
-        raise CorruptTable(f"sorted run {run} is not sorted by its key")
+        raise _UnsortedRun(runs[int(np.searchsorted(ends, int(np.argmax(down)), side="right"))])
 
 
 def reordered(piece: MergeSlice, borders: BoolArray, order: MergeOrder) -> MergeSlice:
