@@ -93,3 +93,16 @@ def test_what_is_no_sketch_is_told(function: Any) -> None:
         function().add(b"no sketch", b"at all")
     with pytest.raises(CorruptTable, match="cannot retract"):
         function().retract(b"", b"")
+
+
+def test_sketches_that_made_the_library_end_the_process() -> None:
+    sound = bytes.fromhex(hll(range(3000), 0))
+    assert HllSketch().add(sound, sound)
+    high = bytearray(sound)
+    high[40] |= 15  # a register whose value is behind all others, where there is none
+    many = bytearray(bytes.fromhex(hll(range(5), 1)))
+    many[6] = 200  # coupons of a list for eight
+    for value in (bytes(high), bytes(many) + bytes(1000)):
+        for pair in ((value, sound), (sound, value)):
+            with pytest.raises(CorruptTable, match="is not a sketch"):
+                HllSketch().add(*pair)

@@ -39,7 +39,7 @@ from paimon_core.types.data_types import (
     DataType,
     TypeRoot,
 )
-from paimon_core.types.decimals import COMPACT_PRECISION
+from paimon_core.types.decimals import COMPACT_PRECISION, from_unscaled, unscaled
 from paimon_core.types.sql import type_to_sql
 
 _WIDTHS: Final[dict[TypeRoot, Any]] = {
@@ -182,9 +182,9 @@ class KeyType:
         if self.is_text:
             return value.encode(), value.encode()
         if kind is TypeRoot.DECIMAL:
-            number = Decimal(value).scaleb(self.type.scale or 0)
-            exact = int(number)
-            return (exact, exact) if number == exact else None
+            number, scale = Decimal(value), self.type.scale or 0
+            exact = unscaled(number, scale)
+            return (exact, exact) if from_unscaled(exact, scale) == number else None
         if kind in FLOAT_TYPES:
             single = kind is TypeRoot.FLOAT
             stored = np.array([value], np.float32) if single else np.array([value], np.float64)

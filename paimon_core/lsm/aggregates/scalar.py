@@ -493,6 +493,12 @@ class RoaringBitmap32(Aggregate):
     def add(self, accumulator: Value, value: Value) -> Value:
         if accumulator is None or value is None:
             return value if accumulator is None else accumulator
-        union = BitMap.deserialize(accumulator) | BitMap.deserialize(value)
+        try:
+            union = BitMap.deserialize(accumulator) | BitMap.deserialize(value)
+        except (ValueError, IndexError) as e:
+            raise CorruptTable(
+                f"a value of {self.name} is not a bitmap: {e}",
+                next_step="check what the writers of this column write",
+            ) from e
         union.run_optimize()
         return union.serialize()

@@ -9,11 +9,12 @@ from __future__ import annotations
 import base64
 import json
 import struct
-from decimal import Decimal
+from itertools import pairwise
 from typing import Any, Final
 
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.types import datetimes
+from paimon_core.types.decimals import from_unscaled
 from paimon_core.types.java_numbers import double_text, float_text
 
 _VERSION: Final = 1
@@ -31,6 +32,8 @@ def variant_json(value: bytes, metadata: bytes) -> str:
         return _Decoder(value, _names(metadata)).text(0)
     except (IndexError, struct.error, UnicodeDecodeError) as e:
         raise CorruptTable(f"a VARIANT value cannot be decoded: {e}") from e
+    except RecursionError as e:
+        raise CorruptTable("a VARIANT value is nested too deeply") from e
 
 
 def _names(metadata: bytes) -> list[str]:
@@ -42,6 +45,8 @@ def _names(metadata: bytes) -> list[str]:
     first = 1 + width
     text = first + (count + 1) * width
     offsets = [_unsigned(metadata, first + i * width, width) for i in range(count + 1)]
+    if any(begin > end for begin, end in pairwise(offsets)):
+        raise IndexError("its names overlap")
     return [metadata[text + offsets[i] : text + offsets[i + 1]].decode() for i in range(count)]
 
 
@@ -55,9 +60,17 @@ class _Decoder:
     def __init__(self, data: bytes, names: list[str]) -> None:
         self._data = data
         self._names = names
+        self._left = len(data)
 
     def text(self, at: int) -> str:
-        """Return the JSON of the value at this place."""
+        """Return the JSON of the value at this place.
+
+        Each part of a value takes at least one byte, so that more parts than bytes mean offsets
+        that point to the same parts again and again.
+        """
+        self._left -= 1
+        if self._left < 0:
+            raise IndexError("its offsets overlap")
         kind, header = self._data[at] & 3, self._data[at] >> 2
         if kind == _SHORT_STRING:
             return _quoted(self._bytes(at + 1, header).decode())
@@ -100,9 +113,8 @@ class _Decoder:
         if header in _INTEGERS:
             return str(int.from_bytes(self._bytes(at, _INTEGERS[header]), "little", signed=True))
         if header in _DECIMALS:
-            unscaled = self._bytes(at + 1, _DECIMALS[header])
-            number = Decimal(int.from_bytes(unscaled, "little", signed=True))
-            text = f"{number.scaleb(-self._data[at]):f}"
+            stored = int.from_bytes(self._bytes(at + 1, _DECIMALS[header]), "little", signed=True)
+            text = f"{from_unscaled(stored, self._data[at]):f}"
             return text.rstrip("0").rstrip(".") if "." in text else text
         match header:
             case 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,13 @@ def test_keys_are_divided_among_files(rows, files):
 def test_types_that_java_does_not_index(name):
     with pytest.raises(InvalidArgument, match="cannot have a global index"):
         KeyType(parse_type(name), "c")
+
+
+def test_no_digit_of_a_wide_decimal_is_lost():
+    number = 12345678901234567890123456789012345678
+    keys = KeyType(parse_type("DECIMAL(38, 4)"), "c")
+    assert keys.bounds(Decimal(f"{number}E-4")) == (number, number)
+    assert keys.bounds(Decimal(f"{number}E-5")) is None
 
 
 def test_the_metadata_of_paimon_1_4():

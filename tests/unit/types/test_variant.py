@@ -10,6 +10,7 @@ from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.types.variants.variant import variant_json
 
 NO_NAMES = bytes([1, 0, 0])
+WIDE = "1234567890" * 3 + "1234.5678"
 
 
 def test_objects_and_arrays() -> None:
@@ -30,6 +31,7 @@ def test_objects_and_arrays() -> None:
         (bytes([0x1C]) + struct.pack("<d", float("inf")), '"Infinity"'),
         (bytes([0x20, 2]) + struct.pack("<i", 10099), "100.99"),
         (bytes([0x20, 2]) + struct.pack("<i", 1000), "10"),
+        (bytes([0x28, 4]) + int("1234567890" * 3 + "12345678").to_bytes(16, "little"), WIDE),
         (bytes([0x2C]) + struct.pack("<i", 19783), '"2024-03-01"'),
         (bytes([0x34]) + struct.pack("<q", 1_500_000), '"1970-01-01 00:00:01.5"'),
         (bytes([0x30]) + struct.pack("<q", 1_000_000), '"1970-01-01 00:00:01+00:00"'),
@@ -50,3 +52,20 @@ def test_other_bytes_are_refused() -> None:
     for value in (b"", bytes([9 << 2 | 1]) + b"short", bytes([0x02, 1, 5, 0, 0, 0])):
         with pytest.raises(CorruptTable, match="VARIANT"):
             variant_json(value, NO_NAMES)
+
+
+def test_small_values_that_stood_for_gigabytes() -> None:
+    value = bytes([0])
+    for _ in range(50):  # an array of two elements that begin at the same place
+        value = bytes([0x03, 2, 0, 0, len(value)]) + value
+    with pytest.raises(CorruptTable, match="offsets overlap"):
+        variant_json(value, NO_NAMES)
+    names = bytes([0x01, 200, *[0, 150] * 100, 0]) + b"n" * 150
+    with pytest.raises(CorruptTable, match="names overlap"):
+        variant_json(bytes([0]), names)
+
+
+def test_values_that_are_nested_too_deeply() -> None:
+    value = bytes([0x03, 1, 0, 1]) * 20_000 + bytes([0])
+    with pytest.raises(CorruptTable, match="nested too deeply"):
+        variant_json(value, NO_NAMES)
