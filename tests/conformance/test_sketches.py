@@ -102,7 +102,9 @@ def test_sketches_that_made_the_library_end_the_process() -> None:
     high[40] |= 15  # a register whose value is behind all others, where there is none
     many = bytearray(bytes.fromhex(hll(range(5), 1)))
     many[6] = 200  # coupons of a list for eight
-    for value in (bytes(high), bytes(many) + bytes(1000)):
+    table = bytearray(bytes.fromhex(hll(range(30), 0)))
+    table[8] -= 1  # one less than the set has
+    for value in (bytes(high), bytes(many) + bytes(1000), bytes(table)):
         for pair in ((value, sound), (sound, value)):
             with pytest.raises(CorruptTable, match="is not a sketch"):
                 HllSketch().add(*pair)

@@ -9,6 +9,7 @@ within the sketch's own error.
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,6 +19,8 @@ from paimon_core.lsm.aggregates.scalar import Aggregate
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+    import numpy.typing as npt
 
 _PREAMBLE_LONGS: Final = 0x3F
 _FLAGS: Final = 5
@@ -36,6 +39,7 @@ _HLL_HEADS: Final = {_LIST: 8, _SET: 12, _REGISTERS: 40}
 _COMPACT: Final = 8
 _LIST_SIZE: Final = 3
 _SET_SIZES: Final = range(5, 19)
+_HIGHEST: Final = 63
 _NIBBLES: Final = 15
 """Registers of four bits that are this high are stored once more, behind all registers."""
 
@@ -73,44 +77,61 @@ def _is_hll(data: bytes) -> bool:
     if len(data) < _HLL_HEADS[_LIST]:
         return False
     ints, version, family, precision, size, flags, count, mode = data[:8]
-    kind, width, head = mode & 3, mode >> 2 & 3, _HLL_HEADS.get(mode & 3)
+    kind, width, head = mode & 3, mode >> 2 & 3, _HLL_HEADS.get(mode & 3, 0)
     if (
         (version, family, 4 * ints) != (_HLL_VERSION, _HLL_FAMILY, head)
         or precision not in _PRECISIONS
         or len(data) < 4 * ints
     ):
         return False
-    rest, is_compact = len(data) - 4 * ints, bool(flags & _COMPACT)
-    if kind == _LIST:
-        return size == _LIST_SIZE and 4 * (count if is_compact else 8) <= rest and count <= 8
+    is_compact, slots = bool(flags & _COMPACT), 1 << precision
+    if kind == _REGISTERS:
+        size_of = {0: slots // 2, 1: slots * 3 // 4 + 1, 2: slots}.get(width, len(data))
+        registers = np.frombuffer(data[head : head + size_of], np.uint8)
+        if len(registers) < size_of or size > precision or count > _HIGHEST:
+            return False
+        if width:
+            return width == 1 or int(registers.max()) <= _HIGHEST
+        return _are_nibbles(data[head - 4 :], registers, size, is_compact=is_compact)
+    sizes: Collection[int] = (_LIST_SIZE,)
     if kind == _SET:
         (count,) = struct.unpack_from("<I", data, 8)
-        fits = size in _SET_SIZES and 4 * count <= 3 << size
-        return fits and 4 * (count if is_compact else 1 << size) <= rest
-    slots = 1 << precision
-    if width == 0:
-        return _are_nibbles(data, slots, size, is_compact=is_compact)
-    return width < 3 and (slots * 3 // 4 + 1 if width == 1 else slots) <= rest
+        sizes = _SET_SIZES
+    # A set is at most three quarters full.
+    room = 1 << size if size in sizes else 0
+    stored = _coupons(data, head, count if is_compact else room)
+    return count <= (room if kind == _LIST else room * 3 // 4) and _are_all(stored, count)
 
 
-def _are_nibbles(data: bytes, slots: int, size: int, *, is_compact: bool) -> bool:
-    """Return whether the high ones of the registers are those that are stored once more."""
-    begin = _HLL_HEADS[_REGISTERS]
-    (count,) = struct.unpack_from("<I", data, begin - 4)
-    more = count if is_compact or not count else 1 << min(size, 32)
-    end = begin + slots // 2
-    if len(data) < end + 4 * more:
-        return False
-    registers = np.frombuffer(data, np.uint8, slots // 2, begin)
+def _coupons(data: bytes, begin: int, count: int) -> npt.NDArray[np.uint32]:
+    """Return the coupons in this number of places, fewer if the bytes end first."""
+    count = max(0, min(count, (len(data) - begin) // 4))
+    found: npt.NDArray[np.uint32] = np.frombuffer(data[begin : begin + 4 * count], "<u4")
+    return found
+
+
+def _are_all(coupons: npt.NDArray[np.uint32], count: int) -> bool:
+    """Return whether these places hold so many different coupons; 0 is none."""
+    there = coupons[coupons != 0]
+    return len(there) == len(np.unique(there)) == count
+
+
+def _are_nibbles(
+    data: bytes, registers: npt.NDArray[np.uint8], size: int, *, is_compact: bool
+) -> bool:
+    """Return whether the high ones of the registers are those that are stored once more.
+
+    `data` begins with their number and the registers.
+    """
+    (count,) = struct.unpack_from("<I", data)
+    stored = _coupons(data, 4 + len(registers), count if is_compact or not count else 1 << size)
     high = [
-        np.flatnonzero(n == _NIBBLES) * 2 + i
-        for i, n in enumerate((registers & 15, registers >> 4))
+        np.flatnonzero(nibbles == _NIBBLES) * 2 + i
+        for i, nibbles in enumerate((registers & _NIBBLES, registers >> 4))
     ]
-    stored = np.frombuffer(data, "<u4", more, end)
-    stored = stored[stored != 0] & (slots - 1)
-    return len(stored) == count and bool(
-        np.array_equal(np.sort(np.concatenate(high)), np.sort(stored))
-    )
+    places = stored[stored != 0] & (2 * len(registers) - 1)
+    same = np.array_equal(np.sort(np.concatenate(high)), np.sort(places))
+    return _are_all(stored, count) and bool(same)
 
 
 class ThetaSketch(Aggregate):
