@@ -72,7 +72,7 @@ _COMPARISONS: Final = {
 }
 _FLIPPED: Final = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
 _MOST_EXPONENT: Final = 400
-"""Integers have fewer digits; those of a larger exponent would take all of the memory."""
+"""Numbers have fewer digits; those of a larger exponent would take all of the memory."""
 _LITERAL_WORDS: Final = ("TRUE", "FALSE", "NULL", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "X")
 
 
@@ -458,8 +458,8 @@ def _number(kind: str, value: Any, t: AtomicType) -> Any:
     number = Decimal(value)
     if not number.is_finite():
         return None
+    if abs(number.adjusted()) > _MOST_EXPONENT:
+        raise ValueError(f"{value} has too many digits")
     if t.kind is TypeRoot.DECIMAL:
         return pad_to_scale(number, t.scale or 0)
-    if number.adjusted() > _MOST_EXPONENT:
-        raise ValueError(f"{value} has too many digits")
     return int(number) if number == int(number) else number

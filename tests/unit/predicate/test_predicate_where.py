@@ -105,6 +105,7 @@ def test_and_binds_stronger_than_or_and_not_is_pushed_down() -> None:
             "a not 5",
             "m = 'NaN'",
             "a < 1e999999999",
+            "m > 1e-999999999",
             "a in (1, '-1e999999999')",
         ),
         *("s like 'a' escape 'xy'", "tm = 'x'", "1", "null"),
