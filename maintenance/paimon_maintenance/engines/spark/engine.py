@@ -31,6 +31,7 @@ from paimon_maintenance.engines.spark.loss import (
     SparkLost,
     UnitLost,
     all_tasks_died,
+    next_step_after,
     raise_if_lost,
     reason_of,
 )
@@ -195,8 +196,7 @@ class SparkEngine:
             logger.debug("the Spark shuffle job failed", exc_info=True)
             raise_if_lost(session, e)
             raise SparkLost(
-                f"the Spark shuffle job failed: {reason_of(e)}",
-                next_step="check the logs of the executors, then run again",
+                f"the Spark shuffle job failed: {reason_of(e)}", next_step=next_step_after(e)
             ) from e
 
     @contextmanager

@@ -36,6 +36,7 @@ _SHELL_SIGNAL: Final = 128
 _END_SECONDS: Final = 3.0
 """Time for the JVM to end after its connection is lost."""
 _LONGEST_REASON: Final = 300
+_FULL_DISK: Final = "No space left on device"
 
 
 class SparkLost(MaintenanceError):
@@ -118,6 +119,16 @@ def reason_of(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if _TELLING.search(line)]
     return (telling or lines or [type(error).__name__])[0][:_LONGEST_REASON]
+
+
+def next_step_after(error: BaseException) -> str:
+    """What to do after a Spark failure."""
+    if _FULL_DISK in str(error):
+        return (
+            "free some space in the folders that spark.local.dir names on the executors, or name "
+            "others, then run again"
+        )
+    return "check the logs of the executors, then run again"
 
 
 def jvm_exit_code(session: SparkSession, *, wait_seconds: float = 0.0) -> int | None:
