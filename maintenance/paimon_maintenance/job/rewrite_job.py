@@ -224,7 +224,7 @@ def wrong_rows(
         f"{doing} {label} of table {table.name} failed the row check: {read:,} rows were read, "
         f"{written:,} written; they were not committed",
         table=table.name,
-        next_step="run `caretaker verify` on the table, and report this bug",
+        next_step="run `caretaker verify` on the table; if it finds nothing, report this bug",
     )
 
 
