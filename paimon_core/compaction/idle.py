@@ -29,6 +29,14 @@ from paimon_core.write.file_layout import small_file_size, target_file_size
 
 _LEVELS: Final = 1 << 32
 _LEAST_WITH_BLOBS: Final = 3  # a data file and two files of its BLOBs
+_MOST: Final = 2**62
+"""Sums of two such numbers fit into 64 bits."""
+
+
+def columns_needed(table: FileStoreTable) -> tuple[str, ...]:
+    """Return the columns of live files that `idle_buckets` needs."""
+    rows = ("first_row_id", "row_count") if has_data_evolution(table) else ()
+    return ("file_size", *rows)
 
 
 def idle_buckets(
@@ -36,7 +44,8 @@ def idle_buckets(
 ) -> npt.NDArray[Any]:
     """Return for each bucket whether certainly no compaction is due in it.
 
-    `bucket_of` is the position of each live file's bucket, `numbers` are the bucket numbers.
+    `live` has the columns `columns_needed`; `bucket_of` is the position of each live file's bucket,
+    `numbers` are the bucket numbers.
     Buckets with deletion vectors are not known here: the caller must not take them as idle.
     """
     if table.bucket_mode is BucketMode.POSTPONE or table.options.value(
@@ -46,10 +55,7 @@ def idle_buckets(
     if table.has_primary_key:
         idle = _idle_trees(table, live, bucket_of, len(numbers), full=full)
     elif has_data_evolution(table):
-        least = least_files(table)
-        if table.options.value(BLOB_COMPACTION_ENABLED):
-            least = min(least, _LEAST_WITH_BLOBS)
-        idle = np.bincount(bucket_of, minlength=len(numbers)) < least
+        idle = _idle_ranges(table, live, bucket_of, len(numbers))
     elif table.bucket_mode is BucketMode.UNAWARE:
         idle = _idle_heaps(table, live, bucket_of, len(numbers))
     else:
@@ -94,3 +100,42 @@ def _idle_heaps(
     together = sums(bucket_of[small], sizes[small], count) + files * options.value(OPEN_FILE_COST)
     fills_a_bin = (files > 1) & (together >= 2 * target_file_size(options, primary_key=False))
     return (files < options.value(COMPACTION_MIN_FILE_NUM)) & ~fills_a_bin
+
+
+def _idle_ranges(
+    table: FileStoreTable, live: EntryColumns, bucket_of: Column, count: int
+) -> npt.NDArray[Any]:
+    """Idle partitions under data evolution: few files, or no neighbours that fit into one file.
+
+    `evolution.pick_evolving` closes a new file as soon as it is larger than the target.  So the
+    files of a unit follow each other without a gap, and all but the last fit into the target.
+    Files that share row ids, as those of BLOBs do, are left to it.
+    """
+    options, least = table.options, least_files(table)
+    fewest = min(least, _LEAST_WITH_BLOBS) if options.value(BLOB_COMPACTION_ENABLED) else least
+    is_small: npt.NDArray[Any] = np.bincount(bucket_of, minlength=count) < fewest
+    target = target_file_size(options, primary_key=False)
+    if (target + 1) * max(1, len(live)) > _MOST:
+        return is_small
+    first, rows = live.numbers["first_row_id"], live.numbers["row_count"]
+    known = (first >= 0) & (rows > 0) & (first <= _MOST) & (rows <= _MOST - np.maximum(first, 0))
+    order = np.lexsort((first, bucket_of))
+    bucket, begin = bucket_of[order], first[order]
+    end = begin + np.where(known, rows, 0)[order]
+    is_next = bucket[1:] == bucket[:-1]
+    shares = is_next & (begin[1:] < end[:-1])
+    unclear = np.bincount(bucket_of[~known], minlength=count) > 0
+    unclear[bucket[1:][shares]] = True
+    weights = np.clip(live.numbers["file_size"], options.value(OPEN_FILE_COST), None)[order]
+    weights = np.minimum(weights, target + 1)
+    fits = weights <= target
+    joined = is_next & (begin[1:] == end[:-1]) & fits[1:] & fits[:-1]
+    due = np.zeros(count, bool)
+    windows = len(live) - least + 1
+    if windows > 0:
+        breaks = np.concatenate([[0], np.cumsum(~joined)])
+        before = np.concatenate([[0], np.cumsum(weights)])
+        together = breaks[least - 1 :] == breaks[:windows]
+        held = before[least - 1 :][:windows] - before[:windows]
+        due[bucket[:windows][together & (held <= target)]] = True
+    return is_small | ~(unclear | due)

@@ -17,7 +17,7 @@ from lakes import ENV, Lake
 from long_run import examples
 
 from paimon_core.compaction.due import units_due
-from paimon_core.compaction.idle import idle_buckets
+from paimon_core.compaction.idle import columns_needed, idle_buckets
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.scan.columns import scan_columns
 from paimon_core.table.compact_table import buckets_of, compact_table
@@ -96,7 +96,7 @@ def _check_idle(table: FileStoreTable) -> None:
     latest = table.snapshots.latest()
     if latest is None:
         return
-    live = scan_columns(table, latest, ("file_size",))
+    live = scan_columns(table, latest, columns_needed(table))
     partitions, numbers, bucket_of = live.group()
     idle = idle_buckets(table, live, bucket_of, numbers, full=True)
     quiet = {live.partitions.rows[partitions[i]] for i in np.flatnonzero(idle)}

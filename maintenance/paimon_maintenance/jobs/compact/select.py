@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paimon_core.compaction.idle import idle_buckets
+from paimon_core.compaction.idle import columns_needed, idle_buckets
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.manifest.entries.columns import Column, Partitions
@@ -66,7 +66,7 @@ def candidates(
     partitions with files newer than `idle_before` count as busy; those that `compacts` rejects, by
     their stored row, are skipped.  Only `divided` buckets come in portions.
     """
-    live = scan_columns(table, snapshot, ("file_size", "creation_time"))
+    live = scan_columns(table, snapshot, (*columns_needed(table), "creation_time"))
     rows = live.partitions.rows
     passes = partition_filter(table, predicate)
     if passes is not None:
