@@ -102,6 +102,14 @@ def system_environment(
     )
 
 
+def ahead_of_utc(env: Environment) -> int:
+    """Return how far the wall clock of the configured zone is ahead of UTC now, in milliseconds.
+
+    Zones differ by whole minutes, and the two clocks are not read at the same time.
+    """
+    return round((env.local_millis() - env.now_millis()) / 60_000) * 60_000
+
+
 def local_clock(millis: int, env: Environment) -> int:
     """Return the wall clock of the configured zone at an instant, as milliseconds as if in UTC."""
     if env.local_at is not None:
@@ -109,7 +117,7 @@ def local_clock(millis: int, env: Environment) -> int:
             return env.local_at(millis)
         except (OverflowError, ValueError, OSError):
             pass  # beyond the years that zones are known for
-    return millis + round((env.local_millis() - env.now_millis()) / 60_000) * 60_000
+    return millis + ahead_of_utc(env)
 
 
 def machine_zone() -> tzinfo:

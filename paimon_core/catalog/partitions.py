@@ -16,8 +16,6 @@ def partitions_of_files(table: FileStoreTable) -> list[Partition]:
     if latest is None:
         return []
     here = datetime.now(UTC).astimezone().utcoffset()
-    ahead_of_utc = 0 if here is None else int(here.total_seconds() * 1000)
+    offset = 0 if here is None else int(here.total_seconds() * 1000)
     entries = scan_files(table, latest)
-    return [
-        Partition(statistics) for statistics in summed(table, entries, ahead_of_utc=ahead_of_utc)
-    ]
+    return [Partition(statistics) for statistics in summed(table, entries, offset_millis=offset)]

@@ -25,6 +25,7 @@ from paimon_core.options import (
 )
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.read.data_evolution import has_data_evolution
+from paimon_core.scan.row_ranges import ordered_rows
 from paimon_core.write.file_layout import small_file_size, target_file_size
 
 _LEVELS: Final = 1 << 32
@@ -117,19 +118,11 @@ def _idle_ranges(
     target = target_file_size(options, primary_key=False)
     if (target + 1) * max(1, len(live)) > _MOST:
         return is_small
-    first, rows = live.numbers["first_row_id"], live.numbers["row_count"]
-    known = (first >= 0) & (rows > 0) & (first <= _MOST) & (rows <= _MOST - np.maximum(first, 0))
-    order = np.lexsort((first, bucket_of))
-    bucket, begin = bucket_of[order], first[order]
-    end = begin + np.where(known, rows, 0)[order]
-    is_next = bucket[1:] == bucket[:-1]
-    shares = is_next & (begin[1:] < end[:-1])
-    unclear = np.bincount(bucket_of[~known], minlength=count) > 0
-    unclear[bucket[1:][shares]] = True
-    weights = np.clip(live.numbers["file_size"], options.value(OPEN_FILE_COST), None)[order]
+    rows = ordered_rows(live, bucket_of, count)
+    weights = np.maximum(live.numbers["file_size"], options.value(OPEN_FILE_COST))[rows.order]
     weights = np.minimum(weights, target + 1)
     fits = weights <= target
-    joined = is_next & (begin[1:] == end[:-1]) & fits[1:] & fits[:-1]
+    joined = rows.follows & fits[1:] & fits[:-1]
     due = np.zeros(count, bool)
     windows = len(live) - least + 1
     if windows > 0:
@@ -137,5 +130,5 @@ def _idle_ranges(
         before = np.concatenate([[0], np.cumsum(weights)])
         together = breaks[least - 1 :] == breaks[:windows]
         held = before[least - 1 :][:windows] - before[:windows]
-        due[bucket[:windows][together & (held <= target)]] = True
-    return is_small | ~(unclear | due)
+        due[rows.bucket[:windows][together & (held <= target)]] = True
+    return is_small | ~(rows.unclear | due)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
@@ -47,3 +49,34 @@ def rows_of_columns(live: EntryColumns) -> list[range]:
     order = np.argsort(first, kind="stable")
     starts = first[order]
     return joined_ranges(starts, starts + live.numbers["row_count"][known][order])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OrderedRows:
+    """Files by their bucket, and in it by their row ids.
+
+    `order` sorts the files, and `bucket` has the bucket of each in this order.  `follows` says of
+    all files but the first whether their rows follow those of the file before in the same bucket.
+    `unclear` says of each bucket whether files share row ids there, or have none.
+    """
+
+    order: Column
+    bucket: Column
+    follows: npt.NDArray[Any]
+    unclear: npt.NDArray[Any]
+
+
+def ordered_rows(live: EntryColumns, bucket_of: Column, count: int) -> OrderedRows:
+    """Order files by row ids; `bucket_of` is the bucket of each, a number below `count`.
+
+    `live` has the columns `first_row_id` and `row_count`.
+    """
+    first, rows = live.numbers["first_row_id"], live.numbers["row_count"]
+    known = (first >= 0) & (first < _MOST) & (rows > 0) & (rows < _MOST)
+    order = np.lexsort((first, bucket_of))
+    bucket, begin = bucket_of[order], first[order]
+    end = begin + np.where(known, rows, 0)[order]
+    together = bucket[1:] == bucket[:-1]
+    unclear = np.bincount(bucket_of[~known], minlength=count) > 0
+    unclear[bucket[1:][together & (begin[1:] < end[:-1])]] = True
+    return OrderedRows(order, bucket, together & (begin[1:] == end[:-1]), unclear)

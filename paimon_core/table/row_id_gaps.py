@@ -128,9 +128,15 @@ def without_gaps(table: FileStoreTable, files: Sequence[DataFileMeta]) -> Sequen
 
 def _moved_rows(table: FileStoreTable, runs: Sequence[range], to: int) -> MovedRows | None:
     """Return the move of a partition's rows to the ids from `to` on; None if they stay."""
-    most = table.options.value(REASSIGN_SKIP_CONTIGUOUS_ROWS)
-    short = [r for r in runs if most <= 0 or len(r) <= most]
+    lengths = np.array([len(r) for r in runs], np.int64)
+    short = [runs[i] for i in np.flatnonzero(is_short(table, lengths)).tolist()]
     return MovedRows.of(short, to) if len(short) > 1 else None
+
+
+def is_short(table: FileStoreTable, lengths: Column) -> Column:
+    """Return whether ranges of so many rows move where a partition has several of them."""
+    most = table.options.value(REASSIGN_SKIP_CONTIGUOUS_ROWS)
+    return np.full(len(lengths), True) if most <= 0 else lengths <= most
 
 
 def _runs_by_partition(

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from paimon_core.commit.partition_statistics import summed
-from paimon_core.environment import machine_zone
+from paimon_core.environment import ahead_of_utc, machine_zone
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import unescape_path_name
@@ -110,5 +110,4 @@ def _statistics(
     entries = scan_files(
         table, latest, keep_partition=lambda p: tuple(decode_row(p, types)) == wanted
     )
-    ahead_of_utc = session.env.local_millis() - session.env.now_millis()
-    return next(iter(summed(table, list(entries), ahead_of_utc=ahead_of_utc)), None)
+    return next(iter(summed(table, list(entries), offset_millis=ahead_of_utc(session.env))), None)

@@ -19,12 +19,13 @@ from paimon_core.compaction.evolution import (
 )
 from paimon_core.compaction.idle import idle_buckets
 from paimon_core.compaction.unit import CompactUnit
-from paimon_core.environment import Environment
+from paimon_core.environment import Environment, ahead_of_utc
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.format.blob.descriptor import dedicated_columns
 from paimon_core.lsm.tree.interval_partition import interval_partition
 from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta, ManifestEntry
-from paimon_core.manifest.entries.columns import NULL, Column, EntryColumns, Partitions
+from paimon_core.manifest.entries.columns import NULL, Column, EntryColumns, Partitions, sums
 from paimon_core.names import LARGEST_LONG
 from paimon_core.options import BLOB_COMPACTION_ENABLED
 from paimon_core.paths import POSTPONE_BUCKET
@@ -32,8 +33,9 @@ from paimon_core.read.data_evolution import has_data_evolution, is_dedicated
 from paimon_core.read.table_read import skips_level_0
 from paimon_core.retention.partitions import compacts_partition
 from paimon_core.scan.portions import Buckets, portions_of
+from paimon_core.scan.row_ranges import ordered_rows
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.row_id_gaps import without_gaps
+from paimon_core.table.row_id_gaps import is_short, without_gaps
 from paimon_core.write.file_layout import target_file_size
 from paimon_maintenance.health.groups import grouped, small_bytes
 from paimon_maintenance.health.measurement import PartitionMeasurement, Rewrite
@@ -87,7 +89,8 @@ def outline_of(
 ) -> Outline:
     """The outline of the live files, of which only buckets that may be due have to become objects.
 
-    `live` has the columns of `groups.COLUMNS`, `vectors` are the deletion vectors.
+    `live` has the columns of `groups.COLUMNS`, and `groups.ROW_ID`; `vectors` are the deletion
+    vectors.
     """
     partition, numbers, bucket_of = live.group()
     quiet = _quiet_buckets(table, live, bucket_of, partition, numbers, vectors)
@@ -139,10 +142,11 @@ def _quiet_buckets(
     vectors: Vectors,
 ) -> Column:
     """Which buckets have one sorted run, or none, and no compaction that could be due."""
-    quiet = np.zeros(len(numbers), bool)
+    quiet = np.ones(len(numbers), bool)
     if has_data_evolution(table):
-        return quiet  # how many files are ideal depends on the ranges of row ids
-    quiet[:] = True
+        if dedicated_columns(table.schema.row_type, table.schema.options):
+            return ~quiet  # how many files are ideal depends on those of BLOBs
+        quiet = ~ordered_rows(live, bucket_of, len(numbers)).unclear
     for full in (False, True):
         quiet &= idle_buckets(table, live, bucket_of, numbers, full=full)
     if vectors:
@@ -162,7 +166,7 @@ def _without_objects(
 ) -> Iterator[tuple[int, _Bucket]]:
     """The quiet buckets, each with the number of its partition."""
     count = len(quiet)
-    sums = grouped(live, bucket_of, count, small=small_bytes(table))
+    totals = grouped(live, bucket_of, count, small=small_bytes(table))
     total = np.zeros(count, np.int64)
     total[bucket_of] = live.total_buckets
     made = live.numbers["creation_time"]
@@ -170,26 +174,63 @@ def _without_objects(
     oldest, newest = np.full(count, LARGEST_LONG, np.int64), np.full(count, NULL, np.int64)
     np.minimum.at(oldest, bucket_of[known], made[known])
     np.maximum.at(newest, bucket_of[known], made[known])
-    offset = _wall_clock_offset(env)
-    target = target_file_size(table.options, primary_key=table.has_primary_key)
+    offset = ahead_of_utc(env)
+    ideal, gaps = _ideal_by_bucket(table, live, bucket_of, totals.bytes)
     for i in np.flatnonzero(quiet).tolist():
-        size = int(sums.bytes[i])
+        size = int(totals.bytes[i])
         is_dated = newest[i] != NULL
         yield (
             int(partition[i]),
             _Bucket(
                 total_buckets=int(total[i]),
-                files=int(sums.files[i]),
+                files=int(totals.files[i]),
                 bytes=size,
-                rows=int(sums.rows[i]),
-                small_files=int(sums.small_files[i]),
-                ideal_files=_files_for(size, target) if table.has_primary_key else 0,
+                rows=int(totals.rows[i]),
+                small_files=int(totals.small_files[i]),
+                ideal_files=int(ideal[i]),
+                gap_files=int(gaps[i]),
                 run_bytes=float(size),
                 oldest_file=int(oldest[i]) - offset if is_dated else None,
                 newest_file=int(newest[i]) - offset if is_dated else None,
-                delete_rows=int(sums.delete_rows[i]),
+                delete_rows=int(totals.delete_rows[i]),
             ),
         )
+
+
+def _ideal_by_bucket(
+    table: FileStoreTable, live: EntryColumns, bucket_of: Column, sizes: Column
+) -> tuple[Column, Column]:
+    """What `_ideal_files` says of buckets without BLOBs whose files share no row ids."""
+    count = len(sizes)
+    target = target_file_size(table.options, primary_key=table.has_primary_key)
+    none = np.zeros(count, np.int64)
+    if table.has_primary_key:
+        return _files_for_each(sizes, target), none
+    if not has_data_evolution(table) or not len(live):
+        return none, none
+    files = ordered_rows(live, bucket_of, count)
+    range_of = np.concatenate([[0], np.cumsum(~files.follows)])
+    begins = np.flatnonzero(np.concatenate([[True], ~files.follows]))
+    bucket = files.bucket[begins]
+    range_bytes = sums(range_of, live.numbers["file_size"][files.order], len(begins))
+    range_rows = sums(range_of, live.numbers["row_count"][files.order], len(begins))
+    wanted = _files_for_each(range_bytes, target)
+    ideal = sums(bucket, wanted, count)
+    moves = is_short(table, range_rows)
+    moved = np.bincount(bucket[moves], minlength=count) > 1
+    # What moves gets the row ids after the last range.
+    is_last = np.concatenate([bucket[1:] != bucket[:-1], [True]])
+    together = moves | (is_last & moved[bucket])
+    rest = sums(bucket[~together], wanted[~together], count)
+    joined = sums(bucket[together], range_bytes[together], count)
+    gapless = np.where(moved, rest + _files_for_each(joined, target), ideal)
+    return ideal, np.maximum(0, ideal - gapless)
+
+
+def _files_for_each(sizes: Column, target: int) -> Column:
+    """As `_files_for`."""
+    found: Column = np.maximum(1, -(-sizes // target))
+    return found
 
 
 def _by_bucket(entries: Sequence[ManifestEntry], vectors: Vectors) -> Iterator[BucketFiles]:
@@ -244,11 +285,6 @@ def _known(times: Iterable[int | None]) -> Iterator[int]:
 def _files_for(size: int, target: int) -> int:
     """The smallest number of files of the target size."""
     return max(1, -(-size // target))
-
-
-def _wall_clock_offset(env: Environment) -> int:
-    """What makes an instant of a creation time, which is a time of the wall clock."""
-    return env.local_millis() - env.now_millis()
 
 
 def _ideal_files(table: FileStoreTable, bucket: BucketFiles, size: int) -> tuple[int, int]:
@@ -306,7 +342,7 @@ def _bucket(
             _planned(table, bucket, _due(table, bucket, env, full=way), hidden)
             for way in (False, True)
         )
-    offset = _wall_clock_offset(env)
+    offset = ahead_of_utc(env)
     waiting = [f for f in files if f.level == 0] if table.has_primary_key else []
     made = [f.creation_time - offset for f in files if f.creation_time is not None]
     level_0 = [f.creation_time - offset for f in waiting if f.creation_time is not None]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_core.compaction.evolution import rows_of
-from paimon_core.environment import Environment
+from paimon_core.environment import Environment, ahead_of_utc
 from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.tree.interval_partition import interval_partition
@@ -129,7 +129,7 @@ def file_picture(
         buckets[entry.bucket].append(entry.file)
     order = sorted(buckets, key=lambda b: (-len(buckets[b]), b))
     # Creation times are wall clock times; the offset of now makes them instants.
-    offset = env.local_millis() - env.now_millis()
+    offset = ahead_of_utc(env)
     return FilePicture(
         snapshot=None if latest is None else latest.id,
         primary_key=table.has_primary_key,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from paimon_core.environment import Environment
+from paimon_core.environment import Environment, ahead_of_utc
 from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import MAIN_BRANCH
@@ -132,7 +132,7 @@ def _blocking_consumer(table: FileStoreTable, beyond: Sequence[int]) -> tuple[st
 
 
 def _marks(table: FileStoreTable, known: dict[int, Snapshot], env: Environment) -> Iterator[Mark]:
-    offset = env.local_millis() - env.now_millis()
+    offset = ahead_of_utc(env)
     for tag in table.tags.all():
         end = tag.expires_at_millis
         yield Mark(
