@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
@@ -80,3 +81,11 @@ def ordered_rows(live: EntryColumns, bucket_of: Column, count: int) -> OrderedRo
     unclear = np.bincount(bucket_of[~known], minlength=count) > 0
     unclear[bucket[1:][together & (begin[1:] < end[:-1])]] = True
     return OrderedRows(order, bucket, together & (begin[1:] == end[:-1]), unclear)
+
+
+def are_dedicated(entries: EntryColumns) -> Column:
+    """Return for each entry whether it is of a file of BLOBs or vectors, as `is_dedicated`."""
+    names = entries.names
+    found = pc.or_(pc.ends_with(names, b".blob"), pc.match_substring(names, b".vector."))
+    flags: Column = found.to_numpy(zero_copy_only=False)
+    return flags

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import pyarrow.compute as pc
 
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.manifest_changes import ManifestChanges
@@ -35,7 +34,7 @@ from paimon_core.predicate import Predicate
 from paimon_core.read.data_evolution import has_data_evolution, is_dedicated
 from paimon_core.scan.columns import scan_columns
 from paimon_core.scan.manifests import data_manifests
-from paimon_core.scan.row_ranges import check_row_ids, joined_ranges
+from paimon_core.scan.row_ranges import are_dedicated, check_row_ids, joined_ranges
 from paimon_core.scan.scan import partition_filter, partition_order
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 
@@ -154,7 +153,7 @@ def _runs_by_partition(
         raise CorruptTable(
             f"file {name} of table {table.name} has no row ids", table=table.name, file=name
         )
-    chosen &= ~_are_dedicated(live)
+    chosen &= ~are_dedicated(live)
     at = np.flatnonzero(chosen)
     at = at[np.lexsort((first[at], partition[at]))]
     starts, stops = first[at], first[at] + live.numbers["row_count"][at]
@@ -164,11 +163,3 @@ def _runs_by_partition(
     for row in sorted(places, key=partition_order(table)):
         here = slice(int(begins[places[row]]), ends[places[row]])
         yield row, joined_ranges(starts[here], stops[here])
-
-
-def _are_dedicated(entries: EntryColumns) -> Column:
-    """Return for each entry whether it is of a file of BLOBs or vectors, as `is_dedicated`."""
-    names = entries.names
-    found = pc.or_(pc.ends_with(names, b".blob"), pc.match_substring(names, b".vector."))
-    flags: Column = found.to_numpy(zero_copy_only=False)
-    return flags

@@ -29,12 +29,14 @@ from paimon_core.manifest.data_file import (
 )
 from paimon_core.manifest.entries.columns import KEYS, EntryColumns, columns_of, distinct
 from paimon_core.reachability.files import appended_is_changelog
+from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_maintenance.job.job import NoProgress, Progress
 from paimon_maintenance.verify.collector import Collector
 from paimon_maintenance.verify.findings import Finding, Problem, Severity
 from paimon_maintenance.verify.hints import check_consumers, check_hints
 from paimon_maintenance.verify.invariants import (
+    ROW_ID,
     check_live_files,
     next_row_id,
     record_total,
@@ -303,7 +305,10 @@ class _Walk:
 
         None, with findings, if the manifests are unreadable.
         """
-        wanted = (*COLUMNS, *(KEYS if reference.table.has_primary_key else ()))
+        table = reference.table
+        wanted = [*COLUMNS, *(KEYS if table.has_primary_key else ())]
+        if has_data_evolution(table):
+            wanted.append(ROW_ID)
         entries: EntryColumns | None
         objects: list[ManifestEntry] = []
         if with_objects:

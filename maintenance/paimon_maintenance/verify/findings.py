@@ -35,6 +35,7 @@ class Problem(StrEnum):
     WRONG_RECORD_TOTAL = "wrong_record_total"
     WRONG_ID = "wrong_id"
     WRONG_NEXT_ROW_ID = "wrong_next_row_id"
+    SHARED_ROW_IDS = "shared_row_ids"
     CONTRADICTING_ENTRIES = "contradicting_entries"
     KEY_OVERLAP = "key_overlap"
     MIXED_BUCKETS = "mixed_buckets"

@@ -13,6 +13,8 @@ from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import IndexManifestEntry, ManifestFileMeta
 from paimon_core.manifest.entries.columns import EntryColumns
+from paimon_core.read.data_evolution import has_data_evolution
+from paimon_core.scan.row_ranges import are_dedicated
 from paimon_core.schema.replaced import older_than_replacement
 from paimon_maintenance.job.text import counted
 from paimon_maintenance.verify.findings import Finding, Problem, Repair, Severity
@@ -20,6 +22,7 @@ from paimon_maintenance.verify.key_ranges import overlapping
 from paimon_maintenance.verify.live import Live
 from paimon_maintenance.verify.references import Reference
 
+ROW_ID: Final = "first_row_id"
 _INT_BITS: Final = 32
 _LOW_INT: Final = (1 << _INT_BITS) - 1
 
@@ -28,6 +31,8 @@ def check_live_files(reference: Reference, live: Live) -> Iterator[Finding]:
     """Findings about levels, bucket numbers and hidden files of whole partitions of a snapshot."""
     if reference.table.has_primary_key:
         yield from key_overlaps(reference, live.files)
+    if has_data_evolution(reference.table):
+        yield from shared_row_ids(reference, live.files)
     yield from mixed_buckets(reference, live.files)
     yield from hidden_files(reference, live)
 
@@ -52,6 +57,36 @@ def key_overlaps(reference: Reference, files: EntryColumns) -> Iterator[Finding]
             bucket=int(files.bucket[right]),
             file=name,
             repair=Repair.MOVE_DOWN,
+        )
+
+
+def shared_row_ids(reference: Reference, files: EntryColumns) -> Iterator[Finding]:
+    """Findings about files of one partition that share some of their row ids, but not all.
+
+    `files` has the columns `ROW_ID` and `row_count`.  Files of BLOBs may have a part of the row ids
+    of others.
+    """
+    table, first = reference.table, files.numbers[ROW_ID]
+    end = first + files.numbers["row_count"]
+    known = np.flatnonzero((first >= 0) & (end >= first) & ~are_dedicated(files))
+    order = known[np.lexsort((end[known], first[known], files.partition[known]))]
+    left, right = order[:-1], order[1:]
+    shares = (files.partition[left] == files.partition[right]) & (first[right] < end[left])
+    shares &= (first[left] != first[right]) | (end[left] != end[right])
+    for one, other in zip(left[shares].tolist(), right[shares].tolist(), strict=True):
+        name = files.name(other)
+        yield Finding(
+            problem=Problem.SHARED_ROW_IDS,
+            severity=Severity.ERROR,
+            message=f"files {files.name(one)} and {name} share some of their row ids, but not all: "
+            f"readers refuse the partition",
+            reference=reference.label,
+            branch=table.branch,
+            snapshot=reference.snapshot.id,
+            partition=partition_text(table, _partition(files, other)),
+            bucket=int(files.bucket[other]),
+            file=name,
+            repair=Repair.ROLL_BACK,
         )
 
 

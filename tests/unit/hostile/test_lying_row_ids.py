@@ -60,6 +60,24 @@ def test_no_row_gets_the_id_of_another(lake: Lake, next_row_id: int | None) -> N
     assert "wrong_next_row_id" in ran.out
 
 
+@pytest.mark.parametrize(("first", "found"), [(0, False), (1, True), (3, True), (8, False)])
+def test_files_that_share_some_of_their_row_ids_are_found(
+    lake: Lake, first: int, *, found: bool
+) -> None:
+    """Of the partition `a`, whose files have the row ids 0, 1, 4 and 5."""
+    table = lake.table()
+    entry = groups_of(table)[0][0]
+    file = replace(entry.file, first_row_id=first, file_name="data-other-0.parquet")
+    Path(table.paths.data_file(entry.partition, 0, file)).write_bytes(
+        Path(table.paths.data_file(entry.partition, 0, entry.file)).read_bytes()
+    )
+    request = CommitRequest(user="liar", kind=CommitKind.APPEND, check=False)
+    commit_changes(table, lambda _: ManifestChanges((replace(entry, file=file),)), request, env=ENV)
+    ran = caretaker("verify", "db.t", "-w", lake.warehouse)
+    assert ("shared_row_ids" in ran.out) == found, ran.out
+    assert (ran.code == ExitCode.CORRUPT_TABLE) == (found or first == 8)
+
+
 def test_ids_beyond_64_bits_are_refused(lake: Lake) -> None:
     _say(lake, 2**63 - 1)
     with pytest.raises(CorruptTable, match=r"new rows of table db\.t .* 64 bits"):
