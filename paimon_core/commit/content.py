@@ -8,7 +8,6 @@ from __future__ import annotations
 from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
-from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.scan.global_index import RowRange, index_range
 from paimon_core.scan.manifests import data_manifests, delta_manifests, read_entries
 from paimon_core.scan.scan import scan_files
@@ -54,9 +53,7 @@ def _covers(entry: IndexManifestEntry) -> RowRange | None:
 
 
 def _indexes(table: FileStoreTable, snapshot: Snapshot | None) -> dict[str, IndexManifestEntry]:
-    if snapshot is None or snapshot.index_manifest is None:
-        return {}
-    entries = read_index_manifest(table.io, table.paths.manifest(snapshot.index_manifest))
+    entries = [] if snapshot is None else table.index_entries(snapshot)
     return {e.index_file.file_name: e for e in entries}
 
 

@@ -13,7 +13,6 @@ from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.request import CommitRequest
 from paimon_core.errors import CommitObstructed
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.options import COMMIT_LAST_SAFE_SNAPSHOT
 from paimon_core.scan.scan import scan_delta
 from paimon_core.snapshot.line import newest_first
@@ -64,8 +63,7 @@ def _changed_partitions(table: FileStoreTable, snapshot: Snapshot) -> Iterator[b
     manifest = snapshot.index_manifest
     if manifest is None or (before is not None and before.index_manifest == manifest):
         return
-    for entry in read_index_manifest(table.io, table.paths.manifest(manifest)):
-        yield entry.partition
+    yield from (entry.partition for entry in table.index_entries(snapshot))
 
 
 def _partitions_of_files(

@@ -207,12 +207,21 @@ def put_back(
         why = f"another run has rewritten partitions for {plan.buckets} buckets"
     except Exception as e:  # noqa: BLE001 - the error that brought us here is the one to report
         why = f"it could not be put back: {e}"
+    _option_stays(table, plan, why, after=after)
+
+
+def _option_stays(
+    table: FileStoreTable, plan: RescalePlan, why: str, *, after: BaseException
+) -> None:
+    """Have the next step of the error that ended the run say that the option is the new one."""
     logger.warning("table=%s the option bucket stays %d: %s", table.name, plan.buckets, why)
     next_step = (
         f"the option bucket of the table is {plan.buckets} now ({why}); writers are refused in "
         f"partitions with another number: run rescale again, or rescale --restore"
     )
-    if isinstance(after, PaimonError):
+    if isinstance(after, CommitStateUnknown):
+        after.next_step = f"{after.next_step}; {next_step}"
+    elif isinstance(after, PaimonError):
         after.next_step = next_step
     else:
         after.add_note(next_step)
@@ -371,8 +380,11 @@ def commit(
             raise outcome.refused[0][1]
     except BaseException as e:
         unknown = isinstance(e, CommitStateUnknown) and not isinstance(e, CommitRemoved)
-        if not outcome.committed and batch.number == 0 and not unknown:
-            put_back(table, plan, context.env, after=e)
+        if not outcome.committed and batch.number == 0:
+            if not unknown:
+                put_back(table, plan, context.env, after=e)
+            elif plan.sets_option:
+                _option_stays(table, plan, "the rows may have been rewritten for it", after=e)
         raise
     return Committed(
         snapshots=tuple(s.id for _, s in outcome.committed),
