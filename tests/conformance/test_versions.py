@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import caretaker
+from command_line import caretaker, read_rows
 from disk import assert_no_leftovers, assert_whole, on_disk
 from replay import run_step
+from sql_sessions import Sql
 
 from oracle import Oracle
 from paimon_maintenance.job.report import Report, Status
@@ -207,6 +208,28 @@ def test_as_latest_and_on(table: Table, oracle: Oracle) -> None:
     table.do("expire_snapshots", retain_max=1, retain_min=1, max_deletes=99)
     assert [r[1] for r in oracle.rows()] == [0, 1, 70]
     assert_no_leftovers(table.warehouse)
+
+
+def test_deletion_vectors_that_come_back_outlive_the_expiry_of_java(
+    oracle: Oracle, tmp_path: Path
+) -> None:
+    """The data files are the same; only the file of the deletion vectors comes back."""
+    oracle.defaults(warehouse=str(tmp_path), database="db", table="t")
+    sql = Sql(tmp_path)
+    sql("""
+        CREATE DATABASE db; USE db;
+        CREATE TABLE t (k INT) TBLPROPERTIES ('deletion-vectors.enabled' = 'true');
+        INSERT INTO t VALUES (1), (2), (3);
+        DELETE FROM t WHERE k = 1;
+        DELETE FROM t WHERE k = 2
+    """)
+    table = Table(tmp_path, create=False)
+    assert table.run("rollback_to_as_latest", snapshot=2).error is None
+    # The oldest snapshot that is left, 3, does not have the file.
+    oracle([{"op": "expire_snapshots", "retain_max": 2, "retain_min": 1, "max_deletes": 99}])
+    assert [r[1:] for r in oracle.rows()] == [[2], [3]]
+    assert [r[1:] for r in read_rows(tmp_path)] == [[2], [3]]
+    assert_whole(tmp_path)
 
 
 def test_java_sees_files_that_were_deleted_and_come_back(oracle: Oracle, tmp_path: Path) -> None:

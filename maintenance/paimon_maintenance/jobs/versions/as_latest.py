@@ -15,7 +15,7 @@ from paimon_core.commit.request import CommitRequest
 from paimon_core.errors import CommitStateUnknown, PaimonError, StalePlan
 from paimon_core.features import check_committable, check_not_renumbered
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.manifest.data_file import FileKind
+from paimon_core.manifest.data_file import FileKind, IndexManifestEntry, ManifestEntry
 from paimon_core.options import BUCKET
 from paimon_core.reachability.keep import create_kept
 from paimon_core.reachability.references import Reference, snapshot_reference, tag_reference
@@ -49,7 +49,7 @@ class AsLatest:
     target: Snapshot
     tag: Tag | None = None
     brings_back: bool = False
-    """Whether the commit adds files that the newest snapshot does not have."""
+    """Whether the commit adds data or index files that the newest snapshot does not have."""
     buckets: int = 0
     """The table's option when the plan was made."""
     commits: bool = True
@@ -70,12 +70,14 @@ def make_as_latest(
     latest = table.latest_or_not_found()
     changes = changes_between(table, latest, target)
     back = [e for e in changes.files if e.kind is FileKind.ADD]
+    added = _added(changes)
+    removed = len(changes.files) + len(changes.index_files) - len(added)
     tag = None
     tags = table.tags.all()
     ours = [t for t in tags if t.name.startswith(_PROTECTING) and t.time_retained is None]
     # Another tag of the target may be deleted by Java, which looks at the oldest snapshot only.
     protected = any(t.snapshot.identity == target.identity for t in ours)
-    if back and not protected:
+    if added and not protected:
         tag = Tag(f"{_PROTECTING}{target.id}-{context.env.new_uuid()}", target)
     actions = []
     if tag is not None:
@@ -85,7 +87,7 @@ def make_as_latest(
         actions.append(
             Action(
                 f"commit the content of snapshot {target.id} as snapshot {latest.id + 1}",
-                f"{counted(len(back), 'files')} added, {len(changes.files) - len(back):,} removed",
+                f"{counted(len(added), 'files')} added, {removed:,} removed",
             )
         )
     buckets = table.options.value(BUCKET)
@@ -99,7 +101,7 @@ def make_as_latest(
         kept.append(Retained(what=f"the option bucket={buckets}", why=why))
     between = [t for t in tags if target.id < t.snapshot.id and t not in ours]
     covered = any(all(t.snapshot.id > b.snapshot.id for b in between) for t in ours)
-    tags_new = bool(between) and not covered and (bool(back) or (changes.is_empty and protected))
+    tags_new = bool(between) and not covered and (bool(added) or (changes.is_empty and protected))
     if tags_new:
         why = f"Java's expiry keeps the files of the nearest older tag alone, which may be {between[-1].name!r}"
         actions.append(Action("tag the new snapshot, too", why))
@@ -114,7 +116,7 @@ def make_as_latest(
         work=AsLatest(
             target=target,
             tag=tag,
-            brings_back=bool(back),
+            brings_back=bool(added),
             buckets=buckets,
             commits=not changes.is_empty,
             unmerged=unmerged,
@@ -166,7 +168,7 @@ def apply_as_latest(
                 snapshot=target.id,
             )
         changes = changes_between(table, latest, target)
-        if keeper is None and any(e.kind is FileKind.ADD for e in changes.files):
+        if keeper is None and _added(changes):
             raise StalePlan(
                 f"table {table.name} changed after the plan: the newest snapshot no longer has "
                 f"files of snapshot {target.id}",
@@ -215,6 +217,12 @@ def _tag_new(
     tag = Tag(f"{_PROTECTING}{snapshot.id}-{context.env.new_uuid()}", snapshot)
     create_kept(table, tag)
     details["protecting_tag_of_new_snapshot"] = tag.name
+
+
+def _added(changes: ManifestChanges) -> list[ManifestEntry | IndexManifestEntry]:
+    """The data files that these add, and the index files, such as those of deletion vectors."""
+    files = [e for e in changes.files if e.kind is FileKind.ADD]
+    return [*files, *(e for e in changes.index_files if e.kind is FileKind.ADD)]
 
 
 def _keeper(table: FileStoreTable, work: AsLatest) -> Reference | None:
