@@ -1,0 +1,264 @@
+"""The files of format tables: partitions by folders, data files, and changes of both.
+
+::
+
+    root/dt=2024-01-01/hh=7/part-0.csv      with partition-path-only-value: root/2024-01-01/7/...
+
+Names that begin with `_` or `.` are hidden: other programs put files there that are not complete
+(Java: `table/format/FormatTableScan`, `utils/PartitionPathUtils`).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+from uuid import uuid4
+
+from paimon_core.errors import (
+    CommitStateUnknown,
+    CorruptTable,
+    InvalidArgument,
+    OutsideTable,
+    StorageError,
+)
+from paimon_core.io.file_io import (
+    FileStat,
+    delete_files,
+    join,
+    map_parallel,
+    parent,
+    renames_atomically,
+)
+from paimon_core.paths import escape_path_name, unescape_path_name
+from paimon_core.predicate import Predicate, fields_of, matches_row, split_conjuncts
+from paimon_core.table.format_table import FormatTable
+from paimon_core.types.partition_text import parse_partition_text, partition_text
+
+log = logging.getLogger(__name__)
+
+_HIDDEN: Final = ("_", ".")
+_STAGING: Final = ".caretaker-"
+_PAIR: Final = re.compile("([^/]+)=([^/]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class FormatPartition:
+    """A partition: the texts of its folders, the internal values, and its folder.
+
+    A table without partition columns is one partition, without values.  `linked`: its files may be
+    outside of the table.
+    """
+
+    texts: tuple[str, ...]
+    values: tuple[object, ...]
+    path: str
+    linked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A new file, the texts of the partition that it belongs to, and how its name is to end."""
+
+    path: str
+    texts: tuple[str, ...]
+    end: str
+
+
+def is_hidden(name: str) -> bool:
+    """Whether files or folders of this name are no part of a table."""
+    return name.startswith(_HIDDEN)
+
+
+def format_partitions(
+    table: FormatTable, predicate: Predicate | None = None
+) -> list[FormatPartition]:
+    """The partitions that have a folder and may hold rows of the predicate, sorted by folder.
+
+    CorruptTable for a folder whose name is no value of the partition column.
+    """
+    found = [FormatPartition((), (), table.root)]
+    keys = table.schema.partition_keys
+    for level in range(len(keys)):
+        known = frozenset(keys[: level + 1])
+        # What is false for the first columns is false for all folders below.
+        tests = [p for p in _conjuncts(predicate) if keys[level] in fields_of(p) <= known]
+        listed = map_parallel(table.io, partial(_below, table, level), found)
+        found = [
+            p
+            for partitions in listed
+            for p in partitions
+            if all(matches_row(t, dict(zip(keys, p.values, strict=False))) for t in tests)
+        ]
+    return sorted(found, key=lambda p: p.path)
+
+
+def _conjuncts(predicate: Predicate | None) -> list[Predicate]:
+    return [] if predicate is None else split_conjuncts(predicate)
+
+
+def _below(table: FormatTable, level: int, above: FormatPartition) -> list[FormatPartition]:
+    """The partitions one folder further down."""
+    found = []
+    for folder in table.io.list_dir(above.path):
+        name = folder.name
+        if table.only_values and name == table.default_partition:
+            text: str | None = name
+        elif is_hidden(name):
+            continue
+        else:
+            text = _text_of(table, level, name)
+        if folder.is_dir and text is not None:
+            value = _value(table, level, text, folder.path)
+            texts, values = (*above.texts, text), (*above.values, value)
+            linked = above.linked or folder.is_link
+            found.append(FormatPartition(texts, values, folder.path, linked))
+    return found
+
+
+def _text_of(table: FormatTable, level: int, name: str) -> str | None:
+    """The text of the value in a folder's name; None if the folder is no partition."""
+    if table.only_values:
+        return unescape_path_name(name)
+    match = _PAIR.fullmatch(name)
+    if match is None or unescape_path_name(match[1]) != table.schema.partition_keys[level]:
+        return None
+    return unescape_path_name(match[2])
+
+
+def _value(table: FormatTable, level: int, text: str, path: str) -> object:
+    if text == table.default_partition:
+        return None
+    field = table.schema.partition_type.fields[level]
+    try:
+        return parse_partition_text(text, field.type)
+    except InvalidArgument as e:
+        raise CorruptTable(
+            f"the folder {path} of format table {table.name} is no partition: {e.message}",
+            table=table.name,
+            next_step="rename or remove the folder",
+        ) from e
+
+
+def partition_texts(table: FormatTable, values: Sequence[object]) -> tuple[str, ...]:
+    """The texts of a partition's folders (Java: `InternalRowPartitionComputer`)."""
+    legacy = table.legacy_names
+    fields = table.schema.partition_type.fields
+    texts = (
+        partition_text(v, f.type, legacy_name=legacy) for v, f in zip(values, fields, strict=True)
+    )
+    return tuple(table.default_partition if t is None else t for t in texts)
+
+
+def partition_folder(table: FormatTable, texts: Sequence[str]) -> str:
+    """The folder of the first partition columns with these texts.
+
+    InvalidArgument for a text that is another folder than its name says.
+    """
+    path = table.root
+    for key, text in zip(table.schema.partition_keys, texts, strict=False):
+        if not text or (table.only_values and text in (".", "..")):
+            raise InvalidArgument(
+                f"Partition value '{text}' cannot be used as a partition path component.",
+                table=table.name,
+                next_step="write the rows with another value",
+            )
+        name = escape_path_name(text)
+        path = join(path, name if table.only_values else f"{escape_path_name(key)}={name}")
+    return path
+
+
+def data_files(table: FormatTable, partition: FormatPartition) -> list[FileStat]:
+    """The data files of a partition, also in folders below it, sorted by path."""
+    return [s for s in _below_partition(table, partition) if not s.is_dir]
+
+
+def files_to_replace(table: FormatTable, partition: FormatPartition) -> list[str]:
+    """The paths of the partition's data files; OutsideTable if they may be those of others."""
+    found = _below_partition(table, partition)
+    linked = [s.path for s in found if s.is_dir and s.is_link]
+    if partition.linked or linked:
+        raise OutsideTable(
+            f"{partition.path if partition.linked else linked[0]} of format table {table.name} leads "
+            "out of the table through a symbolic link; nothing was changed",
+            table=table.name,
+            next_step="replace the link by the folder that it leads to",
+        )
+    return [s.path for s in found if not s.is_dir]
+
+
+def _below_partition(table: FormatTable, partition: FormatPartition) -> list[FileStat]:
+    """The files and folders of a partition that are not hidden, at any depth, sorted by path."""
+    found: list[FileStat] = []
+    folders = [partition.path]
+    while folders:
+        inside = [s for part in map_parallel(table.io, table.io.list_dir, folders) for s in part]
+        shown = [s for s in inside if not is_hidden(s.name)]
+        found += shown
+        folders = [s.path for s in shown if s.is_dir]
+    return sorted(found, key=lambda s: s.path)
+
+
+@contextmanager
+def staging(table: FormatTable) -> Iterator[str]:
+    """A new hidden folder of the table for files that are not complete; it goes with the block."""
+    folder = join(table.root, f"{_STAGING}{uuid4().hex}")
+    try:
+        yield folder
+    finally:
+        try:
+            table.io.delete_dir(folder)
+        except OSError as e:
+            log.warning("folder=%s left behind: %s", folder, e)
+
+
+def publish(table: FormatTable, files: Sequence[StagedFile], replaced: Sequence[str]) -> None:
+    """Give the staged files their places, then delete the `replaced` ones.
+
+    If a file cannot be moved, those that were moved are deleted, and nothing has changed.
+    StorageError then; CommitStateUnknown if files stay that should not.
+    Java: `table/format/FormatTableCommit`, which deletes first.
+    """
+    token = uuid4().hex
+    moved: list[str] = []
+    try:
+        for number, file in enumerate(files):
+            name = f"data-{token}-{number}{file.end}"
+            target = join(partition_folder(table, file.texts), name)
+            if file.texts and renames_atomically(target):  # object stores have no folders
+                table.io.make_dirs(parent(target))
+            moved.append(target)
+            if not table.io.rename(file.path, target):
+                raise FileExistsError(target)
+    except OSError as e:
+        _withdraw(table, moved, e)
+        raise StorageError(
+            f"the new files of format table {table.name} could not be put in place: {e}; its rows "
+            "are as before",
+            table=table.name,
+            next_step="run the statement again",
+        ) from e
+    try:
+        delete_files(table.io, replaced)
+    except OSError as e:
+        raise CommitStateUnknown(
+            f"format table {table.name} has its new rows, and old ones that could not be deleted: {e}",
+            table=table.name,
+            next_step="run the statement again, which replaces both",
+        ) from e
+
+
+def _withdraw(table: FormatTable, moved: Sequence[str], cause: OSError) -> None:
+    try:
+        delete_files(table.io, moved)
+    except OSError as e:
+        raise CommitStateUnknown(
+            f"format table {table.name} may have some of the new rows: one file could not be put in "
+            f"place ({cause}), others could not be deleted ({e})",
+            table=table.name,
+            next_step=f"delete the files {', '.join(moved)}, then run the statement again",
+        ) from e

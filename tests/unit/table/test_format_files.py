@@ -1,0 +1,236 @@
+"""Format tables in their folders: which partitions and files count, and how files are replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from paimon_core.errors import (
+    CorruptTable,
+    InvalidArgument,
+    OutsideTable,
+    SchemaError,
+    StorageError,
+    UnsupportedFeature,
+)
+from paimon_core.io.confined import ConfinedFileIO
+from paimon_core.io.local import LocalFileIO
+from paimon_core.names import Boundary
+from paimon_core.options import Options
+from paimon_core.predicate import parse_where
+from paimon_core.schema.table_schema import TableSchema
+from paimon_core.table.format_files import (
+    FormatPartition,
+    StagedFile,
+    data_files,
+    files_to_replace,
+    format_partitions,
+    partition_folder,
+    partition_texts,
+    publish,
+    staging,
+)
+from paimon_core.table.format_table import FormatTable, check_format_table
+from paimon_core.types.data_types import DataField
+from paimon_core.types.sql import parse_type
+
+ONLY_VALUES = {"format-table.partition-path-only-value": "true"}
+
+
+def schema_of(
+    keys: Mapping[str, str] | None = None, options: Mapping[str, str] | None = None
+) -> TableSchema:
+    types = {"id": "INT", **(keys or {})}
+    fields = tuple(
+        DataField(id=i, name=n, type=parse_type(t)) for i, (n, t) in enumerate(types.items())
+    )
+    return TableSchema(
+        id=0,
+        fields=fields,
+        highest_field_id=len(fields) - 1,
+        partition_keys=tuple(keys or ()),
+        options=Options({"type": "format-table", "file.format": "csv", **(options or {})}),
+    )
+
+
+def table_in(
+    folder: Path, keys: Mapping[str, str] | None = None, options: Mapping[str, str] | None = None
+) -> FormatTable:
+    root = str(folder)
+    folder.mkdir(exist_ok=True)
+    return FormatTable(
+        name="db.t",
+        schema=schema_of(keys, options),
+        location=root,
+        io=ConfinedFileIO(LocalFileIO(), Boundary(root)),
+        root=root,
+    )
+
+
+def put(folder: Path, *paths: str) -> None:
+    for path in paths:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(path)
+
+
+def shown(folder: Path) -> list[str]:
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+
+
+def names(table: FormatTable, partitions: Sequence[FormatPartition]) -> list[str]:
+    return [f.path.removeprefix(f"{table.root}/") for p in partitions for f in data_files(table, p)]
+
+
+def test_partitions_are_folders_and_hidden_files_do_not_count(tmp_path: Path) -> None:
+    table = table_in(tmp_path / "t", {"dt": "DATE", "h": "INT"})
+    put(
+        tmp_path / "t",
+        "dt=2024-01-31/h=7/a.csv",
+        "dt=19753/h=08/deep/er/b.csv",
+        "dt=__DEFAULT_PARTITION__/h=1/c.csv",
+        "dt=2024-02-01/h=1/_temporary/x.csv",
+        "dt=2024-02-01/h=1/.hidden.csv",
+        "dt=2024-02-01/other=1/x.csv",
+        "dt=2024-02-01/file",
+        "_temporary/0/dt=2024-01-31/h=7/x.csv",
+        ".caretaker-1/part-0",
+    )
+    found = format_partitions(table)
+    assert [p.values for p in found] == [(19753, 8), (19753, 7), (19754, 1), (None, 1)]
+    assert names(table, found) == [
+        "dt=19753/h=08/deep/er/b.csv",
+        "dt=2024-01-31/h=7/a.csv",
+        "dt=__DEFAULT_PARTITION__/h=1/c.csv",
+    ]
+    put(tmp_path / "t", "dt=someday/h=1/x.csv")
+    with pytest.raises(CorruptTable, match="dt=someday of format table"):
+        format_partitions(table)
+
+
+def test_folders_that_no_row_can_be_in_are_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_in(tmp_path / "t", {"dt": "STRING", "h": "INT"})
+    put(tmp_path / "t", *(f"dt={d}/h={h}/a.csv" for d in "abc" for h in (1, 2)))
+    listed: list[str] = []
+    below = LocalFileIO.list_dir
+
+    def list_dir(self: LocalFileIO, path: str) -> object:
+        listed.append(path.rpartition("/")[2])
+        return below(self, path)
+
+    monkeypatch.setattr(LocalFileIO, "list_dir", list_dir)
+    row_type = table.schema.row_type
+    for condition, partitions, folders in (
+        ("dt = 'b' AND h = 2", ["dt=b/h=2"], ["t", "dt=b"]),
+        ("dt > 'a' AND id = 5", ["dt=b/h=1", "dt=b/h=2", "dt=c/h=1", "dt=c/h=2"], None),
+        ("(dt = 'a' AND h = 1) OR (dt = 'c' AND h > 1)", ["dt=a/h=1", "dt=c/h=2"], None),
+        ("dt = 'z'", [], ["t"]),
+    ):
+        listed.clear()
+        found = format_partitions(table, parse_where(condition, row_type))
+        assert [p.path.removeprefix(f"{table.root}/") for p in found] == partitions
+        assert folders is None or listed == folders
+
+
+def test_folders_may_be_named_by_values_alone(tmp_path: Path) -> None:
+    table = table_in(tmp_path / "t", {"dt": "STRING", "h": "INT"}, ONLY_VALUES)
+    put(
+        tmp_path / "t",
+        "a%3Ab/1/a.csv",
+        "__DEFAULT_PARTITION__/2/b.csv",
+        "_x/1/c.csv",
+        "a%3Ab/_tmp/d",
+    )
+    assert [p.values for p in format_partitions(table)] == [(None, 2), ("a:b", 1)]
+    assert partition_folder(table, ["a:b", "1"]) == f"{table.root}/a%3Ab/1"
+    with pytest.raises(InvalidArgument, match="cannot be used as a partition path component"):
+        partition_folder(table, [".."])
+
+
+def test_partitions_are_named_as_in_java(tmp_path: Path) -> None:
+    keys = {"dt": "DATE", "s": "STRING"}
+    assert partition_texts(table_in(tmp_path / "t", keys), [19753, " "]) == (
+        "19753",
+        "__DEFAULT_PARTITION__",
+    )
+    options = {"partition.legacy-name": "false", "partition.default-name": "none"}
+    table = table_in(tmp_path / "t", keys, options)
+    assert partition_texts(table, [19753, None]) == ("2024-01-31", "none")
+    assert partition_folder(table, ["x/y"]) == f"{table.root}/dt=x%2Fy"
+
+
+def test_new_files_appear_before_old_ones_go(tmp_path: Path) -> None:
+    table = table_in(tmp_path / "t", {"p": "INT"})
+    put(tmp_path / "t", "p=1/old.csv", "p=2/old.csv")
+    with staging(table) as folder:
+        put(Path(folder), "x", "y")
+        files = [
+            StagedFile(f"{folder}/x", ("1",), ".csv"),
+            StagedFile(f"{folder}/y", ("3",), ".csv.gz"),
+        ]
+        first = format_partitions(table)[0]
+        publish(table, files, files_to_replace(table, first))
+    new = shown(tmp_path / "t")
+    assert [n.partition("/")[0] for n in new] == ["p=1", "p=2", "p=3"]
+    assert new[0].endswith("-0.csv")
+    assert new[1] == "p=2/old.csv"
+    assert new[2].endswith("-1.csv.gz")
+
+
+def test_a_failure_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_in(tmp_path / "t", {"p": "INT"})
+    put(tmp_path / "t", "p=1/old.csv")
+    rename = LocalFileIO.rename
+    with staging(table) as folder:
+        put(Path(folder), "x", "y")
+        files = [StagedFile(f"{folder}/{n}", ("1",), ".csv") for n in "xy"]
+
+        def fail(self: LocalFileIO, src: str, dst: str) -> bool:
+            if src.endswith("y"):
+                raise PermissionError(src)
+            return rename(self, src, dst)
+
+        monkeypatch.setattr(LocalFileIO, "rename", fail)
+        with pytest.raises(StorageError, match="its rows are as before"):
+            publish(table, files, [f"{table.root}/p=1/old.csv"])
+    assert shown(tmp_path / "t") == ["p=1/old.csv"]
+
+
+def test_nothing_outside_of_the_table_is_deleted(tmp_path: Path) -> None:
+    table = table_in(tmp_path / "t", {"p": "INT"})
+    put(tmp_path, "other/theirs.csv")
+    (tmp_path / "t" / "p=1").symlink_to(tmp_path / "other")
+    put(tmp_path / "t", "p=2/a.csv")
+    (tmp_path / "t" / "p=2" / "below").symlink_to(tmp_path / "other")
+    for partition in format_partitions(table):
+        assert "theirs.csv" in str(data_files(table, partition))
+        with pytest.raises(OutsideTable, match="symbolic link"):
+            files_to_replace(table, partition)
+    with pytest.raises(CorruptTable):
+        publish(table, [], [str(tmp_path / "other" / "theirs.csv")])
+    assert (tmp_path / "other" / "theirs.csv").exists()
+
+
+def test_options_of_new_tables_are_checked() -> None:
+    check_format_table(schema_of(options={"csv.field-delimiter": ";"}))
+    for options, error, text in (
+        ({"quote": ""}, InvalidArgument, "csv.quote-character must not be empty"),
+        ({"primary-key": "id"}, SchemaError, "Cannot define primary-key for format table"),
+        ({"file.format": "avro"}, UnsupportedFeature, "unsupported file format: avro"),
+    ):
+        with pytest.raises(error, match=text):
+            check_format_table(schema_of(options=options))
+
+
+def test_compressions_are_those_of_java(tmp_path: Path) -> None:
+    for options, expected in (
+        ({}, "none"),
+        ({"file.format": "parquet"}, "snappy"),
+        ({"file.format": "orc"}, "zstd"),
+        ({"compression": "GZIP"}, "gzip"),
+        ({"compression": "gzip", "file.compression": "none"}, "none"),
+    ):
+        assert table_in(tmp_path / "t", options=options).compression == expected
