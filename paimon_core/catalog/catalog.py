@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from paimon_core.catalog.format_tables import FormatTables
 from paimon_core.catalog.views import Views
 from paimon_core.ddl.schema_change import SchemaChange
 from paimon_core.file_store_table import FileStoreTable
@@ -66,6 +67,10 @@ class Catalog(Protocol):
     @property
     def views(self) -> Views | None:
         """The views of the catalog; None if this kind of catalog has no views."""
+
+    @property
+    def format_tables(self) -> FormatTables | None:
+        """The format tables of the catalog; None if this kind of catalog has none."""
 
     def list_databases(self) -> list[str]:
         """The names of all databases, sorted."""

@@ -51,6 +51,10 @@ class FileSystemCatalog:
     def views(self) -> None:
         """None: a filesystem catalog has no place for views."""
 
+    @property
+    def format_tables(self) -> None:
+        """None: a catalog of this kind has no format tables, as in Java."""
+
     def _open(self) -> tuple[FileIO, str]:
         return open_file_io(self.warehouse, self.options)
 

@@ -18,6 +18,7 @@ from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
 from paimon_core.catalog.filesystem import database_path, databases_in, tables_in
 from paimon_core.catalog.hive import tables as hive_tables
 from paimon_core.catalog.hive.folders import check_new_folder, place_of
+from paimon_core.catalog.hive.format_tables import HiveFormatTables
 from paimon_core.catalog.hive.metastore import KIND, Metastore, hive_name
 from paimon_core.catalog.hive.partitions import HivePartitions, statistics_of
 from paimon_core.catalog.hive.repair import repair_table
@@ -88,6 +89,11 @@ class HiveCatalog:
     def views(self) -> HiveViews:
         """The views of the catalog."""
         return HiveViews(self._metastore)
+
+    @property
+    def format_tables(self) -> HiveFormatTables:
+        """The format tables of the catalog."""
+        return HiveFormatTables(self._metastore)
 
     @property
     def _metastore(self) -> Metastore:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -34,13 +34,18 @@ class HivePartitions:
     database: str
     table: str
 
-    def add(self, specs: Sequence[Mapping[str, str]]) -> None:
-        """Add the partitions that are missing."""
+    def add(
+        self,
+        specs: Sequence[Mapping[str, str]],
+        folder_of: Callable[[Mapping[str, str]], str] = spec_path,
+    ) -> None:
+        """Add the partitions that are missing; `folder_of` gives their folders below the table."""
         if not specs:
             return
         table: Table = self.client.call("get_table", self.database, self.table)
         for start in range(0, len(specs), _BATCH):
-            self._add(tuple(self._partition(table, s) for s in specs[start : start + _BATCH]))
+            batch = specs[start : start + _BATCH]
+            self._add(tuple(self._partition(table, s, folder_of(s)) for s in batch))
 
     def _add(self, partitions: tuple[Partition, ...]) -> None:
         request = AddPartitionsRequest(
@@ -56,12 +61,12 @@ class HivePartitions:
             # Another client added one of them after the server had looked.
             self.client.call("add_partitions_req", request)
 
-    def _partition(self, table: Table, spec: Mapping[str, str]) -> Partition:
+    def _partition(self, table: Table, spec: Mapping[str, str], below: str) -> Partition:
         folder = location_of(table, self.client.options) or ""
         directory = (table.parameters or {}).get(DATA_FILE_PATH_DIRECTORY.key)
         if directory:
             folder = f"{folder}/{directory}"
-        location = f"{folder}/{spec_path(spec)}"
+        location = f"{folder}/{below}"
         now = int(time.time())
         sd = table.sd or StorageDescriptor()
         by_property = in_properties(self.client.options)

@@ -36,7 +36,7 @@ from paimon_core.types.hive import hive_type
 LOCATION_PROPERTY: Final = "paimon_location"
 EXTERNAL_TABLE: Final = "EXTERNAL_TABLE"
 _LOCATION_IN_PROPERTIES: Final = "location-in-properties"
-_MANAGED_TABLE: Final = "MANAGED_TABLE"
+MANAGED_TABLE: Final = "MANAGED_TABLE"
 _INPUT_FORMAT: Final = "org.apache.paimon.hive.mapred.PaimonInputFormat"
 _OUTPUT_FORMAT: Final = "org.apache.paimon.hive.mapred.PaimonOutputFormat"
 _SERDE: Final = "org.apache.paimon.hive.PaimonSerDe"
@@ -53,7 +53,7 @@ VIEW: Final = "VIRTUAL_VIEW"
 _VIEWS: Final = (VIEW, "MATERIALIZED_VIEW")
 _COMMENT_LENGTH: Final = 256
 """For as much of a column's comment metastores over MySQL and Derby have room."""
-_NEVER_RETAINED: Final = 2**31 - 1
+NEVER_RETAINED: Final = 2**31 - 1
 
 
 def is_paimon(table: Table) -> bool:
@@ -144,10 +144,10 @@ def new_table(
         owner=owner,
         create_time=seconds,
         last_access_time=seconds,
-        retention=_NEVER_RETAINED,
+        retention=NEVER_RETAINED,
         partition_keys=(),
         parameters={**parameters, **_MARKS, **({_EXTERNAL: "TRUE"} if external else {})},
-        table_type=EXTERNAL_TABLE if external else _MANAGED_TABLE,
+        table_type=EXTERNAL_TABLE if external else MANAGED_TABLE,
     )
     return _with_schema(table, schema, location, options)
 
@@ -186,7 +186,7 @@ def _with_schema(
     partitioned = schema.options.value(PARTITIONED_TABLE)
     if schema.partition_keys and partitioned:
         by_name = {f.name: f for f in schema.fields}
-        keys = tuple(_column(by_name[name]) for name in schema.partition_keys)
+        keys = tuple(column(by_name[name]) for name in schema.partition_keys)
         columns = tuple(f for f in schema.fields if f.name not in schema.partition_keys)
     elif tag_field:
         if schema.partition_keys:
@@ -199,7 +199,7 @@ def _with_schema(
         parameters[_COMMENT] = schema.comment
     sd = replace(
         sd,
-        cols=tuple(_column(f) for f in columns),
+        cols=tuple(column(f) for f in columns),
         input_format=_INPUT_FORMAT,
         output_format=_OUTPUT_FORMAT,
         serde_info=replace(serde, serialization_lib=_SERDE, parameters={}),
@@ -208,6 +208,7 @@ def _with_schema(
     return with_location(changed, location, options)
 
 
-def _column(column: DataField) -> FieldSchema:
-    comment = column.description and column.description[:_COMMENT_LENGTH]
-    return FieldSchema(name=column.name, type=hive_type(column.type), comment=comment)
+def column(field: DataField) -> FieldSchema:
+    """The column as a metastore keeps it, with as much of its comment as there is room for."""
+    comment = field.description and field.description[:_COMMENT_LENGTH]
+    return FieldSchema(name=field.name, type=hive_type(field.type), comment=comment)

@@ -101,6 +101,10 @@ class JdbcCatalog:
         """The views of the catalog."""
         return JdbcViews(self._database, self._key, self._lock)
 
+    @property
+    def format_tables(self) -> None:
+        """None: a catalog of this kind has no format tables, as in Java."""
+
     def _lock(self, identifier: str) -> JdbcLock | None:
         return JdbcLock(self._database, self._key, identifier) if self.lock_enabled else None
 

@@ -15,6 +15,7 @@ from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
 from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files
 from paimon_core.catalog.rest.commit import RestSnapshotCommit
+from paimon_core.catalog.rest.format_tables import RestFormatTables
 from paimon_core.catalog.rest.payloads import (
     audit_of,
     changes_json,
@@ -80,6 +81,11 @@ class RestCatalog:
         return RestViews(self.client)
 
     @property
+    def format_tables(self) -> RestFormatTables:
+        """The format tables of the catalog."""
+        return RestFormatTables(self)
+
+    @property
     def maintained_jobs(self) -> frozenset[str]:
         return maintained_jobs(self.options)
 
@@ -134,7 +140,7 @@ class RestCatalog:
     ) -> None:
         """Delete the database; InvalidArgument if it has tables, unless `cascade`."""
         try:
-            tables = [] if cascade else self._details(database)
+            tables = [] if cascade else self.details(database)
             if tables:
                 raise InvalidArgument(
                     f"database {database} is not empty: it has {len(tables)} tables",
@@ -149,11 +155,11 @@ class RestCatalog:
 
     def list_tables(self, database: str) -> list[str]:
         """The names of the database's Paimon tables, sorted."""
-        return sorted(n for n, kind in self._details(database).items() if kind == _TABLE)
+        return sorted(n for n, kind in self.details(database).items() if kind == _TABLE)
 
     def list_others(self, database: str) -> list[OtherObject]:
         """Format tables, object tables and others with their type, and views, sorted by name."""
-        found = [OtherObject(n, k) for n, k in self._details(database).items() if k != _TABLE]
+        found = [OtherObject(n, k) for n, k in self.details(database).items() if k != _TABLE]
         try:
             views = self.views.names(database)
         except UnsupportedFeature:
@@ -161,7 +167,7 @@ class RestCatalog:
         found += [OtherObject(name, "view") for name in views]
         return sorted(found, key=lambda other: other.name)
 
-    def _details(self, database: str) -> dict[str, str]:
+    def details(self, database: str) -> dict[str, str]:
         """The names of all tables with their types; a server may list a table once a branch."""
         path = self.client.path("databases", database, "table-details")
         return dict(
@@ -243,7 +249,7 @@ class RestCatalog:
         watch: Watch | None,
     ) -> FileStoreTable:
         path, external = str(found["path"]), bool(found.get("isExternal"))
-        io, root = self._storage(identifier, path, external=external)
+        io, root = self.storage(identifier, path, external=external)
         commit = RestSnapshotCommit(self.client, identifier, str(found.get("id")))
         table = open_table_at(
             io if watch is None else watch(io, root),
@@ -258,7 +264,7 @@ class RestCatalog:
         )
         return replace(table, catalog_properties=audit_of(found))
 
-    def _storage(self, identifier: str, path: str, *, external: bool) -> tuple[FileIO, str]:
+    def storage(self, identifier: str, path: str, *, external: bool) -> tuple[FileIO, str]:
         """The table's store, and its folder there."""
         if external or not parse_bool(self.options.get(DATA_TOKEN_ENABLED, "false")):
             return open_file_io(path, self.options)
