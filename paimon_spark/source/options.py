@@ -37,7 +37,7 @@ from zoneinfo import ZoneInfoNotFoundError
 from paimon_core.catalog.open import open_catalog
 from paimon_core.ddl.alter import check_dynamic_options
 from paimon_core.environment import Environment, machine_zone, system_environment
-from paimon_core.errors import InvalidArgument
+from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.open import open_file_io
 from paimon_core.io.store_options import REQUEST_DEADLINE
@@ -205,7 +205,16 @@ class SourceOptions:
         dynamic_options = {**table_options, **(dynamic or {})}
         if self._catalog:
             catalog = open_catalog({**store, **self._catalog})
-            table = catalog.get_table(name, branch=branch or named, dynamic_options=dynamic_options)
+            try:
+                table = catalog.get_table(
+                    name, branch=branch or named, dynamic_options=dynamic_options
+                )
+            except UnsupportedFeature as e:
+                if e.feature.startswith("type="):  # Its next step is for jobs.
+                    e.next_step = (
+                        "read a format table in SQL, or its files with Spark's own sources"
+                    )
+                raise
         else:
             io, root = open_file_io(url, store)
             table = open_table_at(

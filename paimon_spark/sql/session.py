@@ -15,6 +15,7 @@ from paimon_core.catalog.catalog import Catalog
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.commit.same_table import explained
 from paimon_core.ddl.alter import check_dynamic_options
+from paimon_core.ddl.schema_change import SchemaChange
 from paimon_core.environment import Environment, machine_zone, system_environment
 from paimon_core.errors import InvalidArgument, NotFound, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
@@ -25,6 +26,7 @@ from paimon_core.schema.scan_options import SCAN_OPTIONS
 from paimon_core.schema.store import SchemaStore
 from paimon_core.snapshot.snapshot import Identity
 from paimon_core.table.batch_scan import BatchScan
+from paimon_core.table.format_table import FormatTable
 from paimon_core.table.system.read import split_system_name
 from paimon_core.types.zones import zone_of
 from paimon_spark.sql.catalogs import (
@@ -383,6 +385,11 @@ class SqlSession:
                 catalog.get_table(name.identifier, branch=name.branch)
             except (NotFound, InvalidArgument):
                 return False
+            except UnsupportedFeature as e:
+                if self.format_table(replace(name, branch=None, system=None)) is None:
+                    raise
+                if name.branch is not None or name.system is not None:
+                    raise refused_for_formats(name) from e
             return True
         io, _ = open_file_io(catalog.warehouse, catalog.options)
         try:
@@ -422,6 +429,8 @@ class SqlSession:
         except NotFound as e:
             raise not_found(name) from e
         except UnsupportedFeature as e:
+            if self.format_table(replace(name, branch=None, system=None)) is not None:
+                raise refused_for_formats(name) from e
             if e.feature.startswith("type="):  # Its next step is for jobs.
                 e.next_step = "use Java Paimon, or read its files with another source of Spark"
             raise
@@ -429,6 +438,54 @@ class SqlSession:
         if dynamic:
             check_dynamic_options(table.schemas.get(table.schema.id), dynamic)
         return strict(table) if to_write else table
+
+    def format_table(self, name: TableName) -> FormatTable | None:
+        """The format table of this name under the session's dynamic options; None if it is none.
+
+        The catalog is asked once a statement.
+        """
+        tables = self.catalog_for(name).format_tables
+        if tables is None or name.branch is not None or name.system is not None:
+            return None
+        known: dict[TableName, FormatTable | None] = getattr(self._of_statement, "formats", {})
+        if name not in known:
+            found = tables.find(name.identifier)
+            if found is not None:
+                schema = found.schema.with_options(self.table_options(name))
+                found = replace(found, schema=schema)
+            self._of_statement.formats = {**known, name: found}
+            return found
+        return known[name]
+
+    def known_format(self, name: TableName) -> FormatTable | None:
+        """As `format_table`, as far as the statement has asked; None for what it has not."""
+        known: dict[TableName, FormatTable | None] = getattr(self._of_statement, "formats", {})
+        return known.get(name)
+
+    def forget_format(self, name: TableName) -> None:
+        """Ask the catalog again about a table that the statement has created or dropped."""
+        known: dict[TableName, FormatTable | None] = getattr(self._of_statement, "formats", {})
+        self._of_statement.formats = {k: v for k, v in known.items() if k != name}
+
+    def described(self, name: TableName, *, to_write: bool = False) -> FileStoreTable | FormatTable:
+        """As `open`, and a format table as what it is."""
+        try:
+            return self.open(name, to_write=to_write)
+        except UnsupportedFeature:
+            found = self.format_table(name)
+            if found is None:
+                raise
+            return found
+
+    def change(self, name: TableName, changes: Sequence[SchemaChange]) -> None:
+        """Let the catalog change the table that the statement has found, a format table too."""
+        catalog = self.catalog_for(name)
+        if self.known_format(name) is not None and catalog.format_tables is not None:
+            catalog.format_tables.alter(name.identifier, changes)
+            return
+        catalog.alter_table(
+            name.identifier, changes, now_millis=self.env.now_millis(), branch=name.branch
+        )
 
     @contextmanager
     def one_statement(self) -> Iterator[None]:
@@ -440,6 +497,7 @@ class SqlSession:
         """
         self.opened.clear()
         self.read_anew()
+        self._of_statement.formats = {}
         try:
             yield
         except Exception as e:
@@ -450,6 +508,7 @@ class SqlSession:
         finally:
             self.opened.clear()
             self._of_statement.scans = None
+            self._of_statement.formats = {}
 
     def _explained(self, error: Exception) -> BaseException:
         for name, table in list(self.opened.items()):
@@ -511,6 +570,18 @@ def check_no_system_table(name: TableName) -> None:
             table=name.identifier,
             next_step="name the table itself",
         )
+
+
+def refused_for_formats(name: TableName) -> UnsupportedFeature:
+    """The error for a statement that needs snapshots, on a format table."""
+    return UnsupportedFeature(
+        "statements that need snapshots, on format tables",
+        f"[UNSUPPORTED_FEATURE.TABLE_OPERATION] The feature is not supported: Table {name.shown} is "
+        "a format table: it has files and no snapshots, so no UPDATE, DELETE, MERGE, TRUNCATE, "
+        "time travel, tags, branches and system tables",
+        table=name.identifier,
+        next_step="use SELECT and INSERT, or copy its rows into a table USING paimon",
+    )
 
 
 def on_branch(name: TableName, branch: str) -> TableName:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import ROW_TRACKING_ENABLED
 from paimon_core.scan.columns import scan_columns
+from paimon_core.table.format_table import CSV_DELIMITER, FormatTable
 from paimon_core.table.statistics import read_statistics
 from paimon_core.types.casts.text import java_to_string
 from paimon_core.types.data_types import DataField
@@ -37,6 +38,7 @@ _RESERVED = (
 )
 """Properties that Spark shows in other places (`CatalogV2Util.TABLE_RESERVED_PROPERTIES`)."""
 _DESCRIBED = ("col_name", "data_type", "comment")
+_Table = FileStoreTable | FormatTable
 _METADATA_COLUMNS = (
     ("__paimon_file_path", "string"),
     ("__paimon_row_index", "bigint"),
@@ -83,13 +85,20 @@ def show_tables(session: SqlSession, words: Words) -> Result:
     session.need_database(catalog, database)
     names: Sequence[str] = GLOBAL_TABLES
     if database != SYSTEM_DATABASE:
-        names = session.catalog_named(catalog).list_tables(database)
+        names = _table_names(session, catalog, database)
     tables = [t for t in names if matches(pattern, t)]
     views = [v for v in sorted(session.views) if "." not in v and matches(pattern, v)]
     return Result(
         ("namespace", "tableName", "isTemporary"),
         [*([_name(database), t, False] for t in tables), *(["", v, True] for v in views)],
     )
+
+
+def _table_names(session: SqlSession, catalog: str, database: str) -> list[str]:
+    """The names of Paimon's tables and format tables, sorted."""
+    found = session.catalog_named(catalog)
+    formats = [] if found.format_tables is None else found.format_tables.names(database)
+    return sorted([*found.list_tables(database), *formats])
 
 
 def show_catalogs(session: SqlSession, words: Words) -> Result:
@@ -123,12 +132,12 @@ def show_table_extended(session: SqlSession, words: Words) -> Result:
     spec = read_spec(words) if words.eat("PARTITION") else None
     words.end()
     rows = []
-    for table_name in session.catalog_named(catalog).list_tables(database):
+    for table_name in _table_names(session, catalog, database):
         if not matches(pattern, table_name):
             continue
         name = TableName(database, table_name, catalog=catalog)
-        table = session.open(name)
-        if spec is None:
+        table = session.described(name)
+        if spec is None or isinstance(table, FormatTable):
             text = "".join(f"{k}: {v}\n" for k, v in _information(table, name)) + "\n"
         else:
             text = "".join(f"{line}\n" for line in shown_partition(session, table, spec))
@@ -136,16 +145,22 @@ def show_table_extended(session: SqlSession, words: Words) -> Result:
     return Result(("namespace", "tableName", "isTemporary", "information"), rows)
 
 
-def _kind(table: FileStoreTable) -> str:
+def _kind(table: _Table) -> str:
+    if isinstance(table, FormatTable):
+        return "EXTERNAL" if table.external else "MANAGED"
     return "EXTERNAL" if EXTERNAL in table.options else "MANAGED"
 
 
-def _information(table: FileStoreTable, name: TableName) -> list[tuple[str, str]]:
+def _provider(table: _Table) -> str:
+    return table.format if isinstance(table, FormatTable) else "paimon"
+
+
+def _information(table: _Table, name: TableName) -> list[tuple[str, str]]:
     found = [("Catalog", name.catalog), ("Namespace", name.database), ("Table", name.table)]
     found.append(("Type", _kind(table)))
     if table.schema.comment is not None:
         found.append(("Comment", table.schema.comment))
-    found += [("Location", _location(table)), ("Provider", "paimon")]
+    found += [("Location", _location(table)), ("Provider", _provider(table))]
     owner = _owner(table)
     if owner is not None:
         found.append(("Owner", owner))
@@ -190,20 +205,22 @@ def show_table_properties(session: SqlSession, words: Words) -> Result:
     return Result(("key", "value"), [[k, v] for k, v in sorted(properties.items())])
 
 
-def _properties(table: FileStoreTable) -> dict[str, str]:
-    """Options as Java's SparkTable shows them: with the path and the primary key."""
+def _properties(table: _Table) -> dict[str, str]:
+    """Options as Java's SparkTable and PaimonFormatTable show them."""
     found = {**table.options, **table.catalog_properties, "path": _location(table)}
     if table.schema.primary_keys:
         found["primary-key"] = ",".join(table.schema.primary_keys)
+    if isinstance(table, FormatTable) and table.format == "csv":
+        found["sep"] = table.file_option(CSV_DELIMITER)
     return {k: v for k, v in found.items() if k not in _RESERVED}
 
 
-def _location(table: FileStoreTable) -> str:
+def _location(table: _Table) -> str:
     """The table's folder as its catalog spells it."""
     return table.location or table.root
 
 
-def _owner(table: FileStoreTable) -> str | None:
+def _owner(table: _Table) -> str | None:
     return table.catalog_properties.get(OWNER, table.options.get(OWNER))
 
 
@@ -225,7 +242,7 @@ def show_create_table(session: SqlSession, words: Words) -> Result:
     if table is None:
         return Result(("createtab_stmt",), [["\n".join(lines) + "\n"]])
     schema = table.schema
-    lines.append("USING paimon")
+    lines.append(f"USING {_provider(table)}")
     if schema.partition_keys:
         lines.append(f"PARTITIONED BY ({', '.join(map(_name, schema.partition_keys))})")
     if schema.comment is not None:
@@ -271,10 +288,17 @@ def describe_table(session: SqlSession, words: Words) -> Result:
     view = find_view(session, name)
     if view is not None:
         return describe_view(view, extended=extended)
-    table = session.open(name)
+    table = session.described(name)
     spec = read_spec(words) if words.eat("PARTITION") else None
     if spec is not None:
         words.end()
+        if isinstance(table, FormatTable):
+            raise AnalysisError(
+                "[NOT_SUPPORTED_COMMAND_FOR_V2_TABLE] DESCRIBE TABLE ... PARTITION is not supported "
+                f"for format table {name.shown}",
+                table=name.identifier,
+                next_step="SHOW PARTITIONS lists its partitions",
+            )
     if words.looks_at("AS", "JSON"):
         raise AnalysisError(
             "[NOT_SUPPORTED_COMMAND_FOR_V2_TABLE] DESCRIBE TABLE AS JSON is not supported for v2 "
@@ -295,7 +319,7 @@ def describe_table(session: SqlSession, words: Words) -> Result:
         rows += [[_name(f.name), simple_text(f.type), f.description] for f in partition_fields]
     if extended:
         rows += _details(table)
-    if spec is not None:
+    if spec is not None and isinstance(table, FileStoreTable):
         rows += described_partition(session, table, spec, name, extended=extended)
     required = [f for f in table.schema.fields if not f.type.nullable]
     if extended and required:
@@ -304,7 +328,7 @@ def describe_table(session: SqlSession, words: Words) -> Result:
     return Result(_DESCRIBED, rows)
 
 
-def _describe_column(table: FileStoreTable, column: str, *, extended: bool) -> Result:
+def _describe_column(table: _Table, column: str, *, extended: bool) -> Result:
     """A column; with `extended` also what ANALYZE found, the least and greatest without quotes."""
     field = next((f for f in table.schema.fields if f.name.lower() == column.lower()), None)
     if field is None:
@@ -318,8 +342,10 @@ def _describe_column(table: FileStoreTable, column: str, *, extended: bool) -> R
         ["data_type", simple_text(field.type)],
         ["comment", field.description or "NULL"],
     ]
-    latest = table.snapshots.latest()
-    analyzed = read_statistics(table, latest) if extended and latest is not None else None
+    analyzed = None
+    if extended and isinstance(table, FileStoreTable):
+        latest = table.snapshots.latest()
+        analyzed = None if latest is None else read_statistics(table, latest)
     found = None if analyzed is None else analyzed.columns.get(field.name)
     if found is not None:
         ends = [
@@ -333,27 +359,30 @@ def _describe_column(table: FileStoreTable, column: str, *, extended: bool) -> R
     return Result(("info_name", "info_value"), rows)
 
 
-def _details(table: FileStoreTable) -> list[list[str | None]]:
+def _details(table: _Table) -> list[list[str | None]]:
     partition_type = ",".join(
         f"{f.name}:{simple_text(f.type)}" for f in table.schema.partition_type
     )
-    rows: list[list[str | None]] = [["", "", ""], ["# Metadata Columns", "", ""]]
-    if table.options.value(ROW_TRACKING_ENABLED):
-        rows += [["_ROW_ID", "bigint", ""], ["_SEQUENCE_NUMBER", "bigint", ""]]
-    rows += [[n, t or f"struct<{partition_type}>", ""] for n, t in _METADATA_COLUMNS]
+    rows: list[list[str | None]] = []
+    if isinstance(table, FileStoreTable):
+        rows += [["", "", ""], ["# Metadata Columns", "", ""]]
+        if table.options.value(ROW_TRACKING_ENABLED):
+            rows += [["_ROW_ID", "bigint", ""], ["_SEQUENCE_NUMBER", "bigint", ""]]
+        rows += [[n, t or f"struct<{partition_type}>", ""] for n, t in _METADATA_COLUMNS]
     rows += [["", "", ""], ["# Detailed Table Information", "", ""]]
     rows += [["Name", table.name, ""], ["Type", _kind(table), ""]]
     if table.schema.comment is not None:
         rows.append(["Comment", table.schema.comment, ""])
     if COLLATION in table.options:
         rows.append(["Collation", table.options[COLLATION], ""])
-    rows += [["Location", _location(table), ""], ["Provider", "paimon", ""]]
+    rows += [["Location", _location(table), ""], ["Provider", _provider(table), ""]]
     owner = _owner(table)
     if owner is not None:
         rows.append(["Owner", owner, ""])
     properties = ",".join(f"{k}={v}" for k, v in sorted(_properties(table).items()))
     rows.append(["Table Properties", f"[{properties}]", ""])
-    rows.append(["Statistics", _size(table), None])
+    if isinstance(table, FileStoreTable):
+        rows.append(["Statistics", _size(table), None])
     defaults = [f for f in table.schema.fields if f.default_value is not None]
     if defaults:
         rows += [["", "", ""], ["# Column Default Values", "", ""]]

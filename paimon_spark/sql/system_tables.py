@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.table.format_table import FormatTable
 from paimon_core.table.system.read import VIEWS, system_row_type
 from paimon_core.types.data_types import RowType
 from paimon_spark.sql.errors import AnalysisError
@@ -24,18 +25,18 @@ def columns_of(session: SqlSession, name: TableName) -> RowType:
     """The columns of any table; NotFound if there is no such system table."""
     if name.database == SYSTEM_DATABASE:
         return global_table_type(name)
-    table = session.open(name)
     if name.system is None:
-        return table.schema.row_type
+        return session.described(name).schema.row_type
+    table = session.open(name)
     return system_row_type(table, name.system, table.snapshots.latest(), like_2_0=True)
 
 
-def table_of(session: SqlSession, name: TableName) -> FileStoreTable | None:
+def table_of(session: SqlSession, name: TableName) -> FileStoreTable | FormatTable | None:
     """The table whose properties the named one has; None if it has none."""
     if is_system_table(name) and name.system not in VIEWS:
         columns_of(session, name)  # it reports a name that does not exist
         return None
-    return session.open(name)
+    return session.described(name)
 
 
 def check_has_partitions(name: TableName) -> None:

@@ -100,9 +100,7 @@ def alter_table(session: SqlSession, words: Words) -> Result:
     changes = _changes(session, name, words)
     words.end()
     if changes:
-        session.catalog_for(name).alter_table(
-            name.identifier, changes, now_millis=session.env.now_millis(), branch=name.branch
-        )
+        session.change(name, changes)
     return NOTHING
 
 
@@ -126,7 +124,12 @@ def _rename(session: SqlSession, name: TableName, words: Words) -> Result:
             f"[TABLE_OR_VIEW_ALREADY_EXISTS] Cannot create table or view {target.shown} "
             "because it already exists"
         )
-    session.catalog_for(name).rename_table(name.identifier, target.identifier)
+    catalog = session.catalog_for(name)
+    tables = None if session.known_format(name) is None else catalog.format_tables
+    if tables is None:
+        catalog.rename_table(name.identifier, target.identifier)
+    else:
+        tables.rename(name.identifier, target.identifier)
     return NOTHING
 
 
@@ -233,7 +236,7 @@ class _Columns:
     """The columns of the table, whose names match whatever their case, or as Spark is set."""
 
     def __init__(self, session: SqlSession, name: TableName) -> None:
-        self.table = session.open(name, to_write=True)
+        self.table = session.described(name, to_write=True)
         self._sensitive = parse_bool(session.conf.get(CASE_SENSITIVE, "false"))
 
     def path(self, parts: Sequence[str]) -> Path:

@@ -32,10 +32,5 @@ def comment_on(session: SqlSession, words: Words) -> Result:
     if not session.has_table(name):
         raise not_found(name)
     check_no_system_table(name)
-    session.catalog_for(name).alter_table(
-        name.identifier,
-        [UpdateTableComment(comment)],
-        now_millis=session.env.now_millis(),
-        branch=name.branch,
-    )
+    session.change(name, [UpdateTableComment(comment)])
     return NOTHING

@@ -17,6 +17,8 @@ from paimon_core.paths import escape_path_name
 from paimon_core.retention.registered_partitions import unregistered
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.chain_overwrite import replace_partitions
+from paimon_core.table.format_files import format_partitions
+from paimon_core.table.format_table import FormatTable, check_partitions_in_files
 from paimon_core.types.binary_row import decode_row, encode_row
 from paimon_core.types.casts.text import java_to_string, parse_text
 from paimon_core.types.data_types import TIMESTAMP_TYPES, TypeRoot
@@ -57,7 +59,9 @@ def read_spec(words: Words, *, dynamic: bool = False) -> dict[str, str | None]:
     return dict(found)
 
 
-def spec_values(session: SqlSession, table: FileStoreTable, spec: Spec) -> dict[str, object]:
+def spec_values(
+    session: SqlSession, table: FileStoreTable | FormatTable, spec: Spec
+) -> dict[str, object]:
     """The internal values of a spec's columns, those without a value left out.
 
     AnalysisError for a table without partitions, or a column that is not one of them.
@@ -84,7 +88,7 @@ def spec_values(session: SqlSession, table: FileStoreTable, spec: Spec) -> dict[
     return values
 
 
-def _value(session: SqlSession, table: FileStoreTable, key: str, text: str) -> object:
+def _value(session: SqlSession, table: FileStoreTable | FormatTable, key: str, text: str) -> object:
     field = table.schema.row_type.get(key)
     assert field is not None
     try:
@@ -124,20 +128,27 @@ def _plain_text(text: str) -> str | None:
     return f"{Decimal(digits):f}"
 
 
-def live_partitions(table: FileStoreTable) -> list[dict[str, object]]:
-    """The internal values of each partition that has files, sorted by their folder."""
+def live_partitions(table: FileStoreTable | FormatTable) -> list[dict[str, object]]:
+    """The internal values of each partition that has files, sorted by their folder.
+
+    Of a format table, of each that has a folder.
+    """
+    if isinstance(table, FormatTable):
+        check_partitions_in_files(table)
+        found = format_partitions(table) if table.schema.partition_keys else []
+        return [dict(zip(table.schema.partition_keys, p.values, strict=True)) for p in found]
     latest = table.snapshots.latest()
     if latest is None or not table.schema.partition_keys:
         return []
-    found = {e.partition for e in scan_files(table, latest)}
+    live = {e.partition for e in scan_files(table, latest)}
     types = table.schema.partition_type.types
     keys = table.schema.partition_keys
-    ordered = sorted(found, key=table.paths.partition_path)
+    ordered = sorted(live, key=table.paths.partition_path)
     return [dict(zip(keys, decode_row(p, types), strict=True)) for p in ordered]
 
 
 def partition_names(
-    session: SqlSession, table: FileStoreTable, values: Mapping[str, object]
+    session: SqlSession, table: FileStoreTable | FormatTable, values: Mapping[str, object]
 ) -> str:
     """`dt=2024-01-01/hh=8`: values as Spark casts them to STRING, escaped as in its paths."""
     parts = []
@@ -170,12 +181,27 @@ def show_partitions(session: SqlSession, words: Words) -> Result:
     """SHOW PARTITIONS table [PARTITION (..)]."""
     name = session.data_name(words.name())
     check_has_partitions(name)
-    table = session.open(name)
+    table = session.described(name)
     spec = read_spec(words) if words.eat("PARTITION") else {}
     words.end()
     values = spec_values(session, table, spec)
     found = matching(live_partitions(table), values)
     return Result(("partition",), sorted([partition_names(session, table, p)] for p in found))
+
+
+def check_partitions_of(session: SqlSession, name: TableName, operation: str) -> None:
+    """UnsupportedFeature for a format table, whose partitions are its folders.
+
+    Java: `PaimonFormatTablePartitionDdlExec`.
+    """
+    if session.known_format(name) is not None:
+        raise UnsupportedFeature(
+            f"{operation} PARTITION of format tables",
+            f"{operation} PARTITION is supported only for a Format Table with catalog-managed "
+            f"partitions, but partitions of {name.identifier} are discovered from the filesystem.",
+            table=name.identifier,
+            next_step="INSERT OVERWRITE the partition, or make or delete the folder",
+        )
 
 
 def add_partitions(session: SqlSession, name: TableName, words: Words) -> Result:
@@ -184,6 +210,7 @@ def add_partitions(session: SqlSession, name: TableName, words: Words) -> Result
     Partitions come with their rows, as in Java: they are only checked, and added to the metastore
     if it keeps them.
     """
+    check_partitions_of(session, name, "ADD")
     words.need("ADD")
     if_not_exists = words.eat("IF", "NOT", "EXISTS")
     specs = []
@@ -225,6 +252,7 @@ def _incomplete(table: FileStoreTable, values: Mapping[str, object]) -> Analysis
 
 def drop_partitions(session: SqlSession, name: TableName, words: Words) -> Result:
     """ALTER TABLE DROP [IF EXISTS] PARTITION (..), PARTITION (..): one commit."""
+    check_partitions_of(session, name, "DROP")
     words.need("DROP")
     if_exists = words.eat("IF", "EXISTS")
     specs = []

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from paimon_core.ddl.create import Column
 from paimon_core.errors import SchemaError, UnsupportedFeature
+from paimon_core.table.format_table import FORMATS
 from paimon_spark.sql.errors import SqlSyntaxError
 from paimon_spark.sql.text.parsed import is_expression
 from paimon_spark.sql.text.tokens import Words
@@ -19,7 +20,6 @@ EXTERNAL = "external"
 OWNER = "owner"
 """The option with the user who created a table, as Spark's connector sets it."""
 _PROVIDER = "paimon"
-_FORMATS = ("csv", "json", "orc", "parquet", "text", "avro")
 _OF_CLAUSES = {
     "provider": "please use the USING clause to specify it",
     "location": "please use the LOCATION clause to specify it",
@@ -35,6 +35,8 @@ class TableClauses:
 
     partitioned_by: list[Column | str] = field(default_factory=list)
     properties: dict[str, str] = field(default_factory=dict)
+    provider: str | None = None
+    """The format of USING, in lower case, for a format table."""
     comment: str | None = None
     location: str | None = None
     external: bool = False
@@ -204,17 +206,13 @@ def read_clauses(words: Words, *refused: str) -> TableClauses:
             words.fail("a clause that applies")
         if words.eat("USING"):
             provider = words.identifier()
-            if provider.lower() in _FORMATS:
-                raise UnsupportedFeature(
-                    f"format tables ({provider})",
-                    f"Caretaker does not support format tables: USING {provider}",
-                    next_step="use USING paimon; Java Paimon creates format tables in REST and Hive "
-                    "catalogs",
-                )
-            if provider.lower() != _PROVIDER:
+            if provider.lower() in FORMATS:
+                found.provider = provider.lower()
+            elif provider.lower() != _PROVIDER:
                 raise UnsupportedFeature(
                     f"provider {provider}",
-                    f"Provider '{provider}' is not supported by a Paimon catalog",
+                    f"Provider '{provider}' is not supported by a Paimon catalog. Supported "
+                    f"providers: [paimon, {', '.join(FORMATS)}]",
                     next_step="use USING paimon",
                 )
         elif words.eat("PARTITIONED", "BY"):

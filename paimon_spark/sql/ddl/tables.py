@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from paimon_core.catalog.format_tables import FormatTables
 from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.message import CommitMessage
 from paimon_core.commit.rewritten_schemas import OnlyOlder
@@ -21,10 +22,18 @@ from paimon_core.errors import (
     UnsupportedFeature,
 )
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.options import parse_bool
+from paimon_core.options import Options, parse_bool
 from paimon_core.scan.scan import scan_files
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.chain_overwrite import replace_partitions
+from paimon_core.table.format_table import (
+    FILE_FORMAT,
+    FORMAT_TABLE,
+    TYPE,
+    FormatTable,
+    check_format_table,
+    is_format_table,
+)
 from paimon_core.table.open import under_schema
 from paimon_core.table.write_session import delete_messages
 from paimon_core.types.data_types import ArrayType, DataType, MapType, RowType
@@ -234,6 +243,11 @@ def make_table(
 ) -> None:
     """Create the table; SchemaError or UnsupportedFeature for what is refused."""
     catalog = session.catalog_for(name)
+    if makes_format_table(clauses):
+        format_tables_of(session, name, clauses).create(
+            name.identifier, _format_schema(session, name, columns, clauses)
+        )
+        return
     if catalog.metastore == "filesystem" and clauses.location is not None:
         raise UnsupportedFeature(
             "LOCATION",
@@ -243,6 +257,57 @@ def make_table(
             next_step="omit LOCATION: the catalog determines the path",
         )
     catalog.create_table(name.identifier, _schema(session, name, columns, clauses))
+
+
+def makes_format_table(clauses: TableClauses) -> bool:
+    """Whether the clauses are those of a format table."""
+    kind = clauses.properties.get(TYPE, "").lower().replace("_", "-")
+    return clauses.provider is not None or kind == FORMAT_TABLE
+
+
+def format_tables_of(session: SqlSession, name: TableName, clauses: TableClauses) -> FormatTables:
+    """The format tables of the table's catalog; UnsupportedFeature if it has none, as in Java."""
+    catalog = session.catalog_for(name)
+    if catalog.format_tables is not None:
+        return catalog.format_tables
+    using = f"USING {clauses.provider}" if clauses.provider else f"{TYPE}={FORMAT_TABLE}"
+    raise UnsupportedFeature(
+        "format tables",
+        f"a {catalog.metastore} catalog does not support format tables: {using}",
+        table=name.identifier,
+        next_step="use USING paimon, or create the table in a REST or Hive catalog",
+    )
+
+
+def _format_schema(
+    session: SqlSession, name: TableName, columns: Sequence[Column], clauses: TableClauses
+) -> TableSchema:
+    """The schema of a format table, whose options are not those of Paimon's own tables."""
+    given = {k: v for k, v in clauses.properties.items() if k != TYPE}
+    kind = clauses.provider or given.pop(FILE_FORMAT, None)
+    given.pop(FILE_FORMAT, None)
+    keys = given.pop("primary-key", None)
+    rest = replace(clauses, properties={}, provider=None)
+    made = _schema(session, name, columns, rest)
+    options = {**made.options, **given, TYPE: FORMAT_TABLE}
+    if kind is not None:
+        options[FILE_FORMAT] = kind
+    if keys is not None:
+        options["primary-key"] = keys
+    comment = options.pop(COMMENT_PROPERTY, None)
+    return replace(
+        made, options=Options(options), comment=comment if made.comment is None else made.comment
+    )
+
+
+def _drop(session: SqlSession, name: TableName) -> None:
+    """Drop the table that the statement has found."""
+    catalog = session.catalog_for(name)
+    if session.known_format(name) is not None and catalog.format_tables is not None:
+        catalog.format_tables.drop(name.identifier)
+    else:
+        catalog.drop_table(name.identifier)
+    session.forget_format(name)
 
 
 def replace_with(
@@ -262,6 +327,17 @@ def replace_with(
     is replaced; rows that others write with the new schema stay.  UnsupportedFeature for other
     partition columns, CommitStateUnknown if the store fails once the rows may be removed.
     """
+    old = session.known_format(name)
+    if old is not None or makes_format_table(clauses):
+        # Java's catalogs cannot replace these either: it drops and creates the table.
+        if makes_format_table(clauses):
+            check_format_table(_format_schema(session, name, columns, clauses))
+            format_tables_of(session, name, clauses)
+        else:
+            validate_schema(normalized(_schema(session, name, columns, clauses)))
+        _drop(session, name)
+        make_table(session, name, columns, clauses)
+        return None
     new = normalized(_schema(session, name, columns, clauses))
     validate_schema(new)
     table = session.open(name, to_write=True)
@@ -443,7 +519,7 @@ def drop_table(session: SqlSession, words: Words) -> Result:
             table=name.identifier,
             next_step="omit PURGE: the files are deleted at once",
         )
-    session.catalog_for(name).drop_table(name.identifier)
+    _drop(session, name)
     return NOTHING
 
 
@@ -477,13 +553,17 @@ def _create_like(
         )
     words.end()
     session.need_database(name.catalog, name.database)
-    schema = session.open(source, options={}).schemas.latest()
+    found = session.described(source)
+    schema = found.schema if isinstance(found, FormatTable) else found.schemas.latest()
     if schema is None:
         raise not_found(source)
     if session.has_table(name):
         if if_not_exists:
             return NOTHING
         raise _exists(name)
+    if isinstance(found, FormatTable) or makes_format_table(clauses):
+        _create_format_like(session, name, schema, clauses)
+        return NOTHING
     inherited = {k: v for k, v in schema.options.items() if k.lower() not in _NOT_COPIED}
     options = {**inherited, **clauses.properties}
     if schema.primary_keys and "primary-key" not in clauses.properties:
@@ -497,6 +577,30 @@ def _create_like(
     )
     session.catalog_for(name).create_table(name.identifier, replace(made, id=0))
     return NOTHING
+
+
+def _create_format_like(
+    session: SqlSession, name: TableName, schema: TableSchema, clauses: TableClauses
+) -> None:
+    """LIKE, where one of the tables is a format table: one of another kind has its own options."""
+    columns = [Column(f.name, f.type, f.description, f.default_value) for f in schema.fields]
+    properties = dict(clauses.properties)
+    provider = clauses.provider
+    of_format = schema.options.get(FILE_FORMAT) if is_format_table(schema) else None
+    if provider is None and of_format is not None:
+        provider = of_format
+    if provider == of_format:
+        kept = {k: v for k, v in schema.options.items() if k.lower() not in _NOT_COPIED}
+        properties = {**kept, **properties}
+    comment = schema.comment if clauses.comment is None else clauses.comment
+    made = replace(
+        clauses,
+        properties=properties,
+        provider=provider,
+        partitioned_by=list(schema.partition_keys),
+        comment=comment,
+    )
+    make_table(session, name, columns, made)
 
 
 def _exists(name: TableName) -> PaimonError:

@@ -11,12 +11,21 @@ from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.message import CommitMessage
 from paimon_core.commit.rewritten_schemas import OnlyOlder
 from paimon_core.ddl.create import Column
+from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.table.after_commit import AfterCommit
+from paimon_core.table.format_table import FormatTable
 from paimon_core.table.real_buckets import RealBuckets
 from paimon_core.table.write_session import commit_overwrite, prepare_rows
 from paimon_spark.sql.ddl.table_clauses import TableClauses
-from paimon_spark.sql.ddl.tables import CREATED, make_table, replace_with
+from paimon_spark.sql.ddl.tables import (
+    CREATED,
+    format_tables_of,
+    make_table,
+    makes_format_table,
+    replace_with,
+)
+from paimon_spark.sql.dml.format_writes import format_rows, write_format
 from paimon_spark.sql.dml.insert import fetched, null_checked, overwriting, write_query
 from paimon_spark.sql.dml.large_writes import rows_to_write, writes_distributed, written_files
 from paimon_spark.sql.dml.postpone import prepare_in_buckets
@@ -45,6 +54,15 @@ def create_as_select(
     `operation` is the statement as snapshots name it.
     """
     replace_table = operation != CREATED
+    if makes_format_table(clauses):
+        if clauses.partitioned_by:
+            raise UnsupportedFeature(
+                "CREATE TABLE AS SELECT of a partitioned format table",
+                "Using CTAS with partitioned format table is not supported yet.",
+                table=name.identifier,
+                next_step="create the table, then INSERT the rows",
+            )
+        format_tables_of(session, name, clauses)  # what it refuses needs no Spark
     frame = query_dataframe(session, query)
     columns = [
         Column(
@@ -56,7 +74,11 @@ def create_as_select(
     ]
     if any(not isinstance(c, str) for c in clauses.partitioned_by):
         raise SqlSyntaxError("partition columns of CREATE TABLE AS SELECT have no type")
-    if replace_table and session.has_table(name):
+    exists = replace_table and session.has_table(name)
+    if makes_format_table(clauses) or session.known_format(name) is not None:
+        _fill_new(session, name, columns, clauses, frame, exists=exists)
+        return NOTHING
+    if exists:
         _replace(session, name, columns, clauses, frame, operation)
         return NOTHING
     make_table(session, name, columns, clauses)
@@ -65,6 +87,29 @@ def create_as_select(
     overwrite: Mapping[str, object] | None = {} if replace_table else None
     write_query(session, table, frame, overwrite=overwrite, operation=operation)
     return NOTHING
+
+
+def _fill_new(
+    session: SqlSession,
+    name: TableName,
+    columns: Sequence[Column],
+    clauses: TableClauses,
+    frame: DataFrame,
+    *,
+    exists: bool,
+) -> None:
+    """Create the table of the rows, one of both kinds of tables; first drop one that `exists`."""
+    if exists:
+        # The query may read the table, so its rows are kept on the executors' disks.
+        frame = frame.localCheckpoint()
+        replace_with(session, name, columns, clauses)
+    else:
+        make_table(session, name, columns, clauses)
+    table = session.described(name, to_write=True)
+    if isinstance(table, FormatTable):
+        write_format(table, format_rows(table, frame, table.schema.fields, {}))
+    else:
+        write_query(session, table, frame, overwrite=None)
 
 
 def _type_text(data_type: Any) -> str:

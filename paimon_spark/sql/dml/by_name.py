@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import parse_bool
+from paimon_core.table.format_table import FormatTable
 from paimon_core.types.data_types import ArrayType, DataField, DataType, MapType, RowType
 from paimon_spark.sql.errors import AnalysisError, IncompatibleRows
 from paimon_spark.sql.session import CASE_SENSITIVE, SqlSession, TableName
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def check_distinct(table: FileStoreTable) -> None:
+def check_distinct(table: FileStoreTable | FormatTable) -> None:
     """UnsupportedFeature for names of columns that differ only in case: here, they name one column.
 
     Spark makes such tables under spark.sql.caseSensitive.
@@ -40,7 +41,9 @@ def check_distinct(table: FileStoreTable) -> None:
         )
 
 
-def check_case(session: SqlSession, table: FileStoreTable, named: Iterable[str]) -> None:
+def check_case(
+    session: SqlSession, table: FileStoreTable | FormatTable, named: Iterable[str]
+) -> None:
     """AnalysisError for columns that only another case tells from the table's, where case counts.
 
     Java adds them to the table under `write.merge-schema`; `check_distinct` says why we do not.
@@ -91,7 +94,7 @@ def merged_schema(
 
 
 def by_name(
-    table: FileStoreTable,
+    table: FileStoreTable | FormatTable,
     static: Collection[str],
     frame: DataFrame,
     *,

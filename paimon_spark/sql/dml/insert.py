@@ -15,6 +15,7 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.snapshot.snapshot import Identity
 from paimon_core.table.after_commit import AfterCommit
+from paimon_core.table.format_table import FormatTable
 from paimon_core.table.real_buckets import RealBuckets
 from paimon_core.table.write_session import (
     write_rows,
@@ -31,6 +32,7 @@ from paimon_spark.sql.dml.by_name import (
     merged_schema,
     merges_schema,
 )
+from paimon_spark.sql.dml.format_writes import format_rows, write_format
 from paimon_spark.sql.dml.large_writes import (
     rows_to_write,
     write_distributed,
@@ -137,7 +139,7 @@ def explained_insert(session: SqlSession, words: Words) -> tuple[TableName, str,
     if words.looks_at("OVERWRITE") and _names_directory(words):
         raise UnsupportedFeature("EXPLAIN INSERT OVERWRITE DIRECTORY")
     parsed = _read_head(session, words)
-    session.open(parsed.name, to_write=True)
+    session.described(parsed.name, to_write=True)
     return parsed.name, words.rest() or words.fail("a query"), parsed.overwrite
 
 
@@ -240,7 +242,10 @@ def _replace_where(
 
 
 def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | None) -> None:
-    table = session.open(parsed.name, to_write=True)
+    table = session.described(parsed.name, to_write=True)
+    if isinstance(table, FormatTable):
+        _run_on_format(session, table, parsed, query, statement)
+        return
     _check_partition_columns(table, parsed.spec)
     static = spec_values(session, table, parsed.spec) if parsed.spec else {}
     check_case(session, table, parsed.columns or ())
@@ -304,7 +309,38 @@ def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | No
     write(session, table, rows, overwrite=replaced, dynamic=dynamic, rows_at=rows_at)
 
 
-def _check_partition_columns(table: FileStoreTable, spec: Mapping[str, str | None]) -> None:
+def _run_on_format(
+    session: SqlSession, table: FormatTable, parsed: _Insert, query: str, statement: Words | None
+) -> None:
+    """INSERT into a format table: Spark writes the files, whatever the number of rows."""
+    _check_partition_columns(table, parsed.spec)
+    static = spec_values(session, table, parsed.spec) if parsed.spec else {}
+    check_case(session, table, parsed.columns or ())
+    fields = _targets(table, static, parsed.columns)
+    if statement is not None:
+        check_grammar(session, statement)
+    frame = query_dataframe(session, _without_default(query, fields))
+    if parsed.columns is not None:
+        _check_listed(table, parsed.columns, frame.columns)
+    if parsed.by_name:
+        check_case(session, table, frame.columns)
+        fields, frame = by_name(table, static, frame, fill=False)
+    elif parsed.spec and not static and _has_names(query):
+        fields = list(_in_order_of(frame, fields, parsed.spec))
+    check_width(table, frame, fields)
+    given = {k: v for k, v in parsed.spec.items() if v is not None}
+    write_format(
+        table,
+        format_rows(table, frame, fields, given),
+        static=static,
+        overwrite=parsed.overwrite,
+        dynamic=_is_dynamic(session, table, static),
+    )
+
+
+def _check_partition_columns(
+    table: FileStoreTable | FormatTable, spec: Mapping[str, str | None]
+) -> None:
     """AnalysisError for a column in PARTITION (..) that is not a partition column."""
     keys = {k.lower() for k in table.schema.partition_keys}
     others = [column for column in spec if column.lower() not in keys]
@@ -317,7 +353,9 @@ def _check_partition_columns(table: FileStoreTable, spec: Mapping[str, str | Non
         )
 
 
-def _check_listed(table: FileStoreTable, listed: Sequence[str], found: Sequence[str]) -> None:
+def _check_listed(
+    table: FileStoreTable | FormatTable, listed: Sequence[str], found: Sequence[str]
+) -> None:
     """AnalysisError if the query has more or fewer columns than the statement lists."""
     if len(listed) == len(found):
         return
@@ -349,7 +387,7 @@ def _in_order_of(
 
 
 def _targets(
-    table: FileStoreTable, static: Mapping[str, object], columns: Sequence[str] | None
+    table: FileStoreTable | FormatTable, static: Mapping[str, object], columns: Sequence[str] | None
 ) -> list[DataField]:
     """The columns that the query's columns go to, by position."""
     if columns is None:
@@ -379,6 +417,18 @@ def _targets(
     return found
 
 
+def check_width(
+    table: FileStoreTable | FormatTable, frame: DataFrame, fields: Sequence[DataField]
+) -> None:
+    """IncompatibleRows if the rows have more or fewer columns than there are fields."""
+    if len(frame.columns) != len(fields):
+        raise IncompatibleRows(
+            f"Cannot write incompatible data for the table `{table.name}`, the number of data "
+            f"columns ({len(frame.columns)}) doesn't match the table schema's ({len(fields)})",
+            table=table.name,
+        )
+
+
 def fetched(
     table: FileStoreTable,
     frame: DataFrame,
@@ -391,12 +441,7 @@ def fetched(
     With `as_strings`, CHAR and VARCHAR are neither padded nor checked.
     IncompatibleRows if the numbers of columns differ.
     """
-    if len(frame.columns) != len(fields):
-        raise IncompatibleRows(
-            f"Cannot write incompatible data for the table `{table.name}`, the number of data "
-            f"columns ({len(frame.columns)}) doesn't match the table schema's ({len(fields)})",
-            table=table.name,
-        )
+    check_width(table, frame, fields)
     plain = frame.toDF(*(f"c{i}" for i in range(len(fields))))
     cast = plain.selectExpr(
         *(f"CAST(c{i} AS {read_schema_text(f.type)}) AS c{i}" for i, f in enumerate(fields))
@@ -540,7 +585,9 @@ def write_query(
         write(session, table, rows, overwrite=overwrite, operation=operation, rows_at=rows_at)
 
 
-def _is_dynamic(session: SqlSession, table: FileStoreTable, static: Collection[str]) -> bool:
+def _is_dynamic(
+    session: SqlSession, table: FileStoreTable | FormatTable, static: Collection[str]
+) -> bool:
     """Whether an INSERT OVERWRITE with these static partitions replaces those of its rows only.
 
     Spark: `ResolveInsertInto`.  A partition that is wholly named is replaced even without rows.

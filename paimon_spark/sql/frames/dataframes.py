@@ -20,6 +20,7 @@ from paimon_core.format.blob.view import VIEW_RESOLVE, view_columns
 from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
 from paimon_core.options import BLOB_AS_DESCRIPTOR, POSTPONE_MERGE_ON_READ
 from paimon_core.predicate import Predicate, fields_of
+from paimon_core.schema.scan_options import SCAN_OPTIONS
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.table.batch_scan import BatchScan, batch_scan_of, read_batch
 from paimon_core.table.blob_views import with_viewed_blobs, without_views
@@ -50,9 +51,16 @@ from paimon_spark.sql.frames.characters import (
     with_metadata,
 )
 from paimon_spark.sql.frames.distributed import LARGE_READ, distributed_dataframe, distributed_view
+from paimon_spark.sql.frames.format_frames import format_dataframe
 from paimon_spark.sql.frames.global_tables import read_global_table
 from paimon_spark.sql.frames.pushdown import check_full_scan, pushed
-from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName, on_branch
+from paimon_spark.sql.session import (
+    SYSTEM_DATABASE,
+    SqlSession,
+    TableName,
+    on_branch,
+    refused_for_formats,
+)
 from paimon_spark.sql.text.types import read_schema_text
 
 if TYPE_CHECKING:
@@ -83,6 +91,12 @@ def table_dataframe(
     branch = (options or {}).get("branch")
     if branch is not None:
         name = on_branch(name, branch)
+    formatted = session.known_format(name)
+    if formatted is not None:
+        if metadata or any(k in SCAN_OPTIONS for k in options or ()):
+            raise refused_for_formats(name)
+        formatted = replace(formatted, schema=formatted.schema.with_options({**(options or {})}))
+        return format_dataframe(session, formatted, wanted=wanted, conditions=conditions)
     scan = _scan_of(session, name, options or {})
     if name.system is not None:
         if name.system in VIEWS:

@@ -13,6 +13,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.predicate import And, Or, Predicate, conjunction, fields_of, parse_where
 from paimon_core.scan.scan import partition_condition, scan_files
 from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.table.format_table import FormatTable
 from paimon_core.types.data_types import INTEGER_TYPES, TypeRoot
 from paimon_spark.sql.frames.literals import compared_alike, has_exponent
 
@@ -102,13 +103,13 @@ def _bare(node: exp.Expr) -> exp.Expr:
     return node.transform(bare)
 
 
-def pushed(table: FileStoreTable, conditions: Sequence[str]) -> Predicate | None:
+def pushed(table: FileStoreTable | FormatTable, conditions: Sequence[str]) -> Predicate | None:
     """The conditions that the table understands as Spark does; None if there is none."""
     found = [p for p in (plain_condition(table, c) for c in conditions) if p is not None]
     return conjunction(found) if found else None
 
 
-def plain_condition(table: FileStoreTable, condition: str) -> Predicate | None:
+def plain_condition(table: FileStoreTable | FormatTable, condition: str) -> Predicate | None:
     """The condition as a predicate, None if Spark alone can decide it.
 
     A backslash begins an escape in Spark's texts, and a double quote a text; `parse_where` reads

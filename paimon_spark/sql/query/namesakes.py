@@ -182,7 +182,7 @@ def _columns(session: SqlSession, table: TableName | View) -> Collection[str]:
     if isinstance(table, View):
         return _lower(f.name for f in table.fields)
     try:
-        return () if table.system else _lower(session.open(table).schema.row_type.names)
+        return () if table.system else _lower(session.described(table).schema.row_type.names)
     except PaimonError:
         return ()  # the query reports it
 

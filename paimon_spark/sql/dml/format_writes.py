@@ -1,0 +1,269 @@
+"""Writes of format tables: Spark writes the files into a hidden folder, the driver moves them.
+
+So rows appear only once all of them are written.  Java: `spark/format/FormatTableBatchWriteBase`,
+`table/format/FormatTableCommit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from paimon_core.catalog.hive.format_sync import sync_partitions
+from paimon_core.errors import InvalidArgument
+from paimon_core.paths import unescape_path_name
+from paimon_core.table.format_files import (
+    StagedFile,
+    files_to_replace,
+    format_partitions,
+    is_hidden,
+    partition_folder,
+    partition_texts,
+    publish,
+    staging,
+)
+from paimon_core.table.format_table import FormatTable, check_partitions_in_files
+from paimon_core.types.data_types import DataField, TypeRoot
+from paimon_core.types.partition_text import parse_partition_text
+from paimon_spark.sql.frames.characters import stored_text
+from paimon_spark.sql.frames.format_frames import csv_options, has_header, spark_path
+from paimon_spark.sql.frames.format_text import (
+    TEXT_FORMATS,
+    as_text,
+    by_python,
+    check_columns,
+    data_fields,
+)
+from paimon_spark.sql.text.names import quoted, quoted_text
+from paimon_spark.sql.text.types import null_text, read_schema_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
+"""What stands for a null in the folders that Spark makes."""
+_KEY: Final = "__key"
+_CLASSES: Final = {"zstd": "org.apache.hadoop.io.compress.ZStandardCodec"}
+"""Codecs of texts for which Spark has no short name."""
+
+
+def format_rows(
+    table: FormatTable,
+    frame: DataFrame,
+    fields: Sequence[DataField],
+    static: Mapping[str, str],
+) -> DataFrame:
+    """The query's columns, by position, as these fields, and the table's other columns.
+
+    `static` holds the SQL of the values of partition columns that the statement gives.  Null gives
+    a column its default, and fails in one that is NOT NULL.
+    """
+    values = {f.name: f"c{i}" for i, f in enumerate(fields)}
+    lowered = {k.lower(): v for k, v in static.items()}
+    columns = []
+    for field in table.schema.fields:
+        given = values.get(field.name, lowered.get(field.name.lower()))
+        text = null_text(field.type) if given is None else stored_text(given, field)
+        if not field.type.nullable:
+            message = quoted_text(f"Cannot write null to non-null column({field.name})")
+            text = f"coalesce({text}, raise_error({message}))"
+        elif field.default_value is not None:
+            default = quoted_text(field.default_value)
+            text = f"coalesce({text}, CAST({default} AS {read_schema_text(field.type)}))"
+        columns.append(f"{text} AS {quoted(field.name)}")
+    return frame.toDF(*values.values()).selectExpr(*columns)
+
+
+def write_format(
+    table: FormatTable,
+    rows: DataFrame,
+    *,
+    static: Mapping[str, object] | None = None,
+    overwrite: bool = False,
+    dynamic: bool = False,
+) -> None:
+    """Add the rows of `format_rows`; with `overwrite`, in place of others.
+
+    Replaced are the partitions with the `static` values or, without any, and if `dynamic`, those
+    of the new rows, as in Java; of a table without partitions, all rows.  Errors as in `publish`.
+    """
+    check_columns(table)
+    check_partitions_in_files(table)
+    static = static or {}
+    with staging(table) as folder:
+        files = [
+            StagedFile(path, partition_texts(table, _values(table, texts)), _end(table, path))
+            for path, texts in _written(table, rows, folder)
+        ]
+        replaced = _replaced(table, files, static, dynamic=dynamic) if overwrite else []
+        publish(table, files, replaced)
+    written = {f.texts for f in files}
+    keys = table.schema.partition_keys
+    if static and len(static) == len(keys):
+        texts = partition_texts(table, [static[k] for k in keys])
+        written.add(texts)
+        table.io.make_dirs(partition_folder(table, texts))
+    sync_partitions(table, sorted(written))
+
+
+def _replaced(
+    table: FormatTable,
+    files: Sequence[StagedFile],
+    static: Mapping[str, object],
+    *,
+    dynamic: bool,
+) -> list[str]:
+    """The files of the partitions that the new rows replace."""
+    partitions = format_partitions(table)
+    keys = table.schema.partition_keys
+    if keys and static and not dynamic:
+        partitions = [
+            p
+            for p in partitions
+            if all(v == static.get(k, v) for k, v in zip(keys, p.values, strict=True))
+        ]
+    elif keys:
+        new = {_values(table, f.texts) for f in files}
+        partitions = [p for p in partitions if p.values in new]
+    return [path for p in partitions for path in files_to_replace(table, p)]
+
+
+def _values(table: FormatTable, texts: Sequence[str]) -> tuple[object, ...]:
+    """The internal values of texts in the names of folders, those of Spark or of the table."""
+    found = []
+    for text, field in zip(texts, table.schema.partition_type.fields, strict=True):
+        null = text in (_NULL_FOLDER, table.default_partition)
+        found.append(None if null else _value(table, text, field))
+    return tuple(found)
+
+
+def _value(table: FormatTable, text: str, field: DataField) -> Any:
+    try:
+        return parse_partition_text(text, field.type)
+    except InvalidArgument as e:
+        e.table = table.name
+        raise
+
+
+# --- what Spark writes ----------------------------------------------------------------------------
+
+
+def _written(table: FormatTable, rows: DataFrame, folder: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Write the rows below the folder; each file, and the texts of its partition."""
+    if not by_python(table):
+        _write(table, rows, folder)
+        return _staged(table, folder)
+    from paimon_spark.source.orc_files import written_orc  # noqa: PLC0415 - imports PySpark
+
+    fields, keys = data_fields(table), table.schema.partition_type.fields
+    names = [f"{_KEY}{i}" for i in range(len(keys))]
+    null = quoted_text(_NULL_FOLDER)
+    own = (f"coalesce({_key_text(f)}, {null}) AS {n}" for f, n in zip(keys, names, strict=True))
+    return written_orc(
+        rows.selectExpr(*(quoted(f.name) for f in fields), *own),
+        table.io,
+        folder,
+        fields,
+        names,
+        compression=table.compression,
+        options=table.options,
+    )
+
+
+def _write(table: FormatTable, rows: DataFrame, folder: str) -> None:
+    """Write the files below the folder, in folders `__key0=text/__key1=text`."""
+    keys = table.schema.partition_type.fields
+    names = [f"{_KEY}{i}" for i in range(len(keys))]
+    own = [f"{_key_text(f)} AS {n}" for f, n in zip(keys, names, strict=True)]
+    fields = data_fields(table)
+    plain = [quoted(f.name) for f in fields]
+    if table.format in TEXT_FORMATS:
+        plain = [f"{as_text(quoted(f.name), f.type)} AS {quoted(f.name)}" for f in fields]
+    files = rows.selectExpr(*plain, *own)
+    options = {"compression": table.compression}
+    kind = table.format
+    if kind in TEXT_FORMATS:
+        options["compression"] = _CLASSES.get(table.compression, table.compression)
+        delimiter = table.file_option(f"{kind}.line-delimiter")
+        if delimiter != "\n":
+            options["lineSep"] = delimiter
+    if kind == "json":
+        options["ignoreNullFields"] = "false"
+    if kind == "csv" and has_header(table):
+        options |= {**csv_options(table), "header": "true"}
+    elif kind == "csv":
+        kind = "text"
+        files = files.selectExpr(f"{_csv_line(table, fields)} AS value", *names)
+    writer = files.write.format(kind).options(**options)
+    (writer.partitionBy(*names) if names else writer).save(spark_path(folder))
+
+
+def _csv_line(table: FormatTable, fields: Sequence[DataField]) -> str:
+    """The SQL of the line of a row, as Java reads it; its writer forgets to escape escapes.
+
+    A text with the delimiter of lines fails, because no reader would find its end.
+    """
+    line, separator, quote, escape, null = (
+        table.file_option(f"csv.{key}")
+        for key in (
+            "line-delimiter",
+            "field-delimiter",
+            "quote-character",
+            "escape-character",
+            "null-literal",
+        )
+    )
+    message = quoted_text(
+        f"a text holds the delimiter of lines of format table {table.name}, which has CSV files"
+    )
+
+    def one(name: str) -> str:
+        special = " OR ".join(
+            f"contains({name}, {quoted_text(t)})" for t in (separator, quote, escape)
+        )
+        escaped = name
+        for sign in (escape, quote):
+            escaped = f"replace({escaped}, {quoted_text(sign)}, {quoted_text(escape + sign)})"
+        enclosed = f"concat({quoted_text(quote)}, {escaped}, {quoted_text(quote)})"
+        return (
+            f"CASE WHEN {name} IS NULL THEN {quoted_text(null)} "
+            f"WHEN contains({name}, {quoted_text(line)}) THEN raise_error({message}) "
+            f"WHEN {special} THEN {enclosed} ELSE {name} END"
+        )
+
+    values = ", ".join(one(quoted(f.name)) for f in fields)
+    return f"concat_ws({quoted_text(separator)}, {values})"
+
+
+def _key_text(field: DataField) -> str:
+    """The SQL of a partition value as the text that Spark names its folder by."""
+    name = quoted(field.name)
+    if field.type.root is TypeRoot.TIMESTAMP_LTZ:
+        zones = "current_timezone(), 'UTC'"
+        return f"CAST(convert_timezone({zones}, CAST({name} AS TIMESTAMP_NTZ)) AS STRING)"
+    return f"CAST({name} AS STRING)"
+
+
+def _end(table: FormatTable, path: str) -> str:
+    """How the name of a file of Spark ends as a file of the table: `.csv.gz`, `.parquet`."""
+    last = path.rpartition(".")[2]
+    packed = table.format in TEXT_FORMATS and last not in ("txt", table.format)
+    return f".{table.format}.{last}" if packed else f".{table.format}"
+
+
+def _staged(table: FormatTable, folder: str) -> list[tuple[str, tuple[str, ...]]]:
+    """The files that Spark wrote, each with the texts in the names of its folders."""
+    found: list[tuple[str, tuple[str, ...]]] = [(folder, ())]
+    for _ in table.schema.partition_keys:
+        found = [
+            (inside.path, (*texts, unescape_path_name(inside.name.partition("=")[2])))
+            for path, texts in found
+            for inside in table.io.list_dir(path)
+            if inside.is_dir and inside.name.startswith(_KEY)
+        ]
+    return [
+        (inside.path, texts)
+        for path, texts in found
+        for inside in table.io.list_dir(path)
+        if not inside.is_dir and not is_hidden(inside.name)
+    ]

@@ -1,0 +1,186 @@
+"""Rows of format tables: Spark reads and writes their files."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from format_catalog import session_with_formats
+from pyspark.errors import PySparkException
+
+from paimon_core.errors import StorageError
+from paimon_core.io.local import LocalFileIO
+from paimon_spark.sql.run import execute
+from paimon_spark.sql.text.splitter import split_statements
+
+pytestmark = pytest.mark.spark
+
+Run = Callable[[str], list[list[Any]]]
+NESTED = ", a ARRAY<INT>, m MAP<STRING, BIGINT>, r STRUCT<x: INT, b: BINARY>"
+
+
+@pytest.fixture
+def sql(tmp_path: Path, session: Any) -> Run:
+    own = session_with_formats(tmp_path, session)
+
+    def run(text: str) -> list[list[Any]]:
+        rows: list[list[Any]] = []
+        for statement in split_statements(text):
+            rows = [list(row) for row in execute(own, statement).rows]
+        return rows
+
+    return run
+
+
+def files(folder: Path) -> list[str]:
+    """The data files of a table below its folder, without their own names, sorted."""
+    found = [p.relative_to(folder) for p in folder.rglob("*") if p.is_file()]
+    return sorted(f"{p.parent}/{''.join(p.suffixes)}" for p in found)
+
+
+@pytest.mark.sampled(one_of=2)
+@pytest.mark.parametrize("kind", ["csv", "json", "orc", "parquet"])
+def test_values_of_all_types(kind: str, sql: Run, tmp_path: Path) -> None:
+    nested = "" if kind == "csv" else NESTED
+    given = (
+        "" if kind == "csv" else ", array(1, NULL), map('k', 5L), named_struct('x', 1, 'b', X'61')"
+    )
+    sql(f"""
+        CREATE TABLE t (b BOOLEAN, i TINYINT, l BIGINT, f FLOAT, d DOUBLE, n DECIMAL(10, 2),
+          c CHAR(3), v VARCHAR(5), s STRING, y BINARY, da DATE, ts TIMESTAMP, tn TIMESTAMP_NTZ{nested},
+          pd DATE, pb BOOLEAN) USING {kind} PARTITIONED BY (pd, pb)
+        TBLPROPERTIES ('file.compression' = '{"gzip" if kind == "json" else "zlib" if kind == "orc" else "none"}');
+        INSERT INTO t VALUES (true, 1, 4, 1.5, 1e10, 12.34, 'ab', 'cd', ' q"u,o;\\\\te ', X'00ff10',
+          DATE'2024-02-03', TIMESTAMP'2024-02-03 04:05:06.789',
+          TIMESTAMP_NTZ'2024-02-03 04:05:06.123456'{given}, DATE'2024-01-31', true);
+        INSERT INTO t (pd, pb) VALUES (DATE'2024-02-01', NULL)
+    """)
+    first, second = sql("SELECT * FROM t ORDER BY pd")
+    values = [True, 1, 4, 1.5, 1e10, "12.34", "ab ", "cd", ' q"u,o;\\te ', "00ff10", "2024-02-03"]
+    values += ["2024-02-03 04:05:06.789", "2024-02-03 04:05:06.123456"]
+    values += [] if kind == "csv" else [[1, None], [["k", 5]], [1, "61"]]
+    assert first == [*values, "2024-01-31", True]
+    assert second == [None] * len(values) + ["2024-02-01", None]
+    assert sql("SELECT s FROM t WHERE pd = DATE'2024-01-31' AND pb AND i = 1") == [[' q"u,o;\\te ']]
+    assert sql("SELECT count(*), max(pd) FROM t") == [[2, "2024-02-01"]]
+    end = {"json": ".json.gz"}.get(kind, f".{kind}")
+    assert files(tmp_path / "default.db" / "t") == [
+        f"pd=19753/pb=true/{end}",
+        f"pd=19754/pb=__DEFAULT_PARTITION__/{end}",
+    ]
+
+
+def test_inserts_and_overwrites(sql: Run, tmp_path: Path) -> None:
+    root = tmp_path / "default.db" / "t"
+    sql("""
+        CREATE TABLE t (id INT NOT NULL, v STRING) USING parquet PARTITIONED BY (p INT, q STRING)
+          TBLPROPERTIES ('format-table.partition-path-only-value' = 'true');
+        INSERT INTO t VALUES (1, 'a', 1, 'x:y'), (2, 'b', 1, NULL), (3, 'c', NULL, '');
+        INSERT INTO t PARTITION (p = 2) (q, id) VALUES ('x', 4)
+    """)
+    rows = "SELECT p, q, id, v FROM t ORDER BY id"
+    assert sql(rows) == [
+        [1, "x:y", 1, "a"],
+        [1, None, 2, "b"],
+        [None, None, 3, "c"],
+        [2, "x", 4, None],
+    ]
+    null = "__DEFAULT_PARTITION__"
+    assert {p.rpartition("/")[0] for p in files(root)} == {
+        "1/x%3Ay",
+        f"1/{null}",
+        f"{null}/{null}",
+        "2/x",
+    }
+    # As in Java, an overwrite without a partition replaces those of its rows.
+    sql("INSERT OVERWRITE t SELECT id + 10, v, p, q FROM t WHERE id = 2")
+    assert [row[2] for row in sql(rows)] == [1, 3, 4, 12]
+    sql("INSERT OVERWRITE t PARTITION (p = 1) SELECT 20, 'new', 'z'")
+    assert [row[2] for row in sql(rows)] == [3, 4, 20]
+    sql("INSERT OVERWRITE t PARTITION (p = 2, q = 'x') SELECT id, v FROM t WHERE false")
+    assert [row[2] for row in sql(rows)] == [3, 20]
+    assert (root / "2" / "x").is_dir()
+    sql("SET spark.sql.sources.partitionOverwriteMode = dynamic")
+    sql("INSERT OVERWRITE t PARTITION (p = 1) VALUES (21, 'n', 'y')")
+    assert [row[2] for row in sql(rows)] == [3, 20, 21]
+    sql("RESET spark.sql.sources.partitionOverwriteMode")
+    with pytest.raises(PySparkException, match="Cannot write null to non-null column"):
+        sql("INSERT INTO t SELECT CAST(NULL AS INT), 'x', 1, 'q'")
+    assert [p for p in root.iterdir() if p.name.startswith(".")] == []
+
+
+def test_a_failed_insert_leaves_the_rows(
+    sql: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql("CREATE TABLE t (id INT) USING csv; INSERT INTO t VALUES (1)")
+    before = files(tmp_path / "default.db" / "t")
+
+    def fail(*_: Any) -> bool:
+        raise PermissionError("no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalFileIO, "rename", fail)
+        with pytest.raises(StorageError, match="its rows are as before"):
+            sql("INSERT OVERWRITE t VALUES (2)")
+    assert files(tmp_path / "default.db" / "t") == before
+    assert sql("SELECT * FROM t") == [[1]]
+    sql("INSERT OVERWRITE t SELECT 1 WHERE false")
+    assert sql("SELECT * FROM t") == []
+
+
+def test_csv_of_others(sql: Run, tmp_path: Path) -> None:
+    sql("CREATE TABLE t (a INT, b STRING, c INT) USING csv OPTIONS ('csv.field-delimiter' ';')")
+    root = tmp_path / "default.db" / "t"
+    root.mkdir(parents=True)
+    (root / "part-0.csv").write_text('1;"x""y";3\n\n2;"q\\"r";bad\n+3;;4;5\n')
+    (root / "part-1.csv.gz").write_bytes(gzip.compress(b"9;z"))
+    (root / "_SUCCESS").write_text("8;8;8\n")
+    query = "SELECT * FROM t ORDER BY a NULLS LAST"
+    rows = [[1, 'x"y', 3], [2, 'q"r', None], [3, None, 4], [9, "z", None], [None, None, None]]
+    assert sql(query) == rows
+    sql("ALTER TABLE t SET TBLPROPERTIES ('mode' = 'dropmalformed')")
+    assert [row[0] for row in sql(query)] == [1, 3, 9, None]
+    sql("SET spark.paimon.csv.mode = failfast")
+    with pytest.raises(PySparkException, match="a value of a file is no INT: bad"):
+        sql(query)
+    sql("RESET spark.paimon.csv.mode")
+    with pytest.raises(PySparkException, match="holds the delimiter of lines"):
+        sql("INSERT INTO t VALUES (1, 'two\nlines', 1)")
+    for options in (
+        "'sep' = '|', 'lineSep' = '?', 'quote' = '%', 'header' = 'true', 'nullvalue' = 'null'",
+        "'csv.line-delimiter' = 'abc', 'file.compression' = 'gzip'",
+    ):
+        sql(f"CREATE TABLE u (a INT, b STRING) USING csv TBLPROPERTIES ({options})")
+        sql("INSERT INTO u VALUES (1, 'x|%y%'), (2, NULL)")
+        assert sql("SELECT * FROM u ORDER BY a") == [[1, "x|%y%"], [2, None]]
+        sql("DROP TABLE u")
+
+
+def test_json_and_text_of_others(sql: Run, tmp_path: Path) -> None:
+    sql("CREATE TABLE t (a INT, b STRING) USING json; CREATE TABLE u (v STRING) USING text")
+    for name, text in (("t", '{"a": "1", "b": 2.50}\n{"b": "x", "c": 1}\n'), ("u", "x\n\ny")):
+        folder = tmp_path / "default.db" / name
+        folder.mkdir(parents=True)
+        (folder / f"part{{0}} #[1].{name}").write_text(text)
+        (folder / "plain").write_text(text)
+    assert sql("SELECT * FROM t ORDER BY a LIMIT 3") == [[None, "x"], [None, "x"], [1, "2.50"]]
+    (tmp_path / "default.db" / "t" / "bad").write_text('{"a": "one"}\nno json\n{"a": 3}')
+    with pytest.raises(PySparkException):
+        sql("SELECT * FROM t")
+    sql("ALTER TABLE t SET TBLPROPERTIES ('json.ignore-parse-errors' = 'true')")
+    assert sql("SELECT count(*), max(a) FROM t") == [[6, 3]]
+    sql("INSERT INTO u VALUES (NULL)")
+    assert sql("SELECT v, count(*) FROM u GROUP BY v ORDER BY v") == [["", 3], ["x", 2], ["y", 2]]
+
+
+def test_tables_of_queries_and_of_another_kind(sql: Run) -> None:
+    sql("CREATE TABLE t AS SELECT 1 AS id, 'a' AS v; CREATE TABLE u USING csv AS SELECT * FROM t")
+    assert sql("SELECT t.v, u.v FROM t JOIN u ON t.id = u.id") == [["a", "a"]]
+    sql("CREATE OR REPLACE TABLE t USING orc AS SELECT id + 1 AS id, v FROM t")
+    assert sql("SELECT * FROM t") == [[2, "a"]]
+    sql("CREATE OR REPLACE TABLE t AS SELECT id + 1 AS id FROM t; UPDATE t SET id = id + 1")
+    assert sql("SELECT * FROM t") == [[4]]
+    assert "Scan" in sql("EXPLAIN SELECT * FROM u WHERE id = 1")[0][0]
