@@ -115,7 +115,8 @@ def test_inserts_and_overwrites(sql: Run, tmp_path: Path) -> None:
 def test_a_failed_insert_leaves_the_rows(
     sql: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sql("CREATE TABLE t (id INT) USING csv; INSERT INTO t VALUES (1)")
+    sql("CREATE TABLE t (id INT DEFAULT 1, v STRING DEFAULT 'x') USING csv")
+    sql("INSERT INTO t VALUES (1, DEFAULT)")
     before = files(tmp_path / "default.db" / "t")
 
     def fail(*_: Any) -> bool:
@@ -124,10 +125,10 @@ def test_a_failed_insert_leaves_the_rows(
     with monkeypatch.context() as patch:
         patch.setattr(LocalFileIO, "rename", fail)
         with pytest.raises(StorageError, match="its rows are as before"):
-            sql("INSERT OVERWRITE t VALUES (2)")
+            sql("INSERT OVERWRITE t (id) VALUES (2)")
     assert files(tmp_path / "default.db" / "t") == before
-    assert sql("SELECT * FROM t") == [[1]]
-    sql("INSERT OVERWRITE t SELECT 1 WHERE false")
+    assert sql("SELECT * FROM t") == [[1, "x"]]
+    sql("INSERT OVERWRITE t (id) SELECT 1 WHERE false")
     assert sql("SELECT * FROM t") == []
 
 

@@ -68,10 +68,16 @@ def format_rows(
             message = quoted_text(f"Cannot write null to non-null column({field.name})")
             text = f"coalesce({text}, raise_error({message}))"
         elif field.default_value is not None:
-            default = quoted_text(field.default_value)
-            text = f"coalesce({text}, CAST({default} AS {read_schema_text(field.type)}))"
+            text = f"coalesce({text}, {_default(field.default_value, field)})"
         columns.append(f"{text} AS {quoted(field.name)}")
     return frame.toDF(*values.values()).selectExpr(*columns)
+
+
+def _default(text: str, field: DataField) -> str:
+    """The SQL of a default value: its text without quotes, cast (Java: `DefaultValueUtils`)."""
+    if len(text) > 1 and text.startswith("'") and text.endswith("'"):
+        text = text[1:-1]
+    return f"CAST({quoted_text(text)} AS {read_schema_text(field.type)})"
 
 
 def write_format(
