@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,6 +13,7 @@ from pyspark.errors import PySparkException
 from sql_sessions import Sql
 
 from oracle import FlinkSql, Oracle, RestServer
+from paimon_core.catalog.hive import format_tables
 from paimon_core.catalog.hive.hive_catalog import HiveCatalog
 from paimon_core.catalog.open import open_catalog
 from paimon_core.errors import UnsupportedFeature
@@ -121,6 +123,7 @@ def test_java_reads_those_of_a_hive_catalog(
     sql("RESET spark.paimon.format-table.commit-hive-sync-url")
     assert java.rows(table="theirs") == [["+I", 1, "x"], ["+I", 2, "y/z"]]
     catalog = HiveCatalog.connect(options)
+    _check_others_are_left_out(catalog)
     theirs = catalog.format_tables.find("formats.theirs")
     assert theirs is not None
     found = catalog.format_tables.metastore.client.call("get_partitions", "formats", "theirs", -1)
@@ -130,6 +133,36 @@ def test_java_reads_those_of_a_hive_catalog(
     assert sql("SELECT * FROM ours ORDER BY id") == [[1, "x"], [2, "y/z"]]
     sql("DROP TABLE ours")
     assert not Path(theirs.root).exists()
+
+
+def _check_others_are_left_out(catalog: HiveCatalog) -> None:
+    """Tables of Hive's formats whose files are not all that decides about rows."""
+    tables = catalog.format_tables
+    client = tables.metastore.client
+    plain = client.call("get_table", "formats", "csvs")
+    serde = replace(
+        plain.sd.serde_info, serialization_lib="org.apache.hadoop.hive.serde2.OpenCSVSerde"
+    )
+    # The metastore wants buckets for transactions.
+    transactional = replace(plain, parameters={**plain.parameters, "transactional": "true"})
+    assert format_tables._schema_of(plain) is not None
+    assert format_tables._schema_of(transactional) is None
+    others = {
+        "links": {
+            "sd": replace(
+                plain.sd, input_format="org.apache.hadoop.hive.ql.io.SymlinkTextInputFormat"
+            )
+        },
+        "quoted": {"sd": replace(plain.sd, serde_info=serde)},
+    }
+    names = tables.names("formats")
+    for name, changed in others.items():
+        found = replace(plain, table_name=name, **changed)
+        place = f"{plain.sd.location}-{name}"
+        found = replace(found, sd=replace(found.sd, location=place))
+        client.call("create_table", found)
+        assert tables.find(f"formats.{name}") is None
+    assert tables.names("formats") == names
 
 
 @pytest.mark.long

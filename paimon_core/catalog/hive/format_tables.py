@@ -45,6 +45,7 @@ log = logging.getLogger(__name__)
 _ENABLED: Final = "format-table.enabled"
 _TABLE_TYPE: Final = "table_type"
 _COMMENT: Final = "comment"
+_TRANSACTIONAL: Final = "transactional"
 _HIVES_DELIMITER: Final = "field.delim"
 _HIVES_USUAL_DELIMITER: Final = "\x01"
 _LAZY: Final = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
@@ -250,6 +251,8 @@ def _schema_of(table: Table) -> TableSchema | None:
         kind = "csv"
         own = sd.serde_info.parameters or {}
         options[CSV_DELIMITER] = own.get(_HIVES_DELIMITER, _HIVES_USUAL_DELIMITER)
+    if not _has_plain_files(table, sd, kind):
+        return None
     options |= {TYPE: FORMAT_TABLE, FILE_FORMAT: kind}
     keys = tuple(table.partition_keys or ())
     try:
@@ -264,6 +267,19 @@ def _schema_of(table: Table) -> TableSchema | None:
         options=Options(options),
         comment=comment,
     )
+
+
+def _has_plain_files(table: Table, sd: StorageDescriptor, kind: str) -> bool:
+    """Whether the folder has rows in files of this format, and nothing that decides which count.
+
+    Java also takes tables with transactions, lists of files, other layouts of text, and Hudi's.
+    """
+    serde, usual, _ = _CLASSES[kind]
+    known = sd.input_format == usual
+    if kind in ("csv", "text") and sd.serde_info is not None:
+        known &= sd.serde_info.serialization_lib == serde
+    transactional = (table.parameters or {}).get(_TRANSACTIONAL, "false")
+    return known and transactional.lower() != "true"
 
 
 def _field(number: int, column: FieldSchema) -> DataField:
