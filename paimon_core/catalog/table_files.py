@@ -42,6 +42,13 @@ _NOT_COMPARED: Final = frozenset({"owner", PATH.key})
 _ATTEMPTS: Final = 10
 
 
+def with_table_defaults(schema: TableSchema, options: Mapping[str, str]) -> TableSchema:
+    """Return the schema with the options `table-default.KEY` of a catalog that it does not set."""
+    defaults = Options(options).matching(TABLE_DEFAULT)
+    defaults.pop(PATH.key, None)
+    return replace(schema, options=Options({**defaults, **schema.options}))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFiles:
     """The folder `path` of table `identifier`, there or not; `options` are the catalog's."""
@@ -77,10 +84,7 @@ class TableFiles:
             )
         self._check_no_snapshots()
         with self._named():
-            defaults = Options(self.options).matching(TABLE_DEFAULT)
-            defaults.pop(PATH.key, None)
-            wanted = replace(schema, options=Options({**defaults, **schema.options}))
-            first = normalized(wanted)
+            first = normalized(with_table_defaults(schema, self.options))
             check_values(first.options)
             self._warn_of_unknown(first.options)
             validate_schema(first)

@@ -16,7 +16,7 @@ from paimon_core.catalog.filesystem import database_path
 from paimon_core.catalog.hive import tables as hive_tables
 from paimon_core.catalog.hive.folders import check_new_folder, place_of
 from paimon_core.catalog.hive.metastore import Metastore, hive_name
-from paimon_core.catalog.table_files import TABLE_DEFAULT
+from paimon_core.catalog.table_files import with_table_defaults
 from paimon_core.catalog.table_folder import is_link
 from paimon_core.ddl.schema_change import SchemaChange
 from paimon_core.environment import user_name
@@ -25,7 +25,7 @@ from paimon_core.io.confined import ConfinedFileIO
 from paimon_core.io.open import open_file_io
 from paimon_core.names import Boundary
 from paimon_core.options import PATH, Options, parse_bool
-from paimon_core.remote.thrift_calls import FieldSchema, SerDeInfo, StorageDescriptor, Table
+from paimon_core.remote.thrift_calls import SerDeInfo, StorageDescriptor, Table
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.format_table import (
     CSV_DELIMITER,
@@ -37,8 +37,6 @@ from paimon_core.table.format_table import (
     file_option,
     format_of_table,
 )
-from paimon_core.types.data_types import DataField
-from paimon_core.types.hive import type_of_hive
 
 log = logging.getLogger(__name__)
 
@@ -116,9 +114,7 @@ class HiveFormatTables:
                 next_step=f"set the option {_ENABLED}=true of the catalog",
             )
         options = self.metastore.options
-        defaults = Options(options).matching(TABLE_DEFAULT)
-        defaults.pop(PATH.key, None)
-        schema = replace(schema, options=Options({**defaults, **schema.options}))
+        schema = with_table_defaults(schema, options)
         check_format_table(schema)
         name = hive_name(identifier)
         path = schema.options.value(PATH)
@@ -256,7 +252,7 @@ def _schema_of(table: Table) -> TableSchema | None:
     options |= {TYPE: FORMAT_TABLE, FILE_FORMAT: kind}
     keys = tuple(table.partition_keys or ())
     try:
-        fields = tuple(_field(i, c) for i, c in enumerate((*(sd.cols or ()), *keys)))
+        fields = tuple(hive_tables.field(i, c) for i, c in enumerate((*(sd.cols or ()), *keys)))
     except PaimonError:
         return None  # a type that Paimon does not have
     return TableSchema(
@@ -280,12 +276,3 @@ def _has_plain_files(table: Table, sd: StorageDescriptor, kind: str) -> bool:
         known &= sd.serde_info.serialization_lib == serde
     transactional = (table.parameters or {}).get(_TRANSACTIONAL, "false")
     return known and transactional.lower() != "true"
-
-
-def _field(number: int, column: FieldSchema) -> DataField:
-    return DataField(
-        id=number,
-        name=str(column.name),
-        type=type_of_hive(str(column.type)),
-        description=column.comment,
-    )

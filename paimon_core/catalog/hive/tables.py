@@ -31,7 +31,7 @@ from paimon_core.remote.thrift_calls import (
 )
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.types.data_types import DataField
-from paimon_core.types.hive import hive_type
+from paimon_core.types.hive import hive_type, type_of_hive
 
 LOCATION_PROPERTY: Final = "paimon_location"
 EXTERNAL_TABLE: Final = "EXTERNAL_TABLE"
@@ -212,3 +212,13 @@ def column(field: DataField) -> FieldSchema:
     """The column as a metastore keeps it, with as much of its comment as there is room for."""
     comment = field.description and field.description[:_COMMENT_LENGTH]
     return FieldSchema(name=field.name, type=hive_type(field.type), comment=comment)
+
+
+def field(number: int, column: FieldSchema) -> DataField:
+    """The column of a metastore as the field with this id; errors as in `type_of_hive`."""
+    return DataField(
+        id=number,
+        name=str(column.name),
+        type=type_of_hive(str(column.type)),
+        description=column.comment,
+    )

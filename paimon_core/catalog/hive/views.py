@@ -16,8 +16,7 @@ from paimon_core.catalog.views import View
 from paimon_core.environment import user_name
 from paimon_core.errors import AlreadyExists, NotFound, UnsupportedFeature
 from paimon_core.remote.thrift_calls import FieldSchema, SerDeInfo, StorageDescriptor, Table
-from paimon_core.types.data_types import DataField
-from paimon_core.types.hive import hive_type, type_of_hive
+from paimon_core.types.hive import hive_type
 
 _COMMENT: Final = "comment"
 
@@ -46,7 +45,7 @@ class HiveViews:
         columns = (found.sd and found.sd.cols) or ()
         return View(
             name=".".join(hive_name(identifier)),
-            fields=tuple(_field(i, column) for i, column in enumerate(columns)),
+            fields=tuple(hive_tables.field(i, column) for i, column in enumerate(columns)),
             query=found.view_expanded_text or "",
             comment=comment,
             options=options,
@@ -96,12 +95,3 @@ class HiveViews:
         if self.find(identifier) is None:
             raise NotFound(f"view {identifier} does not exist", table=identifier)
         self.metastore.client.call("drop_table", *hive_name(identifier), False)
-
-
-def _field(number: int, column: FieldSchema) -> DataField:
-    return DataField(
-        id=number,
-        name=str(column.name),
-        type=type_of_hive(str(column.type)),
-        description=column.comment,
-    )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from paimon_core.catalog.rest.payloads import audit_of, changes_json, identifier_json, schema_json
-from paimon_core.catalog.table_files import TABLE_DEFAULT
+from paimon_core.catalog.table_files import with_table_defaults
 from paimon_core.ddl.schema_change import SchemaChange
 from paimon_core.errors import AlreadyExists, StorageError
 from paimon_core.io.confined import ConfinedFileIO
@@ -86,9 +86,7 @@ class RestFormatTables:
 
     def create(self, identifier: str, schema: TableSchema) -> None:
         """Create the table, with the catalog's options `table-default.KEY`; as `FormatTables`."""
-        defaults = Options(self.catalog.client.options).matching(TABLE_DEFAULT)
-        defaults.pop(PATH.key, None)
-        wanted = replace(schema, options=Options({**defaults, **schema.options}))
+        wanted = with_table_defaults(schema, self.catalog.client.options)
         check_format_table(wanted)
         folder = wanted.options.value(PATH)
         if folder is not None:

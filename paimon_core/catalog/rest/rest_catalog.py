@@ -27,7 +27,7 @@ from paimon_core.catalog.rest.payloads import (
 from paimon_core.catalog.rest.token_io import DATA_TOKEN_ENABLED, TokenFileIO
 from paimon_core.catalog.rest.version_management import RestVersions
 from paimon_core.catalog.rest.views import RestViews
-from paimon_core.catalog.table_files import TABLE_DEFAULT, TableFiles
+from paimon_core.catalog.table_files import TableFiles, with_table_defaults
 from paimon_core.ddl.create import normalized
 from paimon_core.ddl.schema_change import SchemaChange, SetOption, change_from_object
 from paimon_core.ddl.validation import validate_schema
@@ -288,9 +288,7 @@ class RestCatalog:
 
     def _with_defaults(self, schema: TableSchema) -> TableSchema:
         """The schema with the catalog's options for tables; SchemaError for an invalid one."""
-        defaults = Options(self.options).matching(TABLE_DEFAULT)
-        defaults.pop(PATH.key, None)
-        schema = normalized(replace(schema, options=Options({**defaults, **schema.options})))
+        schema = normalized(with_table_defaults(schema, self.options))
         validate_schema(schema)
         return schema
 
