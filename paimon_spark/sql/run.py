@@ -10,7 +10,7 @@ from paimon_core.environment import Environment, system_environment
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_spark.sql import call, functions, settings, show, views
 from paimon_spark.sql.catalogs import CATALOG
-from paimon_spark.sql.ddl import alter, partitions, tables
+from paimon_spark.sql.ddl import alter, databases, partitions, tables
 from paimon_spark.sql.ddl import tags as tag_statements
 from paimon_spark.sql.ddl.comments import comment_on
 from paimon_spark.sql.dml import copy_into, insert, merge, row_level
@@ -76,10 +76,10 @@ def _own_result(session: SqlSession, statement: str) -> Result | None:
 def _own(session: SqlSession, words: Words) -> Result | None:
     match words.word():
         case "USE":
-            return tables.use(session, _after(words, 1))
+            return databases.use(session, _after(words, 1))
         case "SET":
             if words.word(1) == "CATALOG" and words.word(2) not in ("", "="):
-                return tables.use(session, _after(words, 1))
+                return databases.use(session, _after(words, 1))
             return settings.set_statement(session, _after(words, 1).rest())
         case "RESET":
             return settings.reset_statement(session, _after(words, 1).rest())
@@ -198,7 +198,7 @@ def _create(session: SqlSession, words: Words) -> Result:
         words.need("CREATE")
     external = words.eat("EXTERNAL")
     if words.eat_any(*_DATABASE):
-        return tables.create_database(session, words)
+        return databases.create_database(session, words)
     if words.eat("TABLE"):
         return tables.create_table(
             session,
@@ -227,7 +227,7 @@ def _check_no_index(words: Words) -> None:
 
 def _drop(session: SqlSession, words: Words) -> Result:
     if words.eat_any(*_DATABASE):
-        return tables.drop_database(session, words)
+        return databases.drop_database(session, words)
     if words.eat("TABLE"):
         return tables.drop_table(session, words)
     if words.eat("VIEW"):

@@ -462,8 +462,13 @@ class SqlSession:
         known: dict[TableName, FormatTable | None] = getattr(self._of_statement, "formats", {})
         return known.get(name)
 
-    def forget_format(self, name: TableName) -> None:
-        """Ask the catalog again about a table that the statement has created or dropped."""
+    def drop(self, name: TableName) -> None:
+        """Drop the table, which exists."""
+        catalog = self.catalog_for(name)
+        if self.known_format(name) is not None and catalog.format_tables is not None:
+            catalog.format_tables.drop(name.identifier)
+        else:
+            catalog.drop_table(name.identifier)
         known: dict[TableName, FormatTable | None] = getattr(self._of_statement, "formats", {})
         self._of_statement.formats = {k: v for k, v in known.items() if k != name}
 

@@ -11,7 +11,7 @@ from sql_sessions import Sql
 
 from oracle import Oracle
 from paimon_core.errors import PaimonError
-from paimon_spark.sql.ddl import tables
+from paimon_spark.sql.ddl import replace_table
 from paimon_spark.sql.dml import as_select
 
 pytestmark = pytest.mark.spark
@@ -74,14 +74,14 @@ def test_a_schema_that_came_meanwhile(
 ) -> None:
     """The files are written again under the number that is free then."""
     sql("CREATE TABLE t (id INT, v STRING); INSERT INTO t VALUES (1, 'a')")
-    emptied = tables.replace_partitions
+    emptied = replace_table.replace_partitions
 
     def late(*args: Any, **options: Any) -> None:
         monkeypatch.undo()
         Sql(tmp_path, session)("ALTER TABLE db.t ADD COLUMN more INT")
         emptied(*args, **options)
 
-    monkeypatch.setattr(tables, "replace_partitions", late)
+    monkeypatch.setattr(replace_table, "replace_partitions", late)
     sql("CREATE OR REPLACE TABLE t AS SELECT 7 AS n, 'x' AS s")
     assert sql("SELECT * FROM t") == [[7, "x"]]
     assert sql("SELECT schema_id FROM `t$files`") == [[2]]

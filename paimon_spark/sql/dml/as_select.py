@@ -17,18 +17,14 @@ from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.format_table import FormatTable
 from paimon_core.table.real_buckets import RealBuckets
 from paimon_core.table.write_session import commit_overwrite, prepare_rows
+from paimon_spark.sql.ddl.make_table import format_tables_of, make_table, makes_format_table
+from paimon_spark.sql.ddl.replace_table import replace_with
 from paimon_spark.sql.ddl.table_clauses import TableClauses
-from paimon_spark.sql.ddl.tables import (
-    CREATED,
-    format_tables_of,
-    make_table,
-    makes_format_table,
-    replace_with,
-)
+from paimon_spark.sql.ddl.tables import CREATED
 from paimon_spark.sql.dml.format_writes import format_rows, write_format
-from paimon_spark.sql.dml.insert import fetched, null_checked, overwriting, write_query
 from paimon_spark.sql.dml.large_writes import rows_to_write, writes_distributed, written_files
 from paimon_spark.sql.dml.postpone import prepare_in_buckets
+from paimon_spark.sql.dml.writes import fetched, null_checked, overwriting, write_query
 from paimon_spark.sql.errors import SqlSyntaxError
 from paimon_spark.sql.frames.characters import CHARACTERS, COMMENT
 from paimon_spark.sql.query.queries import query_dataframe

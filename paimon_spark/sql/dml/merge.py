@@ -22,7 +22,6 @@ from paimon_spark.sql.dml.by_name import (
     merges_schema,
     shaped,
 )
-from paimon_spark.sql.dml.insert import fetched, null_checked
 from paimon_spark.sql.dml.kept_rows import gives_same_rows, is_deterministic, kept_rows, until_kept
 from paimon_spark.sql.dml.large_changes import (
     DELETED,
@@ -58,6 +57,7 @@ from paimon_spark.sql.dml.targets import (
     Target,
     open_target,
 )
+from paimon_spark.sql.dml.writes import fetched, null_checked
 from paimon_spark.sql.errors import AnalysisError, IncompatibleRows
 from paimon_spark.sql.query.column_names import columns_in
 from paimon_spark.sql.query.grammar import check_grammar

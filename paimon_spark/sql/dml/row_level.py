@@ -23,7 +23,6 @@ from paimon_spark.sql.dml.by_name import (
     named_alike,
     shaped,
 )
-from paimon_spark.sql.dml.insert import fetched, null_checked
 from paimon_spark.sql.dml.large_changes import (
     DELETED,
     KIND,
@@ -44,6 +43,7 @@ from paimon_spark.sql.dml.targets import (
     check_deletable,
     open_target,
 )
+from paimon_spark.sql.dml.writes import fetched, null_checked
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.frames.pushdown import plain_condition
 from paimon_spark.sql.query.grammar import check_grammar

@@ -25,8 +25,8 @@ from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_core.table.write_session import commit_overwrite, prepare_rows, write_rows
 from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.jobs.versions import as_latest, rollback
+from paimon_spark.sql.ddl.replace_table import replace_with
 from paimon_spark.sql.ddl.table_clauses import read_clauses
-from paimon_spark.sql.ddl.tables import replace_with
 from paimon_spark.sql.errors import SqlSyntaxError, error_type
 from paimon_spark.sql.frames.global_tables import read_global_table
 from paimon_spark.sql.text.tokens import Words
