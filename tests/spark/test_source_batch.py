@@ -383,6 +383,19 @@ def test_a_failing_job_of_write_leaves_no_files(session: Any, tmp_path: Path) ->
     assert lake.on_disk() == set()
 
 
+def test_rows_are_computed_once(session: Any, tmp_path: Path) -> None:
+    Lake(tmp_path).primary_key(buckets=2)
+    runs = session.sparkContext.accumulator(0)
+
+    def counted(batches: Any) -> Any:
+        runs.add(1)
+        yield from batches
+
+    plain = session.range(0, 20, numPartitions=1).selectExpr("cast(id AS int) AS k", "'v' AS v")
+    write(plain.mapInArrow(counted, "k INT, v STRING"), path=str(tmp_path / "db.db" / "t"))
+    assert runs.value == 1
+
+
 def test_shuffled_rows_of_a_bucket_are_in_one_partition(session: Any, tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     lake.primary_key(buckets=4, partitioned=True)
