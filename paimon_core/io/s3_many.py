@@ -40,7 +40,8 @@ def list_folder(call: Call, bucket: str, prefix: str, path: str) -> list[FileSta
     for page in _pages(call, Bucket=bucket, Prefix=prefix, Delimiter="/"):
         for folder in page.get("CommonPrefixes") or ():
             name = folder["Prefix"][len(prefix) :].rstrip("/")
-            found.append(FileStat(f"{path}/{name}", 0, 0, is_dir=True))
+            if name:  # "a//b" is below no folder that a path names: without a name, it is "a" again
+                found.append(FileStat(f"{path}/{name}", 0, 0, is_dir=True))
         found += [_stat(o, path, prefix) for o in page.get("Contents") or () if o["Key"] != prefix]
     return found
 

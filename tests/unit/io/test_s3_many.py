@@ -6,7 +6,7 @@ import random
 from datetime import UTC, datetime
 from typing import Any
 
-from paimon_core.io.s3_many import delete_objects, list_objects
+from paimon_core.io.s3_many import delete_objects, list_folder, list_objects
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -97,3 +97,9 @@ def test_failed_deletions_are_returned() -> None:
         return {"Errors": [{"Key": "b", "Code": "InternalError"}]}
 
     assert delete_objects(call, "b", ["a", "b"]) == ["b"]
+
+
+def test_a_folder_without_a_name_is_not_the_folder_itself() -> None:
+    bucket = Bucket(["w/t/a", "w/t//b", "w/t/c//d"], 10)
+    found = list_folder(bucket, "b", "w/t/", "s3a://b/w/t")
+    assert sorted(f.name for f in found) == ["a", "c"]
