@@ -155,6 +155,7 @@ class RangeBitmapReader:
         if count < 0:
             raise ValueError(f"a dictionary of {count} chunks")
         keys: list[Key] = []
+        left = len(data)
         for _ in range(count):
             _check(data[at])
             key, at = self.codec.decode(data, at + 1)
@@ -164,10 +165,14 @@ class RangeBitmapReader:
             # Every key has different bytes.
             if further < 0 or len(keys) + further > len(data):
                 raise ValueError(f"a dictionary of more than {len(data):,} keys")
-            where = stored + offset + (first if self.codec.width == 0 else 0)
+            first_byte = where = stored + offset + (first if self.codec.width == 0 else 0)
             for _ in range(further):
                 key, where = self.codec.decode(data, where)
+                # Chunks that share their bytes would take far more memory than the index.
+                if where - first_byte > left:
+                    raise ValueError(f"a dictionary of more than {len(data):,} bytes")
                 keys.append(key)
+            left -= where - first_byte
         return keys
 
     def _read_codes(self, data: bytes, start: int) -> Slices:

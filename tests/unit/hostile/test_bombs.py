@@ -325,6 +325,17 @@ def test_readers_of_indexes_that_go_on_behind_the_data() -> None:
         BloomReader(b"\x7f\xff\xff\xff" + bytes(8), INT)
 
 
+def test_chunks_of_a_dictionary_that_all_hold_the_same_long_key() -> None:
+    chunks, length = 2_000, 50_000
+    one = b"\1" + bytes(4) + struct.pack(">iiiii", 0, 0, 1, 0, length + 4)
+    places = struct.pack(">biii", 1, chunks, 0, len(one) * chunks)
+    keys = struct.pack(">i", len(places)) + places + one * chunks
+    keys += struct.pack(">i", length) + bytes(length)
+    head = struct.pack(">bii", 1, 5, 2 * chunks) + bytes(8) + struct.pack(">i", len(keys))
+    with soon(), pytest.raises(ValueError, match="a dictionary of more than"):
+        RangeBitmapReader(struct.pack(">i", len(head)) + head + keys, STRING)
+
+
 def test_indexes_that_all_name_the_whole_file() -> None:
     kinds = 3000
     head = struct.pack(">qii", 1493475289347502, 1, 0) + struct.pack(">i", 1)
