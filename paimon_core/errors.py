@@ -201,7 +201,10 @@ class CorruptTable(PaimonError):
 
 
 class OutsideTable(CorruptTable):
-    """A path would leave the table through a symbolic link; nothing was changed there."""
+    """A path leads out of the table, by a symbolic link or into another table's folder.
+
+    Nothing was changed there.
+    """
 
     default_next_step = (
         "nothing was changed there; replace the link by a folder or a mount, or name the folder "

@@ -26,6 +26,7 @@ from paimon_core.errors import (
     OutsideTable,
     StorageError,
 )
+from paimon_core.io.confined import check_all_inside
 from paimon_core.io.file_io import (
     FileStat,
     delete_files,
@@ -44,6 +45,10 @@ log = logging.getLogger(__name__)
 _HIDDEN: Final = ("_", ".")
 _STAGING: Final = ".caretaker-"
 _PAIR: Final = re.compile("([^/]+)=([^/]+)")
+_METADATA: Final = re.compile(r"(.*)/(?:schema/schema|snapshot/snapshot)-\d+", re.DOTALL)
+"""Files that only the folders of Paimon tables have."""
+_OF_TABLE: Final = re.compile("bucket-[^/]+|[^/=]+=[^/]+")
+"""Folders inside of a Paimon table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,15 @@ class StagedFile:
     path: str
     texts: tuple[str, ...]
     end: str
+
+
+@dataclass(frozen=True, slots=True)
+class FormatRead:
+    """The files that a query reads of a format table: of partitions that the predicate allows."""
+
+    root: str
+    predicate: Predicate | None
+    paths: frozenset[str]
 
 
 def is_hidden(name: str) -> bool:
@@ -178,7 +192,10 @@ def data_files(table: FormatTable, partition: FormatPartition) -> list[FileStat]
 
 
 def files_to_replace(table: FormatTable, partition: FormatPartition) -> list[str]:
-    """The paths of the partition's data files; OutsideTable if they may be those of others."""
+    """The paths of the partition's data files; OutsideTable if they may be those of others.
+
+    That is so behind a symbolic link, and beside the metadata of a Paimon table.
+    """
     found = _below_partition(table, partition)
     linked = [s.path for s in found if s.is_dir and s.is_link]
     if partition.linked or linked:
@@ -188,7 +205,29 @@ def files_to_replace(table: FormatTable, partition: FormatPartition) -> list[str
             table=table.name,
             next_step="replace the link by the folder that it leads to",
         )
-    return [s.path for s in found if not s.is_dir]
+    paths = [s.path for s in found if not s.is_dir]
+    theirs = next((m[1] for m in map(_METADATA.fullmatch, paths) if m), None)
+    if theirs is None and paths:
+        theirs = _table_around(table)
+    if theirs is not None:
+        raise OutsideTable(
+            f"the files of format table {table.name} would be deleted, but {theirs} is the folder of "
+            "a Paimon table; nothing was changed",
+            table=table.name,
+            file=theirs,
+            next_step="use another folder for one of the two tables",
+        )
+    return paths
+
+
+def _table_around(table: FormatTable) -> str | None:
+    """The Paimon table whose buckets or partitions the folder of the format table is one of."""
+    folder = table.root
+    while _OF_TABLE.fullmatch(folder.rpartition("/")[2]):
+        folder = parent(folder)
+        if any(_METADATA.fullmatch(s.path) for s in table.io.list_dir(join(folder, "schema"))):
+            return folder
+    return None
 
 
 def _below_partition(table: FormatTable, partition: FormatPartition) -> list[FileStat]:
@@ -220,22 +259,27 @@ def publish(table: FormatTable, files: Sequence[StagedFile], replaced: Sequence[
     """Give the staged files their places, then delete the `replaced` ones.
 
     If a file cannot be moved, those that were moved are deleted, and nothing has changed.
-    StorageError then; CommitStateUnknown if files stay that should not.
-    Java: `table/format/FormatTableCommit`, which deletes first.
+    StorageError then; CommitStateUnknown if files stay that should not; OutsideTable for a
+    partition behind a symbolic link.  Java: `table/format/FormatTableCommit`, which deletes first.
     """
     token = uuid4().hex
+    targets = [
+        join(partition_folder(table, file.texts), f"data-{token}-{number}{file.end}")
+        for number, file in enumerate(files)
+    ]
+    check_all_inside(table.io.boundary, targets)
     moved: list[str] = []
     try:
-        for number, file in enumerate(files):
-            name = f"data-{token}-{number}{file.end}"
-            target = join(partition_folder(table, file.texts), name)
+        for file, target in zip(files, targets, strict=True):
             if file.texts and renames_atomically(target):  # object stores have no folders
                 table.io.make_dirs(parent(target))
             moved.append(target)
             if not table.io.rename(file.path, target):
                 raise FileExistsError(target)
-    except OSError as e:
+    except BaseException as e:  # also the end of a statement that somebody stops
         _withdraw(table, moved, e)
+        if not isinstance(e, OSError):
+            raise
         raise StorageError(
             f"the new files of format table {table.name} could not be put in place: {e}; its rows "
             "are as before",
@@ -252,7 +296,7 @@ def publish(table: FormatTable, files: Sequence[StagedFile], replaced: Sequence[
         ) from e
 
 
-def _withdraw(table: FormatTable, moved: Sequence[str], cause: OSError) -> None:
+def _withdraw(table: FormatTable, moved: Sequence[str], cause: BaseException) -> None:
     try:
         delete_files(table.io, moved)
     except OSError as e:

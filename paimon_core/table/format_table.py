@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from paimon_core.errors import InvalidArgument, SchemaError, UnsupportedFeature
-from paimon_core.io.file_io import FileIO
+from paimon_core.io.confined import ConfinedFileIO
 from paimon_core.options import (
     PARTITION_DEFAULT_NAME,
     PARTITION_LEGACY_NAME,
@@ -73,7 +73,7 @@ class FormatTable:
     name: str
     schema: TableSchema
     location: str
-    io: FileIO
+    io: ConfinedFileIO
     root: str
     external: bool = False
     partitions_in_catalog: bool = False

@@ -26,6 +26,7 @@ from paimon_core.schema.scan_options import SCAN_OPTIONS
 from paimon_core.schema.store import SchemaStore
 from paimon_core.snapshot.snapshot import Identity
 from paimon_core.table.batch_scan import BatchScan
+from paimon_core.table.format_files import FormatRead
 from paimon_core.table.format_table import FormatTable
 from paimon_core.table.system.read import split_system_name
 from paimon_core.types.zones import zone_of
@@ -209,9 +210,20 @@ class SqlSession:
         )
         return min(filter(None, read), key=lambda identity: identity[0], default=None)
 
+    def note_format_read(self, read: FormatRead) -> None:
+        """Keep what a query of the statement of this thread reads of a format table."""
+        found: list[FormatRead] = getattr(self._of_statement, "format_reads", [])
+        self._of_statement.format_reads = [*found, read]
+
+    def format_reads(self, table: FormatTable) -> list[FormatRead]:
+        """What the queries of the statement of this thread read of a format table."""
+        found: list[FormatRead] = getattr(self._of_statement, "format_reads", [])
+        return [read for read in found if read.root == table.root]
+
     def read_anew(self) -> None:
         """Let the statement of this thread read the newest snapshots from now on."""
         self._of_statement.scans = {}
+        self._of_statement.format_reads = []
 
     # --- catalogs ---
 
@@ -513,6 +525,7 @@ class SqlSession:
         finally:
             self.opened.clear()
             self._of_statement.scans = None
+            self._of_statement.format_reads = []
             self._of_statement.formats = {}
 
     def _explained(self, error: Exception) -> BaseException:

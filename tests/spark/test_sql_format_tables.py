@@ -11,8 +11,10 @@ import pytest
 from format_catalog import session_with_formats
 from pyspark.errors import PySparkException
 
-from paimon_core.errors import StorageError
+from paimon_core.errors import CommitStateUnknown, StorageError, UnsupportedFeature
 from paimon_core.io.local import LocalFileIO
+from paimon_spark.sql.dml import format_writes
+from paimon_spark.sql.frames import format_frames
 from paimon_spark.sql.run import execute
 from paimon_spark.sql.text.splitter import split_statements
 
@@ -185,3 +187,84 @@ def test_tables_of_queries_and_of_another_kind(sql: Run) -> None:
     sql("CREATE OR REPLACE TABLE t AS SELECT id + 1 AS id FROM t; UPDATE t SET id = id + 1")
     assert sql("SELECT * FROM t") == [[4]]
     assert "Scan" in sql("EXPLAIN SELECT * FROM u WHERE id = 1")[0][0]
+
+
+def test_rows_are_found_however_the_catalog_spells_the_folder(sql: Run, tmp_path: Path) -> None:
+    rows = [[1, "a"], [2, "50%"], [3, "x/y"], [4, "a+b c"], [5, None]]
+    values = "(1, 'a'), (2, '50%'), (3, 'x/y'), (4, 'a+b c'), (5, NULL)"
+    for number, folder in enumerate(
+        (f"file://{tmp_path}/x", f"file:{tmp_path}/y", f"{tmp_path}//z/")
+    ):
+        name = f"t{number}"
+        sql(f"""
+            CREATE TABLE {name} (id INT, p STRING) USING parquet PARTITIONED BY (p)
+              LOCATION '{folder}';
+            INSERT INTO {name} VALUES {values}
+        """)
+        assert sql(f"SELECT * FROM {name} ORDER BY id") == rows
+        sql(f"INSERT OVERWRITE {name} SELECT * FROM {name} WHERE id < 9")
+        assert sql(f"SELECT * FROM {name} ORDER BY id") == rows
+
+
+def test_a_row_of_an_unknown_partition_does_not_vanish(
+    sql: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql("CREATE TABLE t (id INT, p INT) USING parquet PARTITIONED BY (p)")
+    sql("INSERT INTO t VALUES (1, 1), (2, 2)")
+    monkeypatch.setattr(format_frames, "_below_root", lambda *_: "/p=1")
+    with pytest.raises(PySparkException, match=r"is in no known partition: /p=2"):
+        sql("INSERT OVERWRITE t SELECT * FROM t")
+
+
+def test_nan_is_one_partition(sql: Run) -> None:
+    sql("CREATE TABLE t (id INT, p DOUBLE, q INT) USING parquet PARTITIONED BY (p, q)")
+    sql("INSERT INTO t VALUES (1, double('NaN'), 1), (2, 1.5, 1), (3, double('NaN'), 2)")
+    sql("INSERT OVERWRITE t VALUES (4, double('NaN'), 1)")
+    assert sql("SELECT id FROM t ORDER BY id") == [[2], [3], [4]]
+    sql("INSERT OVERWRITE t PARTITION (q = 1) SELECT 5, double('NaN')")
+    assert sql("SELECT id FROM t ORDER BY id") == [[3], [5]]
+
+
+@pytest.mark.parametrize("partitions", ["", "PARTITIONED BY (p)"])
+def test_rows_added_while_an_overwrite_reads_are_read_too(
+    partitions: str, sql: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql(f"CREATE TABLE t (id INT, p INT) USING parquet {partitions}; INSERT INTO t VALUES (1, 1)")
+    written = format_writes._written
+    added = iter(["(2, 1)", "(3, 7)"])
+
+    def meanwhile(*arguments: Any) -> Any:
+        found = written(*arguments)
+        if (values := next(added, None)) is not None:
+            monkeypatch.setattr(format_writes, "_written", written)
+            sql(f"INSERT INTO t VALUES {values}")
+            monkeypatch.setattr(format_writes, "_written", meanwhile)
+        return found
+
+    monkeypatch.setattr(format_writes, "_written", meanwhile)
+    sql("INSERT OVERWRITE t SELECT id + 10 AS id, p FROM t")
+    ids = [row[0] for row in sql("SELECT id FROM t ORDER BY id")]
+    assert ids == ([3, 11, 12] if partitions else [11, 12, 13])
+
+
+def test_a_replacement_that_cannot_be_written_leaves_the_old_table(sql: Run) -> None:
+    sql("CREATE TABLE t USING csv AS SELECT 1 AS id, 'a' AS v; CREATE TABLE u AS SELECT * FROM t")
+    for name in ("t", "u"):
+        with pytest.raises(PySparkException, match="holds the delimiter of lines"):
+            sql(f"CREATE OR REPLACE TABLE {name} USING csv AS SELECT id, 'a\nb' AS v FROM {name}")
+        with pytest.raises(UnsupportedFeature, match="column v of format table"):
+            sql(f"CREATE OR REPLACE TABLE {name} USING csv AS SELECT id, array(v) AS v FROM {name}")
+        assert sql(f"SELECT * FROM {name}") == [[1, "a"]]
+
+
+def test_a_replacement_that_the_store_refuses_says_that_the_rows_are_gone(
+    sql: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql("CREATE TABLE t USING csv AS SELECT 1 AS id")
+
+    def fail(*_: Any) -> bool:
+        raise PermissionError("no")
+
+    monkeypatch.setattr(LocalFileIO, "rename", fail)
+    with pytest.raises(CommitStateUnknown, match=r"was dropped and created again.*are gone"):
+        sql("CREATE OR REPLACE TABLE t USING csv AS SELECT id FROM t")

@@ -11,21 +11,29 @@ from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.commit.message import CommitMessage
 from paimon_core.commit.rewritten_schemas import OnlyOlder
 from paimon_core.ddl.create import Column
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import CommitStateUnknown, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.confined import ConfinedFileIO
+from paimon_core.io.local import LocalFileIO
+from paimon_core.names import Boundary
 from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.format_table import FormatTable
 from paimon_core.table.real_buckets import RealBuckets
 from paimon_core.table.write_session import commit_overwrite, prepare_rows
-from paimon_spark.sql.ddl.make_table import format_tables_of, make_table, makes_format_table
+from paimon_spark.sql.ddl.make_table import (
+    format_schema,
+    format_tables_of,
+    make_table,
+    makes_format_table,
+)
 from paimon_spark.sql.ddl.replace_table import replace_with
 from paimon_spark.sql.ddl.table_clauses import TableClauses
 from paimon_spark.sql.ddl.tables import CREATED
-from paimon_spark.sql.dml.format_writes import format_rows, write_format
+from paimon_spark.sql.dml.format_writes import check_writable, format_rows, write_format
 from paimon_spark.sql.dml.large_writes import rows_to_write, writes_distributed, written_files
 from paimon_spark.sql.dml.postpone import prepare_in_buckets
 from paimon_spark.sql.dml.writes import fetched, null_checked, overwriting, write_query
-from paimon_spark.sql.errors import SqlSyntaxError
+from paimon_spark.sql.errors import SqlSyntaxError, error_of_query, error_of_task
 from paimon_spark.sql.frames.characters import CHARACTERS, COMMENT
 from paimon_spark.sql.query.queries import query_dataframe
 from paimon_spark.sql.result import NOTHING, Result
@@ -98,14 +106,41 @@ def _fill_new(
     if exists:
         # The query may read the table, so its rows are kept on the executors' disks.
         frame = frame.localCheckpoint()
+        if makes_format_table(clauses):
+            planned = _planned(session, name, columns, clauses)
+            check_writable(planned, format_rows(planned, frame, planned.schema.fields, {}))
         replace_with(session, name, columns, clauses)
     else:
         make_table(session, name, columns, clauses)
-    table = session.described(name, to_write=True)
-    if isinstance(table, FormatTable):
-        write_format(table, format_rows(table, frame, table.schema.fields, {}))
-    else:
-        write_query(session, table, frame, overwrite=None)
+    try:
+        table = session.described(name, to_write=True)
+        if isinstance(table, FormatTable):
+            write_format(table, format_rows(table, frame, table.schema.fields, {}))
+        else:
+            write_query(session, table, frame, overwrite=None)
+    except Exception as e:
+        if not exists:
+            raise
+        raise CommitStateUnknown(
+            f"table {name.identifier} was dropped and created again, but its new rows could not be "
+            f"written: {error_of_task(e) or error_of_query(e) or e}",
+            table=name.identifier,
+            next_step="the old rows are gone; fill the table from another source",
+        ) from e
+
+
+def _planned(
+    session: SqlSession, name: TableName, columns: Sequence[Column], clauses: TableClauses
+) -> FormatTable:
+    """The format table as it will be; it has no files."""
+    root = f"/{name.identifier}"
+    return FormatTable(
+        name=name.identifier,
+        schema=format_schema(session, name, columns, clauses),
+        location=root,
+        io=ConfinedFileIO(LocalFileIO(), Boundary(root)),
+        root=root,
+    )
 
 
 def _type_text(data_type: Any) -> str:

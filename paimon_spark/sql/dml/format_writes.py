@@ -6,13 +6,16 @@ So rows appear only once all of them are written.  Java: `spark/format/FormatTab
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_core.catalog.hive.format_sync import sync_partitions
-from paimon_core.errors import InvalidArgument
+from paimon_core.errors import InvalidArgument, RowsChanged
 from paimon_core.paths import unescape_path_name
 from paimon_core.table.format_files import (
+    FormatPartition,
+    FormatRead,
     StagedFile,
     files_to_replace,
     format_partitions,
@@ -87,11 +90,14 @@ def write_format(
     static: Mapping[str, object] | None = None,
     overwrite: bool = False,
     dynamic: bool = False,
+    reads: Sequence[FormatRead] = (),
 ) -> None:
     """Add the rows of `format_rows`; with `overwrite`, in place of others.
 
     Replaced are the partitions with the `static` values or, without any, and if `dynamic`, those
-    of the new rows, as in Java; of a table without partitions, all rows.  Errors as in `publish`.
+    of the new rows, as in Java; of a table without partitions, all rows.  `reads` is what the rows
+    were computed from: RowsChanged if others added files to it since, as those would be lost.
+    Other errors as in `publish`.
     """
     check_columns(table)
     check_partitions_in_files(table)
@@ -101,7 +107,12 @@ def write_format(
             StagedFile(path, partition_texts(table, _values(table, texts)), _end(table, path))
             for path, texts in _written(table, rows, folder)
         ]
-        replaced = _replaced(table, files, static, dynamic=dynamic) if overwrite else []
+        replaced: list[str] = []
+        if overwrite:
+            partitions = _replaced(table, files, static, dynamic=dynamic)
+            found = {p.path: files_to_replace(table, p) for p in partitions}
+            replaced = [path for paths in found.values() for path in paths]
+            _check_read(table, found, reads)
         publish(table, files, replaced)
     written = {f.texts for f in files}
     keys = table.schema.partition_keys
@@ -112,26 +123,59 @@ def write_format(
     sync_partitions(table, sorted(written))
 
 
+def check_writable(table: FormatTable, rows: DataFrame) -> None:
+    """Compute the rows of `format_rows` as files would hold them, and fail where a write would."""
+    check_columns(table)
+    stored = rows if by_python(table) else _stored(table, rows)
+    stored.write.format("noop").mode("overwrite").save()
+
+
 def _replaced(
     table: FormatTable,
     files: Sequence[StagedFile],
     static: Mapping[str, object],
     *,
     dynamic: bool,
-) -> list[str]:
-    """The files of the partitions that the new rows replace."""
+) -> list[FormatPartition]:
+    """The partitions that the new rows replace."""
     partitions = format_partitions(table)
     keys = table.schema.partition_keys
-    if keys and static and not dynamic:
-        partitions = [
+    if not keys:
+        return partitions
+    if static and not dynamic:
+        wanted = {k: _comparable(v) for k, v in static.items()}
+        return [
             p
             for p in partitions
-            if all(v == static.get(k, v) for k, v in zip(keys, p.values, strict=True))
+            if all(k not in wanted or v == wanted[k] for k, v in _compared(keys, p.values))
         ]
-    elif keys:
-        new = {_values(table, f.texts) for f in files}
-        partitions = [p for p in partitions if p.values in new]
-    return [path for p in partitions for path in files_to_replace(table, p)]
+    new = {tuple(map(_comparable, _values(table, f.texts))) for f in files}
+    return [p for p in partitions if tuple(map(_comparable, p.values)) in new]
+
+
+def _compared(keys: Sequence[str], values: Sequence[object]) -> list[tuple[str, object]]:
+    return list(zip(keys, map(_comparable, values), strict=True))
+
+
+def _comparable(value: object) -> object:
+    """The value of a partition, so that NaN is the same partition as NaN."""
+    return "NaN" if isinstance(value, float) and math.isnan(value) else value
+
+
+def _check_read(
+    table: FormatTable, replaced: Mapping[str, Sequence[str]], reads: Sequence[FormatRead]
+) -> None:
+    """RowsChanged if files would be replaced that the query would have read, too."""
+    for read in reads:
+        allowed = {p.path for p in format_partitions(table, read.predicate)}
+        files = (path for folder in allowed & replaced.keys() for path in replaced[folder])
+        if (new := next((path for path in files if path not in read.paths), None)) is not None:
+            raise RowsChanged(
+                f"{new} was added to format table {table.name} while the rows were read that are to "
+                "replace it; nothing was changed",
+                table=table.name,
+                file=new,
+            )
 
 
 def _values(table: FormatTable, texts: Sequence[str]) -> tuple[object, ...]:
@@ -162,7 +206,7 @@ def _written(table: FormatTable, rows: DataFrame, folder: str) -> list[tuple[str
     from paimon_spark.source.orc_files import written_orc  # noqa: PLC0415 - imports PySpark
 
     fields, keys = data_fields(table), table.schema.partition_type.fields
-    names = [f"{_KEY}{i}" for i in range(len(keys))]
+    names = _key_names(table)
     null = quoted_text(_NULL_FOLDER)
     own = (f"coalesce({_key_text(f)}, {null}) AS {n}" for f, n in zip(keys, names, strict=True))
     return written_orc(
@@ -178,14 +222,6 @@ def _written(table: FormatTable, rows: DataFrame, folder: str) -> list[tuple[str
 
 def _write(table: FormatTable, rows: DataFrame, folder: str) -> None:
     """Write the files below the folder, in folders `__key0=text/__key1=text`."""
-    keys = table.schema.partition_type.fields
-    names = [f"{_KEY}{i}" for i in range(len(keys))]
-    own = [f"{_key_text(f)} AS {n}" for f, n in zip(keys, names, strict=True)]
-    fields = data_fields(table)
-    plain = [quoted(f.name) for f in fields]
-    if table.format in TEXT_FORMATS:
-        plain = [f"{as_text(quoted(f.name), f.type)} AS {quoted(f.name)}" for f in fields]
-    files = rows.selectExpr(*plain, *own)
     options = {"compression": table.compression}
     kind = table.format
     if kind in TEXT_FORMATS:
@@ -199,9 +235,28 @@ def _write(table: FormatTable, rows: DataFrame, folder: str) -> None:
         options |= {**csv_options(table), "header": "true"}
     elif kind == "csv":
         kind = "text"
-        files = files.selectExpr(f"{_csv_line(table, fields)} AS value", *names)
-    writer = files.write.format(kind).options(**options)
+    names = _key_names(table)
+    writer = _stored(table, rows).write.format(kind).options(**options)
     (writer.partitionBy(*names) if names else writer).save(spark_path(folder))
+
+
+def _stored(table: FormatTable, rows: DataFrame) -> DataFrame:
+    """The rows as the files hold them, and the texts of their partitions."""
+    names = _key_names(table)
+    keys = table.schema.partition_type.fields
+    own = [f"{_key_text(f)} AS {n}" for f, n in zip(keys, names, strict=True)]
+    fields = data_fields(table)
+    plain = [quoted(f.name) for f in fields]
+    if table.format in TEXT_FORMATS:
+        plain = [f"{as_text(quoted(f.name), f.type)} AS {quoted(f.name)}" for f in fields]
+    files = rows.selectExpr(*plain, *own)
+    if table.format == "csv" and not has_header(table):
+        return files.selectExpr(f"{_csv_line(table, fields)} AS value", *names)
+    return files
+
+
+def _key_names(table: FormatTable) -> list[str]:
+    return [f"{_KEY}{i}" for i in range(len(table.schema.partition_keys))]
 
 
 def _csv_line(table: FormatTable, fields: Sequence[DataField]) -> str:

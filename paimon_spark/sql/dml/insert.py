@@ -316,6 +316,7 @@ def _run_on_format(
         static=static,
         overwrite=parsed.overwrite,
         dynamic=_is_dynamic(session, table, static),
+        reads=session.format_reads(table),
     )
 
 

@@ -6,12 +6,18 @@ reads the files that the query needs.  Java: `spark/PaimonFormatTableScan`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.io.file_io import FileStat, map_parallel
-from paimon_core.table.format_files import FormatPartition, data_files, format_partitions
+from paimon_core.table.format_files import (
+    FormatPartition,
+    FormatRead,
+    data_files,
+    format_partitions,
+)
 from paimon_core.table.format_table import FormatTable, check_partitions_in_files
 from paimon_core.types.data_types import DataField, TypeRoot
 from paimon_core.types.partition_text import sql_text
@@ -39,6 +45,9 @@ _OBJECT_STORES: Final = {"s3": "s3a", "s3n": "s3a"}
 """The names that Hadoop has for stores."""
 _LINE: Final = "__line"
 _FOLDER: Final = "__folder"
+_KNOWN: Final = "__known"
+_STORE: Final = re.compile("^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
+"""What names the store in a path."""
 _ROW: Final = "__row"
 _MODES: Final = ("permissive", "dropmalformed", "failfast")
 
@@ -57,8 +66,11 @@ def format_dataframe(
     """
     check_columns(table)
     check_partitions_in_files(table)
-    partitions = format_partitions(table, pushed(table, conditions))
+    predicate = pushed(table, conditions)
+    partitions = format_partitions(table, predicate)
     listed = map_parallel(table.io, lambda p: data_files(table, p), partitions)
+    found = frozenset(f.path for files in listed for f in files)
+    session.note_format_read(FormatRead(table.root, predicate, found))
     paths = [spark_path(f.path) for files in listed for f in files if f.size]
     names = table.schema.names
     if wanted is not None:
@@ -87,7 +99,7 @@ def _by_tasks(
     from paimon_spark.source.orc_files import orc_dataframe  # noqa: PLC0415 - imports PySpark
 
     files = [
-        (f.path, p.path.removeprefix(table.root))
+        (f.path, _below_root(table, p))
         for p, found in zip(partitions, listed, strict=True)
         for f in found
         if f.size
@@ -132,11 +144,11 @@ def _with_partitions(
         return rows.selectExpr("*", *literals)
     from pyspark.sql.functions import broadcast  # noqa: PLC0415 - only with a session
 
-    names = [f"p{i}" for i in range(len(fields))]
+    names = [f"__p{i}" for i in range(len(fields))]
     known = session.spark.createDataFrame(
         [
             (
-                p.path.removeprefix(table.root),
+                _below_root(table, p),
                 *(_value_text(v, f) for v, f in zip(p.values, fields, strict=True)),
             )
             for p in partitions
@@ -144,12 +156,25 @@ def _with_partitions(
         ", ".join(f"{n} STRING" for n in (_FOLDER, *names)),
     ).selectExpr(
         _FOLDER,
+        f"true AS {_KNOWN}",
         *(
-            f"CAST({n} AS {read_schema_text(f.type)}) AS {quoted(f.name)}"
+            f"CAST({n} AS {read_schema_text(f.type)}) AS {n}"
             for n, f in zip(names, fields, strict=True)
         ),
     )
-    return rows.join(broadcast(known), on=_FOLDER)
+    # A row whose folder is unknown must fail, not vanish: an overwrite would delete it.
+    message = quoted_text(f"a row of format table {table.name} is in no known partition: ")
+    shown = [quoted(f.name) for f in data_fields(table) if f.name in rows.columns]
+    shown += [
+        f"IF({_KNOWN}, {n}, raise_error(concat({message}, {_FOLDER}))) AS {quoted(f.name)}"
+        for n, f in zip(names, fields, strict=True)
+    ]
+    return rows.join(broadcast(known), on=_FOLDER, how="left").selectExpr(*shown)
+
+
+def _below_root(table: FormatTable, partition: FormatPartition) -> str:
+    """The folder of a partition as its rows name it."""
+    return partition.path.removeprefix(table.root.rstrip("/"))
 
 
 def _literal(value: object, field: DataField) -> str:
@@ -168,13 +193,15 @@ def _value_text(value: object, field: DataField) -> str | None:
 
 
 def _folder_of_file(table: FormatTable) -> str:
-    """The SQL of the partition's folder below the table, of the file of a row."""
-    root = spark_path(table.root)
-    below = "//" + root.partition("://")[2] if "://" in root else root
+    """The SQL of the partition's folder below the table, of the file of a row.
+
+    Hadoop spells stores in its own way: `file:/w` for `file:///w`, `hdfs://node/w` for `hdfs:///w`.
+    """
+    below = re.sub("/+", "/", _STORE.sub("", table.root)).rstrip("/")
     path = "url_decode(replace(_metadata.file_path, '+', '%2B'))"
-    start = f"locate({quoted_text(below)}, {path}) + {len(below)}"
+    own = f"regexp_replace({path}, {quoted_text(_STORE.pattern)}, '')"
     levels = len(table.schema.partition_keys) + 1
-    return f"substring_index(substring({path}, {start}), '/', {levels})"
+    return f"substring_index(substring({own}, {len(below) + 1}), '/', {levels})"
 
 
 # --- files ----------------------------------------------------------------------------------------

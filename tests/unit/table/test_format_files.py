@@ -234,3 +234,60 @@ def test_compressions_are_those_of_java(tmp_path: Path) -> None:
         ({"compression": "gzip", "file.compression": "none"}, "none"),
     ):
         assert table_in(tmp_path / "t", options=options).compression == expected
+
+
+def test_a_paimon_table_inside_of_the_folder_is_not_deleted(tmp_path: Path) -> None:
+    put(tmp_path / "t", "a.csv", "other/deep/schema/schema-0", "other/deep/bucket-0/data-1.csv")
+    put(tmp_path / "t", "p=1/a.csv", "p=2/snapshot/snapshot-7")
+    for keys in ({}, {"p": "INT"}):
+        table = table_in(tmp_path / "t", keys)
+        with pytest.raises(OutsideTable, match="is the folder of a Paimon table"):
+            files_to_replace(table, format_partitions(table)[-1])
+    put(tmp_path / "own", "schema/a.csv", "snapshot/snapshot-x", "schema-0")
+    table = table_in(tmp_path / "own")
+    assert len(files_to_replace(table, format_partitions(table)[0])) == 3
+
+
+@pytest.mark.parametrize("place", ["bucket-0", "p=1/q=2/bucket-postpone", "p=1"])
+def test_the_files_of_a_paimon_table_around_the_folder_are_not_deleted(
+    place: str, tmp_path: Path
+) -> None:
+    put(tmp_path, f"w/{place}/data-1.csv")
+    table = table_in(tmp_path / "w" / place)
+    assert len(files_to_replace(table, format_partitions(table)[0])) == 1
+    put(tmp_path, "w/schema/schema-0")
+    with pytest.raises(OutsideTable, match="w is the folder of a Paimon table"):
+        files_to_replace(table, format_partitions(table)[0])
+
+
+def test_nothing_is_put_in_place_if_one_partition_leads_out(tmp_path: Path) -> None:
+    table = table_in(tmp_path / "t", {"p": "INT"})
+    put(tmp_path, "other/theirs.csv")
+    (tmp_path / "t" / "p=2").symlink_to(tmp_path / "other")
+    with staging(table) as folder:
+        put(Path(folder), "x", "y")
+        files = [StagedFile(f"{folder}/{n}", (p,), ".csv") for n, p in (("x", "1"), ("y", "2"))]
+        with pytest.raises(OutsideTable):
+            publish(table, files, [])
+    assert shown(tmp_path / "t") == []
+    assert shown(tmp_path / "other") == ["theirs.csv"]
+
+
+def test_a_statement_that_is_stopped_leaves_no_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_in(tmp_path / "t", {"p": "INT"})
+    rename = LocalFileIO.rename
+    with staging(table) as folder:
+        put(Path(folder), "x", "y")
+        files = [StagedFile(f"{folder}/{n}", ("1",), ".csv") for n in "xy"]
+
+        def stop(self: LocalFileIO, src: str, dst: str) -> bool:
+            if src.endswith("y"):
+                raise KeyboardInterrupt
+            return rename(self, src, dst)
+
+        monkeypatch.setattr(LocalFileIO, "rename", stop)
+        with pytest.raises(KeyboardInterrupt):
+            publish(table, files, [])
+    assert shown(tmp_path / "t") == []
