@@ -6,22 +6,26 @@ large tables: it plans, guards, packs and spreads the work.
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterable
 
 from paimon_core.commit.committer import commit
 from paimon_core.compaction.due import BucketFiles, compact_bucket, delete_results, units_due
-from paimon_core.compaction.record_expiry import record_expiry
+from paimon_core.compaction.record_expiry import RecordExpiry, record_expiry
 from paimon_core.compaction.unit import CompactResult
 from paimon_core.environment import Environment
-from paimon_core.errors import CommitConflict, UnsupportedFeature
+from paimon_core.errors import ClockSkew, CommitConflict, UnsupportedFeature
 from paimon_core.features import check_snapshot_compactable, uncompactable_features
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.retention.store_clock import check_clock
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from paimon_core.table.after_commit import AfterCommit
+
+log = logging.getLogger(__name__)
 
 
 def compact_table(table: FileStoreTable, *, full: bool, env: Environment) -> tuple[Snapshot, ...]:
@@ -87,10 +91,10 @@ def compact_buckets(
 ) -> list[CompactResult]:
     """Compact the buckets that are due; on failure, the files of all results are deleted.
 
-    `full` and `until_done` as in `units_due`.
+    `full` and `until_done` as in `units_due`.  If this machine's clock is wrong, no row expires.
     """
     results: list[CompactResult] = []
-    expiry = record_expiry(table, now_millis=env.now_millis()) if table.has_primary_key else None
+    expiry = _record_expiry(table, env) if table.has_primary_key else None
     try:
         for files in buckets:
             units = units_due(
@@ -107,3 +111,18 @@ def compact_buckets(
         delete_results(table, results)
         raise
     return results
+
+
+def _record_expiry(table: FileStoreTable, env: Environment) -> RecordExpiry | None:
+    """The expiry of rows; None if this machine's clock is wrong, and the log says so.
+
+    The write itself must not fail: what it commits does not depend on the clock.
+    """
+    expiry = record_expiry(table, now_millis=env.now_millis())
+    if expiry is not None:
+        try:
+            check_clock(table, env)
+        except (ClockSkew, UnsupportedFeature, OSError) as e:
+            log.warning("table=%s rows do not expire in this compaction: %s", table.name, e)
+            return None
+    return expiry

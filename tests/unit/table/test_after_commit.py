@@ -22,6 +22,7 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_core.table import after_commit
 from paimon_core.table.after_commit import AfterCommit
+from paimon_core.table.compact_table import compact_table
 
 DAY = 86_400_000
 ONE = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
@@ -162,3 +163,19 @@ def test_an_unknown_execution_mode_is_refused_before_the_commit(catalog: Catalog
     wrong = table.copy({"snapshot.expire.execution-mode": "sometimes"})
     with pytest.raises(InvalidArgument):
         wrong.append([{"k": 1}])
+
+
+@pytest.mark.parametrize("ahead", [2 * DAY, 0])
+def test_rows_do_not_expire_by_a_wrong_clock(
+    catalog: Catalog, ahead: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {"bucket": "1", "record-level.expire-time": "1 d", "record-level.time-field": "t"}
+    schema = Schema.of({"k": "INT NOT NULL", "t": "INT"}, primary_keys=["k"], options=options)
+    table = catalog.create_table("db.t", schema)
+    now = int(time.time())
+    table.append([{"k": 1, "t": now}])
+    table.append([{"k": 2, "t": now - 2 * 86_400}])
+    env = system_environment(clock=lambda: time.time_ns() // 1_000_000 + ahead)
+    compact_table(table.core, full=True, env=env)
+    assert sorted(table.to_arrow()["k"].to_pylist()) == ([1, 2] if ahead else [1])
+    assert ("rows do not expire in this compaction" in caplog.text) == bool(ahead)
