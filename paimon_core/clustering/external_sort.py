@@ -11,7 +11,6 @@ A part whose rows all have the same code is already sorted.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_core.io.arrow_files import SpillFile, read_spilled
+from paimon_core.io.temporary import temporary_folder
 from paimon_core.lsm.key_order import key_digits, sort_rows
 from paimon_core.types.buffers import RecordBatches, index_array
 from paimon_core.types.data_types import RowType
@@ -117,7 +117,7 @@ def sorted_rows(
     `expected_bytes` is an estimate of the input; `spill_dir` is a local folder (default: the
     system's temporary one) for everything that does not fit into memory.
     """
-    with tempfile.TemporaryDirectory(prefix="sort-", dir=spill_dir) as folder:
+    with temporary_folder("sort-", spill_dir) as folder:
         sorter = _Sorter(clustering, memory_bytes)
         yield from sorter.sort(batches, expected_bytes, Path(folder))
 

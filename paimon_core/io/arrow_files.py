@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from paimon_core.io.file_io import named_in_errors
+from paimon_core.io.temporary import temporary_files
 
 
 class SpillFile:
@@ -20,8 +20,8 @@ class SpillFile:
         self._writer: pa.RecordBatchStreamWriter | None = None
 
     def write(self, rows: pa.RecordBatch, *, batch_rows: int | None = None) -> None:
-        """Append rows, `batch_rows` per batch if given; OSError names the file."""
-        with named_in_errors(str(self._path)):
+        """Append rows, `batch_rows` per batch if given; StorageError."""
+        with temporary_files(str(self._path)):
             if self._writer is None:
                 self._writer = pa.ipc.new_stream(
                     str(self._path), rows.schema, options=_write_options()
@@ -30,15 +30,17 @@ class SpillFile:
                 self._writer.write_batch(rows.slice(begin, batch_rows))
 
     def close(self) -> None:
-        """End writing; OSError names the file."""
+        """End writing; StorageError."""
         if self._writer is not None:
-            with named_in_errors(str(self._path)):
+            with temporary_files(str(self._path)):
                 self._writer.close()
 
 
 def read_spilled(path: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a spill file."""
-    with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as reader:
+    """Yield the batches of a spill file; StorageError."""
+    with temporary_files(str(path)):
+        source = pa.OSFile(str(path))
+    with source, pa.ipc.open_stream(source) as reader:
         yield from reader
 
 

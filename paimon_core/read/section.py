@@ -7,7 +7,6 @@ if open files would take too much memory, groups of runs are first merged into r
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from paimon_core.format.data_format import BATCH_ROWS
 from paimon_core.format.parquet.row_window import PagedFile
 from paimon_core.index.deletion_vectors import Positions, without_deleted
 from paimon_core.io.arrow_files import SpillFile, read_spilled
+from paimon_core.io.temporary import temporary_folder
 from paimon_core.io.threads import Threads
 from paimon_core.lsm.key_order import Key, KeyView, stored_key
 from paimon_core.lsm.merge_engine import MergedRows, MergeEngine, MergeSlice
@@ -184,9 +184,7 @@ class SectionReader:
                 return rows, runs
             pool = self.threads.pool
             return rows, [stack.enter_context(closing(in_background(r, pool))) for r in runs]
-        folder = Path(
-            stack.enter_context(tempfile.TemporaryDirectory(prefix="merge-", dir=self.spill_dir))
-        )
+        folder = Path(stack.enter_context(temporary_folder("merge-", self.spill_dir)))
         # The oldest run, usually the largest by far, is not copied.
         oldest, *newer = section
         groups = [tuple(newer[i : i + at_once]) for i in range(0, len(newer), at_once)]

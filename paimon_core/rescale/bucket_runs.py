@@ -15,7 +15,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from paimon_core.io.file_io import named_in_errors
+from paimon_core.io.temporary import temporary_files
 
 
 class BucketRuns:
@@ -41,7 +41,7 @@ class BucketRuns:
         trace: TracebackType | None,
     ) -> None:
         if self._writer is not None:
-            with named_in_errors(str(self._path)):
+            with temporary_files(str(self._path)):
                 self._writer.close()
         if self._source is not None:
             self._source.close()
@@ -50,10 +50,10 @@ class BucketRuns:
         """Append rows to this run of the bucket."""
         if self._writer is None:
             options = pa.ipc.IpcWriteOptions(use_threads=False)
-            with named_in_errors(str(self._path)):
+            with temporary_files(str(self._path)):
                 self._writer = pa.ipc.new_file(str(self._path), rows.schema, options=options)
         for begin in range(0, rows.num_rows, self._batch_rows):
-            with named_in_errors(str(self._path)):
+            with temporary_files(str(self._path)):
                 self._writer.write_batch(rows.slice(begin, self._batch_rows))
             self._runs[bucket][run].append(self._count)
             self._count += 1
@@ -61,7 +61,7 @@ class BucketRuns:
     def written(self) -> None:
         """End writing; from now on the runs can be read."""
         if self._writer is not None:
-            with named_in_errors(str(self._path)):
+            with temporary_files(str(self._path)):
                 self._writer.close()
             self._writer = None
             self._source = pa.OSFile(str(self._path))

@@ -16,7 +16,6 @@ failure, its files are deleted; a killed task leaves orphans.
 
 from __future__ import annotations
 
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +30,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
 from paimon_core.index.deletion_vectors import Positions, without_deleted
 from paimon_core.io.file_io import delete_abandoned
+from paimon_core.io.temporary import temporary_folder
 from paimon_core.lsm.merge_engine import MergeEngine
 from paimon_core.lsm.tree.interval_partition import interval_partition
 from paimon_core.lsm.tree.sort_merge import merge_sorted
@@ -157,7 +157,7 @@ class _Work:
         """Spill the rows of these new buckets to disk, then write one bucket after the other."""
         at_once = self.rows_at_once(len(streams))
         with (
-            tempfile.TemporaryDirectory(prefix="rescale-") as folder,
+            temporary_folder("rescale-") as folder,
             BucketRuns(Path(folder) / "runs", batch_rows=at_once) as runs,
         ):
             for number, stream in enumerate(streams):

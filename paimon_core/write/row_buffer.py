@@ -6,15 +6,16 @@ sorted runs; without, rows keep the order of arrival.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import pyarrow as pa
 
 from paimon_core.io.arrow_files import SpillFile, read_spilled
+from paimon_core.io.temporary import temporary_folder
 from paimon_core.lsm.key_order import has_signed_zeros, key_digits, sort_rows
 from paimon_core.types.data_types import RowType
 
@@ -28,13 +29,13 @@ class SpillFolder:
 
     def __init__(self, parent: str | None = None) -> None:
         self._parent = parent
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: TemporaryDirectory[str] | None = None
         self._made = 0
 
     def new_path(self) -> Path:
         """Return an unused path."""
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="write-", dir=self._parent)
+            self._folder = temporary_folder("write-", self._parent)
         self._made += 1
         return Path(self._folder.name) / str(self._made)
 

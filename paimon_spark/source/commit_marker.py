@@ -9,24 +9,30 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from paimon_core.io.temporary import folder_of_temporary_files
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class CommitMarker:
-    """The marker of one commit: `user` and `identifier` are those of its snapshot."""
+    """The marker of one commit: `user` and `identifier` are those of its snapshot.
+
+    `folder` holds it.  All processes must get the same one: each of them looks for a folder with
+    free space, and finds another one if the disk has become full meanwhile.
+    """
 
     user: str
     identifier: int
+    folder: str = field(default_factory=folder_of_temporary_files)
 
     @property
     def _path(self) -> Path:
         name = hashlib.sha256(f"{self.user}/{self.identifier}".encode()).hexdigest()[:32]
-        return Path(tempfile.gettempdir()) / f"paimon-commit-{name}"
+        return Path(self.folder) / f"paimon-commit-{name}"
 
     def begin(self) -> None:
         """Record that the commit may exist from now on."""
@@ -44,5 +50,11 @@ class CommitMarker:
 
     @property
     def is_there(self) -> bool:
-        """Whether a commit was started and its outcome is unknown."""
-        return self._path.exists()
+        """Whether a commit was started and its outcome is unknown; True if nobody can tell."""
+        try:
+            self._path.stat()
+        except FileNotFoundError:
+            return not Path(self.folder).is_dir()
+        except OSError as e:
+            log.warning("nobody can tell whether a commit was started: %s", e)
+        return True

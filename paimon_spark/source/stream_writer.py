@@ -24,6 +24,7 @@ from pyspark.sql.types import StructType
 
 from paimon_core.commit.committer import latest_where
 from paimon_core.errors import CommitStateUnknown, InvalidArgument
+from paimon_core.io.temporary import folder_of_temporary_files
 from paimon_core.options import DYNAMIC_PARTITION_OVERWRITE
 from paimon_core.snapshot.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
@@ -75,6 +76,7 @@ class PaimonStreamWriter(DataSourceStreamArrowWriter):
         self._env = options.environment
         self._user = commit_user(options, self._table.root)
         self._shuffled = options.flag("write.shuffled")
+        self._markers = folder_of_temporary_files()
         self._overwrite = overwrite
         self._tasks = TaskWriter(
             table=self._table,
@@ -98,7 +100,7 @@ class PaimonStreamWriter(DataSourceStreamArrowWriter):
             return
         merged = merged_messages(self._table, messages, shuffled=self._shuffled)
         commit = commit_overwrite if self._overwrite else commit_write
-        marker = CommitMarker(self._user, batchId)
+        marker = CommitMarker(self._user, batchId, self._markers)
         marker.begin()
         try:
             commit(
@@ -121,7 +123,7 @@ class PaimonStreamWriter(DataSourceStreamArrowWriter):
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803 - Spark's name
         """Delete the files of the tasks, unless a commit may refer to them."""
         committed = self._is_committed(batchId, _query_of(messages))
-        if CommitMarker(self._user, batchId).is_there or committed:
+        if CommitMarker(self._user, batchId, self._markers).is_there or committed:
             log.warning(
                 "table=%s the outcome of micro-batch %d is unknown: no file is deleted",
                 self._table.name,

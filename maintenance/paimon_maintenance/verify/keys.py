@@ -27,6 +27,7 @@ import pyarrow as pa
 from paimon_core.errors import CorruptTable, UnsupportedFeature
 from paimon_core.features import check_readable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.io.temporary import temporary_files
 from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
 from paimon_core.paths import bucket_name
 from paimon_core.read.table_read import bucket_vectors, read_bucket
@@ -157,10 +158,13 @@ def _suspects(reader: _KeyReader) -> dict[int, set[int]]:
                     mine = hashes[spill_of == spill]
                     entries = np.empty(len(mine), _ENTRY)
                     entries["hash"], entries["place"] = mine, number
-                    file.write(entries.tobytes())
+                    with temporary_files():
+                        file.write(entries.tobytes())
         for file in spills:
-            file.seek(0)
-            for value, places in _in_several_places(np.frombuffer(file.read(), _ENTRY)):
+            with temporary_files():
+                file.seek(0)
+                entries = np.frombuffer(file.read(), _ENTRY)
+            for value, places in _in_several_places(entries):
                 found[value] |= places
             file.close()
     return found

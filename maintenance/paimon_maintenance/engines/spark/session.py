@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from paimon_core.errors import MaintenanceError, how_to_get
+from paimon_core.io.temporary import temporary_folder
 from paimon_maintenance.engines.process import executor_settings, prepare_libraries
 from paimon_maintenance.engines.shipping import package_parents, write_packages
 from paimon_maintenance.engines.spark.compiler import quick_compiler
@@ -310,7 +311,7 @@ def _ship(session: SparkSession) -> tempfile.TemporaryDirectory[str]:
 
     The folder must exist as long as the session: executors fetch from it when they start.
     """
-    folder = tempfile.TemporaryDirectory(prefix="caretaker-")
+    folder = temporary_folder("caretaker-")
     session.addArtifacts(str(write_packages(Path(folder.name) / "caretaker.zip")), pyfile=True)
     return folder
 

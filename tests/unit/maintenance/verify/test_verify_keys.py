@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from replay import run_step
 from paimon_core.commit.committer import commit_changes
 from paimon_core.commit.manifest_changes import ManifestChanges
 from paimon_core.commit.request import CommitRequest
+from paimon_core.errors import StorageError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileKind, ManifestEntry
 from paimon_core.scan.scan import scan_files
@@ -64,6 +66,16 @@ def test_a_sound_table_has_every_key_once(lake: Lake) -> None:
     assert result.findings == []
     assert result.checked["keys"] == 120
     assert check_table(lake.table()).checked["keys"] == 0
+
+
+def test_keys_that_cannot_be_compared_are_not_called_sound(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys, "_SPILL_THRESHOLD_BYTES", 1)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc/none"])
+    with pytest.raises(StorageError, match="a temporary file cannot be used"):
+        check_table(lake.table(), Scope(keys=True))
 
 
 def test_a_key_in_two_buckets_of_a_partition(lake: Lake) -> None:
