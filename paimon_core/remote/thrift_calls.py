@@ -224,6 +224,15 @@ CALLS: Final[Mapping[str, Call]] = {
         _failures(_META, "InvalidOperationException", "UnknownDBException"),
         reads=True,
     ),
+    "get_schema": Call(
+        (TEXT, TEXT),
+        _COLUMNS,
+        _failures(_META, "UnknownTableException", "UnknownDBException"),
+        reads=True,
+    ),
+    "get_config_value": Call(
+        (TEXT, TEXT), TEXT, _failures("ConfigValSecurityException"), reads=True
+    ),
     "create_table": Call((_TABLE,), None, _failures(_EXISTS, _INVALID, _META, _MISSING)),
     "alter_table_with_environment_context": Call(
         (TEXT, TEXT, _TABLE, StructOf(EnvironmentContext)), None, _failures(_OPERATION, _META)

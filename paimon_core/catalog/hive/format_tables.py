@@ -155,18 +155,7 @@ class HiveFormatTables:
         """Delete the table, and its folder unless it is external or may not be its own."""
         found = self._table(identifier)
         self.metastore.client.call("drop_table", *hive_name(identifier), False)
-        if hive_tables.is_external(found):
-            return
-        location = self.metastore.location(found)
-        io, root = open_file_io(location, self.metastore.file_options)
-        place = place_of(location)
-        others = [] if place is None else self.metastore.tables_at(place, identifier)
-        if place is None or others or is_link(io, root):
-            log.warning(
-                "table=%s is dropped, but %s stays: it may not be its own", identifier, root
-            )
-        else:
-            io.delete_dir(root)
+        delete_own_folder(self.metastore, found, identifier)
 
     def _table(self, identifier: str) -> Table:
         try:
@@ -180,6 +169,20 @@ class HiveFormatTables:
     @property
     def _enabled(self) -> bool:
         return parse_bool(self.metastore.options.get(_ENABLED, "true"))
+
+
+def delete_own_folder(metastore: Metastore, table: Table, identifier: str) -> None:
+    """Delete the folder of a table unless it is external, or the folder may not be its own."""
+    if hive_tables.is_external(table):
+        return
+    location = metastore.location(table)
+    io, root = open_file_io(location, metastore.file_options)
+    place = place_of(location)
+    others = [] if place is None else metastore.tables_at(place, identifier)
+    if place is None or others or is_link(io, root):
+        log.warning("table=%s is dropped, but %s stays: it may not be its own", identifier, root)
+    else:
+        io.delete_dir(root)
 
 
 def _hive_table(name: tuple[str, str], schema: TableSchema, *, external: bool) -> Table:

@@ -100,31 +100,31 @@ def _joined_blocks(container: Container, batch_rows: int) -> Iterator[tuple[int,
 
 def _column(values: list[Any], written: Any, target: pa.DataType) -> pa.Array:
     try:
-        array = pa.array(values, _read_type(written))
+        array = pa.array(values, read_type(written))
     except DAMAGE as e:
         raise CorruptTable(f"a column of an Avro file does not fit its schema: {cause(e)}") from e
     return convert_array(_logical(array, written, target), target)
 
 
-def _read_type(schema: Any) -> pa.DataType:
+def read_type(schema: Any) -> pa.DataType:
     """Return the Arrow type of the decoded values of a schema."""
     schema = without_null(schema)
     if isinstance(schema, dict):
         logical = schema.get("logicalType", "")
         match schema["type"]:
             case "record":
-                return pa.struct([(f["name"], _read_type(f["type"])) for f in schema["fields"]])
+                return pa.struct([(f["name"], read_type(f["type"])) for f in schema["fields"]])
             case "array":
-                return pa.list_(_read_type(schema["items"]))
+                return pa.list_(read_type(schema["items"]))
             case "map":
-                return pa.map_(pa.string(), _read_type(schema["values"]))
+                return pa.map_(pa.string(), read_type(schema["values"]))
             case "long" if logical.endswith("timestamp-millis"):
                 return pa.timestamp("ms")
             case "long" if logical.endswith("timestamp-micros"):
                 return pa.timestamp("us")
             case "fixed":
                 return pa.binary()
-        return _read_type(schema["type"])
+        return read_type(schema["type"])
     match schema:
         case "boolean":
             return pa.bool_()

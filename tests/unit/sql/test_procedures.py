@@ -111,8 +111,7 @@ REFUSED = {
     "migrate_table": "source_type => 'hive', table => 'd.t', delete_origin => false",
     "repair": "'default.t'",
 }
-ELSEWHERE = {"alter_function", "create_function", "drop_function", "repair"}
-"""Done in ELSEWHERE catalogs, and in Hive catalogs."""
+"""By a filesystem catalog: other catalogs do them."""
 WRONG = {
     "compact()": "Required parameters [table] is missed",
     "compact(table => NULL)": "Required parameters [table] is missed",
@@ -145,12 +144,11 @@ def test_every_procedure_has_its_name_arguments_and_columns() -> None:
         if name not in OURS
     }
     assert ours == JAVA
-    assert {n for n, p in PROCEDURES.items() if p.refused is not None} == set(REFUSED) - ELSEWHERE
 
 
 def test_some_are_refused_by_name(sql: Sql) -> None:
     listed = {row[3] for row in sql("SHOW PROCEDURES")}
-    assert listed == set(PROCEDURES) - (set(REFUSED) - ELSEWHERE)
+    assert listed == set(PROCEDURES)
     for name, arguments in REFUSED.items():
         with pytest.raises(PaimonError, match=f"sys.{name} is not supported: ") as caught:
             sql(f"CALL sys.{name}({arguments})")

@@ -57,7 +57,8 @@ def bound_values(name: str, procedure: Procedure, given: Given) -> dict[str, obj
         key = parameter.as_ or parameter.name
         applies = parameter.as_ is not None or procedure.job == "compact"
         if value is not None and (applies or parameter.name == "table"):
-            raw = _raw(value)
+            # Its values may hold commas.
+            raw = value if key == "options_map" else _raw(value)
             bound[key] = _condition(key, raw) if key in ("where", "partitions") else raw
     if "where" in bound and "partitions" in bound:
         raise InvalidArgument("partitions and where cannot be used together.")

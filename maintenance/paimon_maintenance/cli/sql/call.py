@@ -12,7 +12,7 @@ from paimon_core.catalog.catalog import Catalog
 from paimon_core.commit.overwrite import replace_partitions
 from paimon_core.commit.same_table import check_same_table, naming_what_is_gone
 from paimon_core.environment import Environment, machine_zone, system_environment
-from paimon_core.errors import InvalidArgument, NotFound, PaimonError, UnsupportedFeature
+from paimon_core.errors import InvalidArgument, NotFound, PaimonError
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.options import CLUSTERING_INCREMENTAL
 from paimon_core.paths import POSTPONE_BUCKET
@@ -31,6 +31,7 @@ from paimon_maintenance.cli.sql.direct import (
     repair_earliest_snapshot,
     rewrite_file_index,
 )
+from paimon_maintenance.cli.sql.migrate import migrate_all, migrate_one
 from paimon_maintenance.cli.sql.procedures import PROCEDURES, Procedure
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.history.store import open_history
@@ -88,7 +89,7 @@ class JobProcedures:
 
     def names(self) -> Sequence[str]:
         """All procedures, sorted."""
-        return sorted(name for name, p in PROCEDURES.items() if p.refused is None)
+        return sorted(PROCEDURES)
 
     def call(self, name: str, given: Given, site: CallSite) -> Result:
         """Run the job of a procedure; its error is raised."""
@@ -99,12 +100,6 @@ class JobProcedures:
                 next_step="SHOW PROCEDURES lists them",
             )
         values = bound_values(name, procedure, given)
-        if procedure.refused is not None:
-            raise UnsupportedFeature(
-                f"the procedure sys.{name}",
-                f"the procedure sys.{name} is not supported: {procedure.refused}",
-                next_step=procedure.instead,
-            )
         answer = self._without_job(name, values, site)
         if answer is not None:
             return Result(procedure.columns, [answer])
@@ -156,6 +151,15 @@ class JobProcedures:
                     None if where is None else str(where),
                     env=self._env,
                 )
+            case "migrate_table":
+                source, target = (
+                    None if text is None else _table(str(text), site)[0]
+                    for text in (values["table"], values.get("target_table") or None)
+                )
+                assert source is not None
+                migrate_one(_opener(site)(), source, target, values, env=self._env)
+            case "migrate_database":
+                return [migrate_all(_opener(site)(), values, env=self._env)]
             case _ if name in _OF_ONE_TABLE:
                 table, branch = _table(str(values["table"]), site)
                 again = partial(_opened, table, branch, site)

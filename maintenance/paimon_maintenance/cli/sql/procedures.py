@@ -27,8 +27,7 @@ class Parameter:
 class Procedure:
     """One procedure: `fixed` are arguments of the job that the procedure implies.
 
-    Without a `job`, `cli.sql.direct` does the work.  `refused` says why one of Java's procedures is
-    not here, `instead` what to do.
+    Without a `job`, `cli.sql.direct`, `copy_table` or `migrate` does the work.
     """
 
     job: str | None
@@ -36,8 +35,6 @@ class Procedure:
     columns: tuple[str, ...] = ("result",)
     answer: str = TRUE
     fixed: Mapping[str, object] = field(default_factory=dict)
-    refused: str | None = None
-    instead: str | None = None
 
 
 def _same(*names: str) -> tuple[Parameter, ...]:
@@ -297,8 +294,6 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
             _needed("database"),
             *_same("options", "options_map", "parallelism"),
         ),
-        refused="tables of Hive are not migrated",
-        instead="create the table, then COPY INTO it from the files",
     ),
     "migrate_table": Procedure(
         job=None,
@@ -307,8 +302,6 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
             _TABLE,
             *_same("options", "delete_origin", "target_table", "options_map", "parallelism"),
         ),
-        refused="tables of Hive are not migrated",
-        instead="create the table, then COPY INTO it from the files",
     ),
     "repair": Procedure(
         job=None,

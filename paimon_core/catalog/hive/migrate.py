@@ -1,0 +1,314 @@
+"""Makes a table of Paimon from one of Hive (Java: `hive/migrate/HiveMigrator`).
+
+Java moves the files, then commits, and drops the new table, with them, if the commit fails.  Here
+each file has two copies until the commit:
+
+1. The target is created, unless it exists, and the files are copied into it.
+2. One commit adds the copies.
+3. The source's files are deleted, and it is dropped.
+4. The target gets the name of the source.
+
+What is interrupted is finished by the same call.  The names of the copies say which files they are
+of, so none is taken twice; copies that no commit names are orphans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import NAMESPACE_URL, uuid5
+
+from paimon_core.catalog.hive import tables as hive_tables
+from paimon_core.catalog.hive.foreign_table import ForeignTable, Part
+from paimon_core.catalog.hive.hive_catalog import HiveCatalog
+from paimon_core.catalog.hive.metastore import Metastore, hive_name
+from paimon_core.commit.committer import commit_changes
+from paimon_core.commit.manifest_changes import ManifestChanges, append_changes
+from paimon_core.commit.message import CommitMessage
+from paimon_core.commit.request import CommitRequest, Origin
+from paimon_core.ddl.create import Column, create_schema
+from paimon_core.environment import Environment
+from paimon_core.errors import (
+    CommitConflict,
+    CommitStateUnknown,
+    InvalidArgument,
+    NotFound,
+    PaimonError,
+    UnsupportedFeature,
+)
+from paimon_core.features import check_committable
+from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.io.file_io import FileStat, delete_abandoned
+from paimon_core.io.store_retries import ContextPool
+from paimon_core.manifest.data_file import DataFileMeta
+from paimon_core.options import BUCKET, DATA_EVOLUTION_ENABLED, Options
+from paimon_core.scan.scan import scan_files
+from paimon_core.schema.table_schema import TableSchema
+from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from paimon_core.table.adopted_files import OtherFile, adopt_file
+from paimon_core.table.after_commit import AfterCommit
+from paimon_core.types.binary_row import encode_row
+from paimon_core.types.partition_text import parse_partition_text
+
+SUFFIX: Final = "_paimon_"
+"""The end of the target's name until it gets that of the source."""
+_USER: Final = "migrate-"
+_DEFAULT_NAME: Final = "partition.default-name"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    """Which table becomes one of Paimon.
+
+    Without a `target`, the table of Paimon takes the place of the source.  With
+    `delete_origin=False` the source stays, without rows.  `options` are those of a new target,
+    `parallelism` is the number of files that are copied side by side.
+    """
+
+    source: str
+    target: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    delete_origin: bool = True
+    parallelism: int = 1
+
+
+def migrate_table(catalog: HiveCatalog, wanted: Migration, *, env: Environment) -> None:
+    """Do the migration, or finish one that was interrupted.
+
+    NotFound for a missing source; UnsupportedFeature or InvalidArgument for a source or target that
+    Java or this module refuses; CommitConflict if somebody writes to the source meanwhile: then its
+    rows are in both tables.
+    """
+    metastore = Metastore(catalog.options)
+    target = wanted.target or f"{wanted.source}{SUFFIX}"
+    if wanted.target is None and not wanted.delete_origin:
+        raise InvalidArgument(
+            f"the new table cannot have the name of {wanted.source}, which is not deleted",
+            table=wanted.source,
+            next_step="name a target_table",
+        )
+    try:
+        source = ForeignTable.find(metastore, wanted.source)
+    except NotFound:
+        if wanted.target is None and metastore.exists(hive_name(target)):
+            catalog.rename_table(target, wanted.source)  # an earlier call did all the rest
+            return
+        raise
+    parts = source.parts()
+    table, created = _target(catalog, source, target, wanted.options, env)
+    try:
+        _import(table, parts, wanted.parallelism, env)
+    except (PaimonError, OSError) as e:
+        if created and not isinstance(e, CommitStateUnknown) and not table.snapshots.ids():
+            catalog.drop_table(target)
+        raise
+    source.check_unchanged(parts)
+    source.delete_files(parts)
+    if wanted.delete_origin:
+        source.check_unchanged([])
+        source.drop(parts)
+    if wanted.target is None:
+        catalog.rename_table(target, wanted.source)
+
+
+def tables_to_migrate(catalog: HiveCatalog, database: str) -> list[str]:
+    """The names of all that the metastore has in the database, as Java tries to migrate it.
+
+    Java: `HiveMigrator.databaseMigrators`.
+    """
+    return sorted(str(t.table_name) for t in Metastore(catalog.options).tables(database))
+
+
+# --- the target -----------------------------------------------------------------------------------
+
+
+def _target(
+    catalog: HiveCatalog,
+    source: ForeignTable,
+    target: str,
+    options: Mapping[str, str],
+    env: Environment,
+) -> tuple[FileStoreTable, bool]:
+    """The table that takes the files, and whether this call created it."""
+    schema = _schema(source, options, env)
+    created = False
+    try:
+        table = catalog.get_table(target)
+    except NotFound:
+        catalog.create_table(target, schema)
+        table, created = catalog.get_table(target), True
+    _check_target(table, schema)
+    return table, created
+
+
+def _schema(source: ForeignTable, options: Mapping[str, str], env: Environment) -> TableSchema:
+    if Options(options).value(BUCKET) != -1:
+        raise InvalidArgument(
+            "Hive migrator only support unaware-bucket target table, bucket should be -1",
+            table=source.identifier,
+            next_step="leave the option bucket out",
+        )
+    fields = [hive_tables.field(i, c) for i, c in enumerate(source.columns())]
+    own = dict(options)
+    if source.comment is not None:
+        own["hive.comment"] = source.comment
+    if source.keys:
+        own[_DEFAULT_NAME] = source.default_partition_name
+    return create_schema(
+        [Column(f.name, f.type, f.description) for f in fields],
+        now_millis=env.now_millis(),
+        partition_keys=source.keys,
+        options=own,
+        comment=source.comment,
+    )
+
+
+def _check_target(table: FileStoreTable, schema: TableSchema) -> None:
+    """Refuse a table that cannot hold the rows of the source, which has this schema."""
+    if table.has_primary_key:
+        raise InvalidArgument(
+            "Hive migrator only support append only table target table", table=table.name
+        )
+    if table.bucket_mode is not BucketMode.UNAWARE:
+        raise InvalidArgument(
+            "Hive migrator only support unaware-bucket target table", table=table.name
+        )
+    if table.options.value(DATA_EVOLUTION_ENABLED):
+        raise UnsupportedFeature(
+            "the migration into a table with data evolution",
+            "files of Hive cannot be taken into a table with data evolution",
+            table=table.name,
+            next_step="migrate into another table, then INSERT INTO this one",
+        )
+    if set(table.schema.partition_keys) != set(schema.partition_keys):
+        raise InvalidArgument(
+            "Source table partition keys not match target table partition keys.", table=table.name
+        )
+    types = {f.name: f.type.with_nullable(True) for f in table.schema.fields}
+    for column in schema.fields:
+        if types.get(column.name) != column.type.with_nullable(True):
+            raise InvalidArgument(
+                f"the target has no column {column.name} of the type that the source has",
+                table=table.name,
+                next_step="name another target_table, or none",
+            )
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _import(
+    table: FileStoreTable, parts: Sequence[Part], parallelism: int, env: Environment
+) -> None:
+    """Commit copies of the files that the table does not have yet."""
+    check_committable(table)
+    done = _imported(table)
+    todo = [
+        (_partition(table, part), part, file)
+        for part in parts
+        for file in part.files
+        if file.size and _identity(file) not in done
+    ]
+    user = f"{_USER}{env.new_uuid()}"
+    made: list[tuple[bytes, DataFileMeta]] = []
+
+    def adopt(work: tuple[bytes, Part, FileStat]) -> None:
+        partition, part, file = work
+        name = f"{_identity(file)}-{int(env.new_uuid()[:8], 16)}"
+        other = OtherFile(io=part.io, stat=file, file_format=part.file_format, name=name)
+        meta = adopt_file(table, partition, other, env=env)
+        if meta is not None:
+            made.append((partition, meta))
+
+    try:
+        with ContextPool(max(1, parallelism), thread_name_prefix="migrate") as pool:
+            futures = [pool.submit(adopt, work) for work in todo]
+            try:
+                for future in futures:
+                    future.result()
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+    except BaseException:
+        _abandon(table, made)
+        raise
+    try:
+        _commit(table, made, user, env)
+    except CommitConflict:
+        _abandon(table, made)
+        raise
+
+
+def _abandon(table: FileStoreTable, made: Iterable[tuple[bytes, DataFileMeta]]) -> None:
+    paths = [table.paths.data_file(partition, 0, meta) for partition, meta in made]
+    delete_abandoned(table.io, paths)
+
+
+def _commit(
+    table: FileStoreTable, made: Sequence[tuple[bytes, DataFileMeta]], user: str, env: Environment
+) -> None:
+    if not made:
+        return
+    by_partition: dict[bytes, list[DataFileMeta]] = {}
+    for partition, meta in made:
+        by_partition.setdefault(partition, []).append(meta)
+    messages = [
+        CommitMessage(partition=p, bucket=0, total_buckets=-1, new_files=tuple(files))
+        for p, files in by_partition.items()
+    ]
+    changes = append_changes(messages)
+    own = {_identity_in(meta.file_name) for _, meta in made}
+
+    def provide(latest: Snapshot | None) -> ManifestChanges:
+        if latest is not None and not own.isdisjoint(_names_at(table, latest)):
+            raise CommitConflict(
+                "another call has migrated the same files meanwhile", table=table.name
+            )
+        return changes
+
+    after = AfterCommit(table, env=env)
+    request = CommitRequest(user=user, kind=CommitKind.APPEND, check=False, origin=Origin.ROWS)
+    commit_changes(table, provide, request, env=env)
+    after.run(user=user, identifier=BATCH_COMMIT_IDENTIFIER, messages=messages)
+
+
+def _partition(table: FileStoreTable, part: Part) -> bytes:
+    """The stored bytes of the partition."""
+    fields = table.schema.partition_type.fields
+    values = []
+    for key in fields:
+        text = part.values[key.name]
+        if text is None and not key.type.nullable:
+            raise InvalidArgument(
+                f"the source has a partition with null in {key.name}, which is NOT NULL",
+                table=table.name,
+                next_step="make the column nullable, or drop the partition in Hive",
+            )
+        values.append(None if text is None else parse_partition_text(text, key.type))
+    return encode_row(values, [f.type for f in fields])
+
+
+def _identity(file: FileStat) -> str:
+    return str(uuid5(NAMESPACE_URL, f"{file.path}\n{file.size}\n{file.modified_millis}"))
+
+
+def _identity_in(name: str) -> str:
+    """The part of a copy's name that says which file it is of."""
+    return name.rpartition("-")[0][-36:]
+
+
+def _names_at(table: FileStoreTable, snapshot: Snapshot) -> set[str]:
+    return {_identity_in(e.file.file_name) for e in scan_files(table, snapshot)}
+
+
+def _imported(table: FileStoreTable) -> Collection[str]:
+    """The identities of all files that the table has, or had when an earlier call committed."""
+    found: set[str] = set()
+    latest = table.snapshots.latest()
+    if latest is None:
+        return found
+    for snapshot in table.snapshots.all():
+        if snapshot.id == latest.id or snapshot.commit_user.startswith(_USER):
+            found |= _names_at(table, snapshot)
+    return found

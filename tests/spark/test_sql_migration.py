@@ -1,0 +1,42 @@
+"""Tables that were made from those of Hive, whose files Spark wrote, in SQL."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from metastore_process import HiveMetastore
+from sql_sessions import Sql
+
+from paimon_core.catalog.hive.partitions import HivePartitions
+
+pytestmark = pytest.mark.spark
+
+
+def test_large_files_with_times_as_spark_writes_them(
+    hive_metastore: HiveMetastore, session: Any, tmp_path: Path
+) -> None:
+    """INT96, which Spark reads as times in a zone only, and Paimon without one."""
+    sql = Sql(tmp_path, session, catalog=hive_metastore.options)
+    sql("CREATE DATABASE spark_s; USE spark_s")
+    sql("CREATE TABLE t (id BIGINT, at TIMESTAMP) USING parquet PARTITIONED BY (dt DATE)")
+    rows, start = 300_000, datetime.fromisoformat("2024-01-31T00:00:00.000001")
+    (folder,) = Path(hive_metastore.options["warehouse"]).rglob("t")
+    at = [start + timedelta(seconds=i * 7919 % 86_400, microseconds=i) for i in range(rows)]
+    columns = {"id": pa.array(range(rows), pa.int64()), "at": pa.array(at, pa.timestamp("us"))}
+    place = folder / "dt=2024-01-31"
+    place.mkdir()
+    pq.write_table(pa.table(columns), place / "f", use_deprecated_int96_timestamps=True)
+    format_table = sql.session.catalog.format_tables
+    assert format_table is not None
+    registry = HivePartitions(format_table.metastore.client, "spark_s", "t")
+    registry.add([{"dt": "2024-01-31"}])
+    assert sql("CALL sys.migrate_table('hive', 'spark_s.t')") == [[True]]
+    query = "SELECT count(*), min(at), max(id) FROM t WHERE id >= 0"
+    assert sql(query) == [[rows, "2024-01-31 00:00:00.000001", rows - 1]]
+    late = f"{max(at)}"
+    assert sql(f"SELECT dt FROM t WHERE at = TIMESTAMP_NTZ'{late}'") == [["2024-01-31"]]
