@@ -16,7 +16,7 @@ from oracle import FlinkSql, Oracle, RestServer
 from paimon_core.catalog.hive import format_tables
 from paimon_core.catalog.hive.hive_catalog import HiveCatalog
 from paimon_core.catalog.open import open_catalog
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_spark.sql.text.names import quoted_text
 
 pytestmark = pytest.mark.spark
@@ -133,6 +133,16 @@ def test_java_reads_those_of_a_hive_catalog(
     assert sql("SELECT * FROM ours ORDER BY id") == [[1, "x"], [2, "y/z"]]
     sql("DROP TABLE ours")
     assert not Path(theirs.root).exists()
+    sql("CREATE DATABASE with_formats; CREATE TABLE with_formats.t (id INT) USING orc")
+    sql(f"CREATE TABLE with_formats.kept (id INT) USING csv LOCATION '{tmp_path}/kept'")
+    sql("INSERT INTO with_formats.kept VALUES (1)")
+    folder = Path(catalog.format_tables.metastore.folder_of("with_formats").removeprefix("file:"))
+    assert (folder / "t").exists()
+    with pytest.raises(InvalidArgument, match="2 format tables"):
+        sql("DROP DATABASE with_formats")
+    sql("DROP DATABASE with_formats CASCADE")
+    assert not folder.exists()
+    assert list((tmp_path / "kept").glob("*.csv"))
 
 
 def _check_others_are_left_out(catalog: HiveCatalog) -> None:

@@ -172,7 +172,7 @@ class HiveCatalog:
         """Delete the database, and its folder if that is empty.
 
         InvalidArgument if it holds anything; with `cascade`, only if that is neither a table of
-        Paimon nor a view.
+        Paimon, a format table nor a view.
         """
         try:
             found = self._metastore.database(database)
@@ -183,11 +183,12 @@ class HiveCatalog:
         tables = list(self._metastore.tables(database))
         own = [t for t in tables if hive_tables.is_paimon(t)]
         views = [t for t in tables if hive_tables.is_view(t)]
-        others = len(tables) - len(own) - len(views)
+        formats = self.format_tables.names(database)
+        others = len(tables) - len(own) - len(views) - len(formats)
         if others or (tables and not cascade):
             raise InvalidArgument(
                 f"database {database} is not empty: it has {len(own)} tables of Paimon, "
-                f"{len(views)} views and {others} others",
+                f"{len(formats)} format tables, {len(views)} views and {others} others",
                 next_step="drop its tables first",
             )
         for table in own:
@@ -195,6 +196,9 @@ class HiveCatalog:
                 self._metastore.files(table).check_droppable()
         for table in own:
             self.drop_table(f"{database}.{table.table_name}", if_exists=True)
+        for name in formats:
+            with suppress(NotFound):
+                self.format_tables.drop(f"{database}.{name}")
         for view in views:
             with suppress(NotFound):
                 self.views.drop(f"{database}.{view.table_name}")

@@ -37,6 +37,8 @@ class TableClauses:
     properties: dict[str, str] = field(default_factory=dict)
     provider: str | None = None
     """The format of USING, in lower case, for a format table."""
+    using_paimon: bool = False
+    """Whether USING names Paimon."""
     comment: str | None = None
     location: str | None = None
     external: bool = False
@@ -208,7 +210,9 @@ def read_clauses(words: Words, *refused: str) -> TableClauses:
             provider = words.identifier()
             if provider.lower() in FORMATS:
                 found.provider = provider.lower()
-            elif provider.lower() != _PROVIDER:
+            elif provider.lower() == _PROVIDER:
+                found.using_paimon = True
+            else:
                 raise UnsupportedFeature(
                     f"provider {provider}",
                     f"Provider '{provider}' is not supported by a Paimon catalog. Supported "

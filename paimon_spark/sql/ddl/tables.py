@@ -186,7 +186,7 @@ def _create_format_like(
     properties = dict(clauses.properties)
     provider = clauses.provider
     of_format = schema.options.get(FILE_FORMAT) if is_format_table(schema) else None
-    if provider is None and of_format is not None:
+    if provider is None and not clauses.using_paimon:
         provider = of_format
     if provider == of_format:
         kept = {k: v for k, v in schema.options.items() if k.lower() not in _NOT_COPIED}

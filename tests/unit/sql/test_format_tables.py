@@ -70,7 +70,12 @@ def test_what_statements_show(sql: Run, session: SqlSession, tmp_path: Path) -> 
     assert like is not None
     assert (like.options["k"], like.schema.comment) == ("v", "c")
     assert like.schema.partition_keys == ("dt",)
-    sql("ALTER TABLE u RENAME TO w; DROP TABLE w; DROP TABLE t")
+    sql("ALTER TABLE u RENAME TO w; DROP TABLE w; CREATE TABLE ours LIKE t USING paimon")
+    created = sql("SHOW CREATE TABLE ours")[0][0]
+    assert "USING paimon" in created
+    assert "COMMENT 'c'" in created
+    assert "'k'" not in created
+    sql("DROP TABLE ours; DROP TABLE t")
     assert [row[1] for row in sql("SHOW TABLES")] == ["p"]
     sql(f"CREATE TABLE t (a STRING) USING text LOCATION '{tmp_path}/kept'")
     (tmp_path / "kept").mkdir()
