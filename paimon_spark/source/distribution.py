@@ -56,7 +56,7 @@ def write(df: DataFrame, *, mode: str = "append", **options: str) -> None:
     given = {**options, "write.shuffled": "true"}
     with counted_batches(df.sparkSession):
         if mode in _MODES and hasattr(df, "_jdf"):
-            # Only for the tables that need it: to count the partitions, Spark runs all stages but the
+            # Only for tables that need it: to count the partitions, Spark runs all stages but the
             # last one, and they run again for the write.
             postponed = table.bucket_mode is BucketMode.POSTPONE
             batch = batch_of_options(
