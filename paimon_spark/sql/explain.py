@@ -23,7 +23,8 @@ from paimon_spark.sql.dml.targets import check_target
 from paimon_spark.sql.query.collected import collected
 from paimon_spark.sql.query.queries import rewritten
 from paimon_spark.sql.result import Result
-from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.table_name import TableName
 from paimon_spark.sql.text.conditions import enclosed
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.tokens import Words

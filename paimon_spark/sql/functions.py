@@ -22,8 +22,9 @@ from paimon_spark.sql.query.queries import rewritten
 from paimon_spark.sql.query.sys_functions import FUNCTIONS, PREFIX
 from paimon_spark.sql.query.temporary_functions import define, reads_tables
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName, TempFunction
+from paimon_spark.sql.session import SqlSession, TempFunction
 from paimon_spark.sql.show import matches
+from paimon_spark.sql.table_name import SYSTEM_DATABASE, TableName
 from paimon_spark.sql.text.tokens import Words
 
 _BODY: Final = "Body:          "

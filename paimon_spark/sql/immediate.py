@@ -16,7 +16,8 @@ from typing import Final
 
 from paimon_core.options import parse_bool
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
-from paimon_spark.sql.session import ANSI, DOUBLE_QUOTED_NAMES, SqlSession
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.spark_settings import ANSI, DOUBLE_QUOTED_NAMES
 from paimon_spark.sql.text.comments import without_odd_comments
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.parsed import is_expression

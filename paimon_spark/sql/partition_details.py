@@ -18,7 +18,8 @@ from paimon_core.snapshot.snapshot_commit import PartitionStatistics
 from paimon_core.types.binary_row import decode_row
 from paimon_spark.sql.ddl.partitions import partition_names, spec_values
 from paimon_spark.sql.errors import AnalysisError
-from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.table_name import TableName
 
 Spec = Mapping[str, str | None]
 

@@ -20,7 +20,7 @@ from paimon_core.environment import Environment, machine_zone, system_environmen
 from paimon_core.errors import InvalidArgument, NotFound, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.open import open_file_io
-from paimon_core.paths import MAIN_BRANCH, TablePaths
+from paimon_core.paths import TablePaths
 from paimon_core.read.damaged_files import strict
 from paimon_core.schema.scan_options import SCAN_OPTIONS
 from paimon_core.schema.store import SchemaStore
@@ -41,67 +41,24 @@ from paimon_spark.sql.catalogs import (
 from paimon_spark.sql.errors import AnalysisError, error_of_query, error_of_task
 from paimon_spark.sql.kept_frames import KeptFrames
 from paimon_spark.sql.procedures import Procedures
+from paimon_spark.sql.spark_settings import OWN_SETTINGS, ZONE_KEY
+from paimon_spark.sql.table_name import (
+    SYSTEM_DATABASE,
+    TableName,
+    check_no_system_table,
+    not_found,
+    on_branch,
+    refused_for_formats,
+)
 from paimon_spark.sql.text.names import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULT_DATABASE: Final = "default"
-SYSTEM_DATABASE: Final = "sys"
-"""The database of the tables about all tables (`global_tables`)."""
 OPTION_PREFIX: Final = "spark.paimon."
-ZONE_KEY: Final = "spark.sql.session.timeZone"
 _BRANCH: Final = "branch"
-OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
-CASE_SENSITIVE: Final = "spark.sql.caseSensitive"
-CHARACTERS_AS_STRINGS: Final = "spark.sql.legacy.charVarcharAsString"
-READ_PADDING: Final = "spark.sql.readSideCharPadding"
-ANSI: Final = "spark.sql.ansi.enabled"
-DOUBLE_QUOTED_NAMES: Final = "spark.sql.ansi.doubleQuotedIdentifiers"
-OWN_SETTINGS: Final = frozenset(
-    {
-        ZONE_KEY,
-        OVERWRITE_MODE,
-        CASE_SENSITIVE,
-        CHARACTERS_AS_STRINGS,
-        READ_PADDING,
-        ANSI,
-        DOUBLE_QUOTED_NAMES,
-    }
-)
-"""Settings of Spark that this package goes by, too."""
 _PREFIXES: Final = (OPTION_PREFIX, PREFIX)
-
-
-@dataclass(frozen=True, slots=True)
-class TableName:
-    """A Paimon table of a catalog, with the branch and system table of its name."""
-
-    database: str
-    table: str
-    branch: str | None = None
-    system: str | None = None
-    catalog: str = CATALOG
-
-    @property
-    def identifier(self) -> str:
-        return f"{self.database}.{self.table}"
-
-    @property
-    def with_branch(self) -> str:
-        """The identifier with the branch, as procedures take it."""
-        return self.identifier if self.branch is None else f"{self.identifier}$branch_{self.branch}"
-
-    @property
-    def written(self) -> str:
-        """The name of the table with its branch and system table, as a statement writes it."""
-        table = self.with_branch.removeprefix(f"{self.database}.")
-        return table if self.system is None else f"{table}${self.system}"
-
-    @property
-    def shown(self) -> str:
-        """The name as errors and results show it."""
-        return f"`{self.catalog}`.`{self.database}`.`{self.table}`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -577,53 +534,3 @@ def _settings_of(spark: Any) -> dict[str, str]:
         return dict(spark.conf.getAll)
     pairs = spark._jsparkSession.conf().getAll().mkString("\0").split("\0")  # noqa: SLF001 - as above
     return dict(pair.split(" -> ", 1) for pair in pairs)
-
-
-def check_no_system_table(name: TableName) -> None:
-    """AnalysisError for a system table or one of `sys`, which no statement makes or changes."""
-    if name.system is not None or name.database == SYSTEM_DATABASE:
-        shown = name.shown if name.system is None else f"{name.shown}${name.system}"
-        raise AnalysisError(
-            f"[NOT_A_TABLE] {shown} is a system table and cannot be changed",
-            table=name.identifier,
-            next_step="name the table itself",
-        )
-
-
-def refused_for_formats(name: TableName) -> UnsupportedFeature:
-    """The error for a statement that needs snapshots, on a format table."""
-    return UnsupportedFeature(
-        "statements that need snapshots, on format tables",
-        f"[UNSUPPORTED_FEATURE.TABLE_OPERATION] The feature is not supported: Table {name.shown} is "
-        "a format table: it has files and no snapshots, so no UPDATE, DELETE, MERGE, TRUNCATE, "
-        "time travel, tags, branches and system tables",
-        table=name.identifier,
-        next_step="use SELECT and INSERT, or copy its rows into a table USING paimon",
-    )
-
-
-def on_branch(name: TableName, branch: str) -> TableName:
-    """The table on this branch.  InvalidArgument if its name has another one."""
-    if name.branch is not None and name.branch != branch:
-        raise InvalidArgument(
-            f"the name of {name.shown} has the branch {name.branch}, the option branch is {branch}",
-            table=name.identifier,
-            next_step="name one branch",
-        )
-    return replace(name, branch=None if branch == MAIN_BRANCH else branch)
-
-
-def not_found(name: TableName) -> AnalysisError:
-    """The error for a table that does not exist."""
-    if name.branch is not None:
-        return AnalysisError(
-            f"[TABLE_OR_VIEW_NOT_FOUND] The branch {name.branch} of the table {name.shown} cannot "
-            "be found",
-            table=name.identifier,
-            next_step=f"check the name; `{name.table}$branches` lists the branches",
-        )
-    return AnalysisError(
-        f"[TABLE_OR_VIEW_NOT_FOUND] The table or view {name.shown} cannot be found",
-        table=name.identifier,
-        next_step="check the name; SHOW TABLES lists the tables",
-    )

@@ -7,7 +7,8 @@ import re
 from paimon_spark.sql.errors import SqlSyntaxError
 from paimon_spark.sql.query.queries import rewritten
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import OPTION_PREFIX, ZONE_KEY, SqlSession
+from paimon_spark.sql.session import OPTION_PREFIX, SqlSession
+from paimon_spark.sql.spark_settings import ZONE_KEY
 from paimon_spark.sql.text.names import quoted
 
 _KEY_VALUE = re.compile(r"\s*(`(?:[^`]|``)+`|[^\s=`]+)\s*=(.*)", re.DOTALL)

@@ -27,8 +27,9 @@ from paimon_spark.sql.query.catalog_views import (
 )
 from paimon_spark.sql.query.queries import rewritten_view
 from paimon_spark.sql.result import Result
-from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName
+from paimon_spark.sql.session import SqlSession
 from paimon_spark.sql.system_tables import columns_of, table_of
+from paimon_spark.sql.table_name import SYSTEM_DATABASE, TableName
 from paimon_spark.sql.text.tokens import Words
 from paimon_spark.sql.text.types import catalog_text, simple_text, tree_lines
 

@@ -13,7 +13,8 @@ from paimon_core.table.system.read import VIEWS, system_row_type
 from paimon_core.types.data_types import RowType
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.frames.global_tables import global_table_type
-from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.table_name import SYSTEM_DATABASE, TableName
 
 
 def is_system_table(name: TableName) -> bool:

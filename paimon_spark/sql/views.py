@@ -13,7 +13,8 @@ from paimon_spark.sql.query.column_names import columns_in
 from paimon_spark.sql.query.grammar import check_grammar
 from paimon_spark.sql.query.queries import query_dataframe
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import GLOBAL_TEMP, SqlSession, not_found
+from paimon_spark.sql.session import GLOBAL_TEMP, SqlSession
+from paimon_spark.sql.table_name import not_found
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.tokens import START, Words
 from paimon_spark.sql.text.types import read_type, simple_text

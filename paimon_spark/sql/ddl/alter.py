@@ -39,13 +39,9 @@ from paimon_spark.sql.ddl.tags import tag_statement
 from paimon_spark.sql.ddl.upcast import field_at, fits_into
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import (
-    CASE_SENSITIVE,
-    SqlSession,
-    TableName,
-    check_no_system_table,
-    not_found,
-)
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.spark_settings import CASE_SENSITIVE
+from paimon_spark.sql.table_name import TableName, check_no_system_table, not_found
 from paimon_spark.sql.text.tokens import Words
 from paimon_spark.sql.text.types import read_collation, read_type, simple_text
 

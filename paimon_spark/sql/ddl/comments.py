@@ -5,7 +5,8 @@ from __future__ import annotations
 from paimon_core.ddl.schema_change import UpdateTableComment
 from paimon_spark.sql.ddl.table_clauses import COMMENT_PROPERTY
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import SqlSession, check_no_system_table, not_found
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.table_name import check_no_system_table, not_found
 from paimon_spark.sql.text.tokens import Words
 
 

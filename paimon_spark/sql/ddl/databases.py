@@ -7,7 +7,8 @@ from paimon_core.errors import AlreadyExists, InvalidArgument
 from paimon_spark.sql.ddl.table_clauses import OWNER, check_once, read_database_properties
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import DEFAULT_DATABASE, SYSTEM_DATABASE, SqlSession
+from paimon_spark.sql.session import DEFAULT_DATABASE, SqlSession
+from paimon_spark.sql.table_name import SYSTEM_DATABASE
 from paimon_spark.sql.text.tokens import Words
 
 

@@ -16,7 +16,9 @@ from paimon_core.types.data_types import ArrayType, DataType, MapType, RowType
 from paimon_spark.sql.ddl.special_columns import with_special_types
 from paimon_spark.sql.ddl.table_clauses import COMMENT_PROPERTY, EXTERNAL, OWNER, TableClauses
 from paimon_spark.sql.errors import AnalysisError
-from paimon_spark.sql.session import CASE_SENSITIVE, SqlSession, TableName
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.spark_settings import CASE_SENSITIVE
+from paimon_spark.sql.table_name import TableName
 
 _RESERVED = ("provider", "location", "owner", "external", "is_managed_location")
 

@@ -26,8 +26,9 @@ from paimon_core.types.datetimes import iso_date, parse_sql_date
 from paimon_core.types.java_numbers import double_text
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.session import SqlSession
 from paimon_spark.sql.system_tables import check_has_partitions
+from paimon_spark.sql.table_name import TableName
 from paimon_spark.sql.text.literals import on_calendar
 from paimon_spark.sql.text.tokens import Words
 

@@ -25,7 +25,8 @@ from paimon_spark.sql.ddl.make_table import (
     table_schema,
 )
 from paimon_spark.sql.ddl.table_clauses import TableClauses
-from paimon_spark.sql.session import SqlSession, TableName, not_found
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.table_name import TableName, not_found
 
 Fill = Callable[[FileStoreTable], Sequence[CommitMessage] | None]
 """Writes the rows of a table that is replaced, under its new schema; None: there are none."""

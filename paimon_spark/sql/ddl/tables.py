@@ -15,7 +15,8 @@ from paimon_spark.sql.ddl.replace_table import replace_with
 from paimon_spark.sql.ddl.table_clauses import TableClauses, read_clauses, read_column_or_constraint
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import SqlSession, TableName, check_no_system_table, not_found
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.table_name import TableName, check_no_system_table, not_found
 from paimon_spark.sql.text.tokens import QUERY_WORDS, Words
 
 _NOT_COPIED = ("path", "provider", "location", "owner", "external", "is-managed-location")

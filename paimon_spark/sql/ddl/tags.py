@@ -8,7 +8,8 @@ from __future__ import annotations
 from paimon_spark.sql.call import call_procedure
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.table_name import TableName
 from paimon_spark.sql.text.tokens import Words
 
 _UNITS = {"DAY": "d", "HOUR": "h", "MINUTE": "min", "SECOND": "s"}

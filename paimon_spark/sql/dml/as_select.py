@@ -37,7 +37,8 @@ from paimon_spark.sql.errors import SqlSyntaxError, error_of_query, error_of_tas
 from paimon_spark.sql.frames.characters import CHARACTERS, COMMENT
 from paimon_spark.sql.query.queries import query_dataframe
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.table_name import TableName
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.tokens import Words
 from paimon_spark.sql.text.types import read_type

@@ -16,7 +16,9 @@ from paimon_core.options import parse_bool
 from paimon_core.table.format_table import FormatTable
 from paimon_core.types.data_types import ArrayType, DataField, DataType, MapType, RowType
 from paimon_spark.sql.errors import AnalysisError, IncompatibleRows
-from paimon_spark.sql.session import CASE_SENSITIVE, SqlSession, TableName
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.spark_settings import CASE_SENSITIVE
+from paimon_spark.sql.table_name import TableName
 from paimon_spark.sql.text.names import quoted, quoted_text
 from paimon_spark.sql.text.types import null_text
 from paimon_spark.write_options import EXPLICIT_CAST, MERGE_SCHEMA, TYPE_WIDENING

@@ -27,7 +27,8 @@ from paimon_spark.sql.dml.load_history import (
 )
 from paimon_spark.sql.query.registered import register
 from paimon_spark.sql.result import Result
-from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.table_name import TableName
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.tokens import Words
 from paimon_spark.sql.text.types import read_schema_text

@@ -44,7 +44,9 @@ from paimon_spark.sql.query.grammar import check_grammar
 from paimon_spark.sql.query.queries import query_dataframe, rewritten
 from paimon_spark.sql.query.sys_functions import with_descriptors
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import CHARACTERS_AS_STRINGS, OVERWRITE_MODE, SqlSession, TableName
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.spark_settings import CHARACTERS_AS_STRINGS, OVERWRITE_MODE
+from paimon_spark.sql.table_name import TableName
 from paimon_spark.sql.text.literals import literal_rows
 from paimon_spark.sql.text.tokens import Words, opens_query, with_quoted_names
 

@@ -18,11 +18,7 @@ from paimon_core.ddl.column_directives import is_blob_column
 from paimon_core.environment import Environment
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.options import (
-    DELETION_VECTORS_ENABLED,
-    IGNORE_EMPTY_COMMIT,
-    ROW_TRACKING_ENABLED,
-)
+from paimon_core.options import DELETION_VECTORS_ENABLED, IGNORE_EMPTY_COMMIT, ROW_TRACKING_ENABLED
 from paimon_core.predicate import Predicate
 from paimon_core.read.data_evolution import Group, anchor, has_data_evolution
 from paimon_core.scan.scan import scan_files
@@ -46,14 +42,11 @@ from paimon_spark.sql.dml.targets import (
 from paimon_spark.sql.errors import WriteRefused
 from paimon_spark.sql.frames.characters import stored_text, with_metadata
 from paimon_spark.sql.frames.dataframes import needed_columns
-from paimon_spark.sql.frames.evolution import (
-    check_columns,
-    outdated_indexes,
-    with_blobs_as_stored,
-)
+from paimon_spark.sql.frames.evolution import check_columns, outdated_indexes, with_blobs_as_stored
 from paimon_spark.sql.frames.pushdown import plain_condition
 from paimon_spark.sql.query.column_names import columns_in
-from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.table_name import TableName
 from paimon_spark.sql.text.names import quoted
 
 if TYPE_CHECKING:
@@ -110,13 +103,9 @@ class LargeTarget:
 
     def dataframe(self, text: str = "") -> DataFrame:  # noqa: ARG002 - as `Target`
         """The rows with the number of each, `__paimon_row`, as the first column."""
-        from pyspark.sql.functions import (  # noqa: PLC0415 - only with a session
-            monotonically_increasing_id,
-        )
+        from pyspark.sql.functions import monotonically_increasing_id  # noqa: PLC0415 - only with a session
 
-        from paimon_spark.source.placed_frames import (  # noqa: PLC0415 - imports PySpark
-            placed_dataframe,
-        )
+        from paimon_spark.source.placed_frames import placed_dataframe  # noqa: PLC0415 - imports PySpark
         from paimon_spark.source.reading import plan_dataframe, plan_scan  # noqa: PLC0415 - same
 
         spark, fields = self.session.spark, self.table.schema.fields

@@ -64,7 +64,8 @@ from paimon_spark.sql.query.grammar import check_grammar
 from paimon_spark.sql.query.queries import names_table, query_dataframe_of
 from paimon_spark.sql.query.registered import register
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.table_name import TableName
 from paimon_spark.sql.text.conditions import boolean, enclosed
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.tokens import Words

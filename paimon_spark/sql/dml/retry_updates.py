@@ -11,12 +11,9 @@ import logging
 from collections.abc import Callable
 
 from paimon_core.errors import CommitConflict, CommitObstructed
-from paimon_core.options import (
-    UPDATE_CONFLICT_MAX_ATTEMPTS,
-    UPDATE_CONFLICT_WAIT_MILLIS,
-    Options,
-)
-from paimon_spark.sql.session import SqlSession, TableName
+from paimon_core.options import UPDATE_CONFLICT_MAX_ATTEMPTS, UPDATE_CONFLICT_WAIT_MILLIS, Options
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.table_name import TableName
 
 log = logging.getLogger(__name__)
 

@@ -16,13 +16,7 @@ from paimon_core.schema.tracked import ROW_ID
 from paimon_core.table.chain_overwrite import replace_partitions
 from paimon_core.types.data_types import DataField, DataType, RowType
 from paimon_spark.sql.ddl.upcast import field_at
-from paimon_spark.sql.dml.by_name import (
-    check_case,
-    check_distinct,
-    has_rows,
-    named_alike,
-    shaped,
-)
+from paimon_spark.sql.dml.by_name import check_case, check_distinct, has_rows, named_alike, shaped
 from paimon_spark.sql.dml.large_changes import (
     DELETED,
     KIND,
@@ -50,7 +44,8 @@ from paimon_spark.sql.query.grammar import check_grammar
 from paimon_spark.sql.query.queries import query_dataframe_of
 from paimon_spark.sql.query.registered import register
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.table_name import TableName
 from paimon_spark.sql.text.conditions import boolean, enclosed
 from paimon_spark.sql.text.literals import literal_rows
 from paimon_spark.sql.text.names import quoted, quoted_text

@@ -39,22 +39,11 @@ from paimon_core.snapshot.snapshot import NO_SNAPSHOT, Identity, Snapshot
 from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.batch_scan import BatchScan
 from paimon_core.table.level_rewrite import without_rows
-from paimon_core.table.placed_rows import (
-    FileUnit,
-    PlacedRows,
-    collected,
-    file_units,
-    scan_units,
-)
+from paimon_core.table.placed_rows import FileUnit, PlacedRows, collected, file_units, scan_units
 from paimon_core.table.postponed_rows import postponed_tasks
 from paimon_core.table.real_buckets import RealBuckets
 from paimon_core.table.row_deletions import file_deletion, vector_deletions
-from paimon_core.table.write_session import (
-    commit_files,
-    delete_messages,
-    new_writer,
-    write_rows,
-)
+from paimon_core.table.write_session import commit_files, delete_messages, new_writer, write_rows
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_core.write.incoming_rows import Kinds, fit_to_schema, without_defaults
 from paimon_core.write.on_failure import aborted_on_failure
@@ -64,7 +53,8 @@ from paimon_spark.sql.frames.dataframes import arrow_dataframe, needed_columns, 
 from paimon_spark.sql.frames.evolution import EvolvedRows, commit_evolved, evolved_rows
 from paimon_spark.sql.frames.pushdown import plain_condition
 from paimon_spark.sql.query.column_names import columns_in
-from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.table_name import TableName
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -24,7 +24,8 @@ from paimon_spark.sql.dml.large_writes import write_distributed
 from paimon_spark.sql.dml.retry_updates import until_committed
 from paimon_spark.sql.dml.targets import ROW_NUMBER, open_target
 from paimon_spark.sql.query.registered import register
-from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.table_name import TableName
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.types import null_text
 
@@ -175,12 +176,7 @@ def _newest(rows: DataFrame, keys: Sequence[str], sequence: Sequence[str]) -> Da
     if not sequence:
         return rows
     from pyspark.sql import Window  # noqa: PLC0415 - only with a session
-    from pyspark.sql.functions import (  # noqa: PLC0415 - same
-        col,
-        monotonically_increasing_id,
-        row_number,
-        struct,
-    )
+    from pyspark.sql.functions import col, monotonically_increasing_id, row_number, struct  # noqa: PLC0415 - same
 
     order = struct(*(col(quoted(c)) for c in sequence)).desc()
     window = Window.partitionBy(*(col(quoted(k)) for k in keys)).orderBy(

@@ -24,7 +24,8 @@ from paimon_core.types.data_types import (
     TypeRoot,
 )
 from paimon_spark.sql.errors import WriteRefused
-from paimon_spark.sql.session import READ_PADDING, SqlSession
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.spark_settings import READ_PADDING
 from paimon_spark.sql.text.names import quoted, quoted_text
 from paimon_spark.sql.text.types import read_schema_text, simple_text
 

@@ -27,40 +27,18 @@ from paimon_core.table.blob_views import with_viewed_blobs, without_views
 from paimon_core.table.nullability import never_null
 from paimon_core.table.placed_rows import collected, scan_units
 from paimon_core.table.postponed_rows import merges_postponed
-from paimon_core.table.system.read import (
-    VIEWS,
-    read_system_table,
-    read_view,
-    system_scan,
-)
+from paimon_core.table.system.read import VIEWS, read_system_table, read_view, system_scan
 from paimon_core.types.arrow import arrow_schema
-from paimon_core.types.data_types import (
-    ArrayType,
-    AtomicType,
-    DataType,
-    MapType,
-    RowType,
-    TypeRoot,
-)
+from paimon_core.types.data_types import ArrayType, AtomicType, DataType, MapType, RowType, TypeRoot
 from paimon_core.types.sql import type_to_sql
 from paimon_spark.metadata_columns import OF_FILES, OF_ROWS, metadata_of
-from paimon_spark.sql.frames.characters import (
-    column_metadata,
-    padded_column,
-    pads,
-    with_metadata,
-)
+from paimon_spark.sql.frames.characters import column_metadata, padded_column, pads, with_metadata
 from paimon_spark.sql.frames.distributed import LARGE_READ, distributed_dataframe, distributed_view
 from paimon_spark.sql.frames.format_frames import format_dataframe
 from paimon_spark.sql.frames.global_tables import read_global_table
 from paimon_spark.sql.frames.pushdown import check_full_scan, pushed
-from paimon_spark.sql.session import (
-    SYSTEM_DATABASE,
-    SqlSession,
-    TableName,
-    on_branch,
-    refused_for_formats,
-)
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.table_name import SYSTEM_DATABASE, TableName, on_branch, refused_for_formats
 from paimon_spark.sql.text.types import read_schema_text
 
 if TYPE_CHECKING:
@@ -377,9 +355,7 @@ def _with_metadata(
     )
     fields = [f for f in table.schema.fields if f.name in columns]
     if sum(u.size for u in units) > LARGE_READ and hasattr(session.spark, "_jsparkSession"):
-        from paimon_spark.source.placed_frames import (  # noqa: PLC0415 - imports PySpark
-            placed_dataframe,
-        )
+        from paimon_spark.source.placed_frames import placed_dataframe  # noqa: PLC0415 - imports PySpark
 
         frame = placed_dataframe(session.spark, table, units, columns, hidden.names)
         return with_metadata(session, frame, fields)

@@ -23,14 +23,12 @@ from paimon_core.table.nullability import never_null
 from paimon_core.table.placed_rows import scan_units
 from paimon_core.table.postponed_rows import merges_postponed
 from paimon_core.table.system.read import VIEWS_OF_KINDS
-from paimon_core.table.system.row_views import (
-    READ_OPTIMIZED,
-    optimized_tasks,
-    row_tracking_type,
-)
+from paimon_core.table.system.row_views import READ_OPTIMIZED, optimized_tasks, row_tracking_type
 from paimon_core.types.data_types import RowType
 from paimon_spark.sql.frames.characters import with_metadata
-from paimon_spark.sql.session import ZONE_KEY, SqlSession, TableName
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.spark_settings import ZONE_KEY
+from paimon_spark.sql.table_name import TableName
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -80,14 +78,8 @@ def distributed_view(session: SqlSession, scan: BatchScan, view: str) -> DataFra
         large = sum(e.file.file_size for e in scan_files(table, scan.whole)) > LARGE_READ
     if not large:
         return None
-    from paimon_spark.source.placed_frames import (  # noqa: PLC0415 - imports PySpark
-        placed_dataframe,
-    )
-    from paimon_spark.source.reading import (  # noqa: PLC0415 - same
-        plan_dataframe,
-        plan_scan,
-        view_dataframe,
-    )
+    from paimon_spark.source.placed_frames import placed_dataframe  # noqa: PLC0415 - imports PySpark
+    from paimon_spark.source.reading import plan_dataframe, plan_scan, view_dataframe  # noqa: PLC0415 - same
 
     spark, zone, names = session.spark, session.zone, table.schema.names
     if view in VIEWS_OF_KINDS:

@@ -16,7 +16,8 @@ from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.types.arrow import column_from_internal
 from paimon_core.types.data_types import MAX_LENGTH, AtomicType, DataField, RowType, TypeRoot
-from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName, not_found
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.table_name import SYSTEM_DATABASE, TableName, not_found
 
 _TEXT: Final = AtomicType(kind=TypeRoot.VARCHAR, length=MAX_LENGTH)
 _LONG: Final = AtomicType(kind=TypeRoot.BIGINT)

@@ -22,7 +22,8 @@ from paimon_spark.sql.catalogs import PREFIX
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.query.catalog_views import being_read, place_of
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.table_name import TableName
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.tokens import QUERY_WORDS, START, Words
 from paimon_spark.sql.text.types import null_text, read_schema_text, read_type

@@ -18,7 +18,8 @@ from paimon_core.types.sql import type_to_sql
 from paimon_spark.sql.ddl.table_clauses import read_properties
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import SqlSession, TableName, not_found
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.table_name import TableName, not_found
 from paimon_spark.sql.text.tokens import Words
 
 _MOST_NESTED: Final = 100

@@ -9,7 +9,7 @@ from paimon_spark.sql.frames.dataframes import arrow_of
 from paimon_spark.sql.query.catalog_functions import plain_call
 from paimon_spark.sql.query.sys_functions import plain_name
 from paimon_spark.sql.result import Result
-from paimon_spark.sql.session import ZONE_KEY
+from paimon_spark.sql.spark_settings import ZONE_KEY
 from paimon_spark.sql.values import json_rows
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from sqlglot.tokenizer_core import TokenType
 
 from paimon_spark.sql.errors import SqlSyntaxError
 from paimon_spark.sql.query.namesakes import Namesake, ambiguous, full_name, sources_of
-from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.table_name import TableName
 from paimon_spark.sql.text.edits import Edits
 from paimon_spark.sql.text.tokens import START, Words
 

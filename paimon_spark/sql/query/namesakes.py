@@ -16,7 +16,8 @@ from paimon_core.catalog.views import View
 from paimon_core.errors import PaimonError
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.query.registered import is_registered
-from paimon_spark.sql.session import SqlSession, TableName
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.table_name import TableName
 from paimon_spark.sql.text.edits import Edits
 from paimon_spark.sql.text.names import quoted
 

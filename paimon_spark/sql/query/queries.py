@@ -20,12 +20,7 @@ from paimon_spark.sql.frames.pushdown import conditions_of
 from paimon_spark.sql.query.catalog_functions import replace_catalog_functions
 from paimon_spark.sql.query.catalog_views import being_read, find_view, place_of
 from paimon_spark.sql.query.collected import collected
-from paimon_spark.sql.query.column_names import (
-    PIPE,
-    check_qualified,
-    columns_in,
-    strip_databases,
-)
+from paimon_spark.sql.query.column_names import PIPE, check_qualified, columns_in, strip_databases
 from paimon_spark.sql.query.grammar import selected
 from paimon_spark.sql.query.hidden_columns import hide_metadata, input_files
 from paimon_spark.sql.query.namesakes import Namesake, ambiguous, namesakes_of, tell_apart
@@ -36,13 +31,8 @@ from paimon_spark.sql.query.temporary_functions import define_called
 from paimon_spark.sql.query.time_travel import check_no_travel, time_travel, words_from
 from paimon_spark.sql.query.unparsed import alias_follows, relations
 from paimon_spark.sql.result import Result
-from paimon_spark.sql.session import (
-    GLOBAL_TEMP,
-    SYSTEM_DATABASE,
-    SqlSession,
-    TableName,
-    not_found,
-)
+from paimon_spark.sql.session import GLOBAL_TEMP, SqlSession
+from paimon_spark.sql.table_name import SYSTEM_DATABASE, TableName, not_found
 from paimon_spark.sql.text.edits import Edits
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.parsed import parsed

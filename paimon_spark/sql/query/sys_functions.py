@@ -24,7 +24,8 @@ from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.format.blob.descriptor import BlobDescriptor
 from paimon_core.types.data_types import TypeRoot
 from paimon_spark.sql.errors import AnalysisError
-from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.table_name import SYSTEM_DATABASE
 from paimon_spark.sql.text.names import quoted, quoted_text
 from paimon_spark.sql.text.tokens import START, Words, with_quoted_names
 
@@ -116,12 +117,7 @@ def _registered(session: SqlSession, name: str) -> str:
     """The name of the session's function that does the work."""
     from pyspark.sql import functions  # noqa: PLC0415 - only with a session
 
-    from paimon_spark.source.functions import (  # noqa: PLC0415 - imports PySpark
-        buckets,
-        descriptor_of,
-        descriptor_text,
-        view_of,
-    )
+    from paimon_spark.source.functions import buckets, descriptor_of, descriptor_text, view_of  # noqa: PLC0415 - imports PySpark
 
     spark: Any = functions  # whose stubs lack arrow_udf
     if name in _REFUSED:

@@ -23,7 +23,8 @@ from paimon_spark.sql.ddl.partitions import live_partitions
 from paimon_spark.sql.ddl.table_clauses import read_properties
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.query.sys_functions import MAX_PT, sys_function_at
-from paimon_spark.sql.session import SYSTEM_DATABASE, SqlSession, TableName
+from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.table_name import SYSTEM_DATABASE, TableName
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.tokens import START, Words, with_quoted_names
 

@@ -12,7 +12,8 @@ from itertools import pairwise
 from typing import Final
 
 from paimon_spark.sql.query.catalog_views import place_of
-from paimon_spark.sql.session import SqlSession, TableName, TempFunction
+from paimon_spark.sql.session import SqlSession, TempFunction
+from paimon_spark.sql.table_name import TableName
 from paimon_spark.sql.text.tokens import Words, opens_query
 
 _ONE_ROW: Final = "SELECT "
