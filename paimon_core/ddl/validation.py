@@ -57,6 +57,7 @@ from paimon_core.schema.table_schema import (
     VALUE_KIND,
     TableSchema,
 )
+from paimon_core.schema.tracked import ROW_ID
 from paimon_core.types.data_types import AtomicType, TypeRoot, type_roots
 from paimon_core.types.sql import type_to_sql
 
@@ -64,7 +65,7 @@ _NESTED: Final = frozenset(
     {TypeRoot.MAP, TypeRoot.ARRAY, TypeRoot.ROW, TypeRoot.MULTISET, TypeRoot.VECTOR}
 )
 _VECTOR_FORMAT: Final = "vector.file.format"
-_SYSTEM_FIELDS: Final = frozenset({SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID"})
+_SYSTEM_FIELDS: Final = frozenset({SEQUENCE_NUMBER, VALUE_KIND, ROW_ID, "_LEVEL", "rowkind"})
 _BUCKET_FUNCTIONS: Final = ("default", "mod", "hive")
 _FORMATS: Final = ("parquet", "orc", "avro")
 _DEFAULT_AGGREGATE: Final = "default-aggregate-function"

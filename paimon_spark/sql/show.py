@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import ROW_TRACKING_ENABLED
 from paimon_core.scan.columns import scan_columns
+from paimon_core.schema.table_schema import SEQUENCE_NUMBER
+from paimon_core.schema.tracked import ROW_ID
 from paimon_core.table.format_table import CSV_DELIMITER, FormatTable
 from paimon_core.table.statistics import read_statistics
 from paimon_core.types.casts.text import java_to_string
@@ -368,7 +370,7 @@ def _details(table: _Table) -> list[list[str | None]]:
     if isinstance(table, FileStoreTable):
         rows += [["", "", ""], ["# Metadata Columns", "", ""]]
         if table.options.value(ROW_TRACKING_ENABLED):
-            rows += [["_ROW_ID", "bigint", ""], ["_SEQUENCE_NUMBER", "bigint", ""]]
+            rows += [[ROW_ID, "bigint", ""], [SEQUENCE_NUMBER, "bigint", ""]]
         rows += [[n, t or f"struct<{partition_type}>", ""] for n, t in _METADATA_COLUMNS]
     rows += [["", "", ""], ["# Detailed Table Information", "", ""]]
     rows += [["Name", table.name, ""], ["Type", _kind(table), ""]]

@@ -17,8 +17,6 @@ from paimon_core.write.file_layout import small_file_size
 Counts = npt.NDArray[Any]
 COLUMNS: Final = ("file_size", "row_count", "delete_row_count", "creation_time")
 """The columns of live files that `grouped` needs."""
-ROW_ID: Final = "first_row_id"
-"""The column that it also needs to count rows by their ids."""
 _MOST: Final = 2**60
 """More bytes or rows than any table has.  Sums of larger numbers do not fit into the history."""
 
@@ -117,7 +115,7 @@ def grouped(
 
 def _new_rows(live: EntryColumns, groups: Counts) -> Counts:
     """The rows of each file that no file of its group before it has, in the order of row ids."""
-    first, rows = live.numbers[ROW_ID], live.numbers["row_count"]
+    first, rows = live.numbers["first_row_id"], live.numbers["row_count"]
     new = rows.copy()
     known = np.flatnonzero(first != NULL)
     order = known[np.lexsort((first[known], groups[known]))]

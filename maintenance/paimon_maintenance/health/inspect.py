@@ -31,7 +31,6 @@ from paimon_core.snapshot.line import gaps_in
 from paimon_core.write.file_layout import target_file_size
 from paimon_maintenance.health.groups import (
     COLUMNS,
-    ROW_ID,
     Groups,
     check_files,
     check_sizes,
@@ -84,7 +83,7 @@ def inspect_table(table: FileStoreTable, env: Environment) -> Inspection:
     """
     ids = sorted(table.snapshots.ids())
     latest = table.snapshots.latest()
-    columns = (*COLUMNS, ROW_ID) if table.options.value(DATA_EVOLUTION_ENABLED) else COLUMNS
+    columns = (*COLUMNS, "first_row_id") if table.options.value(DATA_EVOLUTION_ENABLED) else COLUMNS
     live = no_columns() if latest is None else scan_columns(table, latest, columns)
     check_files(table.name, live)
     layout = _layout(table, live)

@@ -89,7 +89,7 @@ def outline_of(
 ) -> Outline:
     """The outline of the live files, of which only buckets that may be due have to become objects.
 
-    `live` has the columns of `groups.COLUMNS`, and `groups.ROW_ID`; `vectors` are the deletion
+    `live` has the columns of `groups.COLUMNS`, and `first_row_id`; `vectors` are the deletion
     vectors.
     """
     partition, numbers, bucket_of = live.group()

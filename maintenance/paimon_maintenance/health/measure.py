@@ -36,7 +36,7 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.chain import chain_of
 from paimon_core.table.chain_expiry import plan_chain_expiry
 from paimon_core.write.file_layout import target_file_size
-from paimon_maintenance.health.groups import COLUMNS, ROW_ID, check_files, check_possible
+from paimon_maintenance.health.groups import COLUMNS, check_files, check_possible
 from paimon_maintenance.health.held import deletions_of, retention_of
 from paimon_maintenance.health.holders import consumer_holders, lags_of, reference_holders
 from paimon_maintenance.health.layout import outline_of, partitions_measured
@@ -49,7 +49,7 @@ from paimon_maintenance.health.measurement import (
 )
 from paimon_maintenance.storage.options import secret_keys
 
-_COLUMNS: Final = (*COLUMNS, ROW_ID)
+_COLUMNS: Final = (*COLUMNS, "first_row_id")
 
 
 def measure_table(

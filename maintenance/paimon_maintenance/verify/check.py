@@ -36,7 +36,6 @@ from paimon_maintenance.verify.collector import Collector
 from paimon_maintenance.verify.findings import Finding, Problem, Severity
 from paimon_maintenance.verify.hints import check_consumers, check_hints
 from paimon_maintenance.verify.invariants import (
-    ROW_ID,
     check_live_files,
     next_row_id,
     record_total,
@@ -308,7 +307,7 @@ class _Walk:
         table = reference.table
         wanted = [*COLUMNS, *(KEYS if table.has_primary_key else ())]
         if has_data_evolution(table):
-            wanted.append(ROW_ID)
+            wanted.append("first_row_id")
         entries: EntryColumns | None
         objects: list[ManifestEntry] = []
         if with_objects:

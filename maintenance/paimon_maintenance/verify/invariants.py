@@ -22,7 +22,6 @@ from paimon_maintenance.verify.key_ranges import overlapping
 from paimon_maintenance.verify.live import Live
 from paimon_maintenance.verify.references import Reference
 
-ROW_ID: Final = "first_row_id"
 _INT_BITS: Final = 32
 _LOW_INT: Final = (1 << _INT_BITS) - 1
 
@@ -63,10 +62,10 @@ def key_overlaps(reference: Reference, files: EntryColumns) -> Iterator[Finding]
 def shared_row_ids(reference: Reference, files: EntryColumns) -> Iterator[Finding]:
     """Findings about files of one partition that share some of their row ids, but not all.
 
-    `files` has the columns `ROW_ID` and `row_count`.  Files of BLOBs may have a part of the row ids
-    of others.
+    `files` has the columns `first_row_id` and `row_count`.  Files of BLOBs may have a part of the
+    row ids of others.
     """
-    table, first = reference.table, files.numbers[ROW_ID]
+    table, first = reference.table, files.numbers["first_row_id"]
     end = first + files.numbers["row_count"]
     known = np.flatnonzero((first >= 0) & (end >= first) & ~are_dedicated(files))
     order = known[np.lexsort((end[known], first[known], files.partition[known]))]
