@@ -171,7 +171,8 @@ def partition_texts(table: FormatTable, values: Sequence[object]) -> tuple[str, 
 def partition_folder(table: FormatTable, texts: Sequence[str]) -> str:
     """The folder of the first partition columns with these texts.
 
-    InvalidArgument for a text that is another folder than its name says.
+    InvalidArgument for a text that is another folder than its name says, or a hidden one: Java
+    writes rows there that no reader finds.
     """
     path = table.root
     for key, text in zip(table.schema.partition_keys, texts, strict=False):
@@ -182,7 +183,18 @@ def partition_folder(table: FormatTable, texts: Sequence[str]) -> str:
                 next_step="write the rows with another value",
             )
         name = escape_path_name(text)
-        path = join(path, name if table.only_values else f"{escape_path_name(key)}={name}")
+        if not table.only_values:
+            name = f"{escape_path_name(key)}={name}"
+        if is_hidden(name) and not (table.only_values and text == table.default_partition):
+            raise InvalidArgument(
+                f"partition column {key} of format table {table.name} would have the folder {name}: "
+                "no reader sees names that begin with _ or .",
+                table=table.name,
+                next_step="write another value"
+                if table.only_values
+                else "create the table with another name of the column",
+            )
+        path = join(path, name)
     return path
 
 

@@ -257,6 +257,14 @@ def test_a_replacement_that_cannot_be_written_leaves_the_old_table(sql: Run) -> 
         assert sql(f"SELECT * FROM {name}") == [[1, "a"]]
 
 
+def test_a_replaced_external_table_has_the_new_rows_only(sql: Run, tmp_path: Path) -> None:
+    sql(f"CREATE TABLE t USING csv LOCATION '{tmp_path}/x' AS SELECT 1 AS id")
+    sql(
+        f"CREATE OR REPLACE TABLE t USING csv LOCATION '{tmp_path}/x' AS SELECT id + 1 AS id FROM t"
+    )
+    assert sql("SELECT * FROM t") == [[2]]
+
+
 def test_a_replacement_that_the_store_refuses_says_that_the_rows_are_gone(
     sql: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,6 +104,7 @@ def _fill_new(
     exists: bool,
 ) -> None:
     """Create the table of the rows, one of both kinds of tables; first drop one that `exists`."""
+    old = session.known_format(name)
     if exists:
         # The query may read the table, so its rows are kept on the executors' disks.
         frame = frame.localCheckpoint()
@@ -116,7 +117,9 @@ def _fill_new(
     try:
         table = session.described(name, to_write=True)
         if isinstance(table, FormatTable):
-            write_format(table, format_rows(table, frame, table.schema.fields, {}))
+            rows = format_rows(table, frame, table.schema.fields, {})
+            # The files of an external table are still there.
+            write_format(table, rows, overwrite=old is not None and old.root == table.root)
         else:
             write_query(session, table, frame, overwrite=None)
     except Exception as e:
@@ -126,7 +129,9 @@ def _fill_new(
             f"table {name.identifier} was dropped and created again, but its new rows could not be "
             f"written: {error_of_task(e) or error_of_query(e) or e}",
             table=name.identifier,
-            next_step="the old rows are gone; fill the table from another source",
+            next_step=f"its old files are in {old.location}"
+            if old is not None and old.external
+            else "the old rows are gone; fill the table from another source",
         ) from e
 
 

@@ -150,6 +150,17 @@ def test_folders_may_be_named_by_values_alone(tmp_path: Path) -> None:
         partition_folder(table, [".."])
 
 
+def test_rows_are_not_written_where_no_reader_sees_them(tmp_path: Path) -> None:
+    table = table_in(tmp_path / "t", {"p": "STRING"}, ONLY_VALUES)
+    assert partition_folder(table, ["__DEFAULT_PARTITION__"]).endswith("/__DEFAULT_PARTITION__")
+    for text in ("_x", ".x"):
+        with pytest.raises(InvalidArgument, match="no reader sees"):
+            partition_folder(table, [text])
+    assert partition_folder(table_in(tmp_path / "t", {"p": "STRING"}), ["_x"]).endswith("/p=_x")
+    with pytest.raises(InvalidArgument, match="another name of the column"):
+        partition_folder(table_in(tmp_path / "t", {"_p": "STRING"}), ["x"])
+
+
 def test_partitions_are_named_as_in_java(tmp_path: Path) -> None:
     keys = {"dt": "DATE", "s": "STRING"}
     assert partition_texts(table_in(tmp_path / "t", keys), [19753, " "]) == (
