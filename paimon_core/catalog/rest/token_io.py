@@ -10,7 +10,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from copy import copy
 from dataclasses import dataclass, field, replace
+from time import monotonic
 from typing import Final
 
 from paimon_core.errors import StorageAccessDenied, StorageError
@@ -39,7 +41,9 @@ class _Opened:
 _Key = tuple[frozenset[tuple[str, str]], str, str]
 """The options of a client, which say who asks; a table, and its root."""
 _opened: dict[_Key, _Opened] = {}
-_lock = threading.Lock()
+_failed: dict[_Key, tuple[float, StorageError]] = {}
+"""When the last request for a token ended without one, by the monotonic clock, and how."""
+_locks: dict[_Key, threading.Lock] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +65,20 @@ class TokenFileIO(DelegatingFileIO):
         known = _opened.get(self._key)
         if known is not None and now < known.renew_millis:
             return known.io
-        with _lock:
+        began = monotonic()
+        with _locks.setdefault(self._key, threading.Lock()):
             known = _opened.get(self._key)
-            if known is None or now >= known.renew_millis:
+            if known is not None and now < known.renew_millis:
+                return known.io
+            ended, failure = _failed.get(self._key, (0.0, None))
+            if failure is not None and ended >= began:
+                # Threads that waited together would else wait once more, one after the other.
+                raise copy(failure)
+            try:
                 known = _opened[self._key] = self._renewed(known, now)
+            except StorageError as e:
+                _failed[self._key] = monotonic(), e
+                raise
             return known.io
 
     def _renewed(self, known: _Opened | None, now: int) -> _Opened:

@@ -8,6 +8,7 @@ import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -34,6 +35,7 @@ from paimon_core.errors import (
     StorageError,
     UnsupportedFeature,
 )
+from paimon_core.io.store_options import REQUEST_DEADLINE
 from paimon_core.remote import rest_client
 from paimon_core.remote.rest_auth import DlfAuth, DlfToken, Request, auth_of, default_headers
 from paimon_core.remote.rest_client import ResourceNotFound, RestClient
@@ -397,6 +399,25 @@ def test_a_catalog_that_gives_no_new_token_stops_nothing_while_the_old_one_is_va
     now[0] = 8201
     with pytest.raises(StorageError, match="down"):
         io.exists(file)
+
+
+def test_threads_that_wait_for_a_token_wait_once(
+    server: _Server, client: RestClient, tmp_path: Path
+) -> None:
+    """A catalog that is silent for minutes would else stop a job for hours."""
+    hasty = replace(client, options={**client.options, REQUEST_DEADLINE: "500 ms"})
+    io = TokenFileIO(hasty, "db.silent", str(tmp_path))
+    server.answers[:] = [(SILENT, {}, {})]
+
+    def look(_: int) -> None:
+        with pytest.raises(StorageError, match="did not answer"):
+            io.exists("x")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(look, range(8)))
+    assert len(server.seen) == 1
+    look(0)
+    assert len(server.seen) == 2, "whoever comes later asks again"
 
 
 @pytest.mark.parametrize(
