@@ -187,8 +187,12 @@ class RangeBitmapReader:
         present = BitMap.deserialize(data[at : at + present_bytes])
         at += present_bytes
         slices = []
+        left = len(data)
         for i in range(count):
             offset, size = struct.unpack_from(">ii", data, start + 14 + 8 * i)
+            left -= size
+            if size < 0 or left < 0:
+                raise ValueError(f"bitmaps of more than {len(data):,} bytes")
             slices.append(BitMap.deserialize(data[at + offset : at + offset + size]))
         return Slices(0, self._values - 1, present, slices)
 

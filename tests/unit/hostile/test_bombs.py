@@ -336,6 +336,18 @@ def test_chunks_of_a_dictionary_that_all_hold_the_same_long_key() -> None:
         RangeBitmapReader(struct.pack(">i", len(head)) + head + keys, STRING)
 
 
+def test_slices_that_are_all_the_same_large_bitmap() -> None:
+    keys = struct.pack(">i", 13) + struct.pack(">biii", 1, 0, 0, 0)
+    large = bytes(BitMap(range(0, 2_000_000, 2)).serialize())
+    places = struct.pack(">ii", 0, len(large)) * 100
+    present = bytes(BitMap().serialize())
+    codes = struct.pack(">bbii", 1, 100, len(present), len(places)) + places
+    codes = struct.pack(">i", len(codes)) + codes + present + large
+    head = struct.pack(">bii", 1, 5, 2) + bytes(8) + struct.pack(">i", len(keys))
+    with pytest.raises(ValueError, match="bitmaps of more than"):
+        RangeBitmapReader(struct.pack(">i", len(head)) + head + keys + codes, INT)
+
+
 def test_indexes_that_all_name_the_whole_file() -> None:
     kinds = 3000
     head = struct.pack(">qii", 1493475289347502, 1, 0) + struct.pack(">i", 1)
