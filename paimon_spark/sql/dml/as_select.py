@@ -106,8 +106,9 @@ def _fill_new(
     """Create the table of the rows, one of both kinds of tables; first drop one that `exists`."""
     old = session.known_format(name)
     if exists:
-        # The query may read the table, so its rows are kept on the executors' disks.
-        frame = frame.localCheckpoint()
+        # The query may read the table.  Rows on executors' disks are lost with an executor.
+        large = writes_distributed(frame)
+        frame = frame.localCheckpoint() if large else _fetched(session, frame)
         if makes_format_table(clauses):
             planned = _planned(session, name, columns, clauses)
             check_writable(planned, format_rows(planned, frame, planned.schema.fields, {}))
@@ -131,7 +132,8 @@ def _fill_new(
             table=name.identifier,
             next_step=f"its old files are in {old.location}"
             if old is not None and old.external
-            else "the old rows are gone; fill the table from another source",
+            else "the old rows are gone unless the table was external: fill the table from another "
+            "source",
         ) from e
 
 
@@ -162,6 +164,12 @@ def _type_text(data_type: Any) -> str:
     return str(data_type.simpleString())
 
 
+def _fetched(session: SqlSession, frame: DataFrame) -> DataFrame:
+    """The rows of the query, which the driver holds."""
+    schema = frame.schema
+    return session.spark.createDataFrame(frame.toArrow(), schema=schema)
+
+
 def _replace(
     session: SqlSession,
     name: TableName,
@@ -175,8 +183,7 @@ def _replace(
     user = new_commit_user(session.open(name, to_write=True), env)
     large = writes_distributed(frame)
     if isinstance(session.catalog_for(name), RestCatalog) or not large:
-        large, schema = False, frame.schema
-        frame = session.spark.createDataFrame(frame.toArrow(), schema=schema)
+        large, frame = False, _fetched(session, frame)
 
     def fill(coming: FileStoreTable) -> Sequence[CommitMessage] | None:
         fields = coming.schema.fields
