@@ -38,6 +38,7 @@ from paimon_core.io.file_io import (
 from paimon_core.paths import escape_path_name, unescape_path_name
 from paimon_core.predicate import Predicate, fields_of, matches_row, split_conjuncts
 from paimon_core.table.format_table import FormatTable
+from paimon_core.table.other_tables import refused, table_around, table_of_file
 from paimon_core.types.partition_text import parse_partition_text, partition_text
 
 log = logging.getLogger(__name__)
@@ -45,10 +46,6 @@ log = logging.getLogger(__name__)
 _HIDDEN: Final = ("_", ".")
 _STAGING: Final = ".caretaker-"
 _PAIR: Final = re.compile("([^/]+)=([^/]+)")
-_METADATA: Final = re.compile(r"(.*)/(?:schema/schema|snapshot/snapshot)-\d+", re.DOTALL)
-"""Files that only the folders of Paimon tables have."""
-_OF_TABLE: Final = re.compile("bucket-[^/]+|[^/=]+=[^/]+")
-"""Folders inside of a Paimon table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,28 +215,12 @@ def files_to_replace(table: FormatTable, partition: FormatPartition) -> list[str
             next_step="replace the link by the folder that it leads to",
         )
     paths = [s.path for s in found if not s.is_dir]
-    theirs = next((m[1] for m in map(_METADATA.fullmatch, paths) if m), None)
+    theirs = next(filter(None, map(table_of_file, paths)), None)
     if theirs is None and paths:
-        theirs = _table_around(table)
+        theirs = table_around(table.io, table.root)
     if theirs is not None:
-        raise OutsideTable(
-            f"the files of format table {table.name} would be deleted, but {theirs} is the folder of "
-            "a Paimon table; nothing was changed",
-            table=table.name,
-            file=theirs,
-            next_step="use another folder for one of the two tables",
-        )
+        raise refused(f"format table {table.name}", theirs, table=table.name)
     return paths
-
-
-def _table_around(table: FormatTable) -> str | None:
-    """The Paimon table whose buckets or partitions the folder of the format table is one of."""
-    folder = table.root
-    while _OF_TABLE.fullmatch(folder.rpartition("/")[2]):
-        folder = parent(folder)
-        if any(_METADATA.fullmatch(s.path) for s in table.io.list_dir(join(folder, "schema"))):
-            return folder
-    return None
 
 
 def _below_partition(table: FormatTable, partition: FormatPartition) -> list[FileStat]:

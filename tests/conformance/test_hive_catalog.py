@@ -38,6 +38,7 @@ from paimon_core.errors import (
     SchemaError,
     UnsupportedFeature,
 )
+from paimon_core.options import Options
 from paimon_core.remote.hive_client import HiveClient
 from paimon_core.remote.thrift_calls import FieldSchema, SerDeInfo, StorageDescriptor, Table
 from paimon_core.types.data_types import AtomicType, DataField, TypeRoot
@@ -351,6 +352,30 @@ def test_views_in_the_metastore(java: Oracle, ours: HiveCatalog, database: str) 
     with pytest.raises(InvalidArgument, match="1 views"):
         ours.drop_database(database)
     ours.drop_database(database, cascade=True)
+
+
+def test_a_dropped_format_table_leaves_a_table_of_another_catalog(
+    ours: HiveCatalog, database: str
+) -> None:
+    """Only the folder shows that there is one."""
+    ours.create_database(database)
+    plain = replace(schema(), options=Options({"type": "format-table", "file.format": "csv"}))
+    for name, inside in (("f", True), ("g", False)):
+        identifier = f"{database}.{name}"
+        ours.format_tables.create(identifier, plain)
+        table = ours.format_tables.find(identifier)
+        assert table is not None
+        root = Path(table.root)
+        (root / "a.csv").write_text("1,x\n")
+        if inside:
+            other = FileSystemCatalog(str(root / "lake"))
+            other.create_database("db")
+            other.create_table("db.t", schema())
+            append(other.get_table("db.t"), [1])
+        ours.format_tables.drop(identifier)
+        assert ours.format_tables.find(identifier) is None
+        assert root.exists() == inside
+    assert FileSystemCatalog(str(root.parent / "f" / "lake")).get_table("db.t").snapshots.ids()
 
 
 def test_external_tables_keep_their_folder(

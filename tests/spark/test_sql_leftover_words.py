@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sql_sessions import Sql
 
+from paimon_core.errors import OutsideTable
 from paimon_spark.sql.errors import SqlSyntaxError
 
 pytestmark = pytest.mark.spark
@@ -104,6 +105,20 @@ def test_files_of_a_folder_have_the_rows_of_a_common_table(tmp_path: Path, sql: 
     command = f"INSERT OVERWRITE DIRECTORY '{folder}' USING json SELECT id, v FROM s"
     sql(f"WITH s AS (SELECT 8 AS id, 'q' AS v) {command}")
     assert sql(f"SELECT id, v FROM json.`{folder}`") == [[8, "q"]]
+
+
+def test_files_of_a_folder_do_not_replace_a_table(tmp_path: Path, sql: Sql):
+    root = sql.session.open(sql.session.table_name(["t"])).root
+    before = sql("SELECT * FROM t ORDER BY id")
+    for target in (
+        f"DIRECTORY '{root}' USING json",
+        f"LOCAL DIRECTORY '{Path(root).parent}' USING json",
+        f"DIRECTORY 'file:{root}/bucket-0' USING json",
+        f"DIRECTORY USING json OPTIONS ('path' = '{root}')",
+    ):
+        with pytest.raises(OutsideTable, match="is the folder of a Paimon table"):
+            sql(f"INSERT OVERWRITE {target} SELECT 1 AS id")
+    assert sql("SELECT * FROM t ORDER BY id") == before
 
 
 def test_texts_stay_as_they_are(sql: Sql):

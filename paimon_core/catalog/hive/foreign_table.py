@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_core.catalog.hive import tables as hive_tables
-from paimon_core.catalog.hive.format_tables import delete_own_folder
+from paimon_core.catalog.hive.format_tables import own_folder
 from paimon_core.catalog.hive.metastore import Metastore, hive_name
 from paimon_core.catalog.hive.partitions import HivePartitions
 from paimon_core.errors import CommitConflict, InvalidArgument, NotFound, UnsupportedFeature
@@ -136,7 +136,10 @@ class ForeignTable:
 
         The folder goes first, for the new table cannot get its name while it is there.
         """
-        delete_own_folder(self.metastore, self.entry, self.identifier)
+        folder = own_folder(self.metastore, self.entry, self.identifier)
+        if folder is not None:
+            io, root = folder
+            io.delete_dir(root)
         if hive_tables.is_external(self.entry):
             io, root = open_file_io(
                 self.metastore.location(self.entry), self.metastore.file_options

@@ -22,6 +22,7 @@ from paimon_core.ddl.schema_change import SchemaChange
 from paimon_core.environment import user_name
 from paimon_core.errors import AlreadyExists, NotFound, PaimonError, UnsupportedFeature
 from paimon_core.io.confined import ConfinedFileIO
+from paimon_core.io.file_io import FileIO
 from paimon_core.io.open import open_file_io
 from paimon_core.names import Boundary
 from paimon_core.options import PATH, Options, parse_bool
@@ -37,6 +38,7 @@ from paimon_core.table.format_table import (
     file_option,
     format_of_table,
 )
+from paimon_core.table.other_tables import table_within
 
 log = logging.getLogger(__name__)
 
@@ -154,8 +156,11 @@ class HiveFormatTables:
     def drop(self, identifier: str) -> None:
         """Delete the table, and its folder unless it is external or may not be its own."""
         found = self._table(identifier)
+        folder = own_folder(self.metastore, found, identifier)
         self.metastore.client.call("drop_table", *hive_name(identifier), False)
-        delete_own_folder(self.metastore, found, identifier)
+        if folder is not None:
+            io, root = folder
+            io.delete_dir(root)
 
     def _table(self, identifier: str) -> Table:
         try:
@@ -171,18 +176,21 @@ class HiveFormatTables:
         return parse_bool(self.metastore.options.get(_ENABLED, "true"))
 
 
-def delete_own_folder(metastore: Metastore, table: Table, identifier: str) -> None:
-    """Delete the folder of a table unless it is external, or the folder may not be its own."""
+def own_folder(metastore: Metastore, table: Table, identifier: str) -> tuple[FileIO, str] | None:
+    """Return the folder that goes with a table; None for an external one.
+
+    None, too, if others may need the folder: the log says so.
+    """
     if hive_tables.is_external(table):
-        return
+        return None
     location = metastore.location(table)
     io, root = open_file_io(location, metastore.file_options)
     place = place_of(location)
     others = [] if place is None else metastore.tables_at(place, identifier)
-    if place is None or others or is_link(io, root):
+    if place is None or others or is_link(io, root) or table_within(io, root):
         log.warning("table=%s is dropped, but %s stays: it may not be its own", identifier, root)
-    else:
-        io.delete_dir(root)
+        return None
+    return io, root
 
 
 def _hive_table(name: tuple[str, str], schema: TableSchema, *, external: bool) -> Table:

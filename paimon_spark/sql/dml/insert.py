@@ -16,6 +16,7 @@ from paimon_core.table.format_table import FormatTable
 from paimon_spark.sql.ddl.partitions import read_spec, spec_values
 from paimon_spark.sql.ddl.table_clauses import read_properties
 from paimon_spark.sql.dml.by_name import by_name, check_case, merged_schema, merges_schema
+from paimon_spark.sql.dml.directories import names_directory, to_directory
 from paimon_spark.sql.dml.format_writes import format_rows, write_format
 from paimon_spark.sql.dml.insert_columns import (
     check_listed,
@@ -41,7 +42,7 @@ from paimon_spark.sql.dml.writes import (
 from paimon_spark.sql.errors import IncompatibleRows
 from paimon_spark.sql.frames.dataframes import arrow_dataframe
 from paimon_spark.sql.query.grammar import check_grammar
-from paimon_spark.sql.query.queries import query_dataframe, rewritten
+from paimon_spark.sql.query.queries import query_dataframe
 from paimon_spark.sql.query.sys_functions import with_descriptors
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession
@@ -91,9 +92,9 @@ def insert(
 
     `values` are the rows that follow the last of the words.
     """
-    if words.looks_at("OVERWRITE") and _names_directory(words):
+    if words.looks_at("OVERWRITE") and names_directory(words):
         words.need("OVERWRITE")
-        return _to_directory(session, words, f"{ctes} " if ctes else source)
+        return to_directory(session, words, f"{ctes} " if ctes else source)
     parsed = _read_head(session, words)
     if words.done and parsed.condition is None:
         words.fail("a query")
@@ -119,7 +120,7 @@ def insert(
 
 def explained_insert(session: SqlSession, words: Words) -> tuple[TableName, str, bool]:
     """The table and query of an INSERT that is only planned, and whether it overwrites."""
-    if words.looks_at("OVERWRITE") and _names_directory(words):
+    if words.looks_at("OVERWRITE") and names_directory(words):
         raise UnsupportedFeature("EXPLAIN INSERT OVERWRITE DIRECTORY")
     parsed = _read_head(session, words)
     session.described(parsed.name, to_write=True)
@@ -169,24 +170,6 @@ def _read_head(session: SqlSession, words: Words) -> _Insert:
         by_name=by_name,
         options=options,
     )
-
-
-def _names_directory(words: Words) -> bool:
-    """Whether OVERWRITE [LOCAL] DIRECTORY comes next."""
-    at = 1 + int(words.word(1) == "LOCAL")
-    following = words.word(at + 1)
-    return words.word(at) == "DIRECTORY" and following in ("", "USING", "ROW", "STORED", "OPTIONS")
-
-
-def _to_directory(session: SqlSession, words: Words, before: str) -> Result:
-    """INSERT OVERWRITE [LOCAL] DIRECTORY 'path' USING format query: files that Spark writes.
-
-    `before` is the WITH or FROM clause before INSERT.
-    """
-    target = words.expression("SELECT", "VALUES", "WITH", "FROM", "TABLE")
-    query = rewritten(session, before + words.rest())
-    session.spark.sql(f"INSERT OVERWRITE {target} {query}")
-    return NOTHING
 
 
 def _replace_where(
