@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 from sql_sessions import Sql
 
-from paimon_core.errors import CommitConflict, CorruptTable, InvalidArgument, StorageError
+from paimon_core.errors import (
+    CommitConflict,
+    CorruptTable,
+    InvalidArgument,
+    OutsideTable,
+    StorageError,
+)
 from paimon_core.io.local import LocalFileIO
 from paimon_spark.sql.dml import copy_files, large_writes, load_history
 from paimon_spark.sql.errors import SqlSyntaxError
@@ -248,3 +254,13 @@ def test_a_load_that_another_one_took_for_dead_commits_nothing(
     with pytest.raises(CommitConflict, match="was not renewed for 60 s"):
         sql(load)
     assert sql("SELECT id FROM t") == []
+
+
+def test_an_export_does_not_replace_a_table(sql: Sql, tmp_path: Path) -> None:
+    export = "FROM (SELECT 1 AS id) FILE_FORMAT = (TYPE = JSON) OVERWRITE = TRUE"
+    sql("INSERT INTO t (id) VALUES (7)")
+    with pytest.raises(OutsideTable, match="is the folder of a Paimon table"):
+        sql(f"COPY INTO '{tmp_path}/warehouse' {export}")
+    assert sql("SELECT id FROM t") == [[7]]
+    for _ in range(2):
+        assert sql(f"COPY INTO '{tmp_path}/out' {export}")[0][2] == 1

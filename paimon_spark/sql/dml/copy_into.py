@@ -15,6 +15,7 @@ from typing import Final
 
 from paimon_core.errors import InvalidArgument
 from paimon_spark.sql.dml.copy_files import Load, listed, load_files
+from paimon_spark.sql.dml.directories import check_no_table
 from paimon_spark.sql.query.queries import query_dataframe
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import SqlSession
@@ -112,6 +113,8 @@ def _export(session: SqlSession, words: Words) -> Result:
     overwrite = words.eat("OVERWRITE", "=") and _boolean(words)
     words.end()
     _check(file_format, _EXPORT_KEYS, "export")
+    if overwrite:
+        check_no_table(session, target)
     frame = query_dataframe(session, query)
     options = {
         _WRITER_OPTIONS[k]: v.lower() if k == "HEADER" else v

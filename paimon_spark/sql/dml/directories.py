@@ -42,8 +42,12 @@ def _check_directory(session: SqlSession, target: Words) -> None:
         target.name()
         options = read_properties(target) if target.eat("OPTIONS") else {}
         path = next((v for k, v in options.items() if k.lower() == "path"), "")
-    if not path:
-        return  # Spark refuses it
+    if path:  # else Spark refuses it
+        check_no_table(session, path)
+
+
+def check_no_table(session: SqlSession, path: str) -> None:
+    """OutsideTable for a directory in which, or around which, there is a Paimon table."""
     try:
         io, folder = open_file_io(path, session.storage)
     except InvalidArgument:
