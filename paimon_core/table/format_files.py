@@ -261,16 +261,17 @@ def publish(table: FormatTable, files: Sequence[StagedFile], replaced: Sequence[
         for number, file in enumerate(files)
     ]
     check_all_inside(table.io.boundary, targets)
-    moved: list[str] = []
+
+    def move(file: StagedFile, target: str) -> None:
+        if file.texts and renames_atomically(target):  # object stores have no folders
+            table.io.make_dirs(parent(target))
+        if not table.io.rename(file.path, target):
+            raise FileExistsError(target)
+
     try:
-        for file, target in zip(files, targets, strict=True):
-            if file.texts and renames_atomically(target):  # object stores have no folders
-                table.io.make_dirs(parent(target))
-            moved.append(target)
-            if not table.io.rename(file.path, target):
-                raise FileExistsError(target)
+        map_parallel(table.io, lambda pair: move(*pair), zip(files, targets, strict=True))
     except BaseException as e:  # also the end of a statement that somebody stops
-        _withdraw(table, moved, e)
+        _withdraw(table, targets, e)
         if not isinstance(e, OSError):
             raise
         raise StorageError(
@@ -289,13 +290,15 @@ def publish(table: FormatTable, files: Sequence[StagedFile], replaced: Sequence[
         ) from e
 
 
-def _withdraw(table: FormatTable, moved: Sequence[str], cause: BaseException) -> None:
+def _withdraw(table: FormatTable, targets: Sequence[str], cause: BaseException) -> None:
     try:
-        delete_files(table.io, moved)
+        delete_files(table.io, targets)
     except OSError as e:
+        example = targets[0].rpartition("-")[0]
         raise CommitStateUnknown(
             f"format table {table.name} may have some of the new rows: one file could not be put in "
             f"place ({cause}), others could not be deleted ({e})",
             table=table.name,
-            next_step=f"delete the files {', '.join(moved)}, then run the statement again",
+            next_step=f"delete the files named {example.rpartition('/')[2]}-*, then run the statement "
+            "again",
         ) from e

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from paimon_core.errors import (
+    CommitStateUnknown,
     CorruptTable,
     InvalidArgument,
     OutsideTable,
@@ -302,3 +303,28 @@ def test_a_statement_that_is_stopped_leaves_no_rows(
         with pytest.raises(KeyboardInterrupt):
             publish(table, files, [])
     assert shown(tmp_path / "t") == []
+
+
+def test_files_that_can_be_neither_moved_nor_deleted_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_in(tmp_path / "t")
+    rename = LocalFileIO.rename
+    with staging(table) as folder:
+        put(Path(folder), "x", "y")
+        files = [StagedFile(f"{folder}/{n}", (), ".csv") for n in "xy"]
+
+        def fail(self: LocalFileIO, src: str, dst: str) -> bool:
+            if src.endswith("y"):
+                raise PermissionError(src)
+            return rename(self, src, dst)
+
+        def refuse(self: LocalFileIO, path: str) -> bool:
+            raise PermissionError(path)
+
+        monkeypatch.setattr(LocalFileIO, "rename", fail)
+        monkeypatch.setattr(LocalFileIO, "delete", refuse)
+        with pytest.raises(CommitStateUnknown, match="may have some of the new rows") as caught:
+            publish(table, files, [])
+    (left,) = shown(tmp_path / "t")
+    assert f"{left.removesuffix('0.csv')}*" in caught.value.next_step
