@@ -10,6 +10,7 @@ import base64
 import hashlib
 import hmac
 import json
+import logging
 import re
 import threading
 import uuid
@@ -21,6 +22,8 @@ from typing import Final, Protocol
 from urllib.parse import unquote_plus
 
 from paimon_core.errors import InvalidArgument, StorageError, UnsupportedFeature
+
+log = logging.getLogger(__name__)
 
 TOKEN_SAFE_MILLIS: Final = 3_600_000
 """A token is renewed when it has less time left than this, as in Java."""
@@ -85,9 +88,10 @@ class DlfToken:
     security_token: str | None = field(default=None, repr=False)
     expires_millis: int | None = None
 
-    def usable(self, now: datetime) -> bool:
+    def usable(self, now: datetime, *, for_millis: int = TOKEN_SAFE_MILLIS) -> bool:
+        """Return whether the key is valid for so long."""
         left = None if self.expires_millis is None else self.expires_millis - _millis(now)
-        return left is None or left >= TOKEN_SAFE_MILLIS
+        return left is None or left >= for_millis
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +171,13 @@ def _loaded(auth: DlfAuth, now: datetime) -> DlfToken:
     with _tokens_lock:
         known = _tokens.get(auth)
         if known is None or not known.usable(now):
-            known = _tokens[auth] = _load(auth)
+            try:
+                known = _tokens[auth] = _load(auth)
+            except StorageError as e:
+                # Half a file, or a machine that is silent for a moment, stops no work.
+                if known is None or not known.usable(now, for_millis=1):
+                    raise
+                log.warning("the old access key is used as long as it is valid: %s", e)
         return known
 
 

@@ -335,6 +335,8 @@ def test_a_dlf_key_in_a_file_is_read_again_before_it_expires(tmp_path: Path) -> 
     later = now + timedelta(minutes=61)
     assert "=second/" in auth.headers(request, later)["Authorization"]
     file.write_text('{"AccessKeySecret": "s3cret"}')
+    at_last = datetime(2026, 1, 1, 23, 59, tzinfo=UTC)
+    assert "=second/" in auth.headers(request, at_last)["Authorization"], "while it is valid"
     with pytest.raises(StorageError) as unreadable:
         auth.headers(request, later + timedelta(days=1))
     assert "s3cret" not in str(unreadable.value)
