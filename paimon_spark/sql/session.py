@@ -337,7 +337,11 @@ class SqlSession:
     def has_database(self, catalog: str, database: str) -> bool:
         if database == SYSTEM_DATABASE:
             return True
-        return database in self.catalog_named(catalog).list_databases()
+        try:
+            self.catalog_named(catalog).get_database(database)
+        except (NotFound, InvalidArgument):
+            return False
+        return True
 
     def need_database(self, catalog: str, database: str) -> None:
         if not self.has_database(catalog, database):

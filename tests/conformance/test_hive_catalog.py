@@ -401,8 +401,29 @@ def test_external_tables_keep_their_folder(
         ours.create_table(name, other)
     ours.create_table(name, schema(path=str(place)))
     assert ours.get_table(name).snapshots.latest_id() == 2
-    with pytest.raises(InvalidArgument, match="lower case"):
-        ours.create_table(f"{database}.Upper", schema())
+
+
+def test_capitals_in_names_become_small(java: Oracle, ours: HiveCatalog, database: str) -> None:
+    ours.create_database(f"{database}_Db")
+    with pytest.raises(AlreadyExists):
+        ours.create_database(f"{database}_db")
+    java = java.defaults(catalog=dict(ours.options), database=f"{database}_Db")
+    name = f"{database}_Db.tT"
+    ours.create_table(name, create_schema([Column("aA", "INT")], now_millis=1))
+    java.one("write", table="Tt", rows=[[1]])
+    assert ours.list_tables(f"{database}_DB") == ["tt"]
+    assert ours.get_table(name).latest_or_not_found().id == 1
+    with pytest.raises(AlreadyExists):
+        ours.create_table(f"{database}_db.TT", schema())
+    with pytest.raises(AlreadyExists):
+        ours.rename_table(name, f"{database}_db.tt")
+    ours.rename_table(name, f"{database}_Db.uU")
+    assert java.rows(table="UU") == [["+I", 1]]
+    folder = Path(ours.get_table(f"{database}_db.uu").root)
+    assert folder.name == "uu"
+    ours.drop_table(f"{database}_Db.Uu")
+    assert not folder.exists()
+    ours.drop_database(f"{database}_DB")
 
 
 def test_a_table_that_the_metastore_refuses_leaves_nothing(

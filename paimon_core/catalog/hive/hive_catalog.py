@@ -3,7 +3,7 @@
 The metastore says which tables exist and where their folders are; schemas, snapshots and data are
 files there, as everywhere.  With the catalog's lock, commits and changes of schemas hold the
 metastore's lock on the table.  Partitions and tags of some tables are partitions in the metastore
-too (see `partition_registry`).  Names are lower case, as in Hive.
+too (see `partition_registry`).  Capitals in names become small, as in Hive.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from paimon_core.remote.thrift_calls import Database as HiveDatabase
 from paimon_core.remote.thrift_calls import Table
 from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.table.open import open_table_at, split_identifier
+from paimon_core.table.open import open_table_at
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ class HiveCatalog:
         if_not_exists: bool = False,
     ) -> None:
         """Create the database at its property `location`, else in the warehouse."""
-        _check_lower_case(database)
+        database = database.lower()
         given = dict(properties or {})
         location = given.pop(_LOCATION, None) or database_path(self._metastore.warehouse, database)
         wanted = HiveDatabase(
@@ -256,8 +256,7 @@ class HiveCatalog:
         With the option `path`, or as an external table, the folder may hold a table already.
         """
         name = hive_name(identifier)
-        for part in split_identifier(identifier):
-            _check_lower_case(part)
+        for part in name:
             _check_storable(part)
         database = self._metastore.database(name[0])
         if self._metastore.exists(name):
@@ -362,8 +361,7 @@ class HiveCatalog:
 
     def rename_table(self, identifier: str, new_identifier: str) -> None:
         """Rename the table; the metastore or this client moves a managed table's folder."""
-        database, name = split_identifier(new_identifier)
-        _check_lower_case(name)
+        database, name = hive_name(new_identifier)
         _check_storable(name)
         self._metastore.database(database)
         table = self._metastore.table(identifier)
@@ -483,14 +481,6 @@ class HiveCatalog:
 
 def _has_not(error: PaimonError) -> str:
     return "may not have" if isinstance(error, StorageError) else "has not"
-
-
-def _check_lower_case(name: str) -> None:
-    if name != name.lower():
-        raise InvalidArgument(
-            f"a Hive metastore keeps names in lower case, {name} is not",
-            next_step=f"use {name.lower()}",
-        )
 
 
 def _removed_by(schemas: SchemaStore, changed: TableSchema) -> set[str]:
