@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pyarrow as pa
 
 from paimon_core.api.schema import paimon_type
+from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.format.blob.descriptor import BlobDescriptor, parse_descriptor
 from paimon_core.format.blob.view import BlobView
 from paimon_core.types.row_hash import assign_buckets
@@ -40,3 +43,29 @@ def view_of(table: str | None, field_id: int | None, row_id: int | None) -> byte
 def descriptor_text(data: bytes | None) -> str | None:
     """The text of a descriptor.  ValueError for bytes that are none."""
     return None if data is None else str(parse_descriptor(data))
+
+
+def presigned_url(data: bytes | None, validity: timedelta | None) -> str | None:
+    """None for a null; errors for all else: of Java's stores, only OSS makes such URLs.
+
+    InvalidArgument for another time than whole seconds, ValueError for bytes that are no
+    descriptor, else UnsupportedFeature.  Java: `fs/FileIO.createBlobPresignedUrl`.
+    """
+    if data is None or validity is None:
+        return None
+    if validity <= timedelta():
+        raise InvalidArgument("Validity interval must be positive.")
+    if validity.microseconds:
+        raise InvalidArgument("Validity interval must contain whole seconds.")
+    uri = parse_descriptor(data).uri
+    raise UnsupportedFeature(
+        "presigned URLs",
+        "the store of the table does not support creating blob presigned URLs.",
+        file=uri,
+        next_step="use sys.try_descriptor_to_presigned_url, which returns null",
+    )
+
+
+def presigned_url_or_null(_: bytes | None, __: timedelta | None) -> str | None:
+    """What `presigned_url` returns, and null in place of an error."""
+    return None

@@ -117,3 +117,25 @@ def test_functions_keep_the_settings_under_which_they_were_made(sql: Sql) -> Non
         sql("SELECT reciprocal(0)")
     assert sql("SELECT 1 / 0") == [[None]]
     sql("RESET spark.sql.ansi.enabled")
+
+
+def test_presigned_urls_of_stores_that_make_none(sql: Sql) -> None:
+    sql("CREATE TABLE urls (id INT)")
+    second = "INTERVAL '1' SECOND"
+    for argument in ("CAST(NULL AS BINARY)", "X'00'", "sys.path_to_descriptor('/tmp/x')"):
+        call = f"SELECT sys.try_descriptor_to_presigned_url('fns.urls', {argument}, {second}) AS u"
+        assert sql(call) == [[None]]
+    assert sql(
+        f"SELECT sys.descriptor_to_presigned_url('urls', CAST(NULL AS BINARY), {second}) AS u"
+    ) == [[None]]
+    there = "sys.path_to_descriptor('/tmp/x')"
+    for arguments, text in {
+        f"'urls', {there}, {second}": "does not support creating blob presigned URLs",
+        f"'urls', X'00', {second}": "BlobDescriptor",
+        f"'urls', {there}, INTERVAL '1.000001' SECOND": "whole seconds",
+        f"'urls', {there}, INTERVAL '0' SECOND": "must be positive",
+        f"CAST(NULL AS STRING), {there}, {second}": "requires a non-null literal sourceTable",
+        f"'none', {there}, {second}": "cannot be found",
+    }.items():
+        with pytest.raises(Exception, match=text):
+            sql(f"SELECT sys.descriptor_to_presigned_url({arguments})")

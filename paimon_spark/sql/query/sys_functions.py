@@ -10,8 +10,9 @@ descriptor_to_string    the text of such a descriptor
 blob_view               a BLOB of another table: `sys.blob_view('db.t', 'column', _ROW_ID)`
 ======================  ==========================================================================
 
-Java: `spark/catalog/functions/PaimonFunctions`, `BlobDescriptor`, `ReplacePaimonFunctions`.  The
-presigned URLs of Paimon 2.0 are refused.
+Java: `spark/catalog/functions/PaimonFunctions`, `BlobDescriptor`, `ReplacePaimonFunctions`.
+`descriptor_to_presigned_url` fails, and `try_descriptor_to_presigned_url` is null, as in Java for
+all stores but OSS; for tables on OSS they are refused.
 """
 
 from __future__ import annotations
@@ -33,16 +34,18 @@ MAX_PT: Final = "max_pt"
 _BUCKETS: Final = {"bucket": "default", "mod_bucket": "mod", "hive_bucket": "hive"}
 _TO_DESCRIPTOR: Final = "path_to_descriptor"
 _DESCRIPTORS: Final = (_TO_DESCRIPTOR, "descriptor_to_string")
-FUNCTIONS: Final = tuple(sorted((MAX_PT, *_BUCKETS, *_DESCRIPTORS, "blob_view")))
 _VIEW: Final = "blob_view"
-_REFUSED: Final = ("descriptor_to_presigned_url", "try_descriptor_to_presigned_url")
+_TO_URL: Final = "descriptor_to_presigned_url"
+_TRY_TO_URL: Final = f"try_{_TO_URL}"
+_URLS: Final = (_TO_URL, _TRY_TO_URL)
+FUNCTIONS: Final = tuple(sorted((MAX_PT, *_BUCKETS, *_DESCRIPTORS, *_URLS, _VIEW)))
 PREFIX: Final = "__paimon_"
 
 
 def replace_sys_functions(session: SqlSession, text: str) -> str:
     """The query with functions of the Spark session in place of `sys.NAME`, apart from max_pt.
 
-    UnsupportedFeature for those that only Java has, AnalysisError for unknown ones.
+    AnalysisError for unknown ones, and errors for tables in their arguments.
     """
     if SYSTEM_DATABASE not in text.lower():
         return text
@@ -61,6 +64,9 @@ def replace_sys_functions(session: SqlSession, text: str) -> str:
         done = words.tokens[words.at - 1].end + 1
         if name == _VIEW:
             pieces.append(_viewed_column(session, words))
+            done = words.tokens[words.at - 1].end + 1
+        elif name in _URLS:
+            pieces.append(_of_table(session, words, name))
             done = words.tokens[words.at - 1].end + 1
     return "".join([*pieces, words.text[done:]])
 
@@ -117,11 +123,16 @@ def _registered(session: SqlSession, name: str) -> str:
     """The name of the session's function that does the work."""
     from pyspark.sql import functions  # noqa: PLC0415 - only with a session
 
-    from paimon_spark.source.functions import buckets, descriptor_of, descriptor_text, view_of  # noqa: PLC0415 - imports PySpark
+    from paimon_spark.source.functions import (  # noqa: PLC0415 - imports PySpark
+        buckets,
+        descriptor_of,
+        descriptor_text,
+        presigned_url,
+        presigned_url_or_null,
+        view_of,
+    )
 
     spark: Any = functions  # whose stubs lack arrow_udf
-    if name in _REFUSED:
-        raise UnsupportedFeature(f"the function sys.{name}")
     registry = session.spark.udf  # starts Spark, without which no function can be made
     made: Any
     if name in _BUCKETS:
@@ -137,6 +148,9 @@ def _registered(session: SqlSession, name: str) -> str:
         made = spark.udf(view_of, "binary", useArrow=False)
     elif name == "descriptor_to_string":
         made = spark.udf(descriptor_text, "string", useArrow=False)
+    elif name in _URLS:
+        url = presigned_url if name == _TO_URL else presigned_url_or_null
+        made = spark.udf(url, "string", useArrow=False)
     else:
         raise AnalysisError(
             f"[UNRESOLVED_ROUTINE] Cannot resolve routine `sys`.`{name}`",
@@ -176,8 +190,30 @@ def _viewed_column(session: SqlSession, words: Words) -> str:
     return f"({quoted_text(name.identifier)}, {field.id}, "
 
 
+def _of_table(session: SqlSession, words: Words, function: str) -> str:
+    """The begin of the arguments of a presigned URL, without the table.
+
+    UnsupportedFeature unless the table is a literal, and for tables on OSS; NotFound.
+    """
+    words.need("(")
+    if not words.is_string() or words.word(1) != ",":
+        raise UnsupportedFeature(
+            f"a table of {function} that is no literal",
+            f"Function '{function}' requires a non-null literal sourceTable.",
+        )
+    name = session.data_name(Words(with_quoted_names(words.string())).name())
+    words.need(",")
+    if session.open(name).root.startswith("oss://"):
+        raise UnsupportedFeature(
+            f"the function sys.{function} on OSS",
+            table=name.identifier,
+            next_step="call it in Java Paimon",
+        )
+    return "("
+
+
 def plain_name(column: str) -> str:
     """The name of a column as it is with Java's functions: `bucket(4, id)`."""
-    for name in (*_BUCKETS, *_DESCRIPTORS, _VIEW):
+    for name in (*_BUCKETS, *_DESCRIPTORS, *_URLS, _VIEW):
         column = column.replace(f"{PREFIX}{name}(", f"{name}(")
     return column
