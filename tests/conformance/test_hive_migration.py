@@ -456,7 +456,9 @@ def test_what_is_refused_stays_as_it_is(hive: Hive, sql: Sql) -> None:
     deeper = hive.table("deeper")
     _write(deeper / "1/x", ROWS)
     forgotten = hive.table("forgotten", keys="pt string")
-    _write(forgotten / "pt=1/x", ROWS)
+    hive.partition("forgotten", ["0"], forgotten / "pt=0")
+    for number in range(2):
+        _write(forgotten / f"pt={number}/x", ROWS)
     damaged = hive.table("damaged")
     (damaged / "x").write_bytes(b"PAR1 not at all PAR1")
     hive.table("seen", table_type="VIRTUAL_VIEW")

@@ -40,3 +40,31 @@ def test_large_files_with_times_as_spark_writes_them(
     assert sql(query) == [[rows, "2024-01-31 00:00:00.000001", rows - 1]]
     late = f"{max(at)}"
     assert sql(f"SELECT dt FROM t WHERE at = TIMESTAMP_NTZ'{late}'") == [["2024-01-31"]]
+
+
+def test_format_tables_that_this_session_wrote_and_read(
+    hive_metastore: HiveMetastore, session: Any, tmp_path: Path
+) -> None:
+    """Their partitions are folders that the metastore does not know."""
+    sql = Sql(tmp_path, session, catalog=hive_metastore.options)
+    sql("CREATE DATABASE of_formats; USE of_formats")
+    for kind in ("parquet", "orc"):
+        sql(f"CREATE TABLE {kind}s (id INT, at DATE, n INT) USING {kind} PARTITIONED BY (at, n)")
+        sql(f"CREATE TABLE plain_{kind}s (id STRING) USING {kind}")
+        sql(f"INSERT INTO {kind}s VALUES (1, DATE'2024-01-31', 7), (2, DATE'2024-01-31', NULL)")
+        sql(f"INSERT INTO plain_{kind}s VALUES ('a'), ('b')")
+        rows = [[1, "2024-01-31", 7], [2, "2024-01-31", None]]
+        assert sql(f"SELECT * FROM {kind}s ORDER BY id") == rows
+        assert f"USING {kind}" in sql(f"SHOW CREATE TABLE {kind}s")[0][0]
+        assert sql(f"CALL sys.migrate_table('hive', '{kind}s')") == [[True]]
+        assert sql(f"SELECT * FROM {kind}s ORDER BY id") == rows
+        assert sql(f"SELECT id FROM {kind}s WHERE n = 7") == [[1]]
+        assert "USING paimon" in sql(f"SHOW CREATE TABLE {kind}s")[0][0]
+        sql(f"UPDATE {kind}s SET id = 5 WHERE n IS NULL; INSERT INTO {kind}s VALUES (6, NULL, 1)")
+        assert sql(f"SELECT id FROM {kind}s ORDER BY id") == [[1], [5], [6]]
+        sql(f"ALTER TABLE {kind}s ADD COLUMN more INT; CALL sys.compact('{kind}s')")
+        assert sql(f"SELECT id, more FROM {kind}s ORDER BY id") == [[1, None], [5, None], [6, None]]
+        migrated = f"'hive', 'plain_{kind}s', NULL, false, 'of_formats.{kind}_target'"
+        assert sql(f"CALL sys.migrate_table({migrated})") == [[True]]
+        assert sql(f"SELECT * FROM {kind}_target ORDER BY id") == [["a"], ["b"]]
+        assert sql(f"SELECT * FROM plain_{kind}s") == []

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_core.catalog.hive import tables as hive_tables
-from paimon_core.catalog.hive.format_tables import own_folder
+from paimon_core.catalog.hive.format_tables import HiveFormatTables, own_folder
 from paimon_core.catalog.hive.metastore import Metastore, hive_name
 from paimon_core.catalog.hive.partitions import HivePartitions
 from paimon_core.errors import CommitConflict, InvalidArgument, NotFound, UnsupportedFeature
 from paimon_core.io.file_io import FileIO, FileStat, delete_files
 from paimon_core.io.open import open_file_io
 from paimon_core.remote.thrift_calls import FieldSchema, StorageDescriptor, Table
+from paimon_core.table.format_files import format_partitions, is_hidden
 
 _AVRO: Final = "org.apache.hadoop.hive.ql.io.avro.AvroContainerInputFormat"
 _PARQUET: Final = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat"
 _ORC: Final = "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat"
 _FORMATS: Final = (("avro", _AVRO), ("parquet", _PARQUET), ("orc", _ORC))
-_HIDDEN: Final = ("_", ".")
 _DEFAULT_NAME: Final = "hive.exec.default.partition.name"
 _USUAL_DEFAULT_NAME: Final = "__HIVE_DEFAULT_PARTITION__"
 
@@ -94,24 +94,16 @@ class ForeignTable:
     def parts(self) -> list[Part]:
         """All files that hold rows of the table.
 
+        The partitions are those of the metastore.  If it has none, they are the folders, as for
+        whoever reads the table as a format table.
         UnsupportedFeature for files below its folders that Hive may read, or would read after a
         repair, and that are in no partition: a drop would delete them.
         """
-        options = self.metastore.options
         location = self.metastore.location(self.entry)
         if not self.keys:
             parts = [self._part({}, self.entry.sd, location)]
         else:
-            null = self.default_partition_name
-            registry = HivePartitions(self.metastore.client, *hive_name(self.identifier))
-            parts = [
-                self._part(
-                    {k: None if v == null else v for k, v in spec.items()},
-                    partition.sd,
-                    hive_tables.location_of(partition, options) or "",
-                )
-                for spec, partition in registry.found()
-            ]
+            parts = self._registered() or self._found()
         self._check_all_found(location, parts)
         return parts
 
@@ -161,12 +153,37 @@ class ForeignTable:
             f"{serde or 'unknown'}, input format {input_format or 'unknown'})"
         )
 
+    def _registered(self) -> list[Part]:
+        null = self.default_partition_name
+        registry = HivePartitions(self.metastore.client, *hive_name(self.identifier))
+        return [
+            self._part(
+                {k: None if v == null else v for k, v in spec.items()},
+                partition.sd,
+                hive_tables.location_of(partition, self.metastore.options) or "",
+            )
+            for spec, partition in registry.found()
+        ]
+
+    def _found(self) -> list[Part]:
+        table = HiveFormatTables(self.metastore).find(self.identifier)
+        if table is None:
+            return []
+        parts = []
+        for partition in format_partitions(table):
+            if not partition.linked:
+                texts = zip(partition.texts, partition.values, strict=True)
+                values = [None if value is None else text for text, value in texts]
+                named = dict(zip(self.keys, values, strict=True))
+                parts.append(self._part(named, self.entry.sd, partition.path))
+        return parts
+
     def _part(
         self, values: dict[str, str | None], sd: StorageDescriptor | None, location: str
     ) -> Part:
         file_format = self.format_of(sd)
         io, folder = open_file_io(location, self.metastore.file_options)
-        files = tuple(f for f in io.list_dir(folder) if not f.is_dir and not _is_hidden(f))
+        files = tuple(f for f in io.list_dir(folder) if not f.is_dir and not is_hidden(f.name))
         return Part(values=values, file_format=file_format, io=io, folder=folder, files=files)
 
     def _check_all_found(self, location: str, parts: Sequence[Part]) -> None:
@@ -194,10 +211,6 @@ class ForeignTable:
         )
 
 
-def _is_hidden(file: FileStat) -> bool:
-    return file.name.startswith(_HIDDEN)
-
-
 def _by_path(parts: Sequence[Part]) -> dict[str, FileStat]:
     return {f.path: f for part in parts for f in part.files}
 
@@ -205,7 +218,7 @@ def _by_path(parts: Sequence[Part]) -> dict[str, FileStat]:
 def _below(io: FileIO, folder: str) -> Iterator[FileStat]:
     """All files below the folder but hidden ones and those in hidden folders."""
     for found in io.list_dir(folder):
-        if _is_hidden(found):
+        if is_hidden(found.name):
             continue
         if found.is_dir:
             yield from _below(io, found.path)
