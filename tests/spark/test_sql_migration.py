@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,9 +12,15 @@ import pytest
 from metastore_process import HiveMetastore
 from sql_sessions import Sql
 
+from oracle import Oracle
 from paimon_core.catalog.hive.partitions import HivePartitions
+from paimon_core.errors import UnsupportedFeature
 
 pytestmark = pytest.mark.spark
+
+
+class _Oracles(Protocol):
+    def of(self, version: str) -> Oracle: ...
 
 
 def test_large_files_with_times_as_spark_writes_them(
@@ -40,6 +46,41 @@ def test_large_files_with_times_as_spark_writes_them(
     assert sql(query) == [[rows, "2024-01-31 00:00:00.000001", rows - 1]]
     late = f"{max(at)}"
     assert sql(f"SELECT dt FROM t WHERE at = TIMESTAMP_NTZ'{late}'") == [["2024-01-31"]]
+
+
+def test_lists_in_the_forms_of_old_writers(
+    hive_metastore: HiveMetastore, hive_oracles: _Oracles, session: Any, tmp_path: Path
+) -> None:
+    """What is taken, Java reads too."""
+    sql = Sql(tmp_path, session, catalog=hive_metastore.options)
+    sql("CREATE DATABASE lists; USE lists")
+    java = hive_oracles.of("1.4.2").defaults(catalog=hive_metastore.options, database="lists")
+    lists = {
+        "ARRAY<INT>": ("array(1, null)", [1, None]),
+        "ARRAY<STRING>": ("array('a', 'b')", ["a", "b"]),
+        "STRUCT<x: ARRAY<STRING>>": ("named_struct('x', array('a', 'b'))", {"x": ["a", "b"]}),
+        "MAP<STRING, ARRAY<INT>>": ("map('k', array(1, null))", [["k", [1, None]]]),
+        "ARRAY<ARRAY<INT>>": ("array(array(1, null), null)", [[1, None], None]),
+        "ARRAY<STRUCT<q: INT>>": ("array(named_struct('q', 1), null)", [{"q": 1}, None]),
+        "MAP<STRING, ARRAY<STRING>>": ("map('k', array('a', 'b'))", None),
+        "ARRAY<STRUCT<q: STRING>>": ("array(named_struct('q', 'x'))", None),
+        "ARRAY<ARRAY<STRING>>": ("array(array('x'))", None),
+    }
+    session.conf.set("spark.sql.parquet.writeLegacyFormat", "true")
+    try:
+        for number, (kind, (value, wanted)) in enumerate(lists.items()):
+            name = f"t{number}"
+            sql(f"CREATE TABLE {name} (v {kind}) USING parquet LOCATION '{tmp_path}/{name}'")
+            session.sql(f"SELECT {value} AS v").write.parquet(str(tmp_path / name), mode="append")
+            call = f"CALL sys.migrate_table('hive', '{name}')"
+            if wanted is None:
+                with pytest.raises(UnsupportedFeature, match="old form of lists"):
+                    sql(call)
+            else:
+                sql(call)
+                assert java.rows(table=name) == [["+I", wanted]], kind
+    finally:
+        session.conf.unset("spark.sql.parquet.writeLegacyFormat")
 
 
 def test_format_tables_that_this_session_wrote_and_read(
