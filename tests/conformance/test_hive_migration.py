@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime
@@ -24,7 +25,13 @@ from paimon_core.catalog.hive.hive_catalog import HiveCatalog
 from paimon_core.catalog.hive.metastore import Metastore
 from paimon_core.catalog.hive.migrate import Migration, migrate_table
 from paimon_core.environment import system_environment
-from paimon_core.errors import AlreadyExists, CommitConflict, PaimonError, UnsupportedFeature
+from paimon_core.errors import (
+    AlreadyExists,
+    CommitConflict,
+    PaimonError,
+    StorageError,
+    UnsupportedFeature,
+)
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.local import LocalFileIO
 from paimon_core.read.table_read import read_table
@@ -517,9 +524,10 @@ def test_files_that_come_meanwhile(
     _write(folder / "x", ROWS)
     imported = migrate._import
 
-    def slow(*given: Any) -> None:
-        imported(*given)
+    def slow(*given: Any) -> Any:
+        taken = imported(*given)
         _write(folder / "y", [{"id": "3", "name": "late"}])
+        return taken
 
     with monkeypatch.context() as patched:
         patched.setattr(migrate, "_import", slow)
@@ -549,6 +557,53 @@ def test_two_calls_at_once(
     assert java("p") == [["+I", "1", "a"], ["+I", "2", None]]
     hive.migrate("t", target="p")
     assert java("p") == [["+I", "1", "a"], ["+I", "2", None]]
+
+
+def test_a_call_that_fails_does_not_drop_what_another_one_fills(
+    hive: Hive, java: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write(hive.table("t") / "x", ROWS)
+    commit, adopt = migrate._commit, migrate.adopt_file
+    copied, failed = threading.Event(), threading.Event()
+
+    def waits(*given: Any) -> None:
+        copied.set()
+        assert failed.wait(60)
+        commit(*given)
+
+    def fails(*_: Any, **__: Any) -> None:
+        monkeypatch.setattr(migrate, "adopt_file", adopt)
+        monkeypatch.setattr(migrate, "_commit", waits)
+        other.start()
+        assert copied.wait(60)
+        raise StorageError("no room")
+
+    other = threading.Thread(target=lambda: hive.migrate("t", target="p"))
+    monkeypatch.setattr(migrate, "adopt_file", fails)
+    with pytest.raises(StorageError, match="no room"):
+        hive.migrate("t", target="p")
+    failed.set()
+    other.join()
+    assert java("p") == [["+I", "1", "a"], ["+I", "2", None]]
+    assert not hive.exists("t")
+
+
+def test_a_copy_that_is_gone_keeps_its_original(
+    hive: Hive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = _write(hive.table("t") / "x", ROWS)
+    imported = migrate._import
+
+    def loses(*given: Any) -> Any:
+        taken = imported(*given)
+        (copy,) = (p for p in Path(hive.opened("p").root).rglob("*.parquet"))
+        copy.unlink()
+        return taken
+
+    monkeypatch.setattr(migrate, "_import", loses)
+    with pytest.raises(CommitConflict, match="copies are missing"):
+        hive.migrate("t", target="p")
+    assert original.exists()
 
 
 class Killed(BaseException):

@@ -190,7 +190,7 @@ class ForeignTable:
         known = {f.path for part in parts for f in part.files}
         io, root = open_file_io(location, self.metastore.file_options)
         for above, folder in ((io, root), *((p.io, p.folder) for p in parts)):
-            for file in _below(above, folder):
+            for file in files_below(above, folder):
                 if file.path not in known:
                     raise UnsupportedFeature(
                         "files that belong to no partition",
@@ -215,13 +215,13 @@ def _by_path(parts: Sequence[Part]) -> dict[str, FileStat]:
     return {f.path: f for part in parts for f in part.files}
 
 
-def _below(io: FileIO, folder: str) -> Iterator[FileStat]:
-    """All files below the folder but hidden ones and those in hidden folders."""
+def files_below(io: FileIO, folder: str) -> Iterator[FileStat]:
+    """Yield all files below the folder but hidden ones and those in hidden folders."""
     for found in io.list_dir(folder):
         if is_hidden(found.name):
             continue
         if found.is_dir:
-            yield from _below(io, found.path)
+            yield from files_below(io, found.path)
         else:
             yield found
 

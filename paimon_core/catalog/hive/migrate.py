@@ -20,7 +20,7 @@ from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
 from paimon_core.catalog.hive import tables as hive_tables
-from paimon_core.catalog.hive.foreign_table import ForeignTable, Part
+from paimon_core.catalog.hive.foreign_table import ForeignTable, Part, files_below
 from paimon_core.catalog.hive.hive_catalog import HiveCatalog
 from paimon_core.catalog.hive.metastore import Metastore, hive_name
 from paimon_core.commit.committer import commit_changes
@@ -39,7 +39,7 @@ from paimon_core.errors import (
 )
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
-from paimon_core.io.file_io import FileStat, delete_abandoned
+from paimon_core.io.file_io import FileStat, delete_abandoned, map_parallel, parent
 from paimon_core.io.store_retries import ContextPool
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import BUCKET, DATA_EVOLUTION_ENABLED, Options
@@ -98,12 +98,13 @@ def migrate_table(catalog: HiveCatalog, wanted: Migration, *, env: Environment) 
     parts = source.parts()
     table, created = _target(catalog, source, target, wanted.options, env)
     try:
-        _import(table, parts, wanted.parallelism, env)
+        taken = _import(table, parts, wanted.parallelism, env)
     except (PaimonError, OSError) as e:
-        if created and not isinstance(e, CommitStateUnknown) and not table.snapshots.ids():
+        if created and not isinstance(e, CommitStateUnknown) and _is_unused(table):
             catalog.drop_table(target)
         raise
     source.check_unchanged(parts)
+    _check_arrived(catalog.get_table(target), taken)
     source.delete_files(parts)
     if wanted.delete_origin:
         source.check_unchanged([])
@@ -200,8 +201,11 @@ def _check_target(table: FileStoreTable, schema: TableSchema) -> None:
 
 def _import(
     table: FileStoreTable, parts: Sequence[Part], parallelism: int, env: Environment
-) -> None:
-    """Commit copies of the files that the table does not have yet."""
+) -> Collection[str]:
+    """Commit copies of the files that the table does not have yet.
+
+    Returns the identities of all files of which the table has a copy: those that hold rows.
+    """
     check_committable(table)
     done = _imported(table)
     todo = [
@@ -238,6 +242,36 @@ def _import(
     except CommitConflict:
         _abandon(table, made)
         raise
+    listed = {_identity(file) for part in parts for file in part.files}
+    return {_identity_in(meta.file_name) for _, meta in made} | (listed & done)
+
+
+def _is_unused(table: FileStoreTable) -> bool:
+    """Whether the table has no snapshots, and no other call copies files into it."""
+    own = f"{table.paths.schema_dir}/"
+    found = files_below(table.io, table.root)
+    return not table.snapshots.ids() and all(f.path.startswith(own) for f in found)
+
+
+def _check_arrived(table: FileStoreTable, taken: Collection[str]) -> None:
+    """CommitConflict unless the table, opened again, has a copy of each of these files.
+
+    The originals go next, so what a call that failed beside this one has dropped must not pass.
+    """
+    latest = table.snapshots.latest()
+    live = {} if latest is None else _copies_at(table, latest)
+    copies = {path for identity, path in live.items() if identity in taken}
+    folders = sorted({parent(path) for path in copies})
+    there = {f.path for found in map_parallel(table.io, table.io.list_dir, folders) for f in found}
+    missing = [*(copies - there), *(set(taken) - _imported(table))]
+    if missing:
+        raise CommitConflict(
+            f"{len(missing)} copies are missing in table {table.name}, which was changed while it was "
+            "migrated to; the source stays as it is",
+            table=table.name,
+            file=min(missing),
+            next_step="run again when no other call migrates to this table",
+        )
 
 
 def _abandon(table: FileStoreTable, made: Iterable[tuple[bytes, DataFileMeta]]) -> None:
@@ -261,7 +295,7 @@ def _commit(
     own = {_identity_in(meta.file_name) for _, meta in made}
 
     def provide(latest: Snapshot | None) -> ManifestChanges:
-        if latest is not None and not own.isdisjoint(_names_at(table, latest)):
+        if latest is not None and not own.isdisjoint(_copies_at(table, latest)):
             raise CommitConflict(
                 "another call has migrated the same files meanwhile", table=table.name
             )
@@ -298,11 +332,15 @@ def _identity_in(name: str) -> str:
     return name.rpartition("-")[0][-36:]
 
 
-def _names_at(table: FileStoreTable, snapshot: Snapshot) -> set[str]:
-    return {_identity_in(e.file.file_name) for e in scan_files(table, snapshot)}
+def _copies_at(table: FileStoreTable, snapshot: Snapshot) -> dict[str, str]:
+    """The paths of the live files by what their names say that they are copies of."""
+    return {
+        _identity_in(e.file.file_name): table.paths.data_file(e.partition, e.bucket, e.file)
+        for e in scan_files(table, snapshot)
+    }
 
 
-def _imported(table: FileStoreTable) -> Collection[str]:
+def _imported(table: FileStoreTable) -> set[str]:
     """The identities of all files that the table has, or had when an earlier call committed."""
     found: set[str] = set()
     latest = table.snapshots.latest()
@@ -310,5 +348,5 @@ def _imported(table: FileStoreTable) -> Collection[str]:
         return found
     for snapshot in table.snapshots.all():
         if snapshot.id == latest.id or snapshot.commit_user.startswith(_USER):
-            found |= _names_at(table, snapshot)
+            found |= _copies_at(table, snapshot).keys()
     return found
