@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -15,64 +13,17 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hive_tables import FORMATS, NULL, ROWS, Hive, avro_fields, write
 from metastore_process import HiveMetastore
 from pyarrow import orc
 from sql_sessions import Sql
 
 from oracle import Oracle
-from paimon_core.catalog.hive import migrate
-from paimon_core.catalog.hive.hive_catalog import HiveCatalog
-from paimon_core.catalog.hive.metastore import Metastore
-from paimon_core.catalog.hive.migrate import Migration, migrate_table
-from paimon_core.environment import system_environment
-from paimon_core.errors import (
-    AlreadyExists,
-    CommitConflict,
-    PaimonError,
-    StorageError,
-    UnsupportedFeature,
-)
-from paimon_core.file_store_table import FileStoreTable
-from paimon_core.io.local import LocalFileIO
+from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_core.read.table_read import read_table
-from paimon_core.remote.hive_client import HiveClient
-from paimon_core.remote.thrift_calls import (
-    CALLS,
-    AddPartitionsRequest,
-    FieldSchema,
-    Partition,
-    SerDeInfo,
-    StorageDescriptor,
-    Table,
-)
 from paimon_core.scan.scan import scan_files
 from paimon_core.types.json_columns import batch_to_json_rows
 
-FORMATS = ("parquet", "orc", "avro")
-_QL = "org.apache.hadoop.hive.ql.io"
-CLASSES = {
-    "parquet": (
-        f"{_QL}.parquet.serde.ParquetHiveSerDe",
-        f"{_QL}.parquet.MapredParquetInputFormat",
-        f"{_QL}.parquet.MapredParquetOutputFormat",
-    ),
-    "orc": (f"{_QL}.orc.OrcSerde", f"{_QL}.orc.OrcInputFormat", f"{_QL}.orc.OrcOutputFormat"),
-    "avro": (
-        "org.apache.hadoop.hive.serde2.avro.AvroSerDe",
-        f"{_QL}.avro.AvroContainerInputFormat",
-        f"{_QL}.avro.AvroContainerOutputFormat",
-    ),
-    "csv": (
-        "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe",
-        "org.apache.hadoop.mapred.TextInputFormat",
-        f"{_QL}.HiveIgnoreKeyTextOutputFormat",
-    ),
-}
-NULL = "__HIVE_DEFAULT_PARTITION__"
-CHANGES = (
-    *("open_output", "write_bytes", "create_if_absent", "overwrite"),
-    *("delete", "delete_many", "delete_dir", "rename", "make_dirs"),
-)
 _TIME = datetime.fromisoformat("2024-02-03T04:05:06.789123")
 
 
@@ -112,132 +63,13 @@ TYPES = [
     ("struct<a:int,b:string>", _one({"a": 1}, pa.struct([("a", pa.int32())]))),
 ]
 """Types of columns in Hive, and columns of files."""
-ROWS = [{"id": "1", "name": "a"}, {"id": "2", "name": None}]
 
 
 class _Oracles(Protocol):
     def of(self, version: str) -> Oracle: ...
 
 
-class Hive:
-    """Makes tables of Hive, as Hive and Spark leave them in the metastore and in folders."""
-
-    def __init__(self, options: dict[str, str], database: str) -> None:
-        self.catalog = HiveCatalog.connect(options)
-        self.metastore = Metastore(self.catalog.options)
-        self.database = database
-        self.catalog.create_database(database)
-        self.folder = self.metastore.folder_of(database).removeprefix("file:")
-
-    def table(
-        self,
-        name: str,
-        kind: str = "parquet",
-        columns: str = "id string, name string",
-        keys: str = "",
-        **entry: Any,
-    ) -> Path:
-        """Create the table and return its folder."""
-        serde, source, target = CLASSES[kind]
-        location = Path(f"{self.folder}/{name}")
-        external = entry.get("table_type") == "EXTERNAL_TABLE"
-        parameters = {"EXTERNAL": "TRUE"} if external else {}
-        table = Table(
-            db_name=self.database,
-            table_name=name,
-            owner="hive",
-            partition_keys=_columns(keys),
-            parameters={**parameters, **entry.pop("parameters", {})},
-            table_type=entry.pop("table_type", "MANAGED_TABLE"),
-            sd=StorageDescriptor(
-                cols=_columns(columns),
-                location=str(location),
-                input_format=source,
-                output_format=target,
-                serde_info=SerDeInfo(serialization_lib=serde, parameters={}),
-            ),
-        )
-        self.metastore.client.call("create_table", replace(table, **entry))
-        location.mkdir(parents=True, exist_ok=True)
-        return location
-
-    def partition(self, name: str, values: list[str], folder: Path, kind: str = "parquet") -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        call = self.metastore.client.call
-        table = call("get_table", self.database, name)
-        partition = Partition(
-            values=tuple(values),
-            db_name=self.database,
-            table_name=name,
-            sd=replace(
-                table.sd,
-                location=str(folder),
-                input_format=CLASSES[kind][1],
-                serde_info=SerDeInfo(serialization_lib=CLASSES[kind][0], parameters={}),
-            ),
-            parameters={},
-        )
-        request = AddPartitionsRequest(
-            db_name=self.database,
-            table_name=name,
-            partitions=(partition,),
-            if_not_exists=False,
-            need_result=False,
-        )
-        call("add_partitions_req", request)
-
-    def exists(self, name: str) -> bool:
-        return self.metastore.exists((self.database, name))
-
-    def opened(self, name: str) -> FileStoreTable:
-        return self.catalog.get_table(f"{self.database}.{name}")
-
-    def is_done(self, name: str) -> bool:
-        """Whether the name is that of a table of Paimon."""
-        return name in self.catalog.list_tables(self.database)
-
-    def rows(self, name: str) -> list[str]:
-        """The first column of a table of either kind, sorted."""
-        if not self.exists(name):
-            return []
-        if not self.is_done(name):
-            files = [f for f in Path(f"{self.folder}/{name}").glob("f*") if f.is_file()]
-            return sorted(v for f in files for v in pq.read_table(f)["id"].to_pylist())
-        table = self.opened(name)
-        snapshot = table.snapshots.latest()
-        batches = [] if snapshot is None else read_table(table, snapshot)
-        return sorted(v for b in batches for v in b.column("id").to_pylist())
-
-    def migrate(self, name: str, **wanted: Any) -> None:
-        target = wanted.pop("target", None)
-        migration = Migration(
-            source=f"{self.database}.{name}",
-            target=target and f"{self.database}.{target}",
-            **wanted,
-        )
-        migrate_table(self.catalog, migration, env=system_environment())
-
-
-def _columns(text: str) -> tuple[FieldSchema, ...]:
-    pairs = (c.strip().partition(" ") for c in text.split(", ") if c)
-    return tuple(FieldSchema(name=name, type=kind) for name, _, kind in pairs)
-
-
-def _write(path: Path, rows: list[dict[str, Any]], kind: str = "parquet") -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    match kind:
-        case "avro":
-            fields = _avro(**dict.fromkeys(rows[0], "string"))
-            with path.open("wb") as f:
-                fastavro.writer(f, {"type": "record", "name": "r", "fields": fields}, rows)
-        case "orc":
-            orc.write_table(pa.Table.from_pylist(rows), str(path))
-        case _:
-            pq.write_table(pa.Table.from_pylist(rows), path)
-    return path
-
-
-def _write_arrow(path: Path, data: pa.Table, kind: str) -> bool:
+def write_arrow(path: Path, data: pa.Table, kind: str) -> bool:
     """Whether there is such a file."""
     if kind == "parquet":
         pq.write_table(data, path, store_schema=False)
@@ -280,8 +112,8 @@ def test_a_table_without_partitions(
     hive: Hive, sql: Sql, java: Callable[..., list[Any]], kind: str
 ) -> None:
     folder = hive.table("t", kind, parameters={"comment": "of hive"})
-    _write(folder / "part-0", ROWS, kind)
-    _write(folder / f"part-1.{kind}", [{"id": "3", "name": "c"}], kind)
+    write(folder / "part-0", ROWS, kind)
+    write(folder / f"part-1.{kind}", [{"id": "3", "name": "c"}], kind)
     (folder / "_SUCCESS").touch()
     (folder / "000000_0").touch()  # Hive's empty bucket
     encrypted = "map('orc.encrypt', 'pii:id,name')"
@@ -322,7 +154,7 @@ def test_partitions(hive: Hive, sql: Sql, java: Callable[..., list[Any]]) -> Non
         place = folder if i else folder.parent / "elsewhere"
         place = place.joinpath(*(quote(v, safe=" ") for v in values))
         hive.partition("t", list(values), place, kind)
-        _write(place / "000000_0", [{"id": str(i), "name": "v"}], kind)
+        write(place / "000000_0", [{"id": str(i), "name": "v"}], kind)
     assert sql(f"CALL sys.migrate_table(source_type => 'hive', table => '{hive.database}.t')")
     assert java("t") == [
         ["+I", "0", "v", "2024-01-31", "a:b", 7],
@@ -358,7 +190,7 @@ def test_types(hive: Hive, java: Callable[..., list[Any]]) -> None:
             name = f"{kind}_{number}"
             folder = hive.table(name, kind, f"k int, c {hive_type}")
             data = pa.table({"k": pa.array([1], pa.int32()), "c": array})
-            if not _write_arrow(folder / "x", data, kind):
+            if not write_arrow(folder / "x", data, kind):
                 continue
             told = _refusal(hive, name)
             if told is not None:
@@ -388,8 +220,8 @@ def test_types(hive: Hive, java: Callable[..., list[Any]]) -> None:
 def test_types_of_avro(hive: Hive, java: Callable[..., list[Any]]) -> None:
     columns = "k int, c timestamp, u timestamp, d date, n decimal(10,2), a array<int>, later string"
     folder = hive.table("t", "avro", f"{columns}, m map<string,int>, s struct<x:int,y:string>")
-    nested = {"type": "record", "name": "s", "fields": _avro(x="int", y="string")}
-    fields = _avro(
+    nested = {"type": "record", "name": "s", "fields": avro_fields(x="int", y="string")}
+    fields = avro_fields(
         k="int",
         c={"type": "long", "logicalType": "timestamp-millis"},
         u={"type": "long", "logicalType": "timestamp-micros"},
@@ -412,10 +244,6 @@ def test_types_of_avro(hive: Hive, java: Callable[..., list[Any]]) -> None:
     ]
 
 
-def _avro(**fields: Any) -> list[dict[str, Any]]:
-    return [{"name": n, "type": ["null", t], "default": None} for n, t in fields.items()]
-
-
 def _refusal(hive: Hive, name: str) -> str | None:
     try:
         hive.migrate(name)
@@ -429,7 +257,7 @@ def test_files_for_a_table_of_paimon(hive: Hive, sql: Sql, java: Callable[..., l
     for name in ("first", "second"):
         folder = hive.table(name, keys="pt int")
         hive.partition(name, ["1"], folder / "pt=1")
-        _write(folder / "pt=1/000000_0", [{"id": name, "name": "v"}])
+        write(folder / "pt=1/000000_0", [{"id": name, "name": "v"}])
         given = f"'hive', table => '{name}', target_table => 'p', delete_origin => "
         given = given.replace("'hive'", "source_type => 'hive'")
         assert sql(f"CALL sys.migrate_table({given}{str(name == 'second').lower()})") == [[True]]
@@ -438,7 +266,7 @@ def test_files_for_a_table_of_paimon(hive: Hive, sql: Sql, java: Callable[..., l
     assert hive.exists("first")
     assert not hive.exists("second")
     hive.partition("first", [NULL], Path(f"{hive.folder}/first/pt={NULL}"))
-    file = _write(Path(f"{hive.folder}/first/pt={NULL}/f"), ROWS)
+    file = write(Path(f"{hive.folder}/first/pt={NULL}/f"), ROWS)
     with pytest.raises(PaimonError, match="null in pt, which is NOT NULL"):
         hive.migrate("first", target="p")
     assert file.exists()
@@ -453,22 +281,25 @@ def test_what_is_refused_stays_as_it_is(hive: Hive, sql: Sql) -> None:
     sql("CREATE TABLE by_name (id STRING, name STRING) PARTITIONED BY (name)")
     sql("CREATE TABLE required (id STRING, name STRING NOT NULL)")
     plain = hive.table("plain")
-    _write(plain / "x", ROWS)
+    write(plain / "x", ROWS)
     text = hive.table("texts", "csv")
     (text / "x").write_text("1,a")
     capitals = hive.table("capitals")
-    _write(capitals / "x", [{"Id": "1", "name": "a"}])
+    write(capitals / "x", [{"Id": "1", "name": "a"}])
     nameless = hive.table("nameless", "orc")
-    _write(nameless / "x", [{"_col0": "1", "_col1": "a"}], "orc")
+    write(nameless / "x", [{"_col0": "1", "_col1": "a"}], "orc")
     deeper = hive.table("deeper")
-    _write(deeper / "1/x", ROWS)
+    write(deeper / "1/x", ROWS)
     forgotten = hive.table("forgotten", keys="pt string")
     hive.partition("forgotten", ["0"], forgotten / "pt=0")
     for number in range(2):
-        _write(forgotten / f"pt={number}/x", ROWS)
+        write(forgotten / f"pt={number}/x", ROWS)
     damaged = hive.table("damaged")
     (damaged / "x").write_bytes(b"PAR1 not at all PAR1")
     hive.table("seen", table_type="VIRTUAL_VIEW")
+    shared = hive.table("shared", table_type="EXTERNAL_TABLE")
+    write(shared / "x", ROWS)
+    hive.table("same", table_type="EXTERNAL_TABLE", folder="shared")
     files = {p for p in Path(hive.folder).rglob("*") if p.is_file()}
     tables = sorted(t.table_name for t in hive.metastore.tables(hive.database))
     for name, wanted, told in (
@@ -488,6 +319,8 @@ def test_what_is_refused_stays_as_it_is(hive: Hive, sql: Sql) -> None:
         ("forgotten", {}, "in no partition"),
         ("damaged", {}, "cannot be decoded"),
         ("seen", {}, "it is a view"),
+        ("shared", {}, "is also that of .*same"),
+        ("same", {"target": "fresh"}, "is also that of .*shared"),
     ):
         with pytest.raises(PaimonError, match=told):
             hive.migrate(name, **wanted)
@@ -499,7 +332,7 @@ def test_a_database(hive: Hive, sql: Sql, java: Callable[..., list[Any]]) -> Non
     for name, kind in (("one", "orc"), ("two", "avro"), ("texts", "csv")):
         folder = hive.table(name, kind)
         if kind != "csv":
-            _write(folder / "x", ROWS, kind)
+            write(folder / "x", ROWS, kind)
     sql("CREATE TABLE ours (id INT)")
     call = f"CALL sys.migrate_database(source_type => 'hive', database => '{hive.database}')"
     told = "migrate database is finished, success cnt: {} , failed cnt: {}"
@@ -511,169 +344,7 @@ def test_a_database(hive: Hive, sql: Sql, java: Callable[..., list[Any]]) -> Non
 def test_an_external_table(hive: Hive, java: Callable[..., list[Any]]) -> None:
     folder = hive.table("t", table_type="EXTERNAL_TABLE", keys="pt string")
     hive.partition("t", ["a"], folder / "pt=a")
-    _write(folder / "pt=a/x", ROWS)
+    write(folder / "pt=a/x", ROWS)
     hive.migrate("t")
     assert java("t") == [["+I", "1", "a", "a"], ["+I", "2", None, "a"]]
     assert Path(hive.opened("t").root) == folder
-
-
-def test_files_that_come_meanwhile(
-    hive: Hive, java: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = hive.table("t")
-    _write(folder / "x", ROWS)
-    imported = migrate._import
-
-    def slow(*given: Any) -> Any:
-        taken = imported(*given)
-        _write(folder / "y", [{"id": "3", "name": "late"}])
-        return taken
-
-    with monkeypatch.context() as patched:
-        patched.setattr(migrate, "_import", slow)
-        with pytest.raises(CommitConflict, match="somebody wrote to the Hive table"):
-            hive.migrate("t")
-    assert (folder / "x").exists()
-    assert java("t_paimon_") == [["+I", "1", "a"], ["+I", "2", None]]
-    hive.migrate("t")
-    assert java("t") == [["+I", "1", "a"], ["+I", "2", None], ["+I", "3", "late"]]
-
-
-def test_two_calls_at_once(
-    hive: Hive, java: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _write(hive.table("t") / "x", ROWS)
-    commit = migrate._commit
-    with monkeypatch.context() as patched:
-
-        def slow(*given: Any) -> None:
-            patched.setattr(migrate, "_commit", commit)
-            hive.migrate("t", target="p", delete_origin=False)
-            commit(*given)
-
-        patched.setattr(migrate, "_commit", slow)
-        with pytest.raises(CommitConflict, match="another call has migrated the same files"):
-            hive.migrate("t", target="p")
-    assert java("p") == [["+I", "1", "a"], ["+I", "2", None]]
-    hive.migrate("t", target="p")
-    assert java("p") == [["+I", "1", "a"], ["+I", "2", None]]
-
-
-def test_a_call_that_fails_does_not_drop_what_another_one_fills(
-    hive: Hive, java: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _write(hive.table("t") / "x", ROWS)
-    commit, adopt = migrate._commit, migrate.adopt_file
-    copied, failed = threading.Event(), threading.Event()
-
-    def waits(*given: Any) -> None:
-        copied.set()
-        assert failed.wait(60)
-        commit(*given)
-
-    def fails(*_: Any, **__: Any) -> None:
-        monkeypatch.setattr(migrate, "adopt_file", adopt)
-        monkeypatch.setattr(migrate, "_commit", waits)
-        other.start()
-        assert copied.wait(60)
-        raise StorageError("no room")
-
-    other = threading.Thread(target=lambda: hive.migrate("t", target="p"))
-    monkeypatch.setattr(migrate, "adopt_file", fails)
-    with pytest.raises(StorageError, match="no room"):
-        hive.migrate("t", target="p")
-    failed.set()
-    other.join()
-    assert java("p") == [["+I", "1", "a"], ["+I", "2", None]]
-    assert not hive.exists("t")
-
-
-def test_a_copy_that_is_gone_keeps_its_original(
-    hive: Hive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    original = _write(hive.table("t") / "x", ROWS)
-    imported = migrate._import
-
-    def loses(*given: Any) -> Any:
-        taken = imported(*given)
-        (copy,) = (p for p in Path(hive.opened("p").root).rglob("*.parquet"))
-        copy.unlink()
-        return taken
-
-    monkeypatch.setattr(migrate, "_import", loses)
-    with pytest.raises(CommitConflict, match="copies are missing"):
-        hive.migrate("t", target="p")
-    assert original.exists()
-
-
-class Killed(BaseException):
-    """The process ends: nothing that it would do later happens."""
-
-
-class Kill:
-    """Kills at the n-th change of a file or of the metastore, before or after it took effect."""
-
-    def __init__(self, patched: pytest.MonkeyPatch, at: int, *, after: bool) -> None:
-        self.left, self._after, self.dead = at, after, False
-        for name in CHANGES:
-            patched.setattr(LocalFileIO, name, self._counted(getattr(LocalFileIO, name)))
-        call = HiveClient.call
-        counted = self._counted(call)
-
-        def called(client: HiveClient, name: str, *given: Any) -> Any:
-            return (call if CALLS[name].reads else counted)(client, name, *given)
-
-        patched.setattr(HiveClient, "call", called)
-
-    def _counted(self, change: Callable[..., Any]) -> Callable[..., Any]:
-        def counted(*given: Any, **named: Any) -> Any:
-            if self.dead:
-                raise Killed
-            self.left -= 1
-            if self.left == 0 and not self._after:
-                self.dead = True
-                raise Killed
-            result = change(*given, **named)
-            if self.left == 0:
-                self.dead = True
-                raise Killed
-            return result
-
-        return counted
-
-
-@pytest.mark.parametrize("after", [False, True])
-def test_killed_at_each_step(hive: Hive, monkeypatch: pytest.MonkeyPatch, *, after: bool) -> None:
-    """All rows are in the source or in the target, and the same call finishes the work."""
-    hive.catalog = HiveCatalog.connect({**hive.catalog.options, "lock.enabled": "false"})
-    hive.metastore = Metastore(hive.catalog.options)
-    wanted = ["1", "2", "3"]
-    at, done = 0, False
-    while not done:
-        at += 1
-        name = f"t{at}{after}".lower()
-        folder = hive.table(name)
-        for number in wanted:
-            _write(folder / f"f{number}", [{"id": number}])
-        with monkeypatch.context() as patched:
-            kill = Kill(patched, at, after=after)
-            try:
-                hive.migrate(name)
-                done = True
-            except Killed:
-                done = False
-        if kill.dead:
-            of_hive, ours = hive.rows(name), hive.rows(f"{name}_paimon_")
-            assert set(of_hive) | set(ours) == set(wanted), at
-            assert ours in ([], wanted), at
-            if hive.exists(f"{name}_paimon_") or not hive.is_done(name):
-                try:
-                    hive.migrate(name)
-                except AlreadyExists:  # killed between the schema and the entry, as it says
-                    assert not hive.exists(f"{name}_paimon_")
-                    hive.catalog.repair(f"{hive.database}.{name}_paimon_")
-                    hive.migrate(name)
-        assert hive.is_done(name), at
-        assert hive.rows(name) == wanted, at
-        assert not hive.exists(f"{name}_paimon_")
-    assert at > 10

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_core.catalog.hive import tables as hive_tables
+from paimon_core.catalog.hive.folders import place_of
 from paimon_core.catalog.hive.format_tables import HiveFormatTables, own_folder
 from paimon_core.catalog.hive.metastore import Metastore, hive_name
 from paimon_core.catalog.hive.partitions import HivePartitions
@@ -106,6 +107,19 @@ class ForeignTable:
             parts = self._registered() or self._found()
         self._check_all_found(location, parts)
         return parts
+
+    def check_alone(self, parts: Sequence[Part]) -> None:
+        """UnsupportedFeature if other tables have the same folders: their rows would go, too."""
+        location = self.metastore.location(self.entry)
+        _, root = open_file_io(location, self.metastore.file_options)
+        outside = [p.folder for p in parts if not p.folder.startswith(f"{root}/")]
+        for folder in dict.fromkeys((location, *outside)):
+            place = place_of(folder)
+            if place is None:
+                raise self._refused(f"{folder} is not the folder of a table")
+            others = self.metastore.tables_at(place, self.identifier)
+            if others:
+                raise self._refused(f"its folder {folder} is also that of {', '.join(others)}")
 
     def check_unchanged(self, parts: Sequence[Part]) -> None:
         """CommitConflict if the files are not the same as before."""

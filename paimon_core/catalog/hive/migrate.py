@@ -96,6 +96,7 @@ def migrate_table(catalog: HiveCatalog, wanted: Migration, *, env: Environment) 
             return
         raise
     parts = source.parts()
+    source.check_alone(parts)
     table, created = _target(catalog, source, target, wanted.options, env)
     try:
         taken = _import(table, parts, wanted.parallelism, env)
