@@ -10,7 +10,7 @@ from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
 from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files
 from paimon_core.catalog.table_files import TABLE_DEFAULT, TableFiles
-from paimon_core.catalog.table_folder import delete_entry, delete_table_folder
+from paimon_core.catalog.table_folder import delete_entry, delete_table_folder, foreign_file
 from paimon_core.ddl.schema_change import SchemaChange
 from paimon_core.errors import (
     AlreadyExists,
@@ -112,7 +112,10 @@ class FileSystemCatalog:
     def drop_database(
         self, database: str, *, if_exists: bool = False, cascade: bool = False
     ) -> None:
-        """Delete the database's folder; InvalidArgument if it has tables, unless `cascade`."""
+        """Delete the database's folder.
+
+        InvalidArgument if it has tables, or files that are of none, unless `cascade`.
+        """
         io, root = self._open()
         path = database_path(root, database)
         if not io.exists(path):
@@ -120,6 +123,13 @@ class FileSystemCatalog:
                 return
             raise NotFound(f"database {database} does not exist under {root}")
         self._drop_tables(database, self.list_tables(database), cascade=cascade)
+        theirs = None if cascade else foreign_file(io, path)
+        if theirs is not None:
+            raise InvalidArgument(
+                f"database {database} is not empty: it has no tables, but files that are of none",
+                file=theirs,
+                next_step="move them away, or drop the database with CASCADE, which deletes them",
+            )
         for found in io.list_dir(path):
             if found.is_dir and _has_schema(io, found.path):
                 raise _not_empty(database)

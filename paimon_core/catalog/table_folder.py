@@ -1,9 +1,9 @@
-"""Deletes the folder of a table."""
+"""Deletes the folder of a table, and tells what is in none."""
 
 from __future__ import annotations
 
 from paimon_core.io.file_io import FileIO, FileStat, map_parallel
-from paimon_core.paths import TablePaths
+from paimon_core.paths import TablePaths, is_table_folder
 
 
 def delete_table_folder(io: FileIO, folder: str) -> bool:
@@ -41,3 +41,19 @@ def delete_entry(io: FileIO, found: FileStat) -> None:
         io.delete_dir(found.path)
     else:
         io.delete(found.path)
+
+
+def foreign_file(io: FileIO, folder: str) -> str | None:
+    """Return a file in the folder, at any depth, that no table has left there; None without one.
+
+    Hidden files are everybody's.
+    """
+    for found in io.list_dir(folder):
+        if found.is_link or found.name.startswith(("_", ".")):
+            continue
+        if not found.is_dir:
+            return found.path
+        theirs = None if is_table_folder(found.name) else foreign_file(io, found.path)
+        if theirs is not None:
+            return theirs
+    return None

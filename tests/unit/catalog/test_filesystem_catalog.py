@@ -189,12 +189,31 @@ def test_a_database_is_dropped_with_what_an_earlier_drop_left(tmp_path: Path) ->
     folder = tmp_path / "lake/db.db"
     (folder / "t/bucket-0").mkdir(parents=True)
     (folder / "t/bucket-0/data-1.parquet").write_bytes(b"x")
-    (folder / "note").write_bytes(b"x")
+    (folder / "t/dt=1/bucket-0").mkdir(parents=True)
+    (folder / "t/dt=1/bucket-0/data-1.parquet").write_bytes(b"x")
+    (folder / "t/dt=1/_SUCCESS").write_bytes(b"x")
     (tmp_path / "elsewhere/kept").mkdir(parents=True)
     (folder / "link").symlink_to(tmp_path / "elsewhere")
     catalog.drop_database("db")
     assert not folder.exists()
     assert (tmp_path / "elsewhere/kept").exists()
+
+
+@pytest.mark.parametrize("name", ["note", "visits/2024.csv", "visits/dt=1/part-0.parquet"])
+def test_a_database_with_files_of_others_is_not_dropped(tmp_path: Path, name: str) -> None:
+    catalog = FileSystemCatalog(str(tmp_path / "lake"))
+    catalog.create_database("db")
+    file = tmp_path / "lake/db.db" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(b"x")
+    (tmp_path / "lake/db.db/empty").mkdir()
+    with pytest.raises(InvalidArgument, match="files that are of none") as refusal:
+        catalog.drop_database("db")
+    assert refusal.value.file == str(file)
+    assert file.exists()
+    assert (tmp_path / "lake/db.db/empty").exists()
+    catalog.drop_database("db", cascade=True)
+    assert not file.exists()
 
 
 def test_a_killed_drop_leaves_a_table_that_can_be_dropped_again(
