@@ -88,6 +88,7 @@ def format_schema(
 def table_schema(
     session: SqlSession, name: TableName, columns: Sequence[Column], clauses: TableClauses
 ) -> TableSchema:
+    """The schema of a table of Paimon; AnalysisError, SchemaError or UnsupportedFeature."""
     columns = list(columns)
     keys: list[str] = []
     names = {c.name.lower(): c.name for c in columns}
