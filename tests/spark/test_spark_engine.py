@@ -351,6 +351,19 @@ def test_a_master_that_is_not_there(lake):
     assert "--engine local" in error["next_step"]
 
 
+def test_a_place_for_temporary_files_that_is_none(lake, tmp_path, monkeypatch):
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(file))
+    words = ("run", "compact", "db.t", "-w", str(lake.warehouse), "--engine", "spark", "--json")
+    ran = caretaker_in_a_process(*words)
+    assert ran.returncode == 1, ran.stderr[-3000:]
+    error = json.loads(ran.stdout)["error"]
+    assert error["type"] == "SparkUnavailable"
+    assert f"where SPARK_LOCAL_DIRS says ({file}: File exists)" in error["message"]
+    assert "JDK" not in error["next_step"]
+
+
 def test_a_batch_of_tables_in_one_application(lake, tmp_path):
     lake.from_the_future("db.agg")
     rows = read_rows(lake.warehouse)

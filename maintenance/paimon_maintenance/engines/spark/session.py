@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +47,8 @@ _POOL: Final = "spark.scheduler.pool"
 _WORKER_ENVIRONMENT: Final = "PYSPARK_PYTHON"
 _FIND_JAVA: Final = "CARETAKER_FIND_JAVA"
 """Set by the script of a checkout, whose package `bootstrap` finds or installs a Java."""
+_LOCAL_FOLDERS: Final = "SPARK_LOCAL_DIRS"
+_LOCAL_SETTING: Final = "spark.local.dir"
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """Set by spark-submit, which then controls master and configuration."""
 
@@ -256,6 +258,7 @@ def _start(master: str | None, conf: dict[str, str], *, verbose: bool) -> Starte
                 session = builder.getOrCreate()
     except (PySparkException, Py4JError, OSError, RuntimeError) as e:
         _forget_gateway()
+        check_local_folders(conf)
         raise SparkUnavailable(f"Spark did not start: {e}") from e
     session.sparkContext.setLogLevel("ERROR")
     if submitted and _is_local(session.sparkContext.master):
@@ -263,6 +266,32 @@ def _start(master: str | None, conf: dict[str, str], *, verbose: bool) -> Starte
         session.sparkContext.environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
     elsewhere = not submitted and not _is_local(master)
     return StartedSession(session, owned=True, shipped=_ship(session) if elsewhere else None)
+
+
+def check_local_folders(conf: Mapping[str, str]) -> None:
+    """SparkUnavailable if Spark has no folder for its temporary files: then its JVM just ends.
+
+    The variable replaces the configuration; one usable folder is enough (Spark:
+    `Utils.getConfiguredLocalDirs`).
+    """
+    setting, value = _LOCAL_FOLDERS, os.environ.get(_LOCAL_FOLDERS)
+    if value is None:
+        setting, value = _LOCAL_SETTING, conf.get(_LOCAL_SETTING)
+    folders = [folder.strip() for folder in (value or "").split(",") if folder.strip()]
+    problems = []
+    for folder in folders:
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix="caretaker-", dir=folder):
+                return
+        except OSError as e:
+            problems.append(f"{folder}: {e.strerror or e}")
+    if problems:
+        raise SparkUnavailable(
+            f"Spark did not start: it can make no folder where {setting} says ({'; '.join(problems)})",
+            next_step=f"let {setting} name a folder on a disk that is there and that this user may "
+            "write to, or use --engine local to run without Spark",
+        )
 
 
 def _find_java() -> None:
