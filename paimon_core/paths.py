@@ -68,7 +68,8 @@ _COMPACTED_CHANGELOG: Final = re.compile(
     r"(compacted-changelog-[^$/.]*)\$([0-9]{1,10})-([0-9]{1,18})(?:-([0-9]{1,18})-([0-9]{1,18}))?(\.[^$/]*)?"
 )
 
-_TO_ESCAPE: Final = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{}\[\]^]""")
+TO_ESCAPE: Final = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{}\[\]^]""")
+"""A character that `escape_path_name` replaces by three; the pattern is valid in Java, too."""
 _ESCAPED: Final = re.compile("%([0-9a-fA-F]{2})")
 
 
@@ -379,7 +380,7 @@ def spec_path(values: Mapping[str, str]) -> str:
 
 def escape_path_name(text: str) -> str:
     """Return the text with every forbidden path character as %XX (java-rules G6)."""
-    return _TO_ESCAPE.sub(lambda m: f"%{ord(m.group()):02X}", text)
+    return TO_ESCAPE.sub(lambda m: f"%{ord(m.group()):02X}", text)
 
 
 def unescape_path_name(text: str) -> str:

@@ -45,6 +45,8 @@ log = logging.getLogger(__name__)
 
 _HIDDEN: Final = ("_", ".")
 _STAGING: Final = ".caretaker-"
+LONGEST_NAME: Final = 255
+"""The length in bytes of the longest name of a folder on local disks and, by default, on HDFS."""
 _PAIR: Final = re.compile("([^/]+)=([^/]+)")
 
 
@@ -169,7 +171,7 @@ def partition_folder(table: FormatTable, texts: Sequence[str]) -> str:
     """The folder of the first partition columns with these texts.
 
     InvalidArgument for a text that is another folder than its name says, or a hidden one: Java
-    writes rows there that no reader finds.
+    writes rows there that no reader finds.  Also for one that is longer than a name may be.
     """
     path = table.root
     for key, text in zip(table.schema.partition_keys, texts, strict=False):
@@ -191,8 +193,20 @@ def partition_folder(table: FormatTable, texts: Sequence[str]) -> str:
                 if table.only_values
                 else "create the table with another name of the column",
             )
+        if renames_atomically(path) and len(name.encode()) > LONGEST_NAME:
+            raise too_long(table, key)
         path = join(path, name)
     return path
+
+
+def too_long(table: FormatTable, key: str) -> InvalidArgument:
+    """The error for a value of this column whose folder would have a name that is too long."""
+    return InvalidArgument(
+        f"a value of partition column {key} of format table {table.name} is too long: it names a "
+        f"folder, whose name has at most {LONGEST_NAME} bytes",
+        table=table.name,
+        next_step="write the rows with a shorter value",
+    )
 
 
 def data_files(table: FormatTable, partition: FormatPartition) -> list[FileStat]:

@@ -134,6 +134,11 @@ def error_of_query(error: BaseException) -> QueryFailed | None:
     return QueryFailed(" ".join(dict.fromkeys(found))) if found else None
 
 
+def text_for_spark(error: PaimonError) -> str:
+    """The text to give to `raise_error`, from which `error_of_task` makes the error again."""
+    return f"\n{errors.__name__}.{type(error).__name__}: {error}\n"
+
+
 def error_of_task(error: BaseException) -> PaimonError | None:
     """The error of ours with which a task of the executors ended, if Spark's error tells of one.
 

@@ -11,7 +11,7 @@ import pytest
 from format_catalog import session_with_formats
 from pyspark.errors import PySparkException
 
-from paimon_core.errors import CommitStateUnknown, StorageError, UnsupportedFeature
+from paimon_core.errors import CommitStateUnknown, InvalidArgument, StorageError, UnsupportedFeature
 from paimon_core.io.local import LocalFileIO
 from paimon_spark.sql.dml import format_writes
 from paimon_spark.sql.frames import format_frames
@@ -276,3 +276,30 @@ def test_a_replacement_that_the_store_refuses_says_that_the_rows_are_gone(
     monkeypatch.setattr(LocalFileIO, "rename", fail)
     with pytest.raises(CommitStateUnknown, match=r"was dropped and created again.*are gone"):
         sql("CREATE OR REPLACE TABLE t USING csv AS SELECT id FROM t")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_values_that_can_be_no_name_of_a_folder_are_refused(
+    kind: str, sql: Run, tmp_path: Path
+) -> None:
+    root = tmp_path / "default.db" / "t"
+    sql(f"""
+        CREATE TABLE t (at TIMESTAMP, page STRING) USING {kind} PARTITIONED BY (page);
+        CREATE TABLE b (id INT, p BINARY) USING {kind} PARTITIONED BY (p)
+          TBLPROPERTIES ('partition.legacy-name' = 'false');
+        INSERT INTO t SELECT TIMESTAMP'2024-01-31 00:00:00', repeat('a', 248)
+    """)
+    before = files(root)
+    for value in ("repeat('a', 251)", "repeat('/', 84)", "repeat('é', 126)"):
+        with pytest.raises(InvalidArgument, match=r"page of format table \S+t is too long") as e:
+            sql(f"INSERT INTO t SELECT NULL, {value}")
+        assert "shorter value" in e.value.next_step
+    with pytest.raises(InvalidArgument, match="too long"):
+        sql(f"INSERT OVERWRITE t PARTITION (page = '{'a' * 251}') SELECT NULL WHERE false")
+    with pytest.raises(InvalidArgument, match=r"page of format table \S+t has a NUL character"):
+        sql("INSERT INTO t SELECT NULL, concat('a', chr(0))")
+    with pytest.raises(InvalidArgument, match=r"column p of format table \S+b has a NUL character"):
+        sql("INSERT INTO b SELECT 1, X'6100'")
+    assert files(root) == before
+    assert files(tmp_path / "default.db" / "b") == []
+    assert sql("SELECT length(page) FROM t") == [[248]]

@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_core.catalog.hive.format_sync import sync_partitions
-from paimon_core.errors import InvalidArgument, RowsChanged
-from paimon_core.paths import unescape_path_name
+from paimon_core.errors import InvalidArgument, PaimonError, RowsChanged
+from paimon_core.io.file_io import renames_atomically
+from paimon_core.paths import TO_ESCAPE, escape_path_name, unescape_path_name
 from paimon_core.table.format_files import (
+    LONGEST_NAME,
     FormatPartition,
     FormatRead,
     StagedFile,
@@ -24,10 +26,12 @@ from paimon_core.table.format_files import (
     partition_texts,
     publish,
     staging,
+    too_long,
 )
 from paimon_core.table.format_table import FormatTable, check_partitions_in_files
 from paimon_core.types.data_types import DataField, TypeRoot
 from paimon_core.types.partition_text import parse_partition_text
+from paimon_spark.sql.errors import text_for_spark
 from paimon_spark.sql.frames.characters import stored_text
 from paimon_spark.sql.frames.format_frames import csv_options, has_header, spark_path
 from paimon_spark.sql.frames.format_text import (
@@ -46,6 +50,8 @@ if TYPE_CHECKING:
 _NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
 """What stands for a null in the folders that Spark makes."""
 _KEY: Final = "__key"
+_ANY_TEXT: Final = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY})
+"""The types whose values may be too long for a name, or hold what no name has."""
 _CLASSES: Final = {"zstd": "org.apache.hadoop.io.compress.ZStandardCodec"}
 """Codecs of texts for which Spark has no short name."""
 
@@ -208,7 +214,9 @@ def _written(table: FormatTable, rows: DataFrame, folder: str) -> list[tuple[str
     fields, keys = data_fields(table), table.schema.partition_type.fields
     names = _key_names(table)
     null = quoted_text(_NULL_FOLDER)
-    own = (f"coalesce({_key_text(f)}, {null}) AS {n}" for f, n in zip(keys, names, strict=True))
+    own = (
+        f"coalesce({_key_text(table, f)}, {null}) AS {n}" for f, n in zip(keys, names, strict=True)
+    )
     return written_orc(
         rows.selectExpr(*(quoted(f.name) for f in fields), *own),
         table.io,
@@ -244,7 +252,7 @@ def _stored(table: FormatTable, rows: DataFrame) -> DataFrame:
     """The rows as the files hold them, and the texts of their partitions."""
     names = _key_names(table)
     keys = table.schema.partition_type.fields
-    own = [f"{_key_text(f)} AS {n}" for f, n in zip(keys, names, strict=True)]
+    own = [f"{_key_text(table, f)} AS {n}" for f, n in zip(keys, names, strict=True)]
     fields = data_fields(table)
     plain = [quoted(f.name) for f in fields]
     if table.format in TEXT_FORMATS:
@@ -296,13 +304,39 @@ def _csv_line(table: FormatTable, fields: Sequence[DataField]) -> str:
     return f"concat_ws({quoted_text(separator)}, {values})"
 
 
-def _key_text(field: DataField) -> str:
-    """The SQL of a partition value as the text that Spark names its folder by."""
+def _key_text(table: FormatTable, field: DataField) -> str:
+    """The SQL of a partition value as the text that Spark names its folder by.
+
+    InvalidArgument for what cannot be a name, which Spark would call a folder that it cannot make.
+    """
     name = quoted(field.name)
+    text = f"CAST({name} AS STRING)"
     if field.type.root is TypeRoot.TIMESTAMP_LTZ:
         zones = "current_timezone(), 'UTC'"
-        return f"CAST(convert_timezone({zones}, CAST({name} AS TIMESTAMP_NTZ)) AS STRING)"
-    return f"CAST({name} AS STRING)"
+        text = f"CAST(convert_timezone({zones}, CAST({name} AS TIMESTAMP_NTZ)) AS STRING)"
+    if field.type.root not in _ANY_TEXT:
+        return text
+    cases = f"WHEN contains({text}, chr(0)) THEN {_failure(_with_nul(table, field.name))} "
+    if renames_atomically(table.root):
+        # The name in the hidden folder may be longer than that in the table.
+        most = LONGEST_NAME - max(len(f"{_KEY}0="), len(escape_path_name(field.name).encode()) + 1)
+        escaped = f"regexp_replace({text}, {quoted_text(TO_ESCAPE.pattern)}, '%xx')"
+        long = f"octet_length({escaped}) > {most}"
+        cases += f"WHEN {long} THEN {_failure(too_long(table, field.name))} "
+    return f"CASE {cases}ELSE {text} END"
+
+
+def _failure(error: PaimonError) -> str:
+    return f"raise_error({quoted_text(text_for_spark(error))})"
+
+
+def _with_nul(table: FormatTable, key: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"a value of partition column {key} of format table {table.name} has a NUL character: it "
+        "names a folder, whose name cannot have one",
+        table=table.name,
+        next_step="write the rows with another value",
+    )
 
 
 def _end(table: FormatTable, path: str) -> str:
