@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from paimon_core.errors import (
     CorruptTable,
     InvalidArgument,
     OutsideTable,
+    PaimonError,
     StorageError,
 )
 from paimon_core.io.confined import check_all_inside
@@ -35,6 +37,7 @@ from paimon_core.io.file_io import (
     parent,
     renames_atomically,
 )
+from paimon_core.io.fresh_listing import listed_file
 from paimon_core.paths import escape_path_name, unescape_path_name
 from paimon_core.predicate import Predicate, fields_of, matches_row, split_conjuncts
 from paimon_core.table.format_table import FormatTable
@@ -45,6 +48,12 @@ log = logging.getLogger(__name__)
 
 _HIDDEN: Final = ("_", ".")
 _STAGING: Final = ".caretaker-"
+_STAGED: Final = re.compile(rf"{re.escape(_STAGING)}[0-9a-f]{{32}}")
+ABANDONED_MILLIS: Final = 14 * 24 * 60 * 60 * 1000
+"""How long nothing has changed in the staging folder of a writer that was killed.
+
+No writer is so slow: each task of Spark makes files in the folder as it writes rows.
+"""
 LONGEST_NAME: Final = 255
 """The length in bytes of the longest name of a folder on local disks and, by default, on HDFS."""
 _PAIR: Final = re.compile("([^/]+)=([^/]+)")
@@ -251,15 +260,59 @@ def _below_partition(table: FormatTable, partition: FormatPartition) -> list[Fil
 
 @contextmanager
 def staging(table: FormatTable) -> Iterator[str]:
-    """A new hidden folder of the table for files that are not complete; it goes with the block."""
+    """A new hidden folder of the table for files that are not complete; it goes with the block.
+
+    After a block without error, so do the folders of writers that were killed (`ABANDONED_MILLIS`).
+    """
     folder = join(table.root, f"{_STAGING}{uuid4().hex}")
     try:
         yield folder
+        _delete_abandoned(table, folder)
     finally:
         try:
             table.io.delete_dir(folder)
         except OSError as e:
             log.warning("folder=%s left behind: %s", folder, e)
+
+
+def _delete_abandoned(table: FormatTable, own: str) -> None:
+    """Delete the other staging folders that are surely dead; failures are only logged."""
+    try:
+        latest = {
+            stat.path: _last_change(table, stat)
+            for stat in table.io.list_dir(table.root)
+            if _STAGED.fullmatch(stat.name)
+            and stat.is_dir
+            and not stat.is_link
+            and stat.path != own
+        }
+        here = int(time.time() * 1000)
+        old = {path for path, at in latest.items() if at and here - at > ABANDONED_MILLIS}
+        if not old:
+            return
+        # One clock may be wrong: this machine's now, or the store's, which files have.
+        probe = join(own, f"{_STAGING}clock")
+        table.io.write_bytes(probe, b"What time is it?\n")
+        listed = table.io.list_dir(own)
+        store = listed_file(table.io, listed, probe, table=table.name).modified_millis
+        for path in old:
+            if store - latest[path] > ABANDONED_MILLIS:
+                table.io.delete_dir(path)
+                log.info("folder=%s deleted: its writer was killed", path)
+    except (OSError, PaimonError) as e:
+        log.warning("table=%s old staging folders left behind: %s", table.name, e)
+
+
+def _last_change(table: FormatTable, folder: FileStat) -> int:
+    """The time of the newest file or folder in a folder, at any depth; 0 if it is not known."""
+    latest, todo = folder.modified_millis, [folder.path]
+    while todo:
+        inside = [s for part in map_parallel(table.io, table.io.list_dir, todo) for s in part]
+        if any(s.is_link or not (s.is_dir or s.modified_millis) for s in inside):
+            return 0
+        latest = max([latest, *(s.modified_millis for s in inside)])
+        todo = [s.path for s in inside if s.is_dir]
+    return latest
 
 
 def publish(table: FormatTable, files: Sequence[StagedFile], replaced: Sequence[str]) -> None:

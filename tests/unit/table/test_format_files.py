@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -328,3 +330,76 @@ def test_files_that_can_be_neither_moved_nor_deleted_are_named(
             publish(table, files, [])
     (left,) = shown(tmp_path / "t")
     assert f"{left.removesuffix('0.csv')}*" in caught.value.next_step
+
+
+def _staged_before(root: Path, name: str, days: float) -> Path:
+    """A staging folder as a killed writer leaves it, `days` ago."""
+    folder = root / name
+    put(folder, "_temporary/0/task/part-0.csv")
+    then = time.time() - days * 86_400
+    for path in (folder, *folder.rglob("*")):
+        os.utime(path, (then, then))
+    return folder
+
+
+def test_folders_of_killed_writers_go(tmp_path: Path) -> None:
+    table = table_in(tmp_path / "t")
+    root = Path(table.root)
+    dead = _staged_before(root, f".caretaker-{'a' * 32}", 15)
+    young = _staged_before(root, f".caretaker-{'b' * 32}", 13)
+    busy = _staged_before(root, f".caretaker-{'c' * 32}", 100)
+    (busy / "_temporary/0/task/part-0.csv").touch()
+    others = _staged_before(root, ".caretaker-of-others", 100)
+    elsewhere = _staged_before(tmp_path, "elsewhere", 100)
+    (root / f".caretaker-{'d' * 32}").symlink_to(elsewhere)
+    linking = root / f".caretaker-{'e' * 32}"
+    linking.mkdir()
+    (linking / "link").symlink_to(elsewhere)
+    os.utime(linking, (0, 0))
+    with staging(table) as folder:
+        put(Path(folder), "part-0.csv")
+        assert dead.exists()
+    assert not dead.exists()
+    assert not Path(folder).exists()
+    for kept in (young, busy, others, elsewhere, linking):
+        assert list(kept.iterdir())
+    assert (root / f".caretaker-{'d' * 32}").is_symlink()
+
+
+@pytest.mark.parametrize("wrong", ["machine", "store"])
+def test_one_wrong_clock_deletes_no_folder(
+    wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_in(tmp_path / "t")
+    live = _staged_before(
+        Path(table.root), f".caretaker-{'a' * 32}", 1 if wrong == "machine" else 0
+    )
+    ahead = time.time() + 30 * 86_400
+    if wrong == "machine":
+        monkeypatch.setattr(time, "time", lambda: ahead)
+    write_bytes = LocalFileIO.write_bytes
+
+    def write(io: LocalFileIO, path: str, data: bytes) -> None:
+        write_bytes(io, path, data)
+        if wrong == "store":
+            os.utime(path, (ahead, ahead))
+
+    monkeypatch.setattr(LocalFileIO, "write_bytes", write)
+    with staging(table):
+        pass
+    assert live.exists()
+
+
+def test_a_folder_that_cannot_be_deleted_fails_no_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_in(tmp_path / "t")
+    dead = _staged_before(Path(table.root), f".caretaker-{'a' * 32}", 15)
+
+    def fail(*_: object, **__: object) -> bool:
+        raise PermissionError("no")
+
+    monkeypatch.setattr(LocalFileIO, "delete_dir", fail)
+    with staging(table):
+        pass
+    assert dead.exists()
