@@ -278,16 +278,16 @@ def staging(table: FormatTable) -> Iterator[str]:
 def _delete_abandoned(table: FormatTable, own: str) -> None:
     """Delete the other staging folders that are surely dead; failures are only logged."""
     try:
+        before = int(time.time() * 1000) - ABANDONED_MILLIS
         latest = {
-            stat.path: _last_change(table, stat)
+            stat.path: _last_change(table, stat, before)
             for stat in table.io.list_dir(table.root)
             if _STAGED.fullmatch(stat.name)
             and stat.is_dir
             and not stat.is_link
             and stat.path != own
         }
-        here = int(time.time() * 1000)
-        old = {path for path, at in latest.items() if at and here - at > ABANDONED_MILLIS}
+        old = {path for path, at in latest.items() if 0 < at < before}
         if not old:
             return
         # One clock may be wrong: this machine's now, or the store's, which files have.
@@ -303,10 +303,13 @@ def _delete_abandoned(table: FormatTable, own: str) -> None:
         log.warning("table=%s old staging folders left behind: %s", table.name, e)
 
 
-def _last_change(table: FormatTable, folder: FileStat) -> int:
-    """The time of the newest file or folder in a folder, at any depth; 0 if it is not known."""
+def _last_change(table: FormatTable, folder: FileStat, before: int) -> int:
+    """The time of the newest file or folder in a folder, at any depth; 0 if it is not known.
+
+    If something is not older than `before`, its time: the rest of the folder is not listed then.
+    """
     latest, todo = folder.modified_millis, [folder.path]
-    while todo:
+    while todo and latest < before:
         inside = [s for part in map_parallel(table.io, table.io.list_dir, todo) for s in part]
         if any(s.is_link or not (s.is_dir or s.modified_millis) for s in inside):
             return 0

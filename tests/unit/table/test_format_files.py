@@ -19,6 +19,7 @@ from paimon_core.errors import (
     UnsupportedFeature,
 )
 from paimon_core.io.confined import ConfinedFileIO
+from paimon_core.io.file_io import FileStat
 from paimon_core.io.local import LocalFileIO
 from paimon_core.names import Boundary
 from paimon_core.options import Options
@@ -388,6 +389,23 @@ def test_one_wrong_clock_deletes_no_folder(
     with staging(table):
         pass
     assert live.exists()
+
+
+def test_folders_of_living_writers_are_not_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_in(tmp_path / "t")
+    _staged_before(Path(table.root), f".caretaker-{'a' * 32}", 1)
+    list_dir, listed = LocalFileIO.list_dir, []
+
+    def watched(io: LocalFileIO, path: str) -> list[FileStat]:
+        listed.append(path)
+        return list_dir(io, path)
+
+    monkeypatch.setattr(LocalFileIO, "list_dir", watched)
+    with staging(table):
+        pass
+    assert listed == [table.root]
 
 
 def test_a_folder_that_cannot_be_deleted_fails_no_write(
