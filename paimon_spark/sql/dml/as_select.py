@@ -106,9 +106,8 @@ def _fill_new(
     """Create the table of the rows, one of both kinds of tables; first drop one that `exists`."""
     old = session.known_format(name)
     if exists:
-        # The query may read the table.  Rows on executors' disks are lost with an executor.
-        large = writes_distributed(frame)
-        frame = frame.localCheckpoint() if large else _fetched(session, frame)
+        # The query may read the table.
+        frame = _kept_twice(frame) if writes_distributed(frame) else _fetched(session, frame)
         if makes_format_table(clauses):
             planned = _planned(session, name, columns, clauses)
             check_writable(planned, format_rows(planned, frame, planned.schema.fields, {}))
@@ -162,6 +161,16 @@ def _type_text(data_type: Any) -> str:
         case "map":
             return f"MAP<{_type_text(data_type.keyType)}, {_type_text(data_type.valueType)}>"
     return str(data_type.simpleString())
+
+
+def _kept_twice(frame: DataFrame) -> DataFrame:
+    """The rows of the query, on the disks of two executors: one that is lost loses none of them.
+
+    Where there is only one executor, it has them alone.
+    """
+    from pyspark import StorageLevel  # noqa: PLC0415 - only with a session
+
+    return frame.localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY_2)
 
 
 def _fetched(session: SqlSession, frame: DataFrame) -> DataFrame:
