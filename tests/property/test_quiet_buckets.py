@@ -93,5 +93,5 @@ def outline(table: FileStoreTable, partitions: list[list[DataFileMeta]]) -> layo
         for number, files in enumerate(partitions)
         for file in files
     ]
-    live = columns_of(entries, Partitions(), (*groups.COLUMNS, groups.ROW_ID))
+    live = columns_of(entries, Partitions(), (*groups.COLUMNS, "first_row_id"))
     return layout.outline_of(table, live, {}, ENV)
