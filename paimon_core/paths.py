@@ -297,6 +297,11 @@ def _rebuild(values: dict[str, object]) -> TablePaths:
     return TablePaths(**values)  # type: ignore[arg-type]  # what __reduce__ gave
 
 
+def is_hidden(name: str) -> bool:
+    """Return whether readers pass over files and folders of this name, as Hive and Spark do."""
+    return name.startswith(("_", "."))
+
+
 def is_table_folder(name: str) -> bool:
     """Return whether folders of this name belong to a table that is around them."""
     return name in _METADATA_FOLDERS or name == "index" or name.startswith(BUCKET_PREFIX)

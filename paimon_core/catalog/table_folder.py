@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paimon_core.io.file_io import FileIO, FileStat, map_parallel
-from paimon_core.paths import TablePaths, is_table_folder
+from paimon_core.paths import TablePaths, is_hidden, is_table_folder
 
 
 def delete_table_folder(io: FileIO, folder: str) -> bool:
@@ -49,7 +49,7 @@ def foreign_file(io: FileIO, folder: str) -> str | None:
     Hidden files are everybody's.
     """
     for found in io.list_dir(folder):
-        if found.is_link or found.name.startswith(("_", ".")):
+        if found.is_link or is_hidden(found.name):
             continue
         if not found.is_dir:
             return found.path

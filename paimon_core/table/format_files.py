@@ -30,6 +30,7 @@ from paimon_core.errors import (
 )
 from paimon_core.io.confined import check_all_inside
 from paimon_core.io.file_io import (
+    FileIO,
     FileStat,
     delete_files,
     join,
@@ -38,7 +39,7 @@ from paimon_core.io.file_io import (
     renames_atomically,
 )
 from paimon_core.io.fresh_listing import listed_file
-from paimon_core.paths import escape_path_name, unescape_path_name
+from paimon_core.paths import escape_path_name, is_hidden, unescape_path_name
 from paimon_core.predicate import Predicate, fields_of, matches_row, split_conjuncts
 from paimon_core.table.format_table import FormatTable
 from paimon_core.table.other_tables import refused, table_around, table_of_file
@@ -46,7 +47,6 @@ from paimon_core.types.partition_text import parse_partition_text, partition_tex
 
 log = logging.getLogger(__name__)
 
-_HIDDEN: Final = ("_", ".")
 _STAGING: Final = ".caretaker-"
 _STAGED: Final = re.compile(rf"{re.escape(_STAGING)}[0-9a-f]{{32}}")
 ABANDONED_MILLIS: Final = 14 * 24 * 60 * 60 * 1000
@@ -89,11 +89,6 @@ class FormatRead:
     root: str
     predicate: Predicate | None
     paths: frozenset[str]
-
-
-def is_hidden(name: str) -> bool:
-    """Whether files or folders of this name are no part of a table."""
-    return name.startswith(_HIDDEN)
 
 
 def format_partitions(
@@ -220,7 +215,7 @@ def too_long(table: FormatTable, key: str) -> InvalidArgument:
 
 def data_files(table: FormatTable, partition: FormatPartition) -> list[FileStat]:
     """The data files of a partition, also in folders below it, sorted by path."""
-    return [s for s in _below_partition(table, partition) if not s.is_dir]
+    return [s for s in shown_below(table.io, partition.path) if not s.is_dir]
 
 
 def files_to_replace(table: FormatTable, partition: FormatPartition) -> list[str]:
@@ -228,7 +223,7 @@ def files_to_replace(table: FormatTable, partition: FormatPartition) -> list[str
 
     That is so behind a symbolic link, and beside the metadata of a Paimon table.
     """
-    found = _below_partition(table, partition)
+    found = shown_below(table.io, partition.path)
     linked = [s.path for s in found if s.is_dir and s.is_link]
     if partition.linked or linked:
         raise OutsideTable(
@@ -246,12 +241,12 @@ def files_to_replace(table: FormatTable, partition: FormatPartition) -> list[str
     return paths
 
 
-def _below_partition(table: FormatTable, partition: FormatPartition) -> list[FileStat]:
-    """The files and folders of a partition that are not hidden, at any depth, sorted by path."""
+def shown_below(io: FileIO, folder: str) -> list[FileStat]:
+    """The files and folders in a folder that are not hidden, at any depth, sorted by path."""
     found: list[FileStat] = []
-    folders = [partition.path]
+    folders = [folder]
     while folders:
-        inside = [s for part in map_parallel(table.io, table.io.list_dir, folders) for s in part]
+        inside = [s for part in map_parallel(io, io.list_dir, folders) for s in part]
         shown = [s for s in inside if not is_hidden(s.name)]
         found += shown
         folders = [s.path for s in shown if s.is_dir]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -15,8 +15,9 @@ from paimon_core.catalog.hive.partitions import HivePartitions
 from paimon_core.errors import CommitConflict, InvalidArgument, NotFound, UnsupportedFeature
 from paimon_core.io.file_io import FileIO, FileStat, delete_files
 from paimon_core.io.open import open_file_io
+from paimon_core.paths import is_hidden
 from paimon_core.remote.thrift_calls import FieldSchema, StorageDescriptor, Table
-from paimon_core.table.format_files import format_partitions, is_hidden
+from paimon_core.table.format_files import format_partitions, shown_below
 
 _AVRO: Final = "org.apache.hadoop.hive.ql.io.avro.AvroContainerInputFormat"
 _PARQUET: Final = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat"
@@ -49,7 +50,7 @@ class ForeignTable:
     def find(cls, metastore: Metastore, identifier: str) -> ForeignTable:
         """The table; NotFound, and UnsupportedFeature if its files alone do not give its rows."""
         try:
-            entry: Table = metastore.client.call("get_table", *hive_name(identifier))
+            entry = metastore.entry(identifier)
         except NotFound as e:
             raise NotFound(
                 f"Source hive table does not exist: {identifier}", table=identifier
@@ -204,8 +205,8 @@ class ForeignTable:
         known = {f.path for part in parts for f in part.files}
         io, root = open_file_io(location, self.metastore.file_options)
         for above, folder in ((io, root), *((p.io, p.folder) for p in parts)):
-            for file in files_below(above, folder):
-                if file.path not in known:
+            for file in shown_below(above, folder):
+                if not file.is_dir and file.path not in known:
                     raise UnsupportedFeature(
                         "files that belong to no partition",
                         f"the folder of the Hive table {self.identifier} holds a file that is in no "
@@ -227,17 +228,6 @@ class ForeignTable:
 
 def _by_path(parts: Sequence[Part]) -> dict[str, FileStat]:
     return {f.path: f for part in parts for f in part.files}
-
-
-def files_below(io: FileIO, folder: str) -> Iterator[FileStat]:
-    """Yield all files below the folder but hidden ones and those in hidden folders."""
-    for found in io.list_dir(folder):
-        if is_hidden(found.name):
-            continue
-        if found.is_dir:
-            yield from files_below(io, found.path)
-        else:
-            yield found
 
 
 def _delete_empty(io: FileIO, folder: str, root: str) -> None:

@@ -85,7 +85,7 @@ class HiveFormatTables:
         if not self._enabled:
             return None
         try:
-            found: Table = self.metastore.client.call("get_table", *hive_name(identifier))
+            found = self.metastore.entry(identifier)
         except NotFound:
             return None
         schema = _schema_of(found)
@@ -146,7 +146,7 @@ class HiveFormatTables:
 
     def rename(self, identifier: str, new_identifier: str) -> None:
         """Give the table another name; the metastore moves a managed table's folder."""
-        found = self._table(identifier)
+        found = self.metastore.entry(identifier)
         database, name = hive_name(new_identifier)
         self.metastore.database(database)
         if self.metastore.exists((database, name)):
@@ -155,21 +155,12 @@ class HiveFormatTables:
 
     def drop(self, identifier: str) -> None:
         """Delete the table, and its folder unless it is external or may not be its own."""
-        found = self._table(identifier)
+        found = self.metastore.entry(identifier)
         folder = own_folder(self.metastore, found, identifier)
         self.metastore.client.call("drop_table", *hive_name(identifier), False)
         if folder is not None:
             io, root = folder
             io.delete_dir(root)
-
-    def _table(self, identifier: str) -> Table:
-        try:
-            found: Table = self.metastore.client.call("get_table", *hive_name(identifier))
-        except NotFound as e:
-            raise NotFound(
-                f"table {identifier} does not exist in the Hive metastore", table=identifier
-            ) from e
-        return found
 
     @property
     def _enabled(self) -> bool:

@@ -85,17 +85,22 @@ class Metastore:
             batch = tuple(names[start : start + _BATCH])
             yield from self.client.call("get_table_objects_by_name", database, batch)
 
-    def table(self, identifier: str) -> Table:
-        """The metastore's table.
-
-        NotFound, also for a view, UnsupportedFeature for other formats.
-        """
+    def entry(self, identifier: str) -> Table:
+        """What the metastore has under this name, whatever it is; NotFound if there is nothing."""
         try:
             found: Table = self.client.call("get_table", *hive_name(identifier))
         except NotFound as e:
             raise NotFound(
                 f"table {identifier} does not exist in the Hive metastore", table=identifier
             ) from e
+        return found
+
+    def table(self, identifier: str) -> Table:
+        """The metastore's table.
+
+        NotFound, also for a view, UnsupportedFeature for other formats.
+        """
+        found = self.entry(identifier)
         if hive_tables.is_view(found):
             raise NotFound(
                 f"table {identifier} does not exist in the Hive metastore: it is a view",

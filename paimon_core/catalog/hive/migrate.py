@@ -20,7 +20,7 @@ from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
 from paimon_core.catalog.hive import tables as hive_tables
-from paimon_core.catalog.hive.foreign_table import ForeignTable, Part, files_below
+from paimon_core.catalog.hive.foreign_table import ForeignTable, Part
 from paimon_core.catalog.hive.hive_catalog import HiveCatalog
 from paimon_core.catalog.hive.metastore import Metastore, hive_name
 from paimon_core.commit.committer import commit_changes
@@ -42,19 +42,19 @@ from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.io.file_io import FileStat, delete_abandoned, map_parallel, parent
 from paimon_core.io.store_retries import ContextPool
 from paimon_core.manifest.data_file import DataFileMeta
-from paimon_core.options import BUCKET, DATA_EVOLUTION_ENABLED, Options
+from paimon_core.options import BUCKET, DATA_EVOLUTION_ENABLED, PARTITION_DEFAULT_NAME, Options
 from paimon_core.scan.scan import scan_files
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from paimon_core.table.adopted_files import OtherFile, adopt_file
 from paimon_core.table.after_commit import AfterCommit
+from paimon_core.table.format_files import shown_below
 from paimon_core.types.binary_row import encode_row
 from paimon_core.types.partition_text import parse_partition_text
 
 SUFFIX: Final = "_paimon_"
 """The end of the target's name until it gets that of the source."""
 _USER: Final = "migrate-"
-_DEFAULT_NAME: Final = "partition.default-name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +156,7 @@ def _schema(source: ForeignTable, options: Mapping[str, str], env: Environment) 
     if source.comment is not None:
         own["hive.comment"] = source.comment
     if source.keys:
-        own[_DEFAULT_NAME] = source.default_partition_name
+        own[PARTITION_DEFAULT_NAME.key] = source.default_partition_name
     return create_schema(
         [Column(f.name, f.type, f.description) for f in fields],
         now_millis=env.now_millis(),
@@ -250,8 +250,8 @@ def _import(
 def _is_unused(table: FileStoreTable) -> bool:
     """Whether the table has no snapshots, and no other call copies files into it."""
     own = f"{table.paths.schema_dir}/"
-    found = files_below(table.io, table.root)
-    return not table.snapshots.ids() and all(f.path.startswith(own) for f in found)
+    found = [s.path for s in shown_below(table.io, table.root) if not s.is_dir]
+    return not table.snapshots.ids() and all(path.startswith(own) for path in found)
 
 
 def _check_arrived(table: FileStoreTable, taken: Collection[str]) -> None:
@@ -264,7 +264,9 @@ def _check_arrived(table: FileStoreTable, taken: Collection[str]) -> None:
     copies = {path for identity, path in live.items() if identity in taken}
     folders = sorted({parent(path) for path in copies})
     there = {f.path for found in map_parallel(table.io, table.io.list_dir, folders) for f in found}
-    missing = [*(copies - there), *(set(taken) - _imported(table))]
+    missing = [*(copies - there)]
+    if not live.keys() >= set(taken):  # else no older snapshot has to be read
+        missing += set(taken) - _imported(table)
     if missing:
         raise CommitConflict(
             f"{len(missing)} copies are missing in table {table.name}, which was changed while it was "

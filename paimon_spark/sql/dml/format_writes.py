@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from paimon_core.catalog.hive.format_sync import sync_partitions
 from paimon_core.errors import InvalidArgument, PaimonError, RowsChanged
 from paimon_core.io.file_io import renames_atomically
-from paimon_core.paths import TO_ESCAPE, escape_path_name, unescape_path_name
+from paimon_core.paths import TO_ESCAPE, escape_path_name, is_hidden, unescape_path_name
 from paimon_core.table.format_files import (
     LONGEST_NAME,
     FormatPartition,
@@ -21,7 +21,6 @@ from paimon_core.table.format_files import (
     StagedFile,
     files_to_replace,
     format_partitions,
-    is_hidden,
     partition_folder,
     partition_texts,
     publish,

@@ -13,6 +13,7 @@ import pyarrow as pa
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.table.format_table import FormatTable
+from paimon_core.types.data_types import DataField
 from paimon_spark.sql.ddl.partitions import read_spec, spec_values
 from paimon_spark.sql.ddl.table_clauses import read_properties
 from paimon_spark.sql.dml.by_name import by_name, check_case, merged_schema, merges_schema
@@ -212,11 +213,8 @@ def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | No
     if isinstance(table, FormatTable):
         _run_on_format(session, table, parsed, query, statement)
         return
-    check_partition_columns(table, parsed.spec)
-    static = spec_values(session, table, parsed.spec) if parsed.spec else {}
-    check_case(session, table, parsed.columns or ())
+    static, fields = _filled_columns(session, table, parsed)
     dynamic = _is_dynamic(session, table, static)
-    fields = targets(table, static, parsed.columns)
     rows: pa.Table | None = None
     keys = [] if parsed.overwrite else upsert_keys(table)
     as_strings = session.conf.get(CHARACTERS_AS_STRINGS, "false").lower() == "true"
@@ -279,10 +277,7 @@ def _run_on_format(
     session: SqlSession, table: FormatTable, parsed: _Insert, query: str, statement: Words | None
 ) -> None:
     """INSERT into a format table: Spark writes the files, whatever the number of rows."""
-    check_partition_columns(table, parsed.spec)
-    static = spec_values(session, table, parsed.spec) if parsed.spec else {}
-    check_case(session, table, parsed.columns or ())
-    fields = targets(table, static, parsed.columns)
+    static, fields = _filled_columns(session, table, parsed)
     if statement is not None:
         check_grammar(session, statement)
     frame = query_dataframe(session, without_default(query, fields))
@@ -303,6 +298,16 @@ def _run_on_format(
         dynamic=_is_dynamic(session, table, static),
         reads=session.format_reads(table),
     )
+
+
+def _filled_columns(
+    session: SqlSession, table: FileStoreTable | FormatTable, parsed: _Insert
+) -> tuple[dict[str, object], list[DataField]]:
+    """The values of the partition columns that the statement gives, and what its query fills."""
+    check_partition_columns(table, parsed.spec)
+    static = spec_values(session, table, parsed.spec) if parsed.spec else {}
+    check_case(session, table, parsed.columns or ())
+    return static, targets(table, static, parsed.columns)
 
 
 def _is_dynamic(
