@@ -64,7 +64,7 @@ class ForeignTable:
             )
         if hive_tables.other_kind(entry) == "view":
             raise found._refused("it is a view")
-        if (entry.parameters or {}).get("transactional", "false").lower() == "true":
+        if hive_tables.is_transactional(entry):
             raise found._refused("it is transactional, so some rows of its files do not count")
         found.format_of(entry.sd)
         return found

@@ -45,7 +45,6 @@ log = logging.getLogger(__name__)
 _ENABLED: Final = "format-table.enabled"
 _TABLE_TYPE: Final = "table_type"
 _COMMENT: Final = "comment"
-_TRANSACTIONAL: Final = "transactional"
 _HIVES_DELIMITER: Final = "field.delim"
 _HIVES_USUAL_DELIMITER: Final = "\x01"
 _LAZY: Final = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
@@ -276,5 +275,4 @@ def _has_plain_files(table: Table, sd: StorageDescriptor, kind: str) -> bool:
     known = sd.input_format == usual
     if kind in ("csv", "text") and sd.serde_info is not None:
         known &= sd.serde_info.serialization_lib == serde
-    transactional = (table.parameters or {}).get(_TRANSACTIONAL, "false")
-    return known and transactional.lower() != "true"
+    return known and not hive_tables.is_transactional(table)

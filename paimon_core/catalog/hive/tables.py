@@ -81,6 +81,11 @@ def is_external(table: Table) -> bool:
     return table.table_type == EXTERNAL_TABLE
 
 
+def is_transactional(table: Table) -> bool:
+    """Whether Hive's transactions decide which rows of the files count."""
+    return (table.parameters or {}).get("transactional", "false").lower() == "true"
+
+
 def is_created_external(schema: TableSchema, options: Mapping[str, str]) -> bool:
     """Whether a new table is external: by the catalog's `table.type`, or its own `EXTERNAL`."""
     own = schema.options.get("external", schema.options.get(_EXTERNAL, "false"))
