@@ -42,7 +42,7 @@ def step_make(request: dict[str, Any]) -> dict[str, Any]:
     from paimon_core.ddl.create import Column, create_schema  # noqa: PLC0415
     from paimon_core.environment import system_environment  # noqa: PLC0415
     from paimon_core.table.open import open_table  # noqa: PLC0415
-    from paimon_core.table.write_session import write_rows  # noqa: PLC0415
+    from paimon_core.table.sink.write_session import write_rows  # noqa: PLC0415
 
     env, rows = system_environment(), request["rows"]
     catalog = FileSystemCatalog(request["warehouse"], {})

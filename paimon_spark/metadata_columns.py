@@ -25,7 +25,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import ROW_TRACKING_ENABLED
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER
 from paimon_core.schema.tracked import ROW_ID
-from paimon_core.table.placed_rows import TRACKED_FIELDS, PlacedRows
+from paimon_core.table.source.placed_rows import TRACKED_FIELDS, PlacedRows
 from paimon_core.types.arrow import arrow_schema, column_from_internal
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.data_types import MAX_LENGTH, AtomicType, DataField, TypeRoot

@@ -14,8 +14,8 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.read.data_evolution import Group, anchor, row_groups
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
-from paimon_core.table.batch_scan import batch_scan_of
-from paimon_core.table.row_deletions import vector_deletions
+from paimon_core.table.sink.row_deletions import vector_deletions
+from paimon_core.table.source.batch_scan import batch_scan_of
 from paimon_core.table.system.row_views import tracked_rows
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.write.column_file import write_columns

@@ -17,7 +17,7 @@ from paimon_core.io.local import LocalFileIO
 from paimon_core.names import Boundary
 from paimon_core.options import PATH, Options
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.table.format_table import FormatTable, check_format_table
+from paimon_core.table.format.format_table import FormatTable, check_format_table
 from paimon_spark.sql.session import SqlSession
 
 

@@ -1,7 +1,7 @@
 """Batch reads: builder -> scan -> plan -> splits -> rows (Java: `table/source/ReadBuilder`).
 
 The options of the table handle select what is read: a snapshot, a tag, or the changes between two
-of them (see `paimon_core.table.batch_scan`).  `Table.copy` and `Table.at` set these options.
+of them (see `paimon_core.table.source.batch_scan`).  `Table.copy` and `Table.at` set these options.
 """
 
 from __future__ import annotations
@@ -19,8 +19,14 @@ from paimon_core.api.rows import batches_out, schema_out
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.predicate import Predicate
-from paimon_core.table.batch_scan import BatchScan, batch_scan_of
-from paimon_core.table.batch_tasks import BatchTask, BucketTask, ScanTask, plan_batch, read_task
+from paimon_core.table.source.batch_scan import BatchScan, batch_scan_of
+from paimon_core.table.source.batch_tasks import (
+    BatchTask,
+    BucketTask,
+    ScanTask,
+    plan_batch,
+    read_task,
+)
 from paimon_core.types.data_types import RowType
 
 if TYPE_CHECKING:

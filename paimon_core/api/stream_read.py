@@ -23,7 +23,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.predicate import Predicate
 from paimon_core.read.stream import StreamPlan, read_plan, read_whole
 from paimon_core.read.table_read import chosen_rows
-from paimon_core.table.stream import CONSUMER_ID, Stream, stream_of
+from paimon_core.table.source.stream import CONSUMER_ID, Stream, stream_of
 from paimon_core.types.data_types import RowType
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class StreamReadBuilder:
     def new_streaming_scan(self) -> StreamTableScan:
         """A scan that plans one step after the other.
 
-        Raises the errors of `paimon_core.table.stream.stream_of`.
+        Raises the errors of `paimon_core.table.source.stream.stream_of`.
         """
         schema = self._table.schema.with_options({CONSUMER_ID: self._consumer})
         table, context = replace(self._table, schema=schema), self._context

@@ -30,13 +30,13 @@ from paimon_core.refs.tags import Tag
 from paimon_core.retention.tags import announce_tag, make_tag
 from paimon_core.schema.scan_options import SCAN_OPTIONS
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
-from paimon_core.table.after_commit import AfterCommit, Maintained
-from paimon_core.table.batch_scan import millis_of
-from paimon_core.table.chain_overwrite import replace_partitions
-from paimon_core.table.compact_table import compact_table
-from paimon_core.table.delete_rows import Deleted, delete_rows
+from paimon_core.table.chain.overwrite import replace_partitions
+from paimon_core.table.sink.after_commit import AfterCommit, Maintained
+from paimon_core.table.sink.compact_table import compact_table
+from paimon_core.table.sink.delete_rows import Deleted, delete_rows
+from paimon_core.table.source.batch_scan import millis_of
+from paimon_core.table.source.time_travel import travel
 from paimon_core.table.system.read import read_system_table
-from paimon_core.table.time_travel import travel
 
 if TYPE_CHECKING:
     import pandas as pd

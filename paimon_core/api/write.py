@@ -24,8 +24,8 @@ from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import DYNAMIC_PARTITION_OVERWRITE
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
-from paimon_core.table.after_commit import AfterCommit, Maintained
-from paimon_core.table.write_session import (
+from paimon_core.table.sink.after_commit import AfterCommit, Maintained
+from paimon_core.table.sink.write_session import (
     commit_overwrite,
     commit_write,
     delete_messages,

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from paimon_core.ddl.schema_change import SchemaChange
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.table.format_table import FormatTable
+from paimon_core.table.format.format_table import FormatTable
 
 
 class FormatTables(Protocol):

@@ -148,7 +148,7 @@ def replace_partitions(
     `test` None means every partition.  Dropping partitions and truncating tables use this too; the
     commit is made even when there was nothing to replace (as in Java).  `check` sees the changes of
     each attempt.  Without it, raises UnsupportedFeature for the branches of a chain table, whose
-    partitions need each other (`table.chain_overwrite`).
+    partitions need each other (`table.chain.overwrite`).
     """
     if check is None:
         check_droppable(table)

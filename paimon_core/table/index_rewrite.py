@@ -32,7 +32,7 @@ from paimon_core.predicate import Predicate
 from paimon_core.read.data_file import read_data_file
 from paimon_core.scan.scan import scan_files
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.table.write_session import commit_files
+from paimon_core.table.sink.write_session import commit_files
 from paimon_core.types.data_types import RowType
 
 

@@ -3,8 +3,8 @@
 Java: `table/sink/TableWriteImpl`, `AbstractFileStoreWrite`.
 
 The files become part of the table when `paimon_core.commit` commits them; uncommitted files are
-orphans.  This writer never compacts: `paimon_core.table.write_session` does, for tables that are
-not `write-only`.
+orphans.  This writer never compacts: `paimon_core.table.sink.write_session` does, for tables that
+are not `write-only`.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class RowWriter:
             raise InvalidArgument(
                 f"table {table.name} has keys across partitions: its writer needs a global index",
                 table=table.name,
-                next_step="make the writer with paimon_core.table.write_session.new_writer",
+                next_step="make the writer with paimon_core.table.sink.write_session.new_writer",
             )
         options = table.options
         self._table = table

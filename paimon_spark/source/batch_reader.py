@@ -21,9 +21,9 @@ from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.predicate import parse_where
 from paimon_core.read.table_read import chosen_rows
-from paimon_core.table.batch_scan import BatchScan
-from paimon_core.table.batch_tasks import BatchTask, pack_tasks, plan_batch, read_task
-from paimon_core.table.nullability import never_null
+from paimon_core.table.source.batch_scan import BatchScan
+from paimon_core.table.source.batch_tasks import BatchTask, pack_tasks, plan_batch, read_task
+from paimon_core.table.source.nullability import never_null
 from paimon_core.table.system.audit_log import AUDIT_LOG, audit_log_type, binlog_type
 from paimon_core.table.system.read import VIEWS, read_system_table, read_view, system_scan
 from paimon_core.types.data_types import RowType

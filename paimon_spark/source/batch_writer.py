@@ -20,9 +20,9 @@ from paimon_core.features import check_writable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import DYNAMIC_PARTITION_OVERWRITE
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Identity
-from paimon_core.table.after_commit import AfterCommit
-from paimon_core.table.real_buckets import RealBuckets
-from paimon_core.table.write_session import commit_overwrite, commit_write
+from paimon_core.table.sink.after_commit import AfterCommit
+from paimon_core.table.sink.real_buckets import RealBuckets
+from paimon_core.table.sink.write_session import commit_overwrite, commit_write
 from paimon_spark.source.commit_marker import CommitMarker
 from paimon_spark.source.options import SourceOptions
 from paimon_spark.source.schema_merge import merge_schema

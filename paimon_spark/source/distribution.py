@@ -26,7 +26,7 @@ from paimon_core.clustering.on_write import clustering_on_write
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.options import BUCKET, BUCKET_FUNCTION
-from paimon_core.table.real_buckets import RealBuckets
+from paimon_core.table.sink.real_buckets import RealBuckets
 from paimon_core.types.arrow import arrow_type
 from paimon_core.types.row_hash import assign_buckets
 from paimon_spark.source.batch_writer import batch_of_options, write_and_commit

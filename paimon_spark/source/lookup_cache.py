@@ -34,7 +34,7 @@ from paimon_core.read.stream import Start
 from paimon_core.schema.scan_options import SCAN_OPTIONS, scan_mode
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import CommitKind
-from paimon_core.table.stream import CONSUMER_ID, Stream, stream_of
+from paimon_core.table.source.stream import CONSUMER_ID, Stream, stream_of
 from paimon_spark.source.options import SourceOptions
 from paimon_spark.source.rows import arrow_schema_of, converted
 from paimon_spark.source.spark_types import spark_schema

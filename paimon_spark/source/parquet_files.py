@@ -44,7 +44,7 @@ from paimon_core.schema.table_schema import (
     VALUE_KIND,
     TableSchema,
 )
-from paimon_core.table.batch_tasks import BatchTask, BucketTask
+from paimon_core.table.source.batch_tasks import BatchTask, BucketTask
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.data_types import (
     TIMESTAMP_TYPES,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.table.real_buckets import PartitionSize, PartitionSizes, partition_sizes
+from paimon_core.table.sink.real_buckets import PartitionSize, PartitionSizes, partition_sizes
 from paimon_spark.source.task_writer import table_rows
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from paimon_core.options import ROW_TRACKING_ENABLED
 from paimon_core.read.data_evolution import has_data_evolution, read_group
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER
 from paimon_core.schema.tracked import ROW_ID
-from paimon_core.table.placed_rows import (
+from paimon_core.table.source.placed_rows import (
     GroupUnit,
     Numbers,
     PlacedRows,

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql.types import LongType, StructField, StructType
 
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.table.placed_rows import Unit
+from paimon_core.table.source.placed_rows import Unit
 from paimon_core.types.data_types import RowType
 from paimon_spark.metadata_columns import metadata_fields, metadata_of
 from paimon_spark.source.rows import arrow_schema_of, converted

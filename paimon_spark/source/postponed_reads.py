@@ -27,8 +27,8 @@ from paimon_core.io.arrow_files import packed
 from paimon_core.predicate import Predicate, fields_of
 from paimon_core.read.table_read import chosen_rows
 from paimon_core.scan.splits import SPLIT_TARGET_SIZE, pack_ordered
-from paimon_core.table.batch_tasks import BatchTask
-from paimon_core.table.postponed_rows import Piece, PostponedTask, merged, routed
+from paimon_core.table.source.batch_tasks import BatchTask
+from paimon_core.table.source.postponed_rows import Piece, PostponedTask, merged, routed
 from paimon_spark.source.rows import arrow_schema_of, to_spark
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ import pyarrow as pa
 from paimon_core.errors import InvalidArgument
 from paimon_core.options import parse_memory_size
 from paimon_core.predicate import Predicate, parse_where
-from paimon_core.table.batch_scan import BatchScan, batch_scan_of
-from paimon_core.table.batch_tasks import (
+from paimon_core.table.source.batch_scan import BatchScan, batch_scan_of
+from paimon_core.table.source.batch_tasks import (
     BatchTask,
     ScanTask,
     pack_tasks,

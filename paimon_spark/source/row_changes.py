@@ -34,8 +34,8 @@ from paimon_core.lsm.merge_engine import DELETE
 from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER
 from paimon_core.schema.tracked import ROW_ID
-from paimon_core.table.level_rewrite import without_rows
-from paimon_core.table.real_buckets import RealBuckets
+from paimon_core.table.sink.level_rewrite import without_rows
+from paimon_core.table.sink.real_buckets import RealBuckets
 from paimon_core.write.row_writer import delete_new_files
 from paimon_spark.source.distribution import counted_batches, shuffled_for
 from paimon_spark.source.placed_frames import PLACE, packed_frame, unpacked

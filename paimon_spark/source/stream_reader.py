@@ -47,8 +47,8 @@ from paimon_core.read.table_read import chosen_rows
 from paimon_core.scan.splits import SPLIT_TARGET_SIZE, pack_ordered
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.batch_tasks import plan_snapshot, read_task
-from paimon_core.table.stream import Stream, stream_of
+from paimon_core.table.source.batch_tasks import plan_snapshot, read_task
+from paimon_core.table.source.stream import Stream, stream_of
 from paimon_core.table.system.audit_log import AUDIT_LOG, audit_log, audit_log_type
 from paimon_spark.source.batch_reader import checked_columns, table_to_follow
 from paimon_spark.source.options import SourceOptions

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
 
 from paimon_core.read.stream import StreamPlan
-from paimon_core.table.batch_tasks import BucketTask
+from paimon_core.table.source.batch_tasks import BucketTask
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,9 +32,9 @@ from paimon_core.snapshot.snapshot import (
     CommitKind,
     Snapshot,
 )
-from paimon_core.table.after_commit import AfterCommit
-from paimon_core.table.real_buckets import RealBuckets
-from paimon_core.table.write_session import commit_overwrite, commit_write
+from paimon_core.table.sink.after_commit import AfterCommit
+from paimon_core.table.sink.real_buckets import RealBuckets
+from paimon_core.table.sink.write_session import commit_overwrite, commit_write
 from paimon_spark.source.batch_writer import Messages, table_to_write
 from paimon_spark.source.commit_marker import CommitMarker
 from paimon_spark.source.options import SourceOptions

@@ -31,8 +31,8 @@ from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
-from paimon_core.table.real_buckets import RealBuckets, with_real_buckets
-from paimon_core.table.write_session import new_writer
+from paimon_core.table.sink.real_buckets import RealBuckets, with_real_buckets
+from paimon_core.table.sink.write_session import new_writer
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.casts.rules import can_cast
 from paimon_core.types.data_types import (

@@ -25,9 +25,9 @@ from paimon_core.read.damaged_files import strict
 from paimon_core.schema.scan_options import SCAN_OPTIONS
 from paimon_core.schema.store import SchemaStore
 from paimon_core.snapshot.snapshot import Identity
-from paimon_core.table.batch_scan import BatchScan
-from paimon_core.table.format_files import FormatRead
-from paimon_core.table.format_table import FormatTable
+from paimon_core.table.format.files import FormatRead
+from paimon_core.table.format.format_table import FormatTable
+from paimon_core.table.source.batch_scan import BatchScan
 from paimon_core.table.system.read import split_system_name
 from paimon_core.types.zones import zone_of
 from paimon_spark.sql.catalogs import (

@@ -10,7 +10,7 @@ from paimon_core.options import ROW_TRACKING_ENABLED
 from paimon_core.scan.columns import scan_columns
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER
 from paimon_core.schema.tracked import ROW_ID
-from paimon_core.table.format_table import CSV_DELIMITER, FormatTable
+from paimon_core.table.format.format_table import CSV_DELIMITER, FormatTable
 from paimon_core.table.statistics import read_statistics
 from paimon_core.types.casts.text import java_to_string
 from paimon_core.types.data_types import DataField

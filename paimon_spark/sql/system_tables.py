@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.table.format_table import FormatTable
+from paimon_core.table.format.format_table import FormatTable
 from paimon_core.table.system.read import VIEWS, system_row_type
 from paimon_core.types.data_types import RowType
 from paimon_spark.sql.errors import AnalysisError

@@ -42,12 +42,12 @@ from paimon_core.scan.manifests import manifest_list, read_entries
 from paimon_core.schema.schema_json import schema_to_json
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from paimon_core.snapshot.snapshot_json import snapshot_to_json
-from paimon_core.table.batch_scan import BatchScan, batch_scan_of, read_batch
 from paimon_core.table.describe import describe_entry, describe_files, describe_stats
 from paimon_core.table.open import open_table
+from paimon_core.table.sink.write_session import commit_write, new_writer
+from paimon_core.table.source.batch_scan import BatchScan, batch_scan_of, read_batch
+from paimon_core.table.source.time_travel import at_snapshot, travel
 from paimon_core.table.system.read import VIEWS, read_system_table, read_view
-from paimon_core.table.time_travel import at_snapshot, travel
-from paimon_core.table.write_session import commit_write, new_writer
 from paimon_core.types.arrow import column_from_internal
 from paimon_core.types.data_types import RowType, TypeRoot
 from paimon_core.types.java_numbers import double_text

@@ -17,8 +17,8 @@ from oracle import Oracle
 from paimon_core.compaction.due import units_due
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.scan.scan import scan_files
-from paimon_core.table.compact_table import buckets_of
 from paimon_core.table.open import open_table
+from paimon_core.table.sink.compact_table import buckets_of
 from paimon_maintenance.job.exit_codes import ExitCode
 
 CREATE = """

@@ -19,7 +19,7 @@ from paimon_core.format.blob.descriptor import BlobDescriptor, parse_descriptor
 from paimon_core.format.blob.view import BlobView
 from paimon_core.read.table_read import read_table
 from paimon_core.table.open import open_table
-from paimon_core.table.write_session import write_rows
+from paimon_core.table.sink.write_session import write_rows
 from paimon_core.types.arrow import arrow_schema
 from paimon_maintenance.job.exit_codes import ExitCode
 

@@ -17,11 +17,11 @@ from sql_sessions import Sql
 
 from oracle import Oracle
 from paimon_core.errors import CommitConflict, InvalidArgument, UnsupportedFeature
-from paimon_core.table import chain_compact
-from paimon_core.table.batch_scan import batch_scan_of
-from paimon_core.table.batch_tasks import plan_batch, read_task
-from paimon_core.table.chain import read_chain
+from paimon_core.table.chain.read import read_chain
 from paimon_core.table.open import open_table
+from paimon_core.table.sink import compact_chain
+from paimon_core.table.source.batch_scan import batch_scan_of
+from paimon_core.table.source.batch_tasks import plan_batch, read_task
 from paimon_maintenance.job.exit_codes import ExitCode
 
 BRANCHES = ("", "snapshot", "delta")
@@ -341,7 +341,7 @@ def test_chains_are_compacted_into_the_snapshot_branch(
     call = "CALL sys.compact_chain_table(table => 'default.t', partition => '{}'{})"
     cn = 'region="CN",dt="20250811"'
     with monkeypatch.context() as patched:
-        patched.setattr(chain_compact, "read_chain", _read_and_overwrite(twins))
+        patched.setattr(compact_chain, "read_chain", _read_and_overwrite(twins))
         with pytest.raises(CommitConflict, match="changed while the partition was merged"):
             twins.sql(call.format(cn, ""))
     assert "20250811" not in str(twins.java.rows(warehouse=twins.ours, branch="snapshot"))
@@ -403,7 +403,7 @@ def test_a_partition_that_others_complete_meanwhile_stays(
     if more:
         twins.overwrite("snapshot", "CN/20250811", [[1, 1, "a"], [2, 2, "c"]])
     others = _read_and_overwrite(twins, "snapshot", "(9, 9, 'theirs')")
-    monkeypatch.setattr(chain_compact, "read_chain", others)
+    monkeypatch.setattr(compact_chain, "read_chain", others)
     call = (
         "CALL sys.compact_chain_table(table => 'default.t', "
         'partition => \'region="CN",dt="20250811"\'{})'

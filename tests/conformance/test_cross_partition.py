@@ -13,7 +13,7 @@ from replay import ENV, run_step
 from oracle import Oracle
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.table.open import open_table
-from paimon_core.table.write_session import new_writer, write_rows
+from paimon_core.table.sink.write_session import new_writer, write_rows
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.write.row_writer import RowWriter
 

@@ -20,9 +20,9 @@ from paimon_core.manifest.data_file import FileKind, FileSource, ManifestEntry
 from paimon_core.predicate import parse_where
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import CommitKind
-from paimon_core.table.batch_scan import batch_scan_of
-from paimon_core.table.batch_tasks import plan_batch, read_task
 from paimon_core.table.open import open_table
+from paimon_core.table.source.batch_scan import batch_scan_of
+from paimon_core.table.source.batch_tasks import plan_batch, read_task
 from paimon_core.write.data_file_writer import RollingAppendWriter
 from paimon_maintenance.job.exit_codes import ExitCode
 

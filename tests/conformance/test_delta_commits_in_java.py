@@ -13,7 +13,7 @@ import pytest
 
 from oracle import Oracle
 from paimon_core import Schema, Table, open_catalog
-from paimon_core.table.write_session import write_rows
+from paimon_core.table.sink.write_session import write_rows
 
 COMMITS = 6
 FULL = {"bucket": "2", "changelog-producer": "full-compaction"}

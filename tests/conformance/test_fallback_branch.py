@@ -13,8 +13,8 @@ from replay import rows_of
 from oracle import Oracle
 from paimon_core.errors import InvalidArgument, PaimonError, UnsupportedFeature
 from paimon_core.predicate import from_oracle_filter
-from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_core.table.open import open_table
+from paimon_core.table.source.batch_scan import batch_scan_of, read_batch
 
 COLUMNS = [
     {"name": "k", "type": "INT NOT NULL"},

@@ -13,8 +13,8 @@ from command_line import caretaker
 from oracle import FlinkSql, Oracle, OracleError
 from paimon_core.predicate import parse_where
 from paimon_core.read.table_read import read_table
-from paimon_core.table.batch_tasks import plan_snapshot
 from paimon_core.table.open import open_table
+from paimon_core.table.source.batch_tasks import plan_snapshot
 from paimon_maintenance.job.exit_codes import ExitCode
 
 OPTIONS = {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"}

@@ -12,8 +12,8 @@ import pytest
 from sql_sessions import Sql
 
 from oracle import Oracle
-from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_core.table.open import open_table
+from paimon_core.table.source.batch_scan import batch_scan_of, read_batch
 
 COLUMNS = [
     {"name": "k", "type": "INT NOT NULL"},

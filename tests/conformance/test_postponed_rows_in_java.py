@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from oracle import FlinkSql, Oracle
-from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_core.table.open import open_table
+from paimon_core.table.source.batch_scan import batch_scan_of, read_batch
 
 pytestmark = pytest.mark.flink
 

@@ -10,7 +10,7 @@ from sql_sessions import Sql
 
 from oracle import Oracle
 from paimon_core.errors import InvalidArgument
-from paimon_core.table.batch_scan import batch_scan_of
+from paimon_core.table.source.batch_scan import batch_scan_of
 
 TABLES = {
     "keys": "'primary-key' = 'dt,id', 'bucket' = '1'",

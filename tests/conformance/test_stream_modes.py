@@ -13,7 +13,7 @@ from replay import rows_of
 from oracle import Oracle
 from paimon_core.errors import PaimonError
 from paimon_core.table.open import open_table
-from paimon_core.table.stream import stream_of
+from paimon_core.table.source.stream import stream_of
 
 COLUMNS = [{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "STRING"}]
 TABLES: dict[str, tuple[list[str], dict[str, str]]] = {

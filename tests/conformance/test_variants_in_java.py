@@ -11,7 +11,7 @@ from sql_sessions import Sql
 
 from oracle import Oracle
 from paimon_core.table.open import open_table
-from paimon_core.table.write_session import write_rows
+from paimon_core.table.sink.write_session import write_rows
 from paimon_core.types.arrow import arrow_type
 from paimon_core.types.data_types import AtomicType, TypeRoot
 

@@ -18,8 +18,8 @@ from sql_sessions import Sql
 
 from oracle import Oracle
 from paimon_core.read.table_read import deletion_vectors
-from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_core.table.open import open_table
+from paimon_core.table.source.batch_scan import batch_scan_of, read_batch
 from paimon_maintenance.verify.check import check_table
 from paimon_maintenance.verify.findings import Problem
 

@@ -16,7 +16,7 @@ from paimon_core.ddl.create import Column, create_schema
 from paimon_core.errors import AlreadyExists, NotFound, StorageError
 from paimon_core.io.fsspec_io import FsspecFileIO
 from paimon_core.refs.tags import Tag
-from paimon_core.table.write_session import write_rows
+from paimon_core.table.sink.write_session import write_rows
 from paimon_core.write.row_writer import RowWriter
 
 

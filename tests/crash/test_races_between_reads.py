@@ -25,8 +25,8 @@ from without_lease import without_lease
 from paimon_core.errors import PaimonError
 from paimon_core.io.local import LocalFileIO
 from paimon_core.schema.table_schema import VALUE_KIND
-from paimon_core.table.batch_scan import batch_scan_of, read_batch
 from paimon_core.table.open import open_table
+from paimon_core.table.source.batch_scan import batch_scan_of, read_batch
 from paimon_maintenance.verify.check import check_table
 from paimon_maintenance.verify.findings import Severity
 

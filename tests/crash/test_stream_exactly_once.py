@@ -24,7 +24,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.read.table_read import read_table
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.table.open import open_table
-from paimon_core.table.write_session import commit_write, replay_commits
+from paimon_core.table.sink.write_session import commit_write, replay_commits
 from paimon_core.write.row_writer import RowWriter
 
 KINDS: dict[str, dict[str, str]] = {

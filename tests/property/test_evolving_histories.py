@@ -20,7 +20,7 @@ from paimon_core.compaction.due import units_due
 from paimon_core.compaction.idle import columns_needed, idle_buckets
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.scan.columns import scan_columns
-from paimon_core.table.compact_table import buckets_of, compact_table
+from paimon_core.table.sink.compact_table import buckets_of, compact_table
 
 _APPEND = st.tuples(st.just("append"), st.integers(1, 40), st.sampled_from(("a", "b")))
 _UPDATE = st.tuples(st.just("update"), st.integers(0, 30), st.sampled_from(("k", "v", "kv")))

@@ -14,8 +14,8 @@ from spark_rows import frame_values, spark_values
 from paimon_core import open_catalog
 from paimon_core.ddl.schema_change import RenameColumn
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.table.batch_scan import batch_scan_of
 from paimon_core.table.open import open_table
+from paimon_core.table.source.batch_scan import batch_scan_of
 from paimon_core.types.data_types import TypeRoot
 from paimon_spark.source import read
 from paimon_spark.source.reading import ScanPlan, plan_scan

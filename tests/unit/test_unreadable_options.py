@@ -13,7 +13,7 @@ from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.read.stream import newest_compacted
 from paimon_core.table.open import open_table
-from paimon_core.table.write_session import write_rows
+from paimon_core.table.sink.write_session import write_rows
 from paimon_maintenance.health.inspect import inspect_table
 
 

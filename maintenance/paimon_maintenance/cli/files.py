@@ -15,7 +15,7 @@ from paimon_maintenance.job.text import counted, human_bytes
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
     """Print the live files; the list is empty if the table has no snapshot."""
     from paimon_core.table.describe import describe_files  # noqa: PLC0415 - fast start
-    from paimon_core.table.time_travel import travel  # noqa: PLC0415 - fast start
+    from paimon_core.table.source.time_travel import travel  # noqa: PLC0415 - fast start
 
     at = timestamp_of(args)
     table, snapshot = travel(

@@ -33,8 +33,8 @@ from paimon_core.scan.row_ranges import check_row_ids
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.line import gaps_in
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.chain import chain_of
-from paimon_core.table.chain_expiry import plan_chain_expiry
+from paimon_core.table.chain.expiry import plan_chain_expiry
+from paimon_core.table.chain.read import chain_of
 from paimon_core.write.file_layout import target_file_size
 from paimon_maintenance.health.groups import COLUMNS, check_files, check_possible
 from paimon_maintenance.health.held import deletions_of, retention_of

@@ -17,7 +17,7 @@ from paimon_core.io.file_io import FileIO, FileStat, delete_files
 from paimon_core.io.open import open_file_io
 from paimon_core.paths import is_hidden
 from paimon_core.remote.thrift_calls import FieldSchema, StorageDescriptor, Table
-from paimon_core.table.format_files import format_partitions, shown_below
+from paimon_core.table.format.files import format_partitions, shown_below
 
 _AVRO: Final = "org.apache.hadoop.hive.ql.io.avro.AvroContainerInputFormat"
 _PARQUET: Final = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat"

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from paimon_core.catalog.hive.metastore import Metastore, hive_name
 from paimon_core.catalog.hive.partitions import HivePartitions
 from paimon_core.errors import CatalogError, PaimonError
-from paimon_core.table.format_files import partition_folder
-from paimon_core.table.format_table import HIVE_SYNC, FormatTable
+from paimon_core.table.format.files import partition_folder
+from paimon_core.table.format.format_table import HIVE_SYNC, FormatTable
 
 
 def sync_partitions(table: FormatTable, partitions: Sequence[tuple[str, ...]]) -> None:

@@ -28,7 +28,7 @@ from paimon_core.names import Boundary
 from paimon_core.options import PATH, Options, parse_bool
 from paimon_core.remote.thrift_calls import SerDeInfo, StorageDescriptor, Table
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.table.format_table import (
+from paimon_core.table.format.format_table import (
     CSV_DELIMITER,
     FILE_FORMAT,
     FORMAT_TABLE,

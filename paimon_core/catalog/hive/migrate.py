@@ -47,8 +47,8 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from paimon_core.table.adopted_files import OtherFile, adopt_file
-from paimon_core.table.after_commit import AfterCommit
-from paimon_core.table.format_files import shown_below
+from paimon_core.table.format.files import shown_below
+from paimon_core.table.sink.after_commit import AfterCommit
 from paimon_core.types.binary_row import encode_row
 from paimon_core.types.partition_text import parse_partition_text
 

@@ -17,7 +17,7 @@ from paimon_core.names import Boundary, checked_text, checked_texts, optional_te
 from paimon_core.options import PARTITIONED_TABLE, PATH, Options
 from paimon_core.remote.rest_client import ResourceNotFound, RestClient, reading
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.table.format_table import (
+from paimon_core.table.format.format_table import (
     FORMAT_TABLE,
     FormatTable,
     check_format_table,

@@ -13,7 +13,7 @@ from paimon_core.errors import InvalidArgument, NotFound
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.batch_scan import BatchScan, batch_scan_of, read_batch
+from paimon_core.table.source.batch_scan import BatchScan, batch_scan_of, read_batch
 from paimon_core.table.system.audit_log import (
     AUDIT_LOG,
     BINLOG,

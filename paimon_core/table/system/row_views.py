@@ -22,9 +22,9 @@ from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.read.table_read import read_table
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_core.schema.tracked import ROW_ID, tracked_schema
-from paimon_core.table.batch_scan import BatchScan, read_batch
-from paimon_core.table.batch_tasks import BatchTask, plan_batch, plan_snapshot
-from paimon_core.table.placed_rows import FileUnit, GroupUnit, file_units, group_units
+from paimon_core.table.source.batch_scan import BatchScan, read_batch
+from paimon_core.table.source.batch_tasks import BatchTask, plan_batch, plan_snapshot
+from paimon_core.table.source.placed_rows import FileUnit, GroupUnit, file_units, group_units
 from paimon_core.types.data_types import RowType
 
 READ_OPTIMIZED: Final = "ro"

@@ -16,9 +16,9 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import escape_path_name
 from paimon_core.retention.registered_partitions import unregistered
 from paimon_core.scan.scan import scan_files
-from paimon_core.table.chain_overwrite import replace_partitions
-from paimon_core.table.format_files import format_partitions
-from paimon_core.table.format_table import FormatTable, check_partitions_in_files
+from paimon_core.table.chain.overwrite import replace_partitions
+from paimon_core.table.format.files import format_partitions
+from paimon_core.table.format.format_table import FormatTable, check_partitions_in_files
 from paimon_core.types.binary_row import decode_row, encode_row
 from paimon_core.types.casts.text import java_to_string, parse_text
 from paimon_core.types.data_types import TIMESTAMP_TYPES, TypeRoot

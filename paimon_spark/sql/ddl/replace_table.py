@@ -13,10 +13,10 @@ from paimon_core.errors import CommitConflict, CommitStateUnknown, UnsupportedFe
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.scan.scan import scan_files
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.table.chain_overwrite import replace_partitions
-from paimon_core.table.format_table import check_format_table
+from paimon_core.table.chain.overwrite import replace_partitions
+from paimon_core.table.format.format_table import check_format_table
 from paimon_core.table.open import under_schema
-from paimon_core.table.write_session import delete_messages
+from paimon_core.table.sink.write_session import delete_messages
 from paimon_spark.sql.ddl.make_table import (
     format_schema,
     format_tables_of,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from paimon_core.ddl.create import Column
 from paimon_core.errors import SchemaError, UnsupportedFeature
-from paimon_core.table.format_table import FORMATS
+from paimon_core.table.format.format_table import FORMATS
 from paimon_spark.sql.errors import SqlSyntaxError
 from paimon_spark.sql.text.parsed import is_expression
 from paimon_spark.sql.text.tokens import Words

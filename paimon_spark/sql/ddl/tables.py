@@ -9,7 +9,7 @@ from typing import Final
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.errors import AlreadyExists, InvalidArgument, PaimonError, UnsupportedFeature
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.table.format_table import FILE_FORMAT, FormatTable, is_format_table
+from paimon_core.table.format.format_table import FILE_FORMAT, FormatTable, is_format_table
 from paimon_spark.sql.ddl.make_table import make_table, makes_format_table
 from paimon_spark.sql.ddl.replace_table import replace_with
 from paimon_spark.sql.ddl.table_clauses import TableClauses, read_clauses, read_column_or_constraint

@@ -16,10 +16,10 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.confined import ConfinedFileIO
 from paimon_core.io.local import LocalFileIO
 from paimon_core.names import Boundary
-from paimon_core.table.after_commit import AfterCommit
-from paimon_core.table.format_table import FormatTable
-from paimon_core.table.real_buckets import RealBuckets
-from paimon_core.table.write_session import commit_overwrite, prepare_rows
+from paimon_core.table.format.format_table import FormatTable
+from paimon_core.table.sink.after_commit import AfterCommit
+from paimon_core.table.sink.real_buckets import RealBuckets
+from paimon_core.table.sink.write_session import commit_overwrite, prepare_rows
 from paimon_spark.sql.ddl.make_table import (
     format_schema,
     format_tables_of,

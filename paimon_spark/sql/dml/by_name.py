@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import parse_bool
-from paimon_core.table.format_table import FormatTable
+from paimon_core.table.format.format_table import FormatTable
 from paimon_core.types.data_types import ArrayType, DataField, DataType, MapType, RowType
 from paimon_spark.sql.errors import AnalysisError, IncompatibleRows
 from paimon_spark.sql.session import SqlSession

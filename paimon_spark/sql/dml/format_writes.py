@@ -14,7 +14,7 @@ from paimon_core.catalog.hive.format_sync import sync_partitions
 from paimon_core.errors import InvalidArgument, PaimonError, RowsChanged
 from paimon_core.io.file_io import renames_atomically
 from paimon_core.paths import TO_ESCAPE, escape_path_name, is_hidden, unescape_path_name
-from paimon_core.table.format_files import (
+from paimon_core.table.format.files import (
     LONGEST_NAME,
     FormatPartition,
     FormatRead,
@@ -27,7 +27,7 @@ from paimon_core.table.format_files import (
     staging,
     too_long,
 )
-from paimon_core.table.format_table import FormatTable, check_partitions_in_files
+from paimon_core.table.format.format_table import FormatTable, check_partitions_in_files
 from paimon_core.types.data_types import DataField, TypeRoot
 from paimon_core.types.partition_text import parse_partition_text
 from paimon_spark.sql.errors import text_for_spark

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.table.format_table import FormatTable
+from paimon_core.table.format.format_table import FormatTable
 from paimon_core.types.data_types import DataField
 from paimon_spark.sql.ddl.partitions import read_spec, spec_values
 from paimon_spark.sql.ddl.table_clauses import read_properties

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.table.format_table import FormatTable
+from paimon_core.table.format.format_table import FormatTable
 from paimon_core.types.arrow import column_from_internal
 from paimon_core.types.data_types import AtomicType, DataField
 from paimon_spark.sql.dml.by_name import check_distinct

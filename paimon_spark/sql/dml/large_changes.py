@@ -24,11 +24,11 @@ from paimon_core.read.data_evolution import Group, anchor, has_data_evolution
 from paimon_core.scan.scan import scan_files
 from paimon_core.schema.tracked import ROW_ID
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.after_commit import AfterCommit
-from paimon_core.table.batch_scan import batch_scan_of
-from paimon_core.table.placed_rows import FileUnit, GroupUnit, file_units, group_units
-from paimon_core.table.row_deletions import file_deletion, vector_deletion
-from paimon_core.table.write_session import commit_files, commit_write, delete_messages
+from paimon_core.table.sink.after_commit import AfterCommit
+from paimon_core.table.sink.row_deletions import file_deletion, vector_deletion
+from paimon_core.table.sink.write_session import commit_files, commit_write, delete_messages
+from paimon_core.table.source.batch_scan import batch_scan_of
+from paimon_core.table.source.placed_rows import FileUnit, GroupUnit, file_units, group_units
 from paimon_spark.metadata_columns import metadata_columns_in
 from paimon_spark.sql.dml.large_writes import bucketed
 from paimon_spark.sql.dml.targets import (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from paimon_core.commit.message import CommitMessage
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.snapshot.snapshot import Identity
-from paimon_core.table.real_buckets import RealBuckets
+from paimon_core.table.sink.real_buckets import RealBuckets
 from paimon_core.types.data_types import DataField
 from paimon_spark.sql.frames.characters import stored_text
 from paimon_spark.sql.session import SqlSession

@@ -11,9 +11,9 @@ from paimon_core.commit.message import CommitMessage
 from paimon_core.environment import Environment
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.snapshot.snapshot import Identity
-from paimon_core.table.after_commit import AfterCommit
-from paimon_core.table.real_buckets import RealBuckets, with_real_buckets
-from paimon_core.table.write_session import commit_overwrite, commit_write, new_writer
+from paimon_core.table.sink.after_commit import AfterCommit
+from paimon_core.table.sink.real_buckets import RealBuckets, with_real_buckets
+from paimon_core.table.sink.write_session import commit_overwrite, commit_write, new_writer
 from paimon_core.write.incoming_rows import Kinds
 from paimon_core.write.on_failure import aborted_on_failure
 from paimon_core.write.row_writer import RowWriter

@@ -13,7 +13,7 @@ from paimon_core.commit.commit_user import new_commit_user
 from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_core.predicate import evaluate
 from paimon_core.schema.tracked import ROW_ID
-from paimon_core.table.chain_overwrite import replace_partitions
+from paimon_core.table.chain.overwrite import replace_partitions
 from paimon_core.types.data_types import DataField, DataType, RowType
 from paimon_spark.sql.ddl.upcast import field_at
 from paimon_spark.sql.dml.by_name import check_case, check_distinct, has_rows, named_alike, shaped

@@ -36,14 +36,25 @@ from paimon_core.scan.vectors import vector_files
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER
 from paimon_core.schema.tracked import ROW_ID
 from paimon_core.snapshot.snapshot import NO_SNAPSHOT, Identity, Snapshot
-from paimon_core.table.after_commit import AfterCommit
-from paimon_core.table.batch_scan import BatchScan
-from paimon_core.table.level_rewrite import without_rows
-from paimon_core.table.placed_rows import FileUnit, PlacedRows, collected, file_units, scan_units
-from paimon_core.table.postponed_rows import postponed_tasks
-from paimon_core.table.real_buckets import RealBuckets
-from paimon_core.table.row_deletions import file_deletion, vector_deletions
-from paimon_core.table.write_session import commit_files, delete_messages, new_writer, write_rows
+from paimon_core.table.sink.after_commit import AfterCommit
+from paimon_core.table.sink.level_rewrite import without_rows
+from paimon_core.table.sink.real_buckets import RealBuckets
+from paimon_core.table.sink.row_deletions import file_deletion, vector_deletions
+from paimon_core.table.sink.write_session import (
+    commit_files,
+    delete_messages,
+    new_writer,
+    write_rows,
+)
+from paimon_core.table.source.batch_scan import BatchScan
+from paimon_core.table.source.placed_rows import (
+    FileUnit,
+    PlacedRows,
+    collected,
+    file_units,
+    scan_units,
+)
+from paimon_core.table.source.postponed_rows import postponed_tasks
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_core.write.incoming_rows import Kinds, fit_to_schema, without_defaults
 from paimon_core.write.on_failure import aborted_on_failure

@@ -11,10 +11,10 @@ import pyarrow as pa
 from paimon_core.clustering.on_write import clustered
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.snapshot.snapshot import Identity
-from paimon_core.table.after_commit import AfterCommit
-from paimon_core.table.format_table import FormatTable
-from paimon_core.table.real_buckets import RealBuckets
-from paimon_core.table.write_session import write_rows
+from paimon_core.table.format.format_table import FormatTable
+from paimon_core.table.sink.after_commit import AfterCommit
+from paimon_core.table.sink.real_buckets import RealBuckets
+from paimon_core.table.sink.write_session import write_rows
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import DataField, RowType
 from paimon_core.write.incoming_rows import Kinds

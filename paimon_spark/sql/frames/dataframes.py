@@ -22,11 +22,11 @@ from paimon_core.options import BLOB_AS_DESCRIPTOR, POSTPONE_MERGE_ON_READ
 from paimon_core.predicate import Predicate, fields_of
 from paimon_core.schema.scan_options import SCAN_OPTIONS
 from paimon_core.schema.table_schema import VALUE_KIND
-from paimon_core.table.batch_scan import BatchScan, batch_scan_of, read_batch
-from paimon_core.table.blob_views import with_viewed_blobs, without_views
-from paimon_core.table.nullability import never_null
-from paimon_core.table.placed_rows import collected, scan_units
-from paimon_core.table.postponed_rows import merges_postponed
+from paimon_core.table.source.batch_scan import BatchScan, batch_scan_of, read_batch
+from paimon_core.table.source.blob_views import with_viewed_blobs, without_views
+from paimon_core.table.source.nullability import never_null
+from paimon_core.table.source.placed_rows import collected, scan_units
+from paimon_core.table.source.postponed_rows import merges_postponed
 from paimon_core.table.system.read import VIEWS, read_system_table, read_view, system_scan
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import ArrayType, AtomicType, DataType, MapType, RowType, TypeRoot

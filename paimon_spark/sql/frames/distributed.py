@@ -17,11 +17,11 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER
 from paimon_core.schema.tracked import ROW_ID
 from paimon_core.snapshot.snapshot import CommitKind
-from paimon_core.table.batch_scan import BatchScan, tag_for_read
-from paimon_core.table.batch_tasks import BatchTask, tasks_of
-from paimon_core.table.nullability import never_null
-from paimon_core.table.placed_rows import scan_units
-from paimon_core.table.postponed_rows import merges_postponed
+from paimon_core.table.source.batch_scan import BatchScan, tag_for_read
+from paimon_core.table.source.batch_tasks import BatchTask, tasks_of
+from paimon_core.table.source.nullability import never_null
+from paimon_core.table.source.placed_rows import scan_units
+from paimon_core.table.source.postponed_rows import merges_postponed
 from paimon_core.table.system.read import VIEWS_OF_KINDS
 from paimon_core.table.system.row_views import READ_OPTIMIZED, optimized_tasks, row_tracking_type
 from paimon_core.types.data_types import RowType

@@ -26,16 +26,16 @@ from paimon_core.read.data_evolution import Group, anchor, held_columns, read_gr
 from paimon_core.scan.global_index import DROPPED_BY_UPDATES, IGNORED_UPDATES, indexed_id
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Identity, Snapshot
-from paimon_core.table.after_commit import AfterCommit
-from paimon_core.table.placed_rows import (
+from paimon_core.table.sink.after_commit import AfterCommit
+from paimon_core.table.sink.row_deletions import vector_deletions
+from paimon_core.table.sink.write_session import commit_files, delete_messages, new_writer
+from paimon_core.table.source.placed_rows import (
     Numbers,
     PlacedRows,
     collected,
     group_units,
     with_new_values,
 )
-from paimon_core.table.row_deletions import vector_deletions
-from paimon_core.table.write_session import commit_files, delete_messages, new_writer
 from paimon_core.write.blob_writer import write_blob_column
 from paimon_core.write.column_file import write_columns
 from paimon_core.write.on_failure import aborted_on_failure

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.io.file_io import FileStat, map_parallel
-from paimon_core.table.format_files import (
+from paimon_core.table.format.files import (
     FormatPartition,
     FormatRead,
     data_files,
     format_partitions,
 )
-from paimon_core.table.format_table import FormatTable, check_partitions_in_files
+from paimon_core.table.format.format_table import FormatTable, check_partitions_in_files
 from paimon_core.types.data_types import DataField, TypeRoot
 from paimon_core.types.partition_text import sql_text
 from paimon_spark.sql.frames.characters import with_metadata

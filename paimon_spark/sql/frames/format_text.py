@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Final
 
 from paimon_core.errors import UnsupportedFeature
-from paimon_core.table.format_table import FormatTable
+from paimon_core.table.format.format_table import FormatTable
 from paimon_core.types.data_types import (
     INTEGER_TYPES,
     TIMESTAMP_TYPES,

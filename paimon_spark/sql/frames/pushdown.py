@@ -13,7 +13,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.predicate import And, Or, Predicate, conjunction, fields_of, parse_where
 from paimon_core.scan.scan import partition_condition, scan_files
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.format_table import FormatTable
+from paimon_core.table.format.format_table import FormatTable
 from paimon_core.types.data_types import INTEGER_TYPES, TypeRoot
 from paimon_spark.sql.frames.literals import compared_alike, has_exponent
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from paimon_core.errors import PaimonError, UnsupportedFeature
-from paimon_core.table.batch_scan import rescaled_between
+from paimon_core.table.source.batch_scan import rescaled_between
 from paimon_core.types.casts.text import java_to_string
 from paimon_spark.sql.call import literal
 from paimon_spark.sql.ddl.partitions import live_partitions

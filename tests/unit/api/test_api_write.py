@@ -190,7 +190,7 @@ def test_a_delete_loses_against_a_compaction(catalog: Catalog, monkeypatch: Any)
     table = log(catalog)
     for k in range(5):
         table.append(rows(k))
-    from paimon_core.table import write_session as module
+    from paimon_core.table.sink import write_session as module
 
     commit = module.commit
 

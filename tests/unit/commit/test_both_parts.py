@@ -11,7 +11,7 @@ import pytest
 from paimon_core import Schema, open_catalog
 from paimon_core.errors import CommitStateUnknown
 from paimon_core.snapshot.snapshot import CommitKind
-from paimon_core.table import write_session
+from paimon_core.table.sink import write_session
 
 
 def test_rows_stay_when_only_their_compaction_is_refused(tmp_path: Path) -> None:

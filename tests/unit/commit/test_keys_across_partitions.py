@@ -18,7 +18,12 @@ from paimon_core.ddl.create import Column, create_schema
 from paimon_core.errors import CommitConflict, InvalidArgument
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.table.open import open_table
-from paimon_core.table.write_session import commit_overwrite, commit_write, new_writer, write_rows
+from paimon_core.table.sink.write_session import (
+    commit_overwrite,
+    commit_write,
+    new_writer,
+    write_rows,
+)
 
 COLUMNS = [Column("k", "INT NOT NULL"), Column("v", "STRING"), Column("dt", "STRING NOT NULL")]
 

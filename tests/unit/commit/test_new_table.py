@@ -21,8 +21,8 @@ from paimon_core.commit.committer import commit
 from paimon_core.commit.overwrite import overwrite
 from paimon_core.errors import CommitError, CommitStateUnknown, NotFound, PaimonError
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.open import open_table_at
+from paimon_core.table.sink.after_commit import AfterCommit
 from paimon_core.write.row_writer import RowWriter
 
 

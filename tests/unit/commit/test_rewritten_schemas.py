@@ -14,10 +14,10 @@ from sql_sessions import Sql
 from paimon_core.commit.committer import commit
 from paimon_core.errors import CommitConflict
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.table.batch_scan import batch_scan_of, read_batch
-from paimon_core.table.compact_table import buckets_of, compact_buckets, compact_table
-from paimon_core.table.delete_rows import delete_rows
-from paimon_core.table.write_session import write_rows
+from paimon_core.table.sink.compact_table import buckets_of, compact_buckets, compact_table
+from paimon_core.table.sink.delete_rows import delete_rows
+from paimon_core.table.sink.write_session import write_rows
+from paimon_core.table.source.batch_scan import batch_scan_of, read_batch
 from paimon_maintenance.jobs.compact import plan as compact
 from paimon_maintenance.jobs.rescale import plan as rescale
 from paimon_spark.sql.frames.pushdown import plain_condition

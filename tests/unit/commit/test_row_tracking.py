@@ -9,7 +9,7 @@ from evolving_tables import EVOLVING, groups_of
 from lakes import ENV, Lake
 
 from paimon_core.commit.committer import commit
-from paimon_core.table.compact_table import compact_table
+from paimon_core.table.sink.compact_table import compact_table
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.write.row_writer import RowWriter
 

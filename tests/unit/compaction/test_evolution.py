@@ -22,7 +22,7 @@ from paimon_core.errors import CommitConflict, CorruptTable, RowsChanged, Unsupp
 from paimon_core.format.blob.descriptor import BlobDescriptor
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.scan.scan import scan_files
-from paimon_core.table.compact_table import buckets_of, compact_table
+from paimon_core.table.sink.compact_table import buckets_of, compact_table
 from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.jobs.compact import execute
 from tests.lsm_files import a_file

@@ -20,7 +20,7 @@ from paimon_core.errors import CommitConflict, RowsChanged
 from paimon_core.format.blob.descriptor import BlobDescriptor
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
-from paimon_core.table.compact_table import buckets_of, compact_table
+from paimon_core.table.sink.compact_table import buckets_of, compact_table
 from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.jobs.compact import execute
 

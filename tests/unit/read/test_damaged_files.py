@@ -9,10 +9,10 @@ import pytest
 from sql_sessions import Sql
 
 from paimon_core.errors import CorruptTable
-from paimon_core.table.batch_scan import batch_scan_of, read_batch
-from paimon_core.table.batch_tasks import plan_batch, read_task
 from paimon_core.table.open import open_table
-from paimon_core.table.stream import stream_of
+from paimon_core.table.source.batch_scan import batch_scan_of, read_batch
+from paimon_core.table.source.batch_tasks import plan_batch, read_task
+from paimon_core.table.source.stream import stream_of
 
 LOST = {"scan.ignore-lost-files": "true"}
 CORRUPT = {"scan.ignore-corrupt-files": "true"}

@@ -13,8 +13,8 @@ from sql_sessions import Sql
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.predicate import evaluate, parse_where
 from paimon_core.read.table_read import read_table
-from paimon_core.table.batch_tasks import plan_snapshot
 from paimon_core.table.open import open_table
+from paimon_core.table.source.batch_tasks import plan_snapshot
 
 OPTIONS = "'row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true'"
 

@@ -18,8 +18,8 @@ from paimon_core.read.data_file import read_data_file
 from paimon_core.read.hidden_rows import hidden_rows, shows_stored_rows
 from paimon_core.read.table_read import read_table
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.batch_tasks import plan_snapshot
 from paimon_core.table.open import open_table
+from paimon_core.table.source.batch_tasks import plan_snapshot
 from paimon_core.write.row_writer import RowWriter
 
 COMBINED = ("aggregation", "partial_update", "sequence_group")

@@ -16,7 +16,7 @@ from paimon_core.predicate import And, Leaf, Op, Or, Predicate
 from paimon_core.scan import manifests
 from paimon_core.scan.prune import column_stats, prune_by_statistics
 from paimon_core.scan.scan import scan_files
-from paimon_core.table.write_session import write_rows
+from paimon_core.table.sink.write_session import write_rows
 from paimon_core.types.binary_row import encode_row
 from paimon_core.types.sql import parse_type
 

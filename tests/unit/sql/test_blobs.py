@@ -17,10 +17,10 @@ from paimon_core.format.blob.pack_references import pack_paths
 from paimon_core.format.blob.view import BlobView
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
-from paimon_core.table.batch_scan import batch_scan_of, read_batch
-from paimon_core.table.blob_views import with_viewed_blobs
+from paimon_core.table.sink.write_session import write_rows
+from paimon_core.table.source.batch_scan import batch_scan_of, read_batch
+from paimon_core.table.source.blob_views import with_viewed_blobs
 from paimon_core.table.statistics import read_statistics
-from paimon_core.table.write_session import write_rows
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.write import data_file_writer
 from paimon_spark.sql.dml.targets import open_target

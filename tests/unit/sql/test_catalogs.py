@@ -21,8 +21,8 @@ from paimon_core.errors import CommitConflict, CommitStateUnknown, PaimonError, 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.batch_scan import batch_scan_of, read_batch
-from paimon_core.table.write_session import commit_overwrite, prepare_rows, write_rows
+from paimon_core.table.sink.write_session import commit_overwrite, prepare_rows, write_rows
+from paimon_core.table.source.batch_scan import batch_scan_of, read_batch
 from paimon_maintenance.job.exit_codes import ExitCode
 from paimon_maintenance.jobs.versions import as_latest, rollback
 from paimon_spark.sql.ddl.replace_table import replace_with

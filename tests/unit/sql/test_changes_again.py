@@ -14,7 +14,7 @@ from paimon_core.errors import RowsChanged
 from paimon_core.read.table_read import read_table
 from paimon_core.snapshot.snapshot import NO_SNAPSHOT
 from paimon_core.table.open import open_table
-from paimon_core.table.write_session import write_rows
+from paimon_core.table.sink.write_session import write_rows
 
 EVOLVED = "'row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true'"
 KEYED = "'primary-key' = 'id', 'bucket' = '1'"

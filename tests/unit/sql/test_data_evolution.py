@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from paimon_core.errors import UnsupportedFeature
-from paimon_core.table.batch_scan import batch_scan_of
 from paimon_core.table.open import open_table
-from paimon_core.table.placed_rows import file_units, scan_units
+from paimon_core.table.source.batch_scan import batch_scan_of
+from paimon_core.table.source.placed_rows import file_units, scan_units
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "newer" / "kinds" / "data_evolution" / "warehouse"
 

@@ -13,9 +13,9 @@ from sql_sessions import Sql
 from paimon_core.environment import system_environment
 from paimon_core.predicate import parse_where
 from paimon_core.read.table_read import read_table
-from paimon_core.table.delete_rows import delete_rows
 from paimon_core.table.open import open_table
-from paimon_core.table.write_session import write_rows
+from paimon_core.table.sink.delete_rows import delete_rows
+from paimon_core.table.sink.write_session import write_rows
 from paimon_maintenance.job.report import Report
 from paimon_maintenance.registry import job_named
 from paimon_maintenance.run.request import RunRequest

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sql_sessions import Sql
 
-from paimon_core.table.batch_scan import batch_scan_of, read_batch
+from paimon_core.table.source.batch_scan import batch_scan_of, read_batch
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 from sql_sessions import Sql
 
 from paimon_core.errors import PaimonError
-from paimon_core.table.batch_scan import batch_scan_of, read_batch
-from paimon_core.table.write_session import commit_write, prepare_rows
+from paimon_core.table.sink.write_session import commit_write, prepare_rows
+from paimon_core.table.source.batch_scan import batch_scan_of, read_batch
 from paimon_maintenance.cli.sql import copy_table
 from paimon_maintenance.cli.sql.procedures import PROCEDURES
 from paimon_spark.sql.errors import error_type

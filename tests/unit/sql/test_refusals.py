@@ -10,7 +10,7 @@ import pytest
 from sql_sessions import Sql
 
 from paimon_core.errors import PaimonError
-from paimon_core.table.batch_scan import batch_scan_of, read_batch
+from paimon_core.table.source.batch_scan import batch_scan_of, read_batch
 from paimon_core.types.zones import zone_of
 from paimon_spark.sql.errors import error_type
 from paimon_spark.sql.text.splitter import split_statements

@@ -13,8 +13,8 @@ from sql_sessions import Sql
 
 from paimon_core.environment import system_environment
 from paimon_core.errors import AlreadyExists, PaimonError
-from paimon_core.table.batch_scan import batch_scan_of, read_batch
-from paimon_core.table.write_session import write_rows
+from paimon_core.table.sink.write_session import write_rows
+from paimon_core.table.source.batch_scan import batch_scan_of, read_batch
 from paimon_spark.sql.ddl import tables
 from paimon_spark.sql.errors import error_type
 from paimon_spark.sql.query.sys_functions import replace_sys_functions

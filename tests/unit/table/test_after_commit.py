@@ -20,9 +20,9 @@ from paimon_core.reachability.stored_files import StoredFiles
 from paimon_core.retention import snapshots
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER
-from paimon_core.table import after_commit
-from paimon_core.table.after_commit import AfterCommit
-from paimon_core.table.compact_table import compact_table
+from paimon_core.table.sink import after_commit
+from paimon_core.table.sink.after_commit import AfterCommit
+from paimon_core.table.sink.compact_table import compact_table
 
 DAY = 86_400_000
 ONE = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}

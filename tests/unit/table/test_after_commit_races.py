@@ -14,8 +14,8 @@ from lakes import ENV, Lake, age_all
 from lakes import append_to_branch as append
 
 from paimon_core.reachability.release import journals
-from paimon_core.table.after_commit import AfterCommit
 from paimon_core.table.open import open_table_at
+from paimon_core.table.sink.after_commit import AfterCommit
 from paimon_maintenance.jobs.versions import inflight_commits
 
 OPTIONS = {

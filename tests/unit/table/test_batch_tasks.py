@@ -11,9 +11,9 @@ import pytest
 from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.predicate import Predicate, parse_where
-from paimon_core.table.batch_scan import batch_scan_of, read_batch
-from paimon_core.table.batch_tasks import pack_tasks, plan_batch, read_task
 from paimon_core.table.open import open_table
+from paimon_core.table.source.batch_scan import batch_scan_of, read_batch
+from paimon_core.table.source.batch_tasks import pack_tasks, plan_batch, read_task
 from paimon_core.types.json_columns import batch_to_json_rows
 
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -49,7 +49,7 @@ def test_a_partition_stays_whose_successor_is_dropped_meanwhile(
             sql("INSERT OVERWRITE `t$branch_delta` PARTITION (dt = '20240201') VALUES (5, 9)")
         return apply_partitions(table, *given, **more)
 
-    monkeypatch.setattr("paimon_core.table.chain_expiry.apply_partitions", slow)
+    monkeypatch.setattr("paimon_core.table.chain.expiry.apply_partitions", slow)
     words = ("expire_partitions", "default.t", "-w", tmp_path, "--expiration-time", "1 d")
     ran = caretaker("run", *words, "--force")
     assert ran.code == ExitCode.CONFLICT, ran.err

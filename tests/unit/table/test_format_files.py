@@ -25,7 +25,7 @@ from paimon_core.names import Boundary
 from paimon_core.options import Options
 from paimon_core.predicate import parse_where
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.table.format_files import (
+from paimon_core.table.format.files import (
     FormatPartition,
     StagedFile,
     data_files,
@@ -36,7 +36,7 @@ from paimon_core.table.format_files import (
     publish,
     staging,
 )
-from paimon_core.table.format_table import FormatTable, check_format_table
+from paimon_core.table.format.format_table import FormatTable, check_format_table
 from paimon_core.types.data_types import DataField
 from paimon_core.types.sql import parse_type
 

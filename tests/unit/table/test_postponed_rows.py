@@ -23,11 +23,11 @@ from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.predicate import parse_where
 from paimon_core.read.stream import StreamScan
 from paimon_core.scan.scan import scan_files
-from paimon_core.table import postponed_rows
-from paimon_core.table.batch_scan import batch_scan_of, read_batch
-from paimon_core.table.batch_tasks import plan_batch, read_task
-from paimon_core.table.delete_rows import delete_rows
 from paimon_core.table.open import open_table
+from paimon_core.table.sink.delete_rows import delete_rows
+from paimon_core.table.source import postponed_rows
+from paimon_core.table.source.batch_scan import batch_scan_of, read_batch
+from paimon_core.table.source.batch_tasks import plan_batch, read_task
 from paimon_core.table.system.read import read_system_table
 from paimon_core.write.row_writer import RowWriter
 

@@ -9,9 +9,9 @@ import pytest
 from lakes import Lake
 
 from paimon_core.errors import CorruptTable
-from paimon_core.table.batch_scan import batch_scan_of, read_batch
-from paimon_core.table.batch_tasks import plan_batch, read_task
-from paimon_core.table.read_tags import PREFIX
+from paimon_core.table.source.batch_scan import batch_scan_of, read_batch
+from paimon_core.table.source.batch_tasks import plan_batch, read_task
+from paimon_core.table.source.read_tags import PREFIX
 from paimon_maintenance.job.report import Status
 from paimon_maintenance.jobs.compact.definition import COMPACT
 from paimon_maintenance.jobs.expire_snapshots.definition import EXPIRE_SNAPSHOTS

@@ -12,7 +12,7 @@ from sql_sessions import Sql
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.scan.scan import scan_files
-from paimon_core.table.real_buckets import RealBuckets, partition_sizes, row_sizes
+from paimon_core.table.sink.real_buckets import RealBuckets, partition_sizes, row_sizes
 from paimon_core.types.binary_row import encode_row
 
 

@@ -12,7 +12,7 @@ from lakes import ENV, Lake
 from paimon_core.compaction.postpone import replay, replay_units
 from paimon_core.errors import NotYetVisible
 from paimon_core.scan.scan import scan_files
-from paimon_core.table.write_session import commit_write, new_writer, write_rows
+from paimon_core.table.sink.write_session import commit_write, new_writer, write_rows
 
 ROWS = pa.table({"k": pa.array([1, 2], pa.int32()), "v": ["a", "b"]})
 WAITS = {

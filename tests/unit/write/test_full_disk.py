@@ -21,8 +21,8 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.local import LocalFileIO
 from paimon_core.rescale.bucket_runs import BucketRuns
 from paimon_core.scan.scan import scan_files
-from paimon_core.table.compact_table import buckets_of, compact_buckets
 from paimon_core.table.open import open_table_at
+from paimon_core.table.sink.compact_table import buckets_of, compact_buckets
 from paimon_core.types.binary_row import encode_row
 from paimon_core.write.row_buffer import RowBuffer, SpillFolder
 

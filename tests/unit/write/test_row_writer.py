@@ -21,7 +21,7 @@ from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_core.table.open import open_table
-from paimon_core.table.write_session import commit_write, write_rows
+from paimon_core.table.sink.write_session import commit_write, write_rows
 from paimon_core.write.row_writer import RowWriter
 
 COLUMNS = [

@@ -15,7 +15,7 @@ from paimon_maintenance.storage.catalogs import catalog_of
 
 if TYPE_CHECKING:
     from paimon_core.api.table import Table
-    from paimon_core.table.after_commit import Maintained
+    from paimon_core.table.sink.after_commit import Maintained
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
@@ -63,7 +63,7 @@ def _write(table: Table, args: argparse.Namespace, output: Output) -> ExitCode:
 def _delete(table: Table, args: argparse.Namespace, output: Output) -> ExitCode:
     from paimon_core.api.predicates import predicate_of  # noqa: PLC0415 - fast start
     from paimon_core.predicate import TRUE  # noqa: PLC0415 - fast start
-    from paimon_core.table.delete_rows import count_rows  # noqa: PLC0415 - fast start
+    from paimon_core.table.sink.delete_rows import count_rows  # noqa: PLC0415 - fast start
 
     predicate = predicate_of(args.where, table.core.schema.row_type) or TRUE
     if args.dry_run:

@@ -12,7 +12,7 @@ from paimon_maintenance.cli.target import open_named, take_branch, zone_of
 from paimon_maintenance.job.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from paimon_core.table.batch_scan import BatchScan
+    from paimon_core.table.source.batch_scan import BatchScan
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
@@ -24,7 +24,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     if args.consumer_id:
         raise InvalidArgument("argument --consumer-id: it requires --follow")
     from paimon_core.environment import machine_zone  # noqa: PLC0415 - fast start
-    from paimon_core.table.batch_scan import batch_scan_of  # noqa: PLC0415 - fast start
+    from paimon_core.table.source.batch_scan import batch_scan_of  # noqa: PLC0415 - fast start
 
     name = take_branch(args)
     zone = zone_of(args) or machine_zone()
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace, output: Output) -> ExitCode:
     if name is not None:
         return _system_table(batch, name, args, output)
     from paimon_core.predicate import parse_where  # noqa: PLC0415 - fast start
-    from paimon_core.table.batch_scan import read_batch  # noqa: PLC0415 - fast start
+    from paimon_core.table.source.batch_scan import read_batch  # noqa: PLC0415 - fast start
 
     row_type = batch.table.schema.row_type
     columns = columns_of(args.columns)

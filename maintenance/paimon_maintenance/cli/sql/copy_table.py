@@ -18,8 +18,8 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import BUCKET, FILE_FORMAT, PATH
 from paimon_core.predicate import Predicate, fields_of, parse_where
 from paimon_core.schema.table_schema import VALUE_KIND
-from paimon_core.table.batch_scan import BatchScan, read_batch
-from paimon_core.table.write_session import commit_overwrite, new_writer
+from paimon_core.table.sink.write_session import commit_overwrite, new_writer
+from paimon_core.table.source.batch_scan import BatchScan, read_batch
 from paimon_core.write.incoming_rows import without_defaults
 from paimon_core.write.on_failure import aborted_on_failure
 

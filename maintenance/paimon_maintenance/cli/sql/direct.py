@@ -16,9 +16,9 @@ from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument, NotFound, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import MAIN_BRANCH
-from paimon_core.table.chain_compact import compact_chain
 from paimon_core.table.index_rewrite import rewrite_file_indexes
 from paimon_core.table.merge_branch import merge_branch
+from paimon_core.table.sink.compact_chain import compact_chain
 from paimon_core.types.sql import field_from_json
 from paimon_maintenance.job.common_arguments import PARTITIONS
 from paimon_maintenance.rules.partition_choice import partition_predicate

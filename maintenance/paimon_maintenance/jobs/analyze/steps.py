@@ -21,7 +21,7 @@ from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
-from paimon_core.table.postponed_rows import postponed_tasks
+from paimon_core.table.source.postponed_rows import postponed_tasks
 from paimon_core.table.statistics import (
     ColumnStatistics,
     Statistics,

@@ -10,7 +10,7 @@ from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.paths import spec_path
 from paimon_core.retention.partitions import partitions_of
-from paimon_core.table.partition_marks import PartitionMarks
+from paimon_core.table.sink.partition_marks import PartitionMarks
 from paimon_core.types.partition_text import partition_text
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps

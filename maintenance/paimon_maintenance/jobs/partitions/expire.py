@@ -24,8 +24,8 @@ from paimon_core.retention.partitions import (
     plan_partitions,
     recheck_partitions,
 )
-from paimon_core.table.chain import chain_of
-from paimon_core.table.chain_expiry import ChainExpiry
+from paimon_core.table.chain.expiry import ChainExpiry
+from paimon_core.table.chain.read import chain_of
 from paimon_core.types.datetimes import wall_clock_text
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin, metadata_steps

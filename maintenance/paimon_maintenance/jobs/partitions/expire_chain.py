@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.retention.partitions import Partition, PartitionExpiry, PartitionRule
-from paimon_core.table.chain import Chain, chain_of
-from paimon_core.table.chain_expiry import (
+from paimon_core.table.chain.expiry import (
     ChainExpiry,
     apply_chain_expiry,
     plan_chain_expiry,
     recheck_chain_expiry,
 )
+from paimon_core.table.chain.read import Chain, chain_of
 from paimon_core.types.datetimes import wall_clock_text
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, latest_pin

@@ -12,7 +12,7 @@ from paimon_core.lsm.engines.traits import MERGE_ENGINES
 from paimon_core.predicate.where import parse_where
 from paimon_core.read.table_read import read_table
 from paimon_core.snapshot.snapshot import CommitKind
-from paimon_core.table.write_session import write_rows
+from paimon_core.table.sink.write_session import write_rows
 from tests.lakes import ENV, Lake
 from tests.made_up_engine import LARGEST
 

@@ -30,8 +30,8 @@ from paimon_core.manifest.data_file import (
 )
 from paimon_core.scan.row_ranges import joined_ranges
 from paimon_core.scan.scan import scan_files
-from paimon_core.table.compact_table import buckets_of
 from paimon_core.table.row_id_gaps import commit_renumbering
+from paimon_core.table.sink.compact_table import buckets_of
 from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.job.exit_codes import ExitCode
 from tests.lsm_files import a_file

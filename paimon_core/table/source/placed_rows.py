@@ -45,8 +45,8 @@ from paimon_core.scan.vectors import vector_files
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_core.schema.tracked import ROW_ID
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.batch_scan import BatchScan
-from paimon_core.table.batch_tasks import BucketTask, plan_batch, read_task
+from paimon_core.table.source.batch_scan import BatchScan
+from paimon_core.table.source.batch_tasks import BucketTask, plan_batch, read_task
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import AtomicType, DataField, TypeRoot
 

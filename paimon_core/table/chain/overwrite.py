@@ -23,8 +23,8 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileKind
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.chain import branch_of_chain
-from paimon_core.table.chain_partitions import ChainKeys, Values, byte_order
+from paimon_core.table.chain.partitions import ChainKeys, Values, byte_order
+from paimon_core.table.chain.read import branch_of_chain
 
 
 def replace_partitions(

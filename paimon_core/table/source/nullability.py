@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from paimon_core.errors import NotFound
 from paimon_core.read.hidden_rows import shows_stored_rows
-from paimon_core.table.batch_scan import BatchScan
+from paimon_core.table.source.batch_scan import BatchScan
 
 
 def never_null(scan: BatchScan) -> frozenset[str]:

@@ -12,7 +12,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.options import PARTITION_MARK_DONE_ACTION
 from paimon_core.paths import unescape_path_name
 from paimon_core.retention.registered_partitions import done_spec
-from paimon_core.table.http_report import HttpReport
+from paimon_core.table.sink.http_report import HttpReport
 
 _SUCCESS_FILE: Final = "success-file"
 _HTTP_REPORT: Final = "http-report"

@@ -24,7 +24,7 @@ from paimon_core.options import STREAMING_READ_SNAPSHOT_DELAY
 from paimon_core.read.stream import Start, StreamPlan, StreamScan, read_plan
 from paimon_core.schema.scan_options import check_scan_options, scan_mode
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.batch_scan import millis_of
+from paimon_core.table.source.batch_scan import millis_of
 
 CONSUMER_ID: Final = "consumer-id"
 _MODES: Final = ("exactly-once", "at-least-once")

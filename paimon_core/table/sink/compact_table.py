@@ -23,7 +23,7 @@ from paimon_core.retention.store_clock import check_clock
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
-from paimon_core.table.after_commit import AfterCommit
+from paimon_core.table.sink.after_commit import AfterCommit
 
 log = logging.getLogger(__name__)
 

@@ -38,11 +38,11 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.schema.replaced import older_than_replacement
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Identity, Snapshot
-from paimon_core.table.after_commit import AfterCommit
-from paimon_core.table.chain_overwrite import ChainOverwrite, check_with_chain
-from paimon_core.table.compact_table import buckets_of, compact_buckets
-from paimon_core.table.index_bootstrap import load_global_index
-from paimon_core.table.visibility import wait_until_visible
+from paimon_core.table.chain.overwrite import ChainOverwrite, check_with_chain
+from paimon_core.table.sink.after_commit import AfterCommit
+from paimon_core.table.sink.compact_table import buckets_of, compact_buckets
+from paimon_core.table.sink.index_bootstrap import load_global_index
+from paimon_core.table.sink.visibility import wait_until_visible
 from paimon_core.write.incoming_rows import Kinds
 from paimon_core.write.on_failure import aborted_on_failure
 from paimon_core.write.row_writer import RowWriter, delete_new_files, new_paths

@@ -16,8 +16,8 @@ from paimon_core.options import DYNAMIC_PARTITION_OVERWRITE
 from paimon_core.predicate import Predicate
 from paimon_core.scan.scan import partition_filter, scan_files
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.chain import Chain, branch_of_chain, chain_of, read_chain
-from paimon_core.table.write_session import commit_overwrite, commit_write, new_writer
+from paimon_core.table.chain.read import Chain, branch_of_chain, chain_of, read_chain
+from paimon_core.table.sink.write_session import commit_overwrite, commit_write, new_writer
 from paimon_core.write.incoming_rows import without_defaults
 from paimon_core.write.on_failure import aborted_on_failure
 

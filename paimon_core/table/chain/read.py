@@ -3,7 +3,7 @@
 Java: `table/ChainTableFileStoreTable`, `table/ChainGroupReadTable`.
 
 With `chain-table.enabled`, the table reads its own branch first, then the partitions that only the
-branches `scan.fallback-snapshot-branch` and `scan.fallback-delta-branch` have (`chain_partitions`).
+branches `scan.fallback-snapshot-branch` and `scan.fallback-delta-branch` have (`partitions`).
 These two branches by themselves, and tables without the two options, are ordinary tables.
 """
 
@@ -31,7 +31,7 @@ from paimon_core.read.version_reader import VersionReader
 from paimon_core.scan.engine import merge_engine_for
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.chain_partitions import ChainKeys, links
+from paimon_core.table.chain.partitions import ChainKeys, links
 from paimon_core.table.open import open_table_at
 
 _MERGE_ENGINES: Final = ("deduplicate", "partial-update")

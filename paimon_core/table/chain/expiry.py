@@ -30,8 +30,8 @@ from paimon_core.retention.partitions import (
     partitions_of,
 )
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.chain import Chain
-from paimon_core.table.chain_partitions import ChainKeys, Values, byte_order
+from paimon_core.table.chain.partitions import ChainKeys, Values, byte_order
+from paimon_core.table.chain.read import Chain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,14 +36,14 @@ from paimon_core.scan.scan import in_plan_order, scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.batch_scan import BatchScan, read_batch
-from paimon_core.table.row_deletions import file_deletion, vector_deletions
-from paimon_core.table.write_session import (
+from paimon_core.table.sink.row_deletions import file_deletion, vector_deletions
+from paimon_core.table.sink.write_session import (
     commit_files,
     commit_write,
     delete_messages,
     new_writer,
 )
+from paimon_core.table.source.batch_scan import BatchScan, read_batch
 from paimon_core.write.incoming_rows import without_defaults
 from paimon_core.write.on_failure import aborted_on_failure
 from paimon_core.write.row_writer import RowWriter

@@ -87,7 +87,7 @@ from paimon_core.retention.tags import (
     recheck_tags,
 )
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER
-from paimon_core.table.partition_marks import PartitionMarks
+from paimon_core.table.sink.partition_marks import PartitionMarks
 
 log = logging.getLogger(__name__)
 

@@ -41,8 +41,8 @@ from paimon_core.scan.scan import in_plan_order, scan_files
 from paimon_core.scan.splits import SPLIT_TARGET_SIZE, batch_splits, pack_ordered
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.batch_scan import BatchScan, kept_files, rows_of_scan, tag_for_read
-from paimon_core.table.postponed_rows import (
+from paimon_core.table.source.batch_scan import BatchScan, kept_files, rows_of_scan, tag_for_read
+from paimon_core.table.source.postponed_rows import (
     PostponedTask,
     beside,
     check_whole_snapshot,

@@ -42,17 +42,17 @@ from paimon_core.refs.tags import Tag
 from paimon_core.scan.scan import scan_files
 from paimon_core.schema.scan_options import check_scan_options, scan_mode
 from paimon_core.snapshot.snapshot import NO_SNAPSHOT, Identity, Snapshot
-from paimon_core.table.chain import Chain, alone, chain_of, read_chain
-from paimon_core.table.fallback import both_branches
-from paimon_core.table.postponed_rows import (
+from paimon_core.table.chain.read import Chain, alone, chain_of, read_chain
+from paimon_core.table.source.fallback import both_branches
+from paimon_core.table.source.postponed_rows import (
     beside,
     check_whole_snapshot,
     merges_postponed,
     postponed_tasks,
     read_postponed,
 )
-from paimon_core.table.read_tags import ReadTag, create_read_tags, until_read
-from paimon_core.table.time_travel import travel
+from paimon_core.table.source.read_tags import ReadTag, create_read_tags, until_read
+from paimon_core.table.source.time_travel import travel
 from paimon_core.types.datetimes import local_to_utc, parse_sql_timestamp
 
 NANOS_OF_MILLI: Final = 1_000_000
@@ -67,7 +67,7 @@ class BatchScan:
     `between` holds the ids of a range of changes, start exclusive, and `mode` their kind; `diff`
     holds two snapshots to compare; `chain` holds two branches of a chain table.  With none of them,
     there are no rows.  `then` supplies the partitions that this scan does not have
-    (`paimon_core.table.fallback`).
+    (`paimon_core.table.source.fallback`).
     """
 
     table: FileStoreTable

@@ -41,7 +41,7 @@ from paimon_core.io.file_io import (
 from paimon_core.io.fresh_listing import listed_file
 from paimon_core.paths import escape_path_name, is_hidden, unescape_path_name
 from paimon_core.predicate import Predicate, fields_of, matches_row, split_conjuncts
-from paimon_core.table.format_table import FormatTable
+from paimon_core.table.format.format_table import FormatTable
 from paimon_core.table.other_tables import refused, table_around, table_of_file
 from paimon_core.types.partition_text import parse_partition_text, partition_text
 
