@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from simulated_lake import DAY, GB, HOUR, RETENTION, START, Table, lake
+from simulated_lake import DAY, GB, HOUR, RETENTION, START, Table, lake, older
 
 from paimon_maintenance.health.measurement import Measurement
 from paimon_maintenance.health.score import health_of
@@ -29,14 +29,17 @@ class Totals:
     """What a way came to, summed over tables.
 
     `amplification` is the integral over hours, `excess` that of the part above 1, `held` GB hours
-    of bytes beyond the live ones.  `lost` are bytes that a run freed although the retention or a
-    stopped consumer kept them.  `red_hours` is the longest time that a table whose compactions work
-    was red, by its name; `red` are the hours that such tables were red at the end of a round.
+    of bytes beyond the live ones, and `late` those of them that neither the retention nor a stopped
+    consumer keeps: an expiry would free them.  `lost` are bytes that a run freed although the
+    retention or a stopped consumer kept them.  `red_hours` is the longest time that a table whose
+    compactions work was red, by its name; `red` are the hours that such tables were red at the end
+    of a round.
     """
 
     amplification: float = 0.0
     excess: float = 0.0
     held: float = 0.0
+    late: float = 0.0
     lost: float = 0.0
     seconds: float = 0.0
     runs: int = 0
@@ -270,6 +273,7 @@ def simulate(way: Way, *, seed: int, tables: int, days: int, budget: float) -> T
             totals.amplification += mean * ROUND_HOURS
             totals.excess += (mean - 1) * ROUND_HOURS
             totals.held += sum(s for _, s in table.held) / GB * ROUND_HOURS
+            totals.late += older(table.held, table.held_from(now)) / GB * ROUND_HOURS
             totals.table_hours += ROUND_HOURS
             day += mean / len(there.tables)
         if number % 24 == 0:
