@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from paimon_core.environment import Environment, system_environment
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_spark.sql import call, functions, settings, show, views
@@ -36,6 +38,13 @@ if TYPE_CHECKING:
 Run = Callable[[SqlSession, Words], Result]
 _DATABASE: Final = ("DATABASE", "SCHEMA", "NAMESPACE")
 _WAREHOUSE: Final = f"spark.sql.catalog.{CATALOG}.warehouse"
+_ARROW_TYPES: Final = {
+    "BOOLEAN": pa.bool_(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "STRING": pa.string(),
+}
+"""The types of the answers of statements without a query."""
 _LEGACY_TIMESTAMPS: Final = "spark.paimon.legacy-timestamp-mapping.enabled"
 
 _SHOW: Final[tuple[tuple[tuple[str, ...], Run], ...]] = (
@@ -307,17 +316,23 @@ def sql(
 
 def _frame_of(session: SqlSession, result: Result) -> DataFrame:
     """The answer of a statement without a query: booleans and whole numbers, the rest as text."""
-    columns = result.columns or ("result",)
+    names = result.columns or ("result",)
+    columns = [[row[i] for row in result.rows] for i in range(len(names))]
     types = [
-        result.types.get(name) or _type_of([row[i] for row in result.rows])
-        for i, name in enumerate(columns)
+        result.types.get(name) or _type_of(values)
+        for name, values in zip(names, columns, strict=True)
     ]
-    rows = [
-        [v if v is None or t != "STRING" else _text_of(v) for v, t in zip(row, types, strict=True)]
-        for row in result.rows
+    arrays = [
+        pa.array([_text_of(v) for v in values] if t == "STRING" else values, _ARROW_TYPES[t])
+        for values, t in zip(columns, types, strict=True)
     ]
-    schema = ", ".join(f"{quoted(c)} {t}" for c, t in zip(columns, types, strict=True))
-    return session.spark.createDataFrame(rows, schema=schema)
+    # The plan holds rows from Arrow, so that Spark needs no job to show them.
+    spark: Any = session.spark  # whose overloads do not know Arrow tables
+    frame: DataFrame = spark.createDataFrame(
+        pa.Table.from_arrays(arrays, names=list(names)),
+        schema=", ".join(f"{quoted(name)} {t}" for name, t in zip(names, types, strict=True)),
+    )
+    return frame
 
 
 def _type_of(values: Sequence[Any]) -> str:
@@ -327,5 +342,7 @@ def _type_of(values: Sequence[Any]) -> str:
     )
 
 
-def _text_of(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def _text_of(value: Any) -> str | None:
+    return (
+        value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    )

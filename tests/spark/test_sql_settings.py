@@ -49,6 +49,15 @@ def test_settings_of_the_spark_session_count(tmp_path: Path, spark: Any) -> None
     spark.conf.unset("spark.paimon.bucket")
 
 
+def test_statements_without_a_query_need_no_job(tmp_path: Path, spark: Any) -> None:
+    jobs = spark.sparkContext._jsc.sc().dagScheduler()
+    before = jobs.numTotalJobs()
+    assert rows(spark, tmp_path, "CREATE TABLE t (id INT)") == []
+    assert rows(spark, tmp_path, "SHOW TABLES") == [["default", "t", False]]
+    assert rows(spark, tmp_path, "SET `spark.paimon.x`") == [["spark.paimon.x", "<undefined>"]]
+    assert jobs.numTotalJobs() == before
+
+
 def test_overwrites_go_by_the_mode_of_the_spark_session(tmp_path: Path, spark: Any) -> None:
     rows(
         spark,

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.io.file_io import FileStat, map_parallel
@@ -145,15 +147,12 @@ def _with_partitions(
     from pyspark.sql.functions import broadcast  # noqa: PLC0415 - only with a session
 
     names = [f"__p{i}" for i in range(len(fields))]
-    known = session.spark.createDataFrame(
-        [
-            (
-                _below_root(table, p),
-                *(_value_text(v, f) for v, f in zip(p.values, fields, strict=True)),
-            )
-            for p in partitions
-        ],
-        ", ".join(f"{n} STRING" for n in (_FOLDER, *names)),
+    texts: dict[str, list[str | None]] = {_FOLDER: [_below_root(table, p) for p in partitions]}
+    for i, (n, f) in enumerate(zip(names, fields, strict=True)):
+        texts[n] = [_value_text(p.values[i], f) for p in partitions]
+    spark: Any = session.spark  # whose overloads do not know Arrow tables
+    known = spark.createDataFrame(
+        pa.table({n: pa.array(column, pa.string()) for n, column in texts.items()})
     ).selectExpr(
         _FOLDER,
         f"true AS {_KNOWN}",
