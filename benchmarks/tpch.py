@@ -189,7 +189,7 @@ def _primary_key(warehouse: Path, name: str, source: DataFrame) -> None:
 
 
 def _measure(spark: SparkSession, folder: Path, wanted: argparse.Namespace) -> int:
-    from paimon_spark.source.skipped_rows import forget_hidden_rows  # noqa: PLC0415 - same
+    from paimon_spark.source.reads.skipped_rows import forget_hidden_rows  # noqa: PLC0415 - same
     from paimon_spark.sql import SqlSession, sql  # noqa: PLC0415 - after the path is set
     from paimon_spark.sql.kept_frames import KeptFrames  # noqa: PLC0415 - same
 

@@ -2,26 +2,23 @@
 
 ::
 
-    data_source --+-- batch_reader ---- rows           Arrow batches to Spark, and back
-                  +-- batch_writer ---- task_writer     files by tasks, one commit by the driver
-                  |               `---- write_jobs      the same without Spark's writer processes
-                  +-- stream_reader                     micro-batches of (start, end] offsets
-                  `-- stream_writer                     one commit a micro-batch, exactly once
-
-    options        the options of format("paimon")      spark_types   Paimon's types as Spark's
-    own_names      columns whatever their case
-    schema_merge   write.merge-schema                   distribution  rows to their bucket's task
-
-    reading ---- parquet_files                          batches that Spark's Parquet reader reads
-    lookup_join -- lookup_cache                          a table by key, for streams
-
-    row_changes --+-- placed_frames                     large UPDATE, DELETE and MERGE of SQL
-    patches ------+-- places
+    data_source      what Spark asks for readers and writers of format("paimon")
+        |
+    streams          micro-batches of (start, end] offsets, each written once; joins with tables
+    changes          large UPDATE, DELETE and MERGE of SQL: rows with their places
+        |
+    reads            batch reads: Python tasks, or Spark's own Parquet reader where it can
+    writes           files by tasks, one commit by the driver; rows to their bucket's task
+        |
+    rows             Arrow batches to Spark, and back
+    options          the options of format("paimon")
+    spark_types      Paimon's types as Spark's
+    own_names        columns whatever their case
 """
 
 from paimon_spark.source.data_source import PaimonDataSource
-from paimon_spark.source.distribution import shuffled, write
-from paimon_spark.source.lookup_join import lookup
-from paimon_spark.source.reading import read
+from paimon_spark.source.reads.frames import read
+from paimon_spark.source.streams.lookup_join import lookup
+from paimon_spark.source.writes.distribution import shuffled, write
 
 __all__ = ["PaimonDataSource", "lookup", "read", "shuffled", "write"]

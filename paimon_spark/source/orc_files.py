@@ -22,7 +22,7 @@ from paimon_core.io.file_io import FileIO
 from paimon_core.options import Options
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.data_types import DataField, RowType
-from paimon_spark.source.placed_frames import packed_frame, unpacked
+from paimon_spark.source.changes.placed_frames import packed_frame, unpacked
 from paimon_spark.source.rows import arrow_schema_of, converted
 from paimon_spark.source.spark_types import spark_schema
 

@@ -20,7 +20,7 @@ from paimon_core.ddl.create import Column, create_schema
 from paimon_core.ddl.schema_change import AddColumn, RemoveOption, SetOption
 from paimon_core.errors import AlreadyExists, InvalidArgument, NotFound
 from paimon_core.types.sql import parse_type
-from paimon_spark.source.schema_merge import merge_schema
+from paimon_spark.source.writes.schema_merge import merge_schema
 
 
 @pytest.fixture

@@ -23,11 +23,11 @@ from paimon_core.catalog.open import open_catalog
 from paimon_core.errors import NotFound, PaimonError
 from paimon_core.read.table_read import read_table
 from paimon_spark.source import read, write
-from paimon_spark.source.batch_reader import row_type_of
 from paimon_spark.source.options import SourceOptions
+from paimon_spark.source.reads.batch_reader import row_type_of
 from paimon_spark.source.spark_types import spark_schema
-from paimon_spark.source.stream_reader import PaimonStreamReader
-from paimon_spark.source.stream_writer import PaimonStreamWriter
+from paimon_spark.source.streams.stream_reader import PaimonStreamReader
+from paimon_spark.source.streams.stream_writer import PaimonStreamWriter
 
 pytestmark = pytest.mark.spark
 

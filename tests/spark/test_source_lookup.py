@@ -16,7 +16,7 @@ from lakes import Lake
 from paimon_core import open_catalog
 from paimon_core.errors import InvalidArgument
 from paimon_spark.source import lookup
-from paimon_spark.source.lookup_join import Lookup
+from paimon_spark.source.streams.lookup_join import Lookup
 
 pytestmark = pytest.mark.spark
 

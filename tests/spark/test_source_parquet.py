@@ -18,7 +18,7 @@ from paimon_core.table.open import open_table
 from paimon_core.table.source.batch_scan import batch_scan_of
 from paimon_core.types.data_types import TypeRoot
 from paimon_spark.source import read
-from paimon_spark.source.reading import ScanPlan, plan_scan
+from paimon_spark.source.reads.frames import ScanPlan, plan_scan
 
 pytestmark = pytest.mark.spark
 

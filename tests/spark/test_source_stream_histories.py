@@ -18,10 +18,10 @@ import pytest
 
 from paimon_core import Schema, open_catalog
 from paimon_core.errors import CorruptTable, NotFound
-from paimon_spark.source.batch_reader import row_type_of
 from paimon_spark.source.options import SourceOptions
+from paimon_spark.source.reads.batch_reader import row_type_of
 from paimon_spark.source.spark_types import spark_schema
-from paimon_spark.source.stream_reader import PaimonStreamReader
+from paimon_spark.source.streams.stream_reader import PaimonStreamReader
 
 pytestmark = pytest.mark.spark
 

@@ -29,14 +29,16 @@ from paimon_core.retention.expiry_range import Retention
 from paimon_core.retention.snapshots import apply_expiry, plan_expiry
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
-from paimon_spark.source import batch_writer, stream_writer, write
-from paimon_spark.source.batch_reader import row_type_of
-from paimon_spark.source.batch_writer import PaimonBatchWriter
+from paimon_spark.source import write
 from paimon_spark.source.options import SourceOptions
+from paimon_spark.source.reads.batch_reader import row_type_of
 from paimon_spark.source.rows import converted
 from paimon_spark.source.spark_types import spark_schema
-from paimon_spark.source.stream_reader import PaimonStreamReader
-from paimon_spark.source.stream_writer import PaimonStreamWriter
+from paimon_spark.source.streams import stream_writer
+from paimon_spark.source.streams.stream_reader import PaimonStreamReader
+from paimon_spark.source.streams.stream_writer import PaimonStreamWriter
+from paimon_spark.source.writes import batch_writer
+from paimon_spark.source.writes.batch_writer import PaimonBatchWriter
 
 pytestmark = pytest.mark.spark
 

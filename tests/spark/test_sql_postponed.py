@@ -11,7 +11,7 @@ from sql_sessions import Sql
 from paimon_core.errors import PaimonError
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table
-from paimon_spark.source.reading import read
+from paimon_spark.source.reads.frames import read
 from paimon_spark.sql.frames import distributed
 from paimon_spark.sql.query.queries import query_dataframe
 

@@ -77,8 +77,8 @@ def merged_schema(
     SchemaError if the types of a column do not merge.
     """
     from paimon_spark.source.own_names import named_as  # noqa: PLC0415 - imports PySpark
-    from paimon_spark.source.schema_merge import schema_changes  # noqa: PLC0415 - imports PySpark
     from paimon_spark.source.spark_types import paimon_type  # noqa: PLC0415 - imports PySpark
+    from paimon_spark.source.writes.schema_merge import schema_changes  # noqa: PLC0415 - imports PySpark
 
     options = session.table_options(name)
     explicit = parse_bool(options.get(EXPLICIT_CAST, "false"))

@@ -52,8 +52,8 @@ from paimon_spark.sql.text.names import quoted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from paimon_spark.source.places import Bitmaps
-    from paimon_spark.source.task_writer import TaskMessage
+    from paimon_spark.source.changes.places import Bitmaps
+    from paimon_spark.source.writes.task_writer import TaskMessage
 
 LARGE_CHANGE: Final = 32 * 1024**2
 """Bytes of data files, compressed, from which on executors do the change."""
@@ -105,8 +105,8 @@ class LargeTarget:
         """The rows with the number of each, `__paimon_row`, as the first column."""
         from pyspark.sql.functions import monotonically_increasing_id  # noqa: PLC0415 - only with a session
 
-        from paimon_spark.source.placed_frames import placed_dataframe  # noqa: PLC0415 - imports PySpark
-        from paimon_spark.source.reading import plan_dataframe, plan_scan  # noqa: PLC0415 - same
+        from paimon_spark.source.changes.placed_frames import placed_dataframe  # noqa: PLC0415 - imports PySpark
+        from paimon_spark.source.reads.frames import plan_dataframe, plan_scan  # noqa: PLC0415 - same
 
         spark, fields = self.session.spark, self.table.schema.fields
         if self.rewrites or not self.table.has_primary_key:
@@ -159,8 +159,8 @@ class LargeTarget:
             self._commit_new_rows(rows.select(ROW_NUMBER, *own, KIND, *ids))
 
     def _commit_changes(self, rows: DataFrame) -> None:
-        from paimon_spark.source.row_changes import write_changes  # noqa: PLC0415 - imports PySpark
-        from paimon_spark.source.task_writer import merged_messages  # noqa: PLC0415 - same
+        from paimon_spark.source.changes.row_changes import write_changes  # noqa: PLC0415 - imports PySpark
+        from paimon_spark.source.writes.task_writer import merged_messages  # noqa: PLC0415 - same
 
         env = self._env
         user = new_commit_user(self.table, env)
@@ -182,15 +182,15 @@ class LargeTarget:
             )
 
     def _commit_deletes(self, rows: DataFrame) -> None:
-        from paimon_spark.source.places import changed_places  # noqa: PLC0415 - imports PySpark
+        from paimon_spark.source.changes.places import changed_places  # noqa: PLC0415 - imports PySpark
 
         places = changed_places(rows)
         self._commit([], lambda: self._vectors(places), user=new_commit_user(self.table, self._env))
 
     def _commit_without(self, rows: DataFrame) -> None:
         """Commit files in place of those with deleted rows."""
-        from paimon_spark.source.places import changed_places  # noqa: PLC0415 - imports PySpark
-        from paimon_spark.source.row_changes import remove_rows  # noqa: PLC0415 - same
+        from paimon_spark.source.changes.places import changed_places  # noqa: PLC0415 - imports PySpark
+        from paimon_spark.source.changes.row_changes import remove_rows  # noqa: PLC0415 - same
 
         places = changed_places(rows)
         entries = {number: self.units[number].entry for number in places}
@@ -199,7 +199,7 @@ class LargeTarget:
 
     def _commit_new_rows(self, rows: DataFrame) -> None:
         """Commit new rows in place of those that deletion vectors hide."""
-        from paimon_spark.source.row_changes import replace_rows  # noqa: PLC0415 - imports PySpark
+        from paimon_spark.source.changes.row_changes import replace_rows  # noqa: PLC0415 - imports PySpark
 
         user = new_commit_user(self.table, self._env)
         made = replace_rows(rows, self.table, env=self._env, user=user)
@@ -213,7 +213,7 @@ class LargeTarget:
 
     def _commit_patches(self, rows: DataFrame, columns: Sequence[str]) -> None:
         """Commit files in place of those with changed rows, or with their new columns."""
-        from paimon_spark.source.patches import patch_units  # noqa: PLC0415 - imports PySpark
+        from paimon_spark.source.changes.patches import patch_units  # noqa: PLC0415 - imports PySpark
 
         user = new_commit_user(self.table, self._env)
         made = patch_units(rows, self.table, self.units, columns, env=self._env, user=user)
@@ -246,7 +246,7 @@ class LargeTarget:
         row_groups: Sequence[Group] = (),
     ) -> None:
         """Commit the files of tasks with other changes, in one commit; nothing if there is none."""
-        from paimon_spark.source.task_writer import delete_written  # noqa: PLC0415 - imports PySpark
+        from paimon_spark.source.writes.task_writer import delete_written  # noqa: PLC0415 - imports PySpark
 
         table, env = self.table, self._env
         messages: list[CommitMessage] = []
@@ -271,7 +271,7 @@ class LargeTarget:
             )
 
     def _vectors(self, places: Bitmaps) -> Iterator[CommitMessage]:
-        from paimon_spark.source.places import positions_of  # noqa: PLC0415 - imports PySpark
+        from paimon_spark.source.changes.places import positions_of  # noqa: PLC0415 - imports PySpark
 
         buckets: dict[tuple[bytes, int], list[int]] = defaultdict(list)
         for number in places:

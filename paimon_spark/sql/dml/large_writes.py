@@ -43,7 +43,7 @@ def rows_to_write(
 
     `static` holds the SQL of the values of partition columns that the statement gives.
     """
-    from paimon_spark.source.task_writer import check_columns  # noqa: PLC0415 - imports PySpark
+    from paimon_spark.source.writes.task_writer import check_columns  # noqa: PLC0415 - imports PySpark
 
     plain = frame.toDF(*(f"c{i}" for i in range(len(fields))))
     columns = [f"{stored_text(f'c{i}', f)} AS {quoted(f.name)}" for i, f in enumerate(fields)]
@@ -67,11 +67,11 @@ def bucketed(
     """
     from pyspark import StorageLevel  # noqa: PLC0415 - only with a session
 
-    from paimon_spark.source.distribution import (  # noqa: PLC0415 - imports PySpark
+    from paimon_spark.source.writes.distribution import (  # noqa: PLC0415 - imports PySpark
         clustered_for,
         shuffled_for,
     )
-    from paimon_spark.source.partition_counts import sizes_of_partitions  # noqa: PLC0415 - same
+    from paimon_spark.source.writes.partition_counts import sizes_of_partitions  # noqa: PLC0415 - same
 
     buckets = RealBuckets.of(table, tasks=1)
     if buckets is None:
@@ -98,11 +98,11 @@ def write_distributed(
     rows_at: Identity | None = None,
 ) -> None:
     """Commit rows of `rows_to_write`; the other arguments as in `insert.write`."""
-    from paimon_spark.source.batch_writer import (  # noqa: PLC0415 - imports PySpark
+    from paimon_spark.source.writes.batch_writer import (  # noqa: PLC0415 - imports PySpark
         BatchWrite,
         write_and_commit,
     )
-    from paimon_spark.source.distribution import counted_batches  # noqa: PLC0415 - same
+    from paimon_spark.source.writes.distribution import counted_batches  # noqa: PLC0415 - same
 
     with (
         bucketed(table, rows, replaced=overwrite is not None) as (shuffled, buckets),
@@ -124,10 +124,10 @@ def written_files(
     session: SqlSession, table: FileStoreTable, rows: DataFrame, *, user: str
 ) -> list[CommitMessage]:
     """Write rows of `rows_to_write` for an overwrite of all rows that this user commits later."""
-    from paimon_spark.source.batch_writer import BatchWrite  # noqa: PLC0415 - imports PySpark
-    from paimon_spark.source.distribution import counted_batches  # noqa: PLC0415 - same
-    from paimon_spark.source.task_writer import merged_messages  # noqa: PLC0415 - same
-    from paimon_spark.source.write_jobs import written_by_tasks  # noqa: PLC0415 - same
+    from paimon_spark.source.writes.batch_writer import BatchWrite  # noqa: PLC0415 - imports PySpark
+    from paimon_spark.source.writes.distribution import counted_batches  # noqa: PLC0415 - same
+    from paimon_spark.source.writes.task_writer import merged_messages  # noqa: PLC0415 - same
+    from paimon_spark.source.writes.write_jobs import written_by_tasks  # noqa: PLC0415 - same
 
     with (
         bucketed(table, rows, replaced=True, emptied=True) as (shuffled, buckets),

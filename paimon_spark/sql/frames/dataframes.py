@@ -355,7 +355,7 @@ def _with_metadata(
     )
     fields = [f for f in table.schema.fields if f.name in columns]
     if sum(u.size for u in units) > LARGE_READ and hasattr(session.spark, "_jsparkSession"):
-        from paimon_spark.source.placed_frames import placed_dataframe  # noqa: PLC0415 - imports PySpark
+        from paimon_spark.source.changes.placed_frames import placed_dataframe  # noqa: PLC0415 - imports PySpark
 
         frame = placed_dataframe(session.spark, table, units, columns, hidden.names)
         return with_metadata(session, frame, fields)

@@ -33,7 +33,7 @@ from paimon_spark.sql.table_name import TableName
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from paimon_spark.source.reading import ScanPlan
+    from paimon_spark.source.reads.frames import ScanPlan
 
 LARGE_READ: Final = 8 * 1024**2
 """Bytes of data files, compressed, some of which have to be merged."""
@@ -78,8 +78,8 @@ def distributed_view(session: SqlSession, scan: BatchScan, view: str) -> DataFra
         large = sum(e.file.file_size for e in scan_files(table, scan.whole)) > LARGE_READ
     if not large:
         return None
-    from paimon_spark.source.placed_frames import placed_dataframe  # noqa: PLC0415 - imports PySpark
-    from paimon_spark.source.reading import plan_dataframe, plan_scan, view_dataframe  # noqa: PLC0415 - same
+    from paimon_spark.source.changes.placed_frames import placed_dataframe  # noqa: PLC0415 - imports PySpark
+    from paimon_spark.source.reads.frames import plan_dataframe, plan_scan, view_dataframe  # noqa: PLC0415 - same
 
     spark, zone, names = session.spark, session.zone, table.schema.names
     if view in VIEWS_OF_KINDS:
@@ -133,7 +133,7 @@ def _read(
     columns: Sequence[str],
     predicate: Predicate | None,
 ) -> DataFrame | None:
-    from paimon_spark.source.reading import plan_dataframe  # noqa: PLC0415 - imports PySpark
+    from paimon_spark.source.reads.frames import plan_dataframe  # noqa: PLC0415 - imports PySpark
 
     plan = _plan(session, scan, columns, predicate)
     if plan.size <= (LARGE_READ if plan.rest or plan.merged else PARQUET_READ):
@@ -167,7 +167,7 @@ def _plan(
     Spark decodes those that a query needs; Python tasks decode all columns of their plan.  The
     tasks are the same for all columns and for some.
     """
-    from paimon_spark.source.reading import plan_scan  # noqa: PLC0415 - imports PySpark
+    from paimon_spark.source.reads.frames import plan_scan  # noqa: PLC0415 - imports PySpark
 
     zone = session.zone
     tasks: Sequence[BatchTask] | None = None

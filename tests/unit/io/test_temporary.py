@@ -15,7 +15,7 @@ from paimon_core.errors import StorageError
 from paimon_core.io.arrow_files import SpillFile, read_spilled
 from paimon_core.io.temporary import temporary_files, temporary_folder
 from paimon_core.write.row_buffer import SpillFolder
-from paimon_spark.source.commit_marker import CommitMarker
+from paimon_spark.source.writes.commit_marker import CommitMarker
 
 BATCH = pa.record_batch({"k": pa.array(range(20), pa.int32())})
 

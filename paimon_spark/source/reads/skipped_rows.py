@@ -28,7 +28,7 @@ from paimon_core.index.deletion_vectors import packed, unpacked
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.read.hidden_rows import hidden_rows
 from paimon_core.table.source.batch_tasks import BucketTask, pack_tasks
-from paimon_spark.source.parquet_files import MergedFiles, ParquetFile
+from paimon_spark.source.reads.parquet_files import MergedFiles, ParquetFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -23,17 +23,17 @@ from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Identity
 from paimon_core.table.sink.after_commit import AfterCommit
 from paimon_core.table.sink.real_buckets import RealBuckets
 from paimon_core.table.sink.write_session import commit_overwrite, commit_write
-from paimon_spark.source.commit_marker import CommitMarker
 from paimon_spark.source.options import SourceOptions
-from paimon_spark.source.schema_merge import merge_schema
-from paimon_spark.source.task_writer import (
+from paimon_spark.source.writes.commit_marker import CommitMarker
+from paimon_spark.source.writes.schema_merge import merge_schema
+from paimon_spark.source.writes.task_writer import (
     TaskMessage,
     TaskWriter,
     check_columns,
     delete_written,
     merged_messages,
 )
-from paimon_spark.source.write_jobs import written_by_tasks
+from paimon_spark.source.writes.write_jobs import written_by_tasks
 from paimon_spark.write_options import EXPLICIT_CAST, MERGE_SCHEMA, TYPE_WIDENING
 
 if TYPE_CHECKING:

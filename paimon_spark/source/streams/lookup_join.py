@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from paimon_core.errors import InvalidArgument
 from paimon_core.options import parse_memory_size
-from paimon_spark.source.lookup_cache import STREAM_BOUNDS, CacheKey, cache_of
 from paimon_spark.source.options import SourceOptions
 from paimon_spark.source.rows import arrow_schema_of
 from paimon_spark.source.spark_types import spark_schema
+from paimon_spark.source.streams.lookup_cache import STREAM_BOUNDS, CacheKey, cache_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

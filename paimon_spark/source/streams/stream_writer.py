@@ -35,10 +35,10 @@ from paimon_core.snapshot.snapshot import (
 from paimon_core.table.sink.after_commit import AfterCommit
 from paimon_core.table.sink.real_buckets import RealBuckets
 from paimon_core.table.sink.write_session import commit_overwrite, commit_write
-from paimon_spark.source.batch_writer import Messages, table_to_write
-from paimon_spark.source.commit_marker import CommitMarker
 from paimon_spark.source.options import SourceOptions
-from paimon_spark.source.task_writer import (
+from paimon_spark.source.writes.batch_writer import Messages, table_to_write
+from paimon_spark.source.writes.commit_marker import CommitMarker
+from paimon_spark.source.writes.task_writer import (
     TaskMessage,
     TaskWriter,
     delete_written,

@@ -30,7 +30,7 @@ from paimon_core.types.data_types import (
 from paimon_core.types.sql import type_to_sql
 from paimon_spark.source.own_names import named_as
 from paimon_spark.source.spark_types import paimon_type
-from paimon_spark.source.task_writer import ROW_KIND, check_columns
+from paimon_spark.source.writes.task_writer import ROW_KIND, check_columns
 
 _ATTEMPTS: Final = 10
 

@@ -29,10 +29,10 @@ from paimon_core.options import BUCKET, BUCKET_FUNCTION
 from paimon_core.table.sink.real_buckets import RealBuckets
 from paimon_core.types.arrow import arrow_type
 from paimon_core.types.row_hash import assign_buckets
-from paimon_spark.source.batch_writer import batch_of_options, write_and_commit
 from paimon_spark.source.options import SourceOptions
 from paimon_spark.source.own_names import own_name
 from paimon_spark.source.rows import converted
+from paimon_spark.source.writes.batch_writer import batch_of_options, write_and_commit
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -12,8 +12,8 @@ from pyroaring import BitMap
 
 from paimon_core.index.deletion_vectors import Positions
 from paimon_core.lsm.merge_engine import DELETE
-from paimon_spark.source.placed_frames import PLACE, POSITION_BITS
-from paimon_spark.source.task_writer import ROW_KIND, TaskMessage
+from paimon_spark.source.changes.placed_frames import PLACE, POSITION_BITS
+from paimon_spark.source.writes.task_writer import ROW_KIND, TaskMessage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

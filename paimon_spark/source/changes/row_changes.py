@@ -37,11 +37,11 @@ from paimon_core.schema.tracked import ROW_ID
 from paimon_core.table.sink.level_rewrite import without_rows
 from paimon_core.table.sink.real_buckets import RealBuckets
 from paimon_core.write.row_writer import delete_new_files
-from paimon_spark.source.distribution import counted_batches, shuffled_for
-from paimon_spark.source.placed_frames import PLACE, packed_frame, unpacked
-from paimon_spark.source.places import Bitmaps, Changed, ChangedByTask, Noted, positions_of
-from paimon_spark.source.task_writer import ROW_KIND, TaskMessage, TaskWriter, table_rows
-from paimon_spark.source.write_jobs import written_by_tasks
+from paimon_spark.source.changes.placed_frames import PLACE, packed_frame, unpacked
+from paimon_spark.source.changes.places import Bitmaps, Changed, ChangedByTask, Noted, positions_of
+from paimon_spark.source.writes.distribution import counted_batches, shuffled_for
+from paimon_spark.source.writes.task_writer import ROW_KIND, TaskMessage, TaskWriter, table_rows
+from paimon_spark.source.writes.write_jobs import written_by_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

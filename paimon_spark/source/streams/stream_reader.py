@@ -50,10 +50,10 @@ from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.source.batch_tasks import plan_snapshot, read_task
 from paimon_core.table.source.stream import Stream, stream_of
 from paimon_core.table.system.audit_log import AUDIT_LOG, audit_log, audit_log_type
-from paimon_spark.source.batch_reader import checked_columns, table_to_follow
 from paimon_spark.source.options import SourceOptions
+from paimon_spark.source.reads.batch_reader import checked_columns, table_to_follow
 from paimon_spark.source.rows import arrow_schema_of, to_spark
-from paimon_spark.source.stream_units import (
+from paimon_spark.source.streams.stream_units import (
     ChangesUnit,
     LeastRows,
     Offset,

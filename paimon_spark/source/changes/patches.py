@@ -40,12 +40,12 @@ from paimon_core.types.data_types import RowType
 from paimon_core.write.column_file import write_columns
 from paimon_core.write.incoming_rows import Mask, fit_to_schema, without_defaults
 from paimon_core.write.row_writer import delete_new_files
-from paimon_spark.source.distribution import counted_batches
-from paimon_spark.source.placed_frames import PLACE, POSITION_BITS
-from paimon_spark.source.places import Changed, ChangedByTask, Noted
+from paimon_spark.source.changes.placed_frames import PLACE, POSITION_BITS
+from paimon_spark.source.changes.places import Changed, ChangedByTask, Noted
 from paimon_spark.source.rows import converted
-from paimon_spark.source.task_writer import ROW_KIND, TaskMessage, TaskWriter
-from paimon_spark.source.write_jobs import written_by_tasks
+from paimon_spark.source.writes.distribution import counted_batches
+from paimon_spark.source.writes.task_writer import ROW_KIND, TaskMessage, TaskWriter
+from paimon_spark.source.writes.write_jobs import written_by_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

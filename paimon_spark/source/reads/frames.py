@@ -33,15 +33,15 @@ from paimon_core.table.source.batch_tasks import (
 from paimon_core.table.system.read import system_row_type, view_of_kinds
 from paimon_core.types.data_types import RowType
 from paimon_spark.source.options import SourceOptions
-from paimon_spark.source.parquet_files import Columns, MergedFiles, ParquetFile, readers_of
-from paimon_spark.source.postponed_reads import is_spread, spread
-from paimon_spark.source.rows import arrow_schema_of, to_spark
-from paimon_spark.source.skipped_rows import (
+from paimon_spark.source.reads.parquet_files import Columns, MergedFiles, ParquetFile, readers_of
+from paimon_spark.source.reads.postponed_reads import is_spread, spread
+from paimon_spark.source.reads.skipped_rows import (
     SkippedRows,
     hidden_key,
     hidden_rows_of,
     without_hidden,
 )
+from paimon_spark.source.rows import arrow_schema_of, to_spark
 from paimon_spark.source.spark_types import spark_schema
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 
 from paimon_core.file_store_table import FileStoreTable
-from paimon_spark.source.task_writer import TaskMessage, delete_written
+from paimon_spark.source.writes.task_writer import TaskMessage, delete_written
 
 if TYPE_CHECKING:
     from pyspark import Accumulator

@@ -2,7 +2,7 @@
 
 Tasks run in parallel and do not know each other.  Java brings all rows of a bucket to one task
 (`PaimonSparkWriter`); a source of Spark's Python API cannot do that, only its caller can
-(`paimon_spark.source.distribution`).  So that the result is right without it:
+(`paimon_spark.source.writes.distribution`).  So that the result is right without it:
 
 - fixed buckets: each task numbers its rows in a range of its own, so that every reader sees the
   same version of a key that two tasks wrote;

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.table.sink.real_buckets import PartitionSize, PartitionSizes, partition_sizes
-from paimon_spark.source.task_writer import table_rows
+from paimon_spark.source.writes.task_writer import table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,0 +1,1 @@
+"""Batch reads, as a data source and as DataFrames."""

@@ -1,0 +1,1 @@
+"""Micro-batches from and to tables, and joins of streams with tables."""

@@ -1,0 +1,1 @@
+"""Writes: tasks make files, the driver commits them once."""
