@@ -28,6 +28,7 @@ from paimon_core.options import PATH
 from paimon_core.paths import SCHEMA_PREFIX, TablePaths
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.open import open_table_at, split_identifier
+from paimon_core.table.other_tables import refused, table_within
 
 DATABASE_SUFFIX: Final = ".db"
 
@@ -114,7 +115,8 @@ class FileSystemCatalog:
     ) -> None:
         """Delete the database's folder.
 
-        InvalidArgument if it has tables, or files that are of none, unless `cascade`.
+        InvalidArgument if it has tables, or files that are of none, unless `cascade`.  OutsideTable
+        if its folder holds tables that are not its own.
         """
         io, root = self._open()
         path = database_path(root, database)
@@ -130,9 +132,14 @@ class FileSystemCatalog:
                 file=theirs,
                 next_step="move them away, or drop the database with CASCADE, which deletes them",
             )
-        for found in io.list_dir(path):
+        left = io.list_dir(path)
+        for found in left:
             if found.is_dir and _has_schema(io, found.path):
                 raise _not_empty(database)
+        theirs = table_within(io, path) if any(f.is_dir for f in left) else None
+        if theirs is not None:
+            raise refused(f"database {database}", theirs)
+        for found in left:
             delete_entry(io, found)
         io.delete_dir(path, recursive=False)
         if io.list_dir(path):

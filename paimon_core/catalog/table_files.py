@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from paimon_core.catalog.table_folder import is_link
 from paimon_core.ddl.alter import apply_changes
 from paimon_core.ddl.create import normalized
 from paimon_core.ddl.schema_change import SchemaChange, change_from_object
@@ -33,6 +34,7 @@ from paimon_core.paths import SNAPSHOT_PREFIX, TablePaths
 from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.store import SnapshotStore
+from paimon_core.table.other_tables import other_table, refused
 from paimon_core.types.data_types import ArrayType, DataType, MapType, RowType
 
 log = logging.getLogger(__name__)
@@ -203,6 +205,8 @@ class TableFiles:
         """UnsupportedFeature for a table with data outside of its folder.
 
         Java deletes the folders of the option with all files in them, those of other tables too.
+        OutsideTable if the table's folder holds another table, or lies in one's partition: its
+        files would go, too.
         """
         if any(DATA_FILE_EXTERNAL_PATHS.key in s.options for s in self.schemas().all()):
             raise UnsupportedFeature(
@@ -211,6 +215,9 @@ class TableFiles:
                 table=self.identifier,
                 next_step="truncate the table, and remove its folder and its external files by hand",
             )
+        theirs = None if is_link(self.io, self.path) else other_table(self.io, self.path)
+        if theirs is not None:
+            raise refused(f"table {self.identifier}", theirs, table=self.identifier)
 
     def _warn_of_unknown(self, options: Mapping[str, str]) -> None:
         """Log the keys that Paimon does not know; it stores and ignores them."""

@@ -1,7 +1,7 @@
 """Paimon tables in and around a folder whose files are about to be deleted.
 
-Whoever overwrites a folder by its path deletes all files in it, also those of tables that only
-another catalog knows.
+Whoever overwrites a folder by its path, or drops the table in it, deletes all files in it, also
+those of tables that only another catalog knows.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import re
 from typing import Final
 
 from paimon_core.errors import OutsideTable
-from paimon_core.io.file_io import FileIO, join, map_parallel, parent
+from paimon_core.io.file_io import FileIO, FileStat, join, map_parallel, parent
+from paimon_core.paths import BUCKET_PREFIX, is_table_folder
 
 _METADATA: Final = re.compile(r"(.*)/(?:schema/schema|snapshot/snapshot)-\d+", re.DOTALL)
 """Files that only the folders of Paimon tables have."""
@@ -43,6 +44,38 @@ def table_within(io: FileIO, folder: str) -> str | None:
             return theirs
         folders = [s.path for s in found if s.is_dir and not s.is_link]
     return table_around(io, folder)
+
+
+def other_table(io: FileIO, root: str) -> str | None:
+    """Return the folder of another Paimon table inside of that of a table, or around it.
+
+    The table's own metadata folders and buckets are not looked into.
+    """
+    below = io.list_below(root)
+    if below is not None:
+        start = f"{root}/"
+        theirs = (f for f in below if not f.is_dir and not _is_own(f.path[len(start) :]))
+        found = next(filter(None, (table_of_file(f.path) for f in theirs)), None)
+        return found or table_around(io, root)
+    folders = [root]
+    while folders:
+        listed = [s for part in map_parallel(io, io.list_dir, folders) for s in part]
+        found = next(filter(None, (table_of_file(s.path) for s in listed if not s.is_dir)), None)
+        if found is not None:
+            return found
+        folders = [s.path for s in listed if _may_hold_tables(s, root)]
+    return table_around(io, root)
+
+
+def _is_own(path: str) -> bool:
+    """Whether a path below the table's folder begins with one of the table's own folders."""
+    return is_table_folder(path.partition("/")[0])
+
+
+def _may_hold_tables(found: FileStat, root: str) -> bool:
+    if not found.is_dir or found.is_link or found.name.startswith(BUCKET_PREFIX):
+        return False
+    return parent(found.path) != root or not is_table_folder(found.name)
 
 
 def refused(what: str, theirs: str, *, table: str | None = None) -> OutsideTable:

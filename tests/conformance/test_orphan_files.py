@@ -19,7 +19,7 @@ import paimon_maintenance.jobs.remove_orphan_files.steps as orphan_steps
 import paimon_maintenance.run.request
 from oracle import Oracle
 from paimon_core.commit.committer import commit
-from paimon_core.errors import CorruptTable, InvalidArgument
+from paimon_core.errors import CorruptTable, InvalidArgument, OutsideTable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileStat, FolderNames
 from paimon_core.io.local import LocalFileIO
@@ -53,13 +53,15 @@ class Table:
     def rows(self) -> list[Any]:
         return list(self.do("read")["rows"])
 
-    def run(self, name: str = "remove_orphan_files", **arguments: object) -> Report:
+    def run(
+        self, name: str = "remove_orphan_files", *, table: str = "db.t", **arguments: object
+    ) -> Report:
         job = job_named(name)
         return run_table(
             RunRequest(
                 job=job,
                 warehouse=str(self.warehouse),
-                table="db.t",
+                table=table,
                 arguments=job.read_arguments(arguments),
                 force=True,
             )
@@ -92,6 +94,23 @@ class Table:
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     return Table(tmp_path)
+
+
+def test_a_partition_that_is_the_folder_of_another_table(tmp_path: Path) -> None:
+    lake = Table(tmp_path)
+    outer = {**lake.at, "table": "outer"}
+    columns = [*COLUMNS, {"name": "dt", "type": "STRING NOT NULL"}]
+    lake.do("create_table", **outer, columns=columns, partition_keys=["dt"], primary_keys=[])
+    lake.do("write", **outer, rows=[[1, "x", "a"]])
+    inner = tmp_path / "db.db" / "outer" / "dt=b"
+    shutil.copytree(lake.root, inner)
+    lake.root = tmp_path / "db.db" / "outer"
+    lake.make_old()
+    files = on_disk(inner)
+    report = lake.run(table="db.outer")
+    assert isinstance(report.error, OutsideTable)
+    assert report.error.file == str(inner)
+    assert on_disk(inner) == files
 
 
 def test_only_old_files_that_nothing_mentions(table: Table) -> None:

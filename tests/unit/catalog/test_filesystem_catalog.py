@@ -14,6 +14,7 @@ from paimon_core.errors import (
     AlreadyExists,
     InvalidArgument,
     NotFound,
+    OutsideTable,
     SchemaError,
     UnsupportedFeature,
 )
@@ -214,6 +215,53 @@ def test_a_database_with_files_of_others_is_not_dropped(tmp_path: Path, name: st
     assert (tmp_path / "lake/db.db/empty").exists()
     catalog.drop_database("db", cascade=True)
     assert not file.exists()
+
+
+@pytest.mark.parametrize("place", ["lake/db.db/t", "dt=1"])
+def test_a_table_with_another_one_in_its_folder_is_not_dropped(
+    catalog: FileSystemCatalog, place: str
+) -> None:
+    catalog.create_database("db")
+    catalog.create_table("db.t", _schema())
+    outer = catalog.table_path("db.t")
+    io = catalog.table_files("db.t").io
+    inner = f"{outer}/{place}"
+    io.write_bytes(f"{inner}/schema/schema-0", b"{}")
+    for drop in (
+        lambda: catalog.drop_table("db.t"),
+        lambda: catalog.drop_database("db", cascade=True),
+    ):
+        with pytest.raises(OutsideTable) as refusal:
+            drop()
+        assert refusal.value.file == inner
+        assert catalog.list_tables("db") == ["t"]
+    io.delete(f"{inner}/schema/schema-0")
+    catalog.drop_table("db.t")
+
+
+def test_a_table_in_the_partition_of_another_one_is_not_dropped(tmp_path: Path) -> None:
+    outer = tmp_path / "lake.db" / "dt=1"
+    (outer.parent / "schema").mkdir(parents=True)
+    (outer.parent / "schema/schema-0").write_bytes(b"{}")
+    files = FileSystemCatalog(str(tmp_path)).table_files("lake.dt=1")
+    assert files.path == str(outer)
+    with pytest.raises(OutsideTable):
+        files.check_droppable()
+
+
+@pytest.mark.parametrize("name", ["a/lake/x.db/t", "a/dt=1"])
+def test_a_database_around_tables_of_other_catalogs_is_not_dropped(
+    tmp_path: Path, name: str
+) -> None:
+    catalog = FileSystemCatalog(str(tmp_path / "lake"))
+    catalog.create_database("db")
+    theirs = tmp_path / "lake/db.db" / name
+    (theirs / "snapshot").mkdir(parents=True)
+    (theirs / "snapshot/snapshot-7").write_bytes(b"{}")
+    with pytest.raises(OutsideTable) as refusal:
+        catalog.drop_database("db", cascade=True)
+    assert refusal.value.file == str(theirs)
+    assert (theirs / "snapshot/snapshot-7").exists()
 
 
 def test_a_killed_drop_leaves_a_table_that_can_be_dropped_again(

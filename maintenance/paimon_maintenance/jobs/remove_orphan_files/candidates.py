@@ -19,10 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 
-from paimon_core.errors import InvalidArgument, StorageAccessDenied
+from paimon_core.errors import InvalidArgument, OutsideTable, StorageAccessDenied
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.blob.pack_references import PACK_SUFFIX
 from paimon_core.io.confined import is_inside
@@ -42,6 +43,9 @@ from paimon_core.reachability.release import JOURNALS
 from paimon_maintenance.job.job import RunContext
 from paimon_maintenance.jobs.remove_orphan_files.folder_tree import FolderTree
 from paimon_maintenance.jobs.remove_orphan_files.quarantine import QUARANTINES
+
+_SCHEMAS: Final = TablePaths(root="").schema_dir.strip("/")
+"""The name of the folder that each Paimon table has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +160,7 @@ def find_candidates(
 ) -> Candidates:
     """All files that may have been last modified before the time.  OSError if a listing fails.
 
+    OutsideTable if a partition folder is that of another Paimon table.
     `external` are additional roots of partition and bucket folders.
     """
     found = _Found(older_than_millis)
@@ -260,8 +265,26 @@ def _subfolders(
                     found.links += 1
                 else:
                     yield folder.path
+            elif folder.name == _SCHEMAS and parent(folder.path) != root:
+                _check_no_schemas(tree, folder.path)
         empty = (listed.folders[i] for i in np.flatnonzero(listed.counts() == 0).tolist())
         found.empty_folders += (folder for folder in empty if folder != root)
+
+
+def _check_no_schemas(tree: FolderTree, folder: str) -> None:
+    """OutsideTable if a partition folder, whose `schema` folder this is, is another table's folder.
+
+    Its buckets have the places of this table's, so all its files would be orphans.
+    """
+    table, theirs = tree.table, parent(folder)
+    if any(f.name.startswith(SCHEMA_PREFIX) for listed in tree.listed([folder]) for f in listed):
+        raise OutsideTable(
+            f"{theirs} in table {table.name} is the folder of a Paimon table, whose files would count "
+            "as orphans; nothing was changed",
+            table=table.name,
+            file=theirs,
+            next_step="move the other table to a folder of its own",
+        )
 
 
 def _metadata_files(tree: FolderTree, found: _Found) -> Iterator[FileStats]:
