@@ -217,8 +217,9 @@ class LocalFileIO:
         is_dir = S_ISDIR(os.stat(source).st_mode)
         if _lstat(target) is not None:
             return False
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        done = _rename_exclusively(source, target)
+        with _TooLongIsTold(target):
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            done = _rename_exclusively(source, target)
         if done is not None:
             return done
         if not is_dir:
@@ -237,16 +238,19 @@ class LocalFileIO:
         return True
 
     def make_dirs(self, path: str) -> None:
-        os.makedirs(local_path(path), exist_ok=True)
+        target = local_path(path)
+        with _TooLongIsTold(target):
+            os.makedirs(target, exist_ok=True)
 
     def _open_new(self, path: str) -> int:
         target = local_path(path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
-        try:
-            return os.open(target, flags, 0o666)
-        except FileNotFoundError:
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            return os.open(target, flags, 0o666)
+        with _TooLongIsTold(target):
+            try:
+                return os.open(target, flags, 0o666)
+            except FileNotFoundError:
+                os.makedirs(os.path.dirname(target), exist_ok=True)
+                return os.open(target, flags, 0o666)
 
     def _write_temporary(self, target: str, data: bytes) -> str:
         """Write a hidden file beside the target, sync it to disk and return its path."""
@@ -309,6 +313,26 @@ class _Named:
         if isinstance(error, FileNotFoundError):
             raise _stale(self._target) from error
         error.filename = self._target
+
+
+class _TooLongIsTold:
+    """Says what to do where a new file or folder would have a name that is too long."""
+
+    __slots__ = ("_target",)
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            raise StorageError(
+                f"{self._target} was not made: a name in it is too long for the file system",
+                file=self._target,
+                next_step="choose a shorter name: while a file is written, its own is 42 bytes longer",
+            ) from error
 
 
 @contextmanager
@@ -452,7 +476,11 @@ def _remove_tree(target: str) -> bool:
     if found is None:
         return False
     if S_ISLNK(found.st_mode):
-        raise OSError(errno.ELOOP, "a symbolic link, not a folder", target)
+        raise StorageError(
+            f"{target} is a symbolic link, not a folder, and was not deleted",
+            file=target,
+            next_step="delete the link, or replace it by the folder that it leads to, then run again",
+        )
     while True:
         try:
             with _Named(target):

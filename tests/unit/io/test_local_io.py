@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import StorageError, UnsupportedFeature
 from paimon_core.io import local
 from paimon_core.io.file_io import IS_DIR, IS_LINK, read_parallel
 from paimon_core.io.local import LocalFileIO
@@ -168,3 +168,29 @@ def test_a_name_that_is_too_long_for_a_file_names_none(io: LocalFileIO, tmp_path
     assert not io.delete(path)
     assert not io.delete_dir(path, recursive=False)
     assert io.list_dir(path) == []
+
+
+def test_a_new_name_that_is_too_long_is_told(io: LocalFileIO, tmp_path: Path) -> None:
+    path = f"{tmp_path}/{'é' * 110}"  # with the ending of its temporary file
+    (tmp_path / "here").write_bytes(b"x")
+    for made in (
+        lambda: io.create_if_absent(path, b"x"),
+        lambda: io.overwrite(path, b"x"),
+        lambda: io.write_bytes(f"{path}/{'x' * 256}", b"x"),
+        lambda: io.make_dirs(f"{tmp_path}/{'x' * 256}"),
+        lambda: io.rename(f"{tmp_path}/here", f"{tmp_path}/{'x' * 256}"),
+    ):
+        with pytest.raises(StorageError, match="too long") as refusal:
+            made()
+        assert "shorter" in (refusal.value.next_step or "")
+    assert (tmp_path / "here").exists()
+
+
+def test_a_folder_that_is_a_link_is_not_deleted(io: LocalFileIO, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/kept").write_bytes(b"x")
+    (tmp_path / "t").symlink_to("there")
+    with pytest.raises(StorageError, match="symbolic link") as refusal:
+        io.delete_dir(f"{tmp_path}/t")
+    assert "delete the link" in (refusal.value.next_step or "")
+    assert (tmp_path / "there/kept").exists()
