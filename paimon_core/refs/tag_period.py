@@ -74,7 +74,9 @@ class TagPeriod:
 
     def name_of(self, time: int) -> str:
         """Return the tag name of the period that begins at `time`."""
-        return datetime.fromtimestamp(time // 1000, UTC).strftime(self.name_format)
+        begin = datetime.fromtimestamp(time // 1000, UTC)
+        # C libraries differ in the digits of years before 1000.
+        return begin.strftime(self.name_format.replace("%Y", f"{begin.year:04}"))
 
     def time_of(self, name: str) -> int | None:
         """Return the begin of this tag's period.
@@ -93,8 +95,12 @@ class TagPeriod:
         return int(time.timestamp()) * 1000
 
     def last_complete(self, time: int) -> int:
-        """Return the begin of the last period that is complete at `time`."""
-        return time // self.millis * self.millis - self.millis
+        """Return the begin of the last period that is complete at `time`.
+
+        Java divides toward zero, so before 1970 it is the one that `time` is in.
+        """
+        periods = abs(time) // self.millis
+        return (periods if time >= 0 else -periods) * self.millis - self.millis
 
     def is_due(self, period: int, time: int) -> bool:
         """Return whether, at `time`, the period that begins at `period` and the delay are over."""

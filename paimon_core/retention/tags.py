@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfoNotFoundError
 
 from paimon_core.environment import Environment, local_clock
 from paimon_core.errors import AlreadyExists, CorruptTable, InvalidArgument, NotFound
@@ -41,6 +41,7 @@ from paimon_core.retention.tag_schedule import (
 )
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.datetimes import wall_clock_text
+from paimon_core.types.zones import zone_of
 
 _BATCH_PREFIX: Final = "batch-write-"
 _NO_WATERMARK: Final = -(2**63)
@@ -155,8 +156,8 @@ def tag_clock(table: FileStoreTable, mode: str, env: Environment) -> Callable[[i
     if zone is None:
         return lambda millis: local_clock(millis, env)
     try:
-        info = ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError) as e:
+        info = zone_of(zone)
+    except (ZoneInfoNotFoundError, OSError, ValueError) as e:
         raise InvalidArgument(f"unknown time zone {zone!r}", table=table.name) from e
 
     def wall_clock(millis: int) -> int:

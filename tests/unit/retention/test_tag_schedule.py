@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lakes import ENV, Lake
 
 from paimon_core.errors import InvalidArgument
 from paimon_core.options import Options
@@ -15,6 +16,7 @@ from paimon_core.retention.tag_schedule import (
     automatic_tags,
     schedule_tags,
 )
+from paimon_core.retention.tags import tag_clock
 
 HOUR = 3_600_000
 
@@ -49,6 +51,30 @@ def test_names(options: dict[str, str], name: str) -> None:
     begin = period.last_complete(at("2023-10-07 15:44:00"))
     assert period.name_of(begin) == name
     assert period.time_of(name) == begin
+
+
+@pytest.mark.parametrize(
+    ("time", "name"), [("1969-12-31 23:59:59", "1969-12-31"), ("0077-03-01 00:00:00", "0077-02-28")]
+)
+def test_names_of_early_periods(time: str, name: str) -> None:
+    period = TagPeriod.of(Options({}))
+    begin = period.last_complete(at(time))
+    assert period.name_of(begin) == name
+    assert period.time_of(name) == begin
+
+
+@pytest.mark.parametrize("zone", ["+05:45", "GMT+5:45", "UTC+0545", "Asia/Kathmandu"])
+def test_the_zones_that_java_takes(lake: Lake, zone: str) -> None:
+    lake.primary_key(**{"sink.process-time-zone": zone})
+    clock = tag_clock(lake.table(), "process-time", ENV)
+    assert clock(at("2024-01-01 00:00:00")) == at("2024-01-01 05:45:00")
+
+
+@pytest.mark.parametrize("zone", ["Mars", "+05:99:", ""])
+def test_no_zone(lake: Lake, zone: str) -> None:
+    lake.primary_key(**{"sink.watermark-time-zone": zone})
+    with pytest.raises(InvalidArgument, match="time zone"):
+        tag_clock(lake.table(), "watermark", ENV)
 
 
 @pytest.mark.parametrize(
