@@ -174,6 +174,16 @@ def test_partitions(hive: Hive, sql: Sql, java: Callable[..., list[Any]]) -> Non
     assert not list((folder.parent / "elsewhere").rglob("0*_0"))
 
 
+def test_a_partition_behind_a_link(hive: Hive, tmp_path: Path) -> None:
+    folder = hive.table("t", keys="dt string")
+    theirs = tmp_path / "theirs"
+    file = write(theirs / "x", ROWS)
+    (folder / "dt=1").symlink_to(theirs)
+    hive.partition("t", ["1"], folder / "dt=1")
+    assert "symbolic link" in (_refusal(hive, "t") or "")
+    assert file.exists()
+
+
 @pytest.mark.parametrize("keys", ["", "pt string"])
 def test_an_empty_table(hive: Hive, sql: Sql, java: Callable[..., list[Any]], keys: str) -> None:
     hive.table("t", keys=keys)

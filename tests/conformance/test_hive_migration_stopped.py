@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import caretaker
 from hive_tables import ROWS, Hive, write
 from metastore_process import HiveMetastore
 
 from paimon_core.catalog.hive import migrate
+from paimon_core.catalog.hive.foreign_table import ForeignTable
 from paimon_core.catalog.hive.hive_catalog import HiveCatalog
 from paimon_core.catalog.hive.metastore import Metastore
-from paimon_core.errors import AlreadyExists, CommitConflict, StorageError
+from paimon_core.errors import AlreadyExists, CommitConflict, CommitStateUnknown, StorageError
 from paimon_core.io.local import LocalFileIO
 from paimon_core.remote.hive_client import HiveClient
 from paimon_core.remote.thrift_calls import CALLS
@@ -115,8 +117,46 @@ def test_a_copy_that_is_gone_keeps_its_original(
     assert original.exists()
 
 
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_target_whose_history_expired_is_not_filled_twice(
+    hive: Hive, monkeypatch: pytest.MonkeyPatch, *, compacted: bool
+) -> None:
+    """After a call that was killed before it deleted the source's files."""
+    folder = hive.table("t")
+    numbers = ["1", "2", "3", "4", "5"]
+    for number in numbers:
+        write(folder / f"f{number}", [{"id": number}])
+    with monkeypatch.context() as patched:
+        patched.setattr(ForeignTable, "delete_files", _killed)
+        with pytest.raises(Killed):
+            hive.migrate("t", target="p")
+    assert hive.rows("p") == numbers
+    table, lake = f"{hive.database}.p", str(Path(hive.folder).parent)
+    expire = ("expire_snapshots", "--retain-max", "1", "--retain-min", "1")
+    for job in (("compact", "--strategy", "full"), expire) if compacted else ():
+        done = caretaker("run", job[0], table, "-w", lake, "--force", *job[1:])
+        assert done.code == 0, done
+    if not compacted:
+        hive.migrate("t", target="p")
+    else:
+        with pytest.raises(CommitStateUnknown, match="may have the rows already") as refusal:
+            hive.migrate("t", target="p")
+        assert hive.rows("t") == hive.rows("p") == numbers
+        assert refusal.value.file is not None
+        for file in folder.iterdir():
+            file.unlink()
+        hive.migrate("t", target="p")
+        assert not Path(refusal.value.file).exists()
+    assert hive.rows("p") == numbers
+    assert not hive.exists("t")
+
+
 class Killed(BaseException):
     """The process ends: nothing that it would do later happens."""
+
+
+def _killed(*_: Any, **__: Any) -> None:
+    raise Killed
 
 
 class Kill:

@@ -13,8 +13,10 @@ from paimon_core.catalog.hive.format_tables import HiveFormatTables, own_folder
 from paimon_core.catalog.hive.metastore import Metastore, hive_name
 from paimon_core.catalog.hive.partitions import HivePartitions
 from paimon_core.errors import CommitConflict, InvalidArgument, NotFound, UnsupportedFeature
+from paimon_core.io.confined import is_inside
 from paimon_core.io.file_io import FileIO, FileStat, delete_files
 from paimon_core.io.open import open_file_io
+from paimon_core.names import Boundary
 from paimon_core.paths import is_hidden
 from paimon_core.remote.thrift_calls import FieldSchema, StorageDescriptor, Table
 from paimon_core.table.format.files import format_partitions, shown_below
@@ -110,9 +112,16 @@ class ForeignTable:
         return parts
 
     def check_alone(self, parts: Sequence[Part]) -> None:
-        """UnsupportedFeature if other tables have the same folders: their rows would go, too."""
+        """UnsupportedFeature if other tables have the same folders: their rows would go, too.
+
+        Also for partitions behind symbolic links, which may be folders of other tables.
+        """
         location = self.metastore.location(self.entry)
         _, root = open_file_io(location, self.metastore.file_options)
+        linked = [p.folder for p in parts if p.folder.startswith(f"{root}/")]
+        linked = [folder for folder in linked if not is_inside(Boundary(root), folder)]
+        if linked:
+            raise self._refused(f"{linked[0]} leads out of its folder through a symbolic link")
         outside = [p.folder for p in parts if not p.folder.startswith(f"{root}/")]
         for folder in dict.fromkeys((location, *outside)):
             place = place_of(folder)

@@ -9,11 +9,14 @@ each file has two copies until the commit:
 4. The target gets the name of the source.
 
 What is interrupted is finished by the same call.  The names of the copies say which files they are
-of, so none is taken twice; copies that no commit names are orphans.
+of, so none is taken twice; copies that no commit names are orphans.  A compaction gives their rows
+to other files, and then only the snapshot of the commit tells.  So that its expiry is noticed, each
+call leaves a *note* in the target, from before its commit until the source's files are deleted.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -40,9 +43,11 @@ from paimon_core.errors import (
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.io.file_io import FileStat, delete_abandoned, map_parallel, parent
+from paimon_core.io.json_text import to_pretty_json
 from paimon_core.io.store_retries import ContextPool
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.options import BUCKET, DATA_EVOLUTION_ENABLED, PARTITION_DEFAULT_NAME, Options
+from paimon_core.paths import CARETAKER_DIR
 from paimon_core.scan.scan import scan_files
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
@@ -55,6 +60,7 @@ from paimon_core.types.partition_text import parse_partition_text
 SUFFIX: Final = "_paimon_"
 """The end of the target's name until it gets that of the source."""
 _USER: Final = "migrate-"
+_NOTES: Final = f"{CARETAKER_DIR}/migrations"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +105,7 @@ def migrate_table(catalog: HiveCatalog, wanted: Migration, *, env: Environment) 
     source.check_alone(parts)
     table, created = _target(catalog, source, target, wanted.options, env)
     try:
-        taken = _import(table, parts, wanted.parallelism, env)
+        taken = _import(table, parts, wanted, env)
     except (PaimonError, OSError) as e:
         if created and not isinstance(e, CommitStateUnknown) and _is_unused(table):
             catalog.drop_table(target)
@@ -107,6 +113,7 @@ def migrate_table(catalog: HiveCatalog, wanted: Migration, *, env: Environment) 
     source.check_unchanged(parts)
     _check_arrived(catalog.get_table(target), taken)
     source.delete_files(parts)
+    _delete_notes(table, wanted.source)
     if wanted.delete_origin:
         source.check_unchanged([])
         source.drop(parts)
@@ -201,11 +208,12 @@ def _check_target(table: FileStoreTable, schema: TableSchema) -> None:
 
 
 def _import(
-    table: FileStoreTable, parts: Sequence[Part], parallelism: int, env: Environment
+    table: FileStoreTable, parts: Sequence[Part], wanted: Migration, env: Environment
 ) -> Collection[str]:
     """Commit copies of the files that the table does not have yet.
 
     Returns the identities of all files of which the table has a copy: those that hold rows.
+    CommitStateUnknown if an earlier call may have committed the files that seem to be missing.
     """
     check_committable(table)
     done = _imported(table)
@@ -215,6 +223,8 @@ def _import(
         for file in part.files
         if file.size and _identity(file) not in done
     ]
+    if todo:
+        _check_notes(table, wanted.source)
     user = f"{_USER}{env.new_uuid()}"
     made: list[tuple[bytes, DataFileMeta]] = []
 
@@ -227,7 +237,7 @@ def _import(
             made.append((partition, meta))
 
     try:
-        with ContextPool(max(1, parallelism), thread_name_prefix="migrate") as pool:
+        with ContextPool(max(1, wanted.parallelism), thread_name_prefix="migrate") as pool:
             futures = [pool.submit(adopt, work) for work in todo]
             try:
                 for future in futures:
@@ -238,13 +248,29 @@ def _import(
     except BaseException:
         _abandon(table, made)
         raise
-    try:
-        _commit(table, made, user, env)
-    except CommitConflict:
-        _abandon(table, made)
-        raise
+    if made:
+        _commit_noted(table, wanted.source, made, user, env)
     listed = {_identity(file) for part in parts for file in part.files}
     return {_identity_in(meta.file_name) for _, meta in made} | (listed & done)
+
+
+def _commit_noted(
+    table: FileStoreTable,
+    source: str,
+    made: Sequence[tuple[bytes, DataFileMeta]],
+    user: str,
+    env: Environment,
+) -> None:
+    note = _write_note(table, source, user)
+    try:
+        _commit(table, made, user, env)
+    except CommitStateUnknown:
+        raise
+    except (PaimonError, OSError) as e:
+        if isinstance(e, CommitConflict):
+            _abandon(table, made)
+        delete_abandoned(table.io, [note])
+        raise
 
 
 def _is_unused(table: FileStoreTable) -> bool:
@@ -285,8 +311,6 @@ def _abandon(table: FileStoreTable, made: Iterable[tuple[bytes, DataFileMeta]]) 
 def _commit(
     table: FileStoreTable, made: Sequence[tuple[bytes, DataFileMeta]], user: str, env: Environment
 ) -> None:
-    if not made:
-        return
     by_partition: dict[bytes, list[DataFileMeta]] = {}
     for partition, meta in made:
         by_partition.setdefault(partition, []).append(meta)
@@ -353,3 +377,45 @@ def _imported(table: FileStoreTable) -> set[str]:
         if snapshot.id == latest.id or snapshot.commit_user.startswith(_USER):
             found |= _copies_at(table, snapshot).keys()
     return found
+
+
+# --- notes ----------------------------------------------------------------------------------------
+
+
+def _notes_of(table: FileStoreTable, source: str) -> str:
+    """The folder of the notes of calls that migrate this source to the table."""
+    return f"{table.root}/{_NOTES}/{uuid5(NAMESPACE_URL, source)}"
+
+
+def _write_note(table: FileStoreTable, source: str, user: str) -> str:
+    latest = table.snapshots.latest()
+    path = f"{_notes_of(table, source)}/{user}.json"
+    base = 0 if latest is None else latest.id
+    table.io.overwrite(path, to_pretty_json({"source": source, "base": base}).encode())
+    return path
+
+
+def _check_notes(table: FileStoreTable, source: str) -> None:
+    """CommitStateUnknown if the snapshot of an earlier call's commit may have expired."""
+    ids = table.snapshots.ids()
+    for note in table.io.list_dir(_notes_of(table, source)):
+        try:
+            base = int(json.loads(table.io.read_bytes(note.path))["base"])
+        except FileNotFoundError:
+            continue  # that call ends now
+        user = note.name.removesuffix(".json")
+        if base + 1 < min(ids, default=0) and all(
+            s.commit_user != user for s in table.snapshots.all()
+        ):
+            raise CommitStateUnknown(
+                f"an earlier migration of {source} to table {table.name} was interrupted, and the "
+                "table's snapshots from that time have expired: it may have the rows already",
+                table=table.name,
+                file=note.path,
+                next_step=f"compare the rows: if the table has them, delete the files of {source}; "
+                "if not, delete this file; then run again",
+            )
+
+
+def _delete_notes(table: FileStoreTable, source: str) -> None:
+    table.io.delete_dir(_notes_of(table, source))
