@@ -193,7 +193,9 @@ def _check_field_options(schema: TableSchema) -> None:
 
 
 def _check_sequence_field(schema: TableSchema) -> None:
-    names = [n.strip() for n in schema.options.get(SEQUENCE_FIELD.key, "").split(",")]
+    # Java's split drops empty names at the end, and no others.
+    text = schema.options.get(SEQUENCE_FIELD.key, "").rstrip(",")
+    names = [n.strip() for n in text.split(",")]
     if names == [""]:
         return
     for name in names:
