@@ -214,8 +214,13 @@ def _unqueryable_features(
 ) -> Iterator[str]:
     """Yield the features in use that prevent showing rows; jobs may still rewrite them."""
     yield from unreadable_features(table, columns)
-    yield from (key for key in _REFUSED_TO_QUERY if table.options.flag(key))
+    yield from _hiding_features(table)
     yield from (key for key in _REFUSED_TO_QUERY_IF_SET if table.options.get(key, "").strip())
+
+
+def _hiding_features(table: FileStoreTable) -> Iterator[str]:
+    """Yield the features in use that hide rows or columns from some who ask."""
+    yield from (key for key in _REFUSED_TO_QUERY if table.options.flag(key))
 
 
 def unwritable_features(table: FileStoreTable) -> Iterator[str]:
@@ -410,6 +415,14 @@ def check_streamable(table: FileStoreTable) -> None:
 def check_readable(table: FileStoreTable) -> None:
     """Raise UnsupportedFeature naming the features in use that prevent reading."""
     _refuse(table, _unqueryable_features(table), "read")
+
+
+def check_shown(table: FileStoreTable) -> None:
+    """Raise UnsupportedFeature if queries must not show all values of the table.
+
+    The bounds of files are values of rows too; in Java, `FilesTable` plans an authorized scan.
+    """
+    _refuse(table, _hiding_features(table), "read")
 
 
 def check_rows_readable(

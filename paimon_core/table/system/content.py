@@ -156,6 +156,7 @@ FILES: Final = SystemTable(
         "write_cols": "ARRAY<STRING>",
     },
     _files,
+    shows_values=True,
 )
 
 
@@ -170,6 +171,7 @@ FILE_KEY_RANGES: Final = SystemTable(
         "first_row_id": "BIGINT",
     },
     _key_ranges,
+    shows_values=True,
 )
 
 

@@ -42,11 +42,15 @@ class SystemRead:
 
 @dataclass(frozen=True, slots=True)
 class SystemTable:
-    """Columns with their SQL types, and the rows; `since_2_0` are the last columns of a row."""
+    """Columns with their SQL types, and the rows; `since_2_0` are the last columns of a row.
+
+    `shows_values`: whether the rows hold values of the table's columns, other than partitions.
+    """
 
     columns: Mapping[str, str]
     rows: Callable[[SystemRead], Iterable[Row]]
     since_2_0: Mapping[str, str] | None = None
+    shows_values: bool = False
 
     def row_type(self, *, with_2_0: bool) -> RowType:
         columns = {**self.columns, **((self.since_2_0 or {}) if with_2_0 else {})}

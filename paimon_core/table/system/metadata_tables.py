@@ -193,6 +193,7 @@ STATISTICS: Final = SystemTable(
         "colstat": "STRING",
     },
     _statistics,
+    shows_values=True,
 )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_core.errors import InvalidArgument, NotFound
+from paimon_core.features import check_shown
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import Snapshot
@@ -128,6 +129,8 @@ def read_system_table(
     if name in VIEWS:
         return read_view(BatchScan(table=table, whole=snapshot), name, zone=zone)
     system = _system_table(table, name)
+    if system.shows_values:
+        check_shown(table)
     read = SystemRead(table=table, snapshot=snapshot, zone=zone, like_2_0=like_2_0)
     row_type = system.row_type(with_2_0=read.with_2_0)
     return row_type, _batches(system.rows(read), row_type)

@@ -30,6 +30,15 @@ def test_every_system_table_can_be_read(lake: Lake, name: str) -> None:
     assert caretaker("read", f"db.t$branch_b${name}", "-w", lake.warehouse).code == 0
 
 
+@pytest.mark.parametrize("name", ["files", "file_key_ranges", "statistics"])
+def test_values_are_not_shown_where_rows_may_be_hidden(lake: Lake, name: str) -> None:
+    ran = caretaker(
+        "read", f"db.t${name}", "-w", lake.warehouse, "--option", "query-auth.enabled=true"
+    )
+    assert (ran.code, ran.out) == (4, "")
+    assert "query-auth.enabled" in ran.err
+
+
 def test_columns_conditions_and_limits(lake: Lake) -> None:
     def read(*words: object) -> list[list[object]]:
         ran = caretaker("read", *words, "-w", lake.warehouse)
