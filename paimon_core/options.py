@@ -385,6 +385,7 @@ IGNORE_DELETE: Final = Option(
         "partial-update.ignore-delete",
     ),
 )
+READ_SEQUENCE_NUMBER: Final = Option("table-read.sequence-number.enabled", parse_bool, False)
 IGNORE_UPDATE_BEFORE: Final = Option("ignore-update-before", parse_bool, False)
 SEQUENCE_FIELD: Final[Option[tuple[str, ...]]] = Option("sequence.field", _names, ())
 SEQUENCE_FIELD_SORT_ORDER: Final = Option("sequence.field.sort-order", _lower, "ascending")

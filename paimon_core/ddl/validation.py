@@ -32,6 +32,7 @@ from paimon_core.options import (
     FULL_COMPACTION_DELTA_COMMITS,
     MERGE_ENGINE,
     PARTITION_EXPIRATION_TIME,
+    READ_SEQUENCE_NUMBER,
     RECORD_LEVEL_TIME_FIELD,
     ROW_TRACKING_ENABLED,
     ROWKIND_FIELD,
@@ -71,7 +72,6 @@ _FORMATS: Final = ("parquet", "orc", "avro")
 _DEFAULT_AGGREGATE: Final = "default-aggregate-function"
 
 _BUCKET_APPEND_ORDERED: Final = Option("bucket-append-ordered", parse_bool, True)
-_READ_SEQUENCE_NUMBER: Final = Option("table-read.sequence-number.enabled", parse_bool, False)
 
 _ONLY_JAVA: Final = (PK_CLUSTERING,)
 """Options of features whose tables this program neither writes nor maintains."""
@@ -335,8 +335,8 @@ def _check_row_options(schema: TableSchema) -> None:
         f"rowkind.field {kind_field!r} is not a column",
     )
     _require(
-        bool(schema.primary_keys) or not schema.options.value(_READ_SEQUENCE_NUMBER),
-        f"{_READ_SEQUENCE_NUMBER.key} needs a primary key",
+        bool(schema.primary_keys) or not schema.options.value(READ_SEQUENCE_NUMBER),
+        f"{READ_SEQUENCE_NUMBER.key} needs a primary key",
     )
 
 

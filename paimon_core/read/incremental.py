@@ -37,7 +37,7 @@ from paimon_core.read.version_reader import VersionReader
 from paimon_core.scan.engine import merge_engine_for
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
-from paimon_core.schema.table_schema import VALUE_KIND
+from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.buffers import index_array, int8_array
 
@@ -57,6 +57,7 @@ def read_diff(
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows of `after` that are new or changed since `before`: `_VALUE_KIND` and the columns.
 
+    Of a primary-key table, `_SEQUENCE_NUMBER` can be one of the columns.
     With `keep_deletes`, removed keys are included as -D with their last row.  For an append table,
     these are the rows of the files that `before` does not hold.  Raises InvalidArgument if the
     number of buckets changed in between.
@@ -185,8 +186,9 @@ def _changed(
     if not len(chosen):
         return None
     taken = batch.take(index_array(chosen))
-    columns = [taken.column(n) for n in names]
-    return pa.RecordBatch.from_arrays([int8_array(kinds[chosen]), *columns], [VALUE_KIND, *names])
+    shown = [*names, SEQUENCE_NUMBER]
+    columns = [taken.column(n) for n in shown]
+    return pa.RecordBatch.from_arrays([int8_array(kinds[chosen]), *columns], [VALUE_KIND, *shown])
 
 
 def _same_rows(batch: pa.RecordBatch, old: Rows, new: Rows, names: Sequence[str]) -> BoolArray:

@@ -22,7 +22,7 @@ from paimon_core.read.damaged_files import readable_rows
 from paimon_core.read.data_file import read_data_file
 from paimon_core.read.table_read import BATCH_ROWS, skips_level_0
 from paimon_core.scan.scan import scan_changelog, scan_delta
-from paimon_core.schema.table_schema import VALUE_KIND
+from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 from paimon_core.types.buffers import int8_array
 
@@ -65,12 +65,12 @@ def read_between(
     end: int,
     *,
     mode: str,
+    columns: Collection[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the changes after `start`, up to and including `end`: `_VALUE_KIND` and the
-    columns of the table.
+    """Yield the changes after `start`, up to and including `end`, as `read_changes`.
 
-    Raises InvalidArgument if some of the snapshots are gone; `start` may be the one before the
-    earliest.
+    `columns` are by default those of the table.  Raises InvalidArgument if some of the snapshots
+    are gone; `start` may be the one before the earliest.
     """
     check_readable(table)
     earliest, latest = table.snapshots.earliest_id(), table.snapshots.latest_id()
@@ -79,7 +79,8 @@ def read_between(
             f"table {table.name} has the snapshots {earliest} to {latest}, but not all of {start} to {end}",
             table=table.name,
         )
-    return _read_range(table, range(start + 1, end + 1), table.schema.names, mode)
+    names = table.schema.names if columns is None else columns
+    return _read_range(table, range(start + 1, end + 1), names, mode)
 
 
 def _read_range(
@@ -103,9 +104,13 @@ def _read_range(
 def read_changes(
     table: FileStoreTable, entries: Iterable[ManifestEntry], columns: Collection[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of these files unmerged, including deletes: `_VALUE_KIND` and the columns."""
+    """Yield the rows of these files unmerged, including deletes: `_VALUE_KIND` and the columns.
+
+    The columns come in the order of the table; rows with a key have `_SEQUENCE_NUMBER` too.
+    """
     names = [n for n in table.schema.names if n in columns]
     read_type = table.schema.row_type.project(names)
+    number = [SEQUENCE_NUMBER] if SEQUENCE_NUMBER in columns else []
     for entry in entries:
         file = entry.file
         path = table.paths.data_file(entry.partition, entry.bucket, file)
@@ -121,7 +126,7 @@ def read_changes(
         )
         for batch in readable_rows(table, path, batches):
             if table.has_primary_key:
-                yield batch.select([VALUE_KIND, *names])
+                yield batch.select([VALUE_KIND, *names, *number])
             else:
                 kinds = int8_array(np.zeros(batch.num_rows, np.int8))
                 yield pa.RecordBatch.from_arrays([kinds, *batch.columns], [VALUE_KIND, *names])

@@ -30,7 +30,7 @@ from paimon_core.options import (
     STREAMING_READ_OVERWRITE,
 )
 from paimon_core.paths import POSTPONE_BUCKET
-from paimon_core.predicate import Predicate
+from paimon_core.predicate import Predicate, fields_of
 from paimon_core.read.incremental import merged_files
 from paimon_core.read.snapshot_changes import changes_of, has_changelog, read_changes
 from paimon_core.read.table_read import chosen_rows, read_table
@@ -321,17 +321,23 @@ def stream_least_level(table: FileStoreTable) -> int:
 
 
 def read_plan(
-    table: FileStoreTable, plan: StreamPlan, *, zone: tzinfo = UTC
+    table: FileStoreTable,
+    plan: StreamPlan,
+    *,
+    columns: Sequence[str] | None = None,
+    zone: tzinfo = UTC,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a plan: `_VALUE_KIND` and all columns, changes in snapshot order.
+    """Yield the rows of a plan: `_VALUE_KIND` and at least the columns, in snapshot order.
 
+    `columns` are by default those of the table; with a primary key, `_SEQUENCE_NUMBER` can be one.
     `zone` is the time zone of the files' creation times.
     """
+    names = table.schema.names if columns is None else columns
     if plan.whole is not None:
-        return read_whole(table, plan.whole, since=plan.since, zone=zone)
+        return read_whole(table, plan.whole, columns=names, since=plan.since, zone=zone)
     if plan.gone is not None:
-        return _replaced(table, plan.gone, plan.changes)
-    return read_changes(table, plan.changes, table.schema.names)
+        return _replaced(table, plan.gone, plan.changes, names)
+    return read_changes(table, plan.changes, names)
 
 
 def read_whole(
@@ -353,9 +359,10 @@ def read_whole(
         keep=None if since is None else created_since(since, zone),
         lenient=True,
     )
-    names = table.schema.names
-    postponed = read_changes(table, postponed_files(table, snapshot, since, zone), names)
-    return chain(rows, chosen_rows(postponed, columns or names, predicate))
+    names = table.schema.names if columns is None else columns
+    needed = {*names, *(fields_of(predicate) if predicate is not None else ())}
+    postponed = read_changes(table, postponed_files(table, snapshot, since, zone), needed)
+    return chain(rows, chosen_rows(postponed, names, predicate))
 
 
 def postponed_files(
@@ -379,13 +386,16 @@ def _only_real_buckets(table: FileStoreTable) -> bool:
 
 
 def _replaced(
-    table: FileStoreTable, gone: Sequence[ManifestEntry], added: Sequence[ManifestEntry]
+    table: FileStoreTable,
+    gone: Sequence[ManifestEntry],
+    added: Sequence[ManifestEntry],
+    columns: Sequence[str],
 ) -> Iterator[pa.RecordBatch]:
     """Yield, bucket by bucket, what an overwrite removed as deletes, then what it wrote.
 
     Java: `IncrementalChangelogReadProvider`.
     """
-    names = [VALUE_KIND, *table.schema.names]
+    names = [VALUE_KIND, *columns]
     buckets: dict[tuple[bytes, int], tuple[list[DataFileMeta], list[DataFileMeta]]] = {}
     for side, entries in enumerate((gone, added)):
         for e in entries:

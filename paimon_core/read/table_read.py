@@ -52,6 +52,7 @@ from paimon_core.scan.global_index import matching_rows
 from paimon_core.scan.scan import in_plan_order, partition_condition, scan_files
 from paimon_core.scan.splits import batch_splits, never_merges
 from paimon_core.scan.vectors import vector_files
+from paimon_core.schema.key_value import SEQUENCE_FIELD as SEQUENCE_NUMBER_FIELD
 from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.buffers import int8_array
@@ -75,12 +76,13 @@ def read_table(
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches of `_VALUE_KIND` (int8: 0 +I, 2 +U) and the wanted columns, in any order.
 
-    Rows match `predicate` exactly.  With `keep_deletes`, keys whose newest row is a delete are
-    included (kinds 1 -U, 3 -D), as in an audit log.  Files below `min_level` are skipped (default:
-    level 0 if batch reads wait for compaction, else none), and so are files that `keep` rejects.
-    A `lenient` read leaves out rows of missing and damaged files if the table's options allow it.
-    Memory is bounded by a few batches of each sorted run of one section.  Raises UnsupportedFeature
-    before the first batch if the table uses an unsupported feature.
+    Of a primary-key table, `_SEQUENCE_NUMBER` can be one of the columns.  Rows match `predicate`
+    exactly.  With `keep_deletes`, keys whose newest row is a delete are included (kinds 1 -U, 3
+    -D), as in an audit log.  Files below `min_level` are skipped (default: level 0 if batch reads
+    wait for compaction, else none), and so are files that `keep` rejects.  A `lenient` read leaves
+    out rows of missing and damaged files if the table's options allow it.  Memory is bounded by a
+    few batches of each sorted run of one section.  Raises UnsupportedFeature before the first batch
+    if the table uses an unsupported feature.
     """
     wanted = _wanted(table, columns)
     needed = {*wanted.names, *(fields_of(predicate) if predicate is not None else ())}
@@ -107,11 +109,13 @@ def _wanted(table: FileStoreTable, columns: Sequence[str] | None) -> RowType:
     row_type = table.schema.row_type
     if columns is None:
         return row_type
+    if table.has_primary_key:
+        row_type = RowType(fields=(SEQUENCE_NUMBER_FIELD, *row_type.fields))
     unknown = [c for c in columns if row_type.get(c) is None]
     if unknown:
         raise InvalidArgument(
             f"table {table.name} has no column {', '.join(unknown)}; "
-            f"it has {', '.join(row_type.names)}",
+            f"it has {', '.join(table.schema.names)}",
             table=table.name,
         )
     return row_type.project(columns)

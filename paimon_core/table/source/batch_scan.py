@@ -32,7 +32,7 @@ from paimon_core.features import CHAIN_TABLE
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.options import SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH
-from paimon_core.predicate import Predicate
+from paimon_core.predicate import Predicate, fields_of
 from paimon_core.read.incremental import has_other_buckets, read_diff
 from paimon_core.read.snapshot_changes import read_between
 from paimon_core.read.stream import created_since, first_since, newest_compacted
@@ -223,7 +223,8 @@ def rows_of_scan(
         return chosen_rows(rows, names, None, limit)
     if batch.between is not None:
         start, end = batch.between
-        changes = read_between(table, start, end, mode=batch.mode)
+        needed = {*names, *(fields_of(predicate) if predicate is not None else ())}
+        changes = read_between(table, start, end, mode=batch.mode, columns=needed)
         return chosen_rows(changes, names, predicate, limit)
     wholes = _wholes(batch, columns, predicate, keep_deletes=keep_deletes, zone=zone)
     # What cannot be read is refused now, not with the first row.

@@ -1,20 +1,24 @@
 """Rows with their kinds as columns (Java: `table/system/AuditLogTable`, `BinlogTable`).
 
 The audit log puts the row kind in front of each row.  The binlog turns an update into one row whose
-columns are arrays [before, after]; inserts and deletes have [value].
+columns are arrays [before, after]; inserts and deletes have [value].  With
+`table-read.sequence-number.enabled`, the sequence number follows the kind; of an update in the
+binlog, it is that of the row before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.schema.table_schema import VALUE_KIND
+from paimon_core.options import READ_SEQUENCE_NUMBER
+from paimon_core.schema.key_value import SEQUENCE_FIELD
+from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.buffers import int8_array
 from paimon_core.types.data_types import ArrayType, DataField, RowType
@@ -25,19 +29,18 @@ BINLOG: Final = "binlog"
 ROW_KINDS: Final = ("+I", "-U", "+U", "-D")
 _BEFORE: Final = 1
 _ROW_KIND: Final = DataField(id=2**31 - 1 - 4, name="rowkind", type=parse_type("STRING"))
-_SEQUENCE_NUMBERS: Final = "table-read.sequence-number.enabled"
 
 Batches = Iterator[pa.RecordBatch]
 
 
-def check_plain(table: FileStoreTable) -> None:
-    """Raise UnsupportedFeature for a table whose views also have sequence numbers."""
-    if table.options.flag(_SEQUENCE_NUMBERS):
-        raise UnsupportedFeature(_SEQUENCE_NUMBERS, table=table.name)
+def viewed_type(table: FileStoreTable, row_type: RowType) -> RowType:
+    """Return what the views read of rows of this type: maybe also their sequence number, first."""
+    numbered = table.has_primary_key and table.options.value(READ_SEQUENCE_NUMBER)
+    return RowType(fields=(SEQUENCE_FIELD, *row_type.fields)) if numbered else row_type
 
 
 def audit_log_type(row_type: RowType) -> RowType:
-    """Return the audit log's columns for rows of this type."""
+    """Return the audit log's columns for rows of this type (`viewed_type`)."""
     return RowType(nullable=False, fields=(_ROW_KIND, *row_type.fields))
 
 
@@ -53,12 +56,13 @@ def audit_log(batches: Batches, row_type: RowType) -> Batches:
 
 
 def binlog_type(row_type: RowType) -> RowType:
-    """Return the binlog's columns for rows of this type."""
-    fields = (
-        DataField(id=f.id, name=f.name, type=ArrayType(element=f.type.with_nullable(True)))
-        for f in row_type.fields
-    )
+    """Return the binlog's columns for rows of this type (`viewed_type`)."""
+    fields = (f if f.name == SEQUENCE_NUMBER else _as_array(f) for f in row_type.fields)
     return RowType(nullable=False, fields=(_ROW_KIND, *fields))
+
+
+def _as_array(field: DataField) -> DataField:
+    return replace(field, type=ArrayType(element=field.type.with_nullable(True)))
 
 
 def binlog(batches: Batches, row_type: RowType, *, packed: bool) -> Batches:
@@ -107,8 +111,10 @@ def _lists(
     # The two rows of an update are adjacent, so the lists are slices of the columns.
     offsets = pa.array(np.concatenate([[0], ends + 1]).astype(np.int32))
     columns = [
-        pa.ListArray.from_arrays(offsets, rows.column(f.name), type=schema.field(f.name).type)
-        for f in row_type.fields
+        rows.column(name).take(offsets[:-1])
+        if name == SEQUENCE_NUMBER
+        else pa.ListArray.from_arrays(offsets, rows.column(name), type=schema.field(name).type)
+        for name in row_type.names
     ]
     kinds = np.asarray(rows.column(VALUE_KIND))[ends]
     return pa.RecordBatch.from_arrays(

@@ -22,7 +22,7 @@ from paimon_core.table.system.audit_log import (
     audit_log_type,
     binlog,
     binlog_type,
-    check_plain,
+    viewed_type,
 )
 from paimon_core.table.system.content import (
     BUCKETS,
@@ -156,9 +156,8 @@ def system_row_type(
     if name == ROW_TRACKING:
         return row_tracking_type(table)
     if name in VIEWS:
-        check_plain(table)
         of_rows = audit_log_type if name == AUDIT_LOG else binlog_type
-        return of_rows(table.schema.row_type)
+        return of_rows(viewed_type(table, table.schema.row_type))
     read = SystemRead(table=table, snapshot=snapshot, like_2_0=like_2_0)
     return _system_table(table, name).row_type(with_2_0=read.with_2_0)
 
@@ -172,7 +171,8 @@ def read_view(
         return shown, read_optimized(batch, zone=zone)
     if name == ROW_TRACKING:
         return shown, tracked_rows(batch)
-    rows = read_batch(batch, keep_deletes=True, zone=zone)
+    viewed = viewed_type(batch.table, batch.table.schema.row_type)
+    rows = read_batch(batch, columns=viewed.names, keep_deletes=True, zone=zone)
     return shown, view_of_kinds(name, batch, rows)
 
 
@@ -181,9 +181,9 @@ def view_of_kinds(
 ) -> Iterator[pa.RecordBatch]:
     """Return the rows of a batch read, or of one of its tasks, as the audit log or the binlog.
 
-    The rows have their kinds, deletes among them.
+    The rows are of the `viewed_type`, and have their kinds, deletes among them.
     """
-    row_type = batch.table.schema.row_type
+    row_type = viewed_type(batch.table, batch.table.schema.row_type)
     if name == AUDIT_LOG:
         return audit_log(rows, row_type)
     return binlog(rows, row_type, packed=batch.between is not None)

@@ -24,7 +24,12 @@ from paimon_core.read.table_read import chosen_rows
 from paimon_core.table.source.batch_scan import BatchScan
 from paimon_core.table.source.batch_tasks import BatchTask, pack_tasks, plan_batch, read_task
 from paimon_core.table.source.nullability import never_null
-from paimon_core.table.system.audit_log import AUDIT_LOG, audit_log_type, binlog_type
+from paimon_core.table.system.audit_log import (
+    AUDIT_LOG,
+    audit_log_type,
+    binlog_type,
+    viewed_type,
+)
 from paimon_core.table.system.read import VIEWS, read_system_table, read_view, system_scan
 from paimon_core.types.data_types import RowType
 from paimon_spark.source.options import SourceOptions
@@ -79,6 +84,7 @@ def _system_type(scan: BatchScan, name: str | None, zone: tzinfo) -> RowType:
     if name is None:
         return row_type
     if name in VIEWS:
+        row_type = viewed_type(scan.table, row_type)
         return audit_log_type(row_type) if name == AUDIT_LOG else binlog_type(row_type)
     return read_system_table(scan.table, name, scan.whole, zone=zone)[0]
 

@@ -30,6 +30,7 @@ from paimon_core.table.source.batch_tasks import (
     plan_batch,
     read_task,
 )
+from paimon_core.table.system.audit_log import viewed_type
 from paimon_core.table.system.read import system_row_type, view_of_kinds
 from paimon_core.types.data_types import RowType
 from paimon_spark.source.options import SourceOptions
@@ -320,7 +321,7 @@ def view_dataframe(spark: SparkSession, scan: BatchScan, view: str, zone: tzinfo
     """
     row_type = system_row_type(scan.table, view, scan.whole)
     schema = _nullable(spark_schema(row_type))
-    names = scan.table.schema.names
+    names = viewed_type(scan.table, scan.table.schema.row_type).names
     reader = _Reader(names, None, zone, arrow_schema_of(schema), (view, scan))
     return _by_python(spark, reader, plan_batch(scan, zone=zone), schema)
 

@@ -49,7 +49,7 @@ from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.source.batch_tasks import plan_snapshot, read_task
 from paimon_core.table.source.stream import Stream, stream_of
-from paimon_core.table.system.audit_log import AUDIT_LOG, audit_log, audit_log_type
+from paimon_core.table.system.audit_log import AUDIT_LOG, audit_log, audit_log_type, viewed_type
 from paimon_spark.source.options import SourceOptions
 from paimon_spark.source.reads.batch_reader import checked_columns, table_to_follow
 from paimon_spark.source.rows import arrow_schema_of, to_spark
@@ -87,8 +87,10 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 next_step="use spark.read instead of spark.readStream",
             )
         self._with_kinds = system is not None
-        row_type = table.schema.row_type
-        shown = audit_log_type(row_type) if self._with_kinds else row_type
+        self._row_type = table.schema.row_type
+        if self._with_kinds:
+            self._row_type = viewed_type(table, self._row_type)
+        shown = audit_log_type(self._row_type) if self._with_kinds else self._row_type
         self._columns = checked_columns(schema, shown, table.name)
         self._arrow_schema = arrow_schema_of(schema)
         self._limits = _limits_of(options)
@@ -281,14 +283,15 @@ class PaimonStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_spark(rows, self._arrow_schema)
 
     def _rows(self, unit: WholeUnit | ChangesUnit) -> Iterator[pa.RecordBatch]:
-        names = self._table.schema.names if self._with_kinds else self._columns
+        names = self._row_type.names if self._with_kinds else self._columns
         if isinstance(unit, WholeUnit):
             rows = read_task(unit.task, columns=names, zone=self._zone)
         else:
-            rows = chosen_rows(read_plan(self._table, unit.plan, zone=self._zone), names, None)
+            rows = read_plan(self._table, unit.plan, columns=names, zone=self._zone)
+            rows = chosen_rows(rows, names, None)
         if not self._with_kinds:
             return rows
-        changes = audit_log(rows, self._table.schema.row_type)
+        changes = audit_log(rows, self._row_type)
         return (b.select([VALUE_KIND, *self._columns]) for b in changes)
 
     def commit(self, end: dict[str, Any]) -> None:

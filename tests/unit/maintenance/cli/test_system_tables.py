@@ -39,6 +39,21 @@ def test_values_are_not_shown_where_rows_may_be_hidden(lake: Lake, name: str) ->
     assert "query-auth.enabled" in ran.err
 
 
+def test_views_show_sequence_numbers_on_request(lake: Lake) -> None:
+    def read(view: str, *words: object) -> list[list[object]]:
+        number = ("--option", "table-read.sequence-number.enabled=true")
+        ran = caretaker("read", f"db.t${view}", "-w", lake.warehouse, *number, *words)
+        assert ran.code == 0, ran.err
+        return [row[1:4] for row in ran.rows if row[3] in (1, [1])]
+
+    writes = [["+I", number, 1] for number in (0, 5, 10)]
+    assert read("audit_log") == writes[2:]
+    assert read("audit_log", "--incremental", "1,3") == writes[1:]
+    diff = ("--option", "incremental-between-scan-mode=diff")
+    assert read("audit_log", "--incremental", "1,3", *diff) == writes[2:]
+    assert read("binlog", "--incremental", "0,3") == [[kind, n, [k]] for kind, n, k in writes]
+
+
 def test_columns_conditions_and_limits(lake: Lake) -> None:
     def read(*words: object) -> list[list[object]]:
         ran = caretaker("read", *words, "-w", lake.warehouse)
