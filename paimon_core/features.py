@@ -56,6 +56,7 @@ from paimon_core.options import (
     SNAPSHOT_ORDERING,
     TAG_TO_PARTITION,
     TAG_TO_PARTITION_PREVIEW,
+    TYPES_WITH_SNAPSHOTS,
 )
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.snapshot.snapshot import Snapshot
@@ -99,8 +100,6 @@ Java: `TableQueryAuth`.
 
 _REFUSED_TO_QUERY_IF_SET = ("scan.bucket",)
 
-_TABLE_TYPES = frozenset({"table"})
-
 _REFUSED_TO_WRITE = (
     "lookup.remote-file.enabled",
     INDEX_FILE_IN_DATA_FILE_DIR.key,
@@ -126,7 +125,7 @@ def unreadable_features(
             yield key
     if ExternalPaths.elsewhere(options, table.root):
         yield "data-file.external-paths (on another store than the table)"
-    if options.get("type", "table").lower() not in _TABLE_TYPES:
+    if options.get("type", "table").lower() not in TYPES_WITH_SNAPSHOTS:
         yield f"type={options['type']}"
     yield from _map_layouts(table, columns)
     fields = table.schema.fields

@@ -385,6 +385,8 @@ IGNORE_DELETE: Final = Option(
         "partial-update.ignore-delete",
     ),
 )
+TYPES_WITH_SNAPSHOTS: Final = ("table", "materialized-table")
+"""The values of `type` with which a table is Paimon's own (Java: `AbstractCatalog.createTable`)."""
 READ_SEQUENCE_NUMBER: Final = Option("table-read.sequence-number.enabled", parse_bool, False)
 IGNORE_UPDATE_BEFORE: Final = Option("ignore-update-before", parse_bool, False)
 SEQUENCE_FIELD: Final[Option[tuple[str, ...]]] = Option("sequence.field", _names, ())

@@ -44,6 +44,7 @@ from paimon_core.options import (
     SNAPSHOT_ORDERING,
     STREAMING_READ_OVERWRITE,
     TARGET_FILE_ROW_NUM,
+    TYPES_WITH_SNAPSHOTS,
     UPSERT_KEY,
     WRITE_ONLY,
     Option,
@@ -104,7 +105,7 @@ def _check_known_words(schema: TableSchema) -> None:
     function = options.get(BUCKET_FUNCTION.key, "default")
     _require(function in _BUCKET_FUNCTIONS, f"unknown bucket function {function!r}")
     kind = options.get("type", "table").lower()
-    if kind not in ("table", "materialized-table"):
+    if kind not in TYPES_WITH_SNAPSHOTS:
         raise UnsupportedFeature(f"type={kind}")
     for key in _ONLY_JAVA:
         if options.flag(key):

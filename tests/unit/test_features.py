@@ -95,6 +95,13 @@ def test_a_refusal_says_that_the_table_uses_what_is_not_supported(
     )
 
 
+def test_a_materialized_table_is_one_like_others(golden: Callable[..., Any]) -> None:
+    warehouse = str(golden("dedup").warehouse)
+    table = open_table(warehouse, "db.t", dynamic_options={"type": "materialized-table"})
+    for check in (check_readable, check_committable, check_writable, check_compactable):
+        check(table)
+
+
 @pytest.mark.parametrize("key", COMMIT)
 def test_what_a_commit_would_leave_stale(key: str, golden: Callable[..., Any]) -> None:
     warehouse = str(golden("dedup").warehouse)

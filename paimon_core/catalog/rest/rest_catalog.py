@@ -45,13 +45,12 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.open import open_file_io
 from paimon_core.names import checked_texts, optional_text, shown
-from paimon_core.options import PATH, Options, parse_bool
+from paimon_core.options import PATH, TYPES_WITH_SNAPSHOTS, Options, parse_bool
 from paimon_core.remote.rest_client import ResourceNotFound, RestClient, name_of, reading
 from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.open import open_table_at, split_identifier
 
-_TABLE: Final = "table"
 _LOOKS: Final = 3
 """How often to look again for a schema that changes while the table is opened."""
 
@@ -155,11 +154,17 @@ class RestCatalog:
 
     def list_tables(self, database: str) -> list[str]:
         """The names of the database's Paimon tables, sorted."""
-        return sorted(n for n, kind in self.details(database).items() if kind == _TABLE)
+        return sorted(
+            n for n, kind in self.details(database).items() if kind in TYPES_WITH_SNAPSHOTS
+        )
 
     def list_others(self, database: str) -> list[OtherObject]:
         """Format tables, object tables and others with their type, and views, sorted by name."""
-        found = [OtherObject(n, k) for n, k in self.details(database).items() if k != _TABLE]
+        found = [
+            OtherObject(n, k)
+            for n, k in self.details(database).items()
+            if k not in TYPES_WITH_SNAPSHOTS
+        ]
         try:
             views = self.views.names(database)
         except UnsupportedFeature:
@@ -202,7 +207,7 @@ class RestCatalog:
                 f"isExternal is {shown(external)}",
                 table=identifier,
             )
-        if _type(found) != _TABLE:
+        if _type(found) not in TYPES_WITH_SNAPSHOTS:
             raise UnsupportedFeature(
                 f"type={_type(found)}",
                 f"{identifier} is not a Paimon table but a {_type(found)}",
@@ -403,4 +408,4 @@ def _type(response: Mapping[str, Any]) -> str:
     schema = response.get("schema")
     options = schema.get("options") if isinstance(schema, Mapping) else None
     found = options.get("type") if isinstance(options, Mapping) else None
-    return str(found or _TABLE).lower().replace("_", "-")
+    return str(found or "table").lower().replace("_", "-")
