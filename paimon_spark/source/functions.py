@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -12,9 +14,13 @@ from paimon_core.format.blob.descriptor import BlobDescriptor, parse_descriptor
 from paimon_core.format.blob.view import BlobView
 from paimon_core.types.row_hash import assign_buckets
 
+T = TypeVar("T")
+
 
 def buckets(kind: str, count: pa.Array, keys: tuple[pa.Array, ...]) -> pa.Array:
-    """The bucket of each row; one number of buckets for all."""
+    """The bucket of each row; one number of buckets for all.  InvalidArgument without a key."""
+    if not keys:
+        raise InvalidArgument("a bucket needs the number of buckets, and a column at least")
     if not len(count):
         return pa.array([], pa.int32())
     types = [paimon_type(k.type) for k in keys]
@@ -28,8 +34,9 @@ def buckets(kind: str, count: pa.Array, keys: tuple[pa.Array, ...]) -> pa.Array:
     return pa.array(rows, pa.int32())
 
 
-def descriptor_of(path: str | None) -> bytes | None:
-    """The descriptor of a whole file, None for no path."""
+def descriptor_of(*arguments: object) -> bytes | None:
+    """The descriptor of the whole file at a path, None for no path; InvalidArgument for others."""
+    path = _only(arguments, "path_to_descriptor", str, "STRING")
     return None if path is None else BlobDescriptor(path).to_bytes()
 
 
@@ -40,9 +47,27 @@ def view_of(table: str | None, field_id: int | None, row_id: int | None) -> byte
     return BlobView(table, field_id, row_id).to_bytes()
 
 
-def descriptor_text(data: bytes | None) -> str | None:
-    """The text of a descriptor.  ValueError for bytes that are none."""
-    return None if data is None else str(parse_descriptor(data))
+def descriptor_text(*arguments: object) -> str | None:
+    """The text of a descriptor, None for no descriptor; InvalidArgument for others."""
+    data = _only(arguments, "descriptor_to_string", bytes, "BINARY")
+    try:
+        return None if data is None else str(parse_descriptor(data))
+    except ValueError as e:
+        raise InvalidArgument(f"descriptor_to_string: {e}") from e
+
+
+def _only(arguments: Sequence[object], function: str, kind: type[T], word: str) -> T | None:
+    """The argument of a function that takes one (Java: `PathToDescriptorUnbound.bind`)."""
+    if len(arguments) != 1:
+        raise InvalidArgument(
+            f"Function '{function}' requires 1 argument, but found {len(arguments)}"
+        )
+    value = bytes(arguments[0]) if isinstance(arguments[0], bytearray) else arguments[0]
+    if value is not None and not isinstance(value, kind):
+        raise InvalidArgument(
+            f"The first argument of '{function}' must be {word} type, but found {value!r}"
+        )
+    return value
 
 
 def presigned_url(data: bytes | None, validity: timedelta | None) -> str | None:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from pyspark.errors import PySparkException, PythonException
 
-from paimon_core.errors import CommitConflict, CorruptTable, UnsupportedFeature
+from paimon_core.errors import (
+    CommitConflict,
+    CorruptTable,
+    InvalidArgument,
+    UnsupportedFeature,
+)
+from paimon_spark.source.functions import descriptor_of, descriptor_text
 from paimon_spark.sql.errors import error_of_task
 
 TRACE = """An exception was thrown from the Python worker:
@@ -64,3 +72,20 @@ def test_a_path_of_the_statement_is_no_file_of_a_table() -> None:
 def test_other_errors_are_not_ours() -> None:
     assert error_of_task(PythonException("ValueError: paimon_core.errors.CommitConflict")) is None
     assert error_of_task(ValueError(TRACE.format(error="CommitConflict: x"))) is None
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "told"),
+    [
+        (descriptor_of, (), "requires 1 argument, but found 0"),
+        (descriptor_of, (1,), "must be STRING type, but found 1"),
+        (descriptor_text, (b"a", b"b"), "requires 1 argument, but found 2"),
+        (descriptor_text, ("a",), "must be BINARY type, but found 'a'"),
+        (descriptor_text, (bytearray(1),), "Invalid BlobDescriptor data"),
+    ],
+)
+def test_arguments_that_a_function_does_not_take(
+    function: Callable[..., object], arguments: tuple[object, ...], told: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=told):
+        function(*arguments)
