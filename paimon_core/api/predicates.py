@@ -5,7 +5,7 @@ Java: `predicate/PredicateBuilder`; the names of the methods are pypaimon's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +44,7 @@ def predicate_of(filter_: Filter | None, row_type: RowType) -> Predicate | None:
         return parse_where(filter_, row_type)
     unknown = sorted(n for n in fields_of(filter_) if row_type.get(n) is None)
     if unknown:
-        raise _no_column(unknown[0], row_type)
+        raise no_column(unknown[0], row_type)
     return filter_
 
 
@@ -119,6 +119,10 @@ class PredicateBuilder:
         """`field BETWEEN lower AND upper`: both bounds are included."""
         return self._leaf(Op.BETWEEN, field, lower, upper)
 
+    def not_between(self, field: str, lower: object, upper: object) -> Predicate:
+        """`field NOT BETWEEN lower AND upper`."""
+        return negate(self.between(field, lower, upper))
+
     @staticmethod
     def and_predicates(predicates: Iterable[Predicate]) -> Predicate:
         """All of the predicates (SQL's AND)."""
@@ -137,7 +141,7 @@ class PredicateBuilder:
     def _leaf(self, op: Op, name: str, *literals: object) -> Predicate:
         field = self.row_type.get(name)
         if field is None:
-            raise _no_column(name, self.row_type)
+            raise no_column(name, self.row_type)
         return Leaf(op, name, tuple(internal_value(v, field) for v in literals))
 
 
@@ -184,22 +188,8 @@ def partition_values(table: FileStoreTable, partition: Mapping[str, object]) -> 
     return values
 
 
-def projection(columns: Sequence[str] | None, row_type: RowType) -> RowType:
-    """Return the columns in this order; None: all.
-
-    Raises InvalidArgument for an unknown column, or one that is given more than once.
-    """
-    if columns is None:
-        return row_type
-    for name in columns:
-        if row_type.get(name) is None:
-            raise _no_column(name, row_type)
-        if list(columns).count(name) > 1:
-            raise InvalidArgument(f"column {name} is given more than once")
-    return row_type.project(list(columns))
-
-
-def _no_column(name: str, row_type: RowType) -> InvalidArgument:
+def no_column(name: str, row_type: RowType) -> InvalidArgument:
+    """Return the error for a column that the table does not have."""
     return InvalidArgument(f"there is no column {name} (columns: {', '.join(row_type.names)})")
 
 

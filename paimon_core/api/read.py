@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from paimon_core.api.context import Context
-from paimon_core.api.predicates import Filter, PredicateBuilder, predicate_of, projection
+from paimon_core.api.predicates import Filter, PredicateBuilder, predicate_of
+from paimon_core.api.projection import Projection, projection
 from paimon_core.api.rows import batches_out, schema_out
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
@@ -27,7 +28,6 @@ from paimon_core.table.source.batch_tasks import (
     plan_batch,
     read_task,
 )
-from paimon_core.types.data_types import RowType
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,7 +103,7 @@ class ReadBuilder:
         # The version is resolved once, so that splits and reads have the same schema.
         self._scan = batch_scan_of(table, zone=context.zone)
         self._predicate: Predicate | None = None
-        self._columns: RowType = self._scan.table.schema.row_type
+        self._columns = projection(None, self._scan.table.schema.row_type)
         self._limit: int | None = None
         self._kinds = False
 
@@ -116,7 +116,10 @@ class ReadBuilder:
         return self
 
     def with_projection(self, columns: Sequence[str]) -> ReadBuilder:
-        """Read only these columns, in this order; InvalidArgument for an unknown one."""
+        """Read only these columns, in this order; InvalidArgument for an unknown one.
+
+        "address.city" is a field of a struct, and becomes the column `address_city`.
+        """
         self._columns = projection(columns, self._scan.table.schema.row_type)
         return self
 
@@ -177,7 +180,7 @@ class TableScan:
 class TableRead:
     """Reads splits.  Returns only rows that match the filter, in no particular order."""
 
-    row_type: RowType
+    projection: Projection
     predicate: Predicate | None
     limit: int | None
     kinds: bool
@@ -186,21 +189,22 @@ class TableRead:
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of the rows."""
-        return schema_out(self.row_type, kinds=self.kinds)
+        return schema_out(self.projection.row_type, kinds=self.kinds)
 
     def to_batches(self, splits: Sequence[Split]) -> Iterator[pa.RecordBatch]:
         """Yield Arrow batches; holds only a few of them in memory."""
         rows = chain.from_iterable(
             read_task(
                 s.task,
-                columns=self.row_type.names,
+                columns=self.projection.columns,
                 predicate=self.predicate,
                 zone=self.context.zone,
             )
             for s in splits
         )
         left = self.limit
-        for batch in batches_out(rows, self.row_type, kinds=self.kinds):
+        shown = self.projection.shown(rows)
+        for batch in batches_out(shown, self.projection.row_type, kinds=self.kinds):
             if left is None:
                 yield batch
                 continue

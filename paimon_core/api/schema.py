@@ -21,6 +21,7 @@ from paimon_core.types.data_types import (
     MapType,
     RowType,
     TypeRoot,
+    VectorType,
 )
 from paimon_core.types.sql import parse_type
 
@@ -111,6 +112,9 @@ def paimon_type(t: pa.DataType, *, nullable: bool = True) -> DataType:
     if pa.types.is_list(t) or pa.types.is_large_list(t):
         element = paimon_type(t.value_type, nullable=t.value_field.nullable)
         return ArrayType(nullable=nullable, element=element)
+    if pa.types.is_fixed_size_list(t):
+        element = paimon_type(t.value_type, nullable=t.value_field.nullable)
+        return VectorType(nullable=nullable, element=element, length=t.list_size)
     if pa.types.is_map(t):
         return MapType(
             nullable=nullable,

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from paimon_core.api.context import Context
-from paimon_core.api.predicates import Filter, PredicateBuilder, predicate_of, projection
+from paimon_core.api.predicates import Filter, PredicateBuilder, predicate_of
+from paimon_core.api.projection import Projection, projection
 from paimon_core.api.rows import batches_out, schema_out
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
@@ -24,7 +25,6 @@ from paimon_core.predicate import Predicate
 from paimon_core.read.stream import StreamPlan, read_plan, read_whole
 from paimon_core.read.table_read import chosen_rows
 from paimon_core.table.source.stream import CONSUMER_ID, Stream, stream_of
-from paimon_core.types.data_types import RowType
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +75,7 @@ class StreamReadBuilder:
         self._table = table
         self._context = context
         self._predicate: Predicate | None = None
-        self._columns: RowType = table.schema.row_type
+        self._columns = projection(None, table.schema.row_type)
         self._kinds = False
         self._poll_millis = DEFAULT_POLL_MILLIS
         self._consumer = table.options.get(CONSUMER_ID)
@@ -86,7 +86,7 @@ class StreamReadBuilder:
         return self
 
     def with_projection(self, columns: Sequence[str]) -> StreamReadBuilder:
-        """Read only these columns, in this order; InvalidArgument for an unknown one."""
+        """Read only these columns, in this order; as `ReadBuilder.with_projection`."""
         self._columns = projection(columns, self._table.schema.row_type)
         return self
 
@@ -219,7 +219,7 @@ class StreamTableScan:
 class StreamTableRead:
     """Reads the splits of stream plans."""
 
-    row_type: RowType
+    projection: Projection
     predicate: Predicate | None
     kinds: bool
     context: Context
@@ -227,19 +227,19 @@ class StreamTableRead:
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of the rows."""
-        return schema_out(self.row_type, kinds=self.kinds)
+        return schema_out(self.projection.row_type, kinds=self.kinds)
 
     def to_batches(self, splits: Sequence[StreamSplit]) -> Iterator[pa.RecordBatch]:
         """Yield Arrow batches in the order of the changes."""
-        yield from batches_out(self.changes(splits), self.row_type, kinds=self.kinds)
+        yield from batches_out(self.changes(splits), self.projection.row_type, kinds=self.kinds)
 
     def changes(self, splits: Sequence[StreamSplit]) -> Iterator[pa.RecordBatch]:
         """Yield batches with `_VALUE_KIND` (int8) and the columns, for rows of all kinds."""
         for split in splits:
-            yield from self._rows(split)
+            yield from self.projection.shown(self._rows(split))
 
     def _rows(self, split: StreamSplit) -> Iterator[pa.RecordBatch]:
-        table, plan, names = split.table, split.plan, self.row_type.names
+        table, plan, names = split.table, split.plan, self.projection.columns
         if plan.whole is not None:
             return read_whole(
                 table,

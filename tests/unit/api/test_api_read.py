@@ -201,6 +201,7 @@ def test_predicates_of_python_values(catalog: Catalog) -> None:
         (p.is_in("k", [2, 3]), [2]),
         (p.is_not_in("k", [2, 3]), [1]),
         (p.between("k", 1, 2), [1, 2]),
+        (p.not_between("k", 0, 1), [2]),
         (p.is_null("s"), [2]),
         (p.is_not_null("s"), [1]),
         (p.not_predicate(p.is_null("s")), [1]),
@@ -214,6 +215,43 @@ def test_predicates_of_python_values(catalog: Catalog) -> None:
         (p.greater_than("d", 12), [1]),
     ]:
         assert keys(made.to_arrow(predicate)) == expected, predicate
+
+
+def test_fields_of_structs(catalog: Catalog) -> None:
+    inner = pa.struct([pa.field("z", pa.int32(), nullable=False)])
+    schema = pa.schema(
+        [
+            ("k", pa.int32()),
+            ("r", pa.struct([("x", pa.string()), ("in", inner)])),
+            ("r.k", pa.int8()),
+        ]
+    )
+    made = catalog.create_table("db.s", schema)
+    whole = {"x": "a", "in": {"z": 1}}
+    made.append([{"k": 1, "r": whole, "r.k": 7}, {"k": 2, "r": None}, {"k": 3, "r": {"x": "c"}}])
+    found = made.to_arrow(columns=["r.in.z", "k", "r.k", "r.x"])
+    assert found.schema.names == ["r_in_z", "k", "r.k", "r_x"]
+    assert [tuple(row.values()) for row in found.sort_by("k").to_pylist()] == [
+        (1, 1, 7, "a"),
+        (None, 2, None, None),
+        (None, 3, None, "c"),
+    ]
+    assert made.to_arrow("k = 3", ["r.x"]).to_pylist() == [{"r_x": "c"}]
+    for unknown in (["r.y"], ["k.x"], ["r.x", "r.x"]):
+        with pytest.raises(InvalidArgument):
+            made.to_arrow(columns=unknown)
+    builder = made.new_stream_read_builder().with_projection(["r.x"])
+    plan = next(builder.new_streaming_scan().available())
+    assert set(builder.new_read().to_arrow(plan.splits())["r_x"].to_pylist()) == {"a", "c", None}
+
+
+def test_vectors(catalog: Catalog) -> None:
+    schema = pa.schema([("k", pa.int32()), ("e", pa.list_(pa.float32(), 2))])
+    made = catalog.create_table("db.v", schema)
+    assert [type_to_sql(f.type) for f in made.core.schema.fields] == ["INT", "VECTOR<FLOAT, 2>"]
+    made.append(pa.Table.from_pylist([{"k": 1, "e": [1, 2]}, {"k": 2}], schema))
+    assert made.to_dicts("k = 1", ["e"]) == [{"e": [1, 2]}]
+    assert made.to_dicts("k = 2", ["e"]) == [{"e": None}]
 
 
 @pytest.mark.parametrize(

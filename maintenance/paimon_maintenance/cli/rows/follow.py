@@ -51,7 +51,9 @@ def follow(args: argparse.Namespace, output: Output) -> ExitCode:
         plan = scan.next_plan()
         if plan is None:
             break
-        printed, whole = _print_step(read.changes(plan.splits()), left, read.row_type, output)
+        printed, whole = _print_step(
+            read.changes(plan.splits()), left, read.projection.row_type, output
+        )
         left = None if left is None else left - printed
         if whole:
             scan.acknowledge(plan)
