@@ -7,7 +7,7 @@ of them (see `paimon_core.table.source.batch_scan`).  `Table.copy` and `Table.at
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from paimon_core.api.rows import batches_out, schema_out
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.predicate import Predicate
+from paimon_core.schema.scan_options import SCAN_OPTIONS
 from paimon_core.table.source.batch_scan import BatchScan, batch_scan_of
 from paimon_core.table.source.batch_tasks import (
     BatchTask,
@@ -99,11 +100,14 @@ class ReadBuilder:
     """
 
     def __init__(self, table: FileStoreTable, context: Context) -> None:
+        self._table = table
         self._context = context
-        # The version is resolved once, so that splits and reads have the same schema.
-        self._scan = batch_scan_of(table, zone=context.zone)
+        # An older version has other columns.
+        travels = not table.options.keys().isdisjoint(SCAN_OPTIONS)
+        shown = batch_scan_of(table, zone=context.zone).table if travels else table
+        self._schema = shown.schema
         self._predicate: Predicate | None = None
-        self._columns = projection(None, self._scan.table.schema.row_type)
+        self._columns = projection(None, self._schema.row_type)
         self._limit: int | None = None
         self._kinds = False
 
@@ -112,7 +116,7 @@ class ReadBuilder:
 
         Raises InvalidArgument for an unknown column or text that is not a condition.
         """
-        self._predicate = predicate_of(filter_, self._scan.table.schema.row_type)
+        self._predicate = predicate_of(filter_, self._schema.row_type)
         return self
 
     def with_projection(self, columns: Sequence[str]) -> ReadBuilder:
@@ -120,7 +124,7 @@ class ReadBuilder:
 
         "address.city" is a field of a struct, and becomes the column `address_city`.
         """
-        self._columns = projection(columns, self._scan.table.schema.row_type)
+        self._columns = projection(columns, self._schema.row_type)
         return self
 
     def with_limit(self, limit: int) -> ReadBuilder:
@@ -140,11 +144,18 @@ class ReadBuilder:
 
     def new_predicate_builder(self) -> PredicateBuilder:
         """A builder of predicates for `with_filter`."""
-        return PredicateBuilder(self._scan.table.schema.row_type)
+        return PredicateBuilder(self._schema.row_type)
 
     def new_scan(self) -> TableScan:
-        """A scan, which plans the splits."""
-        return TableScan(self._scan, self._predicate, self._context)
+        """A scan of the newest snapshot of now, or of what the options of the table choose.
+
+        Errors as in `batch_scan_of`.
+        """
+        scan = batch_scan_of(self._table, zone=self._context.zone)
+        if scan.table.schema.id != self._schema.id:
+            # What a tag names has changed; the columns stay those of the builder.
+            scan = replace(scan, table=replace(scan.table, schema=self._schema))
+        return TableScan(scan, self._predicate, self._context)
 
     def new_read(self) -> TableRead:
         """A reader for the splits of the scan."""

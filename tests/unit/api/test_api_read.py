@@ -171,6 +171,26 @@ def test_builder_scan_and_read(table: Table) -> None:
     assert keys(read.to_arrow(pickle.loads(pickle.dumps(splits)))) == [0, 2, 28]
 
 
+def test_each_scan_reads_what_is_newest_then(table: Table) -> None:
+    builder = table.new_read_builder()
+    scan, read = builder.new_scan(), builder.new_read()
+    table.append([{"k": 99, "v": "new", "dt": "d0"}])
+    assert read.to_arrow(scan.plan().splits()).num_rows == 30
+    assert read.to_arrow(builder.new_scan().plan().splits()).num_rows == 31
+
+
+def test_the_columns_of_a_builder_stay(table: Table) -> None:
+    table.create_tag("moving", snapshot=1)
+    builder = table.copy({"scan.tag-name": "moving"}).new_read_builder()
+    altered = table.alter(SchemaChange.add_column("n", "INT"))
+    altered.append([{"k": 99, "v": "new", "dt": "d0", "n": 1}])
+    table.core.tags.delete("moving")
+    altered.create_tag("moving")
+    rows = builder.new_read().to_arrow(builder.new_scan().plan().splits())
+    assert rows.schema.names == ["k", "v", "dt"]
+    assert rows.num_rows == 31
+
+
 def test_shards_are_everything_together(table: Table) -> None:
     table.compact(full=True)
     builder = table.copy({"source.split.target-size": "1 b", "source.split.open-file-cost": "1 b"})
