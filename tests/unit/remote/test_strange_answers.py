@@ -196,3 +196,12 @@ def test_an_answer_that_never_ends() -> None:
                 {"uri": uri, "token.provider": "bear", "token": "t", DEADLINE: "200 ms"}
             )
         assert time.monotonic() - begun < 3
+
+
+def test_a_type_in_capitals(answers: dict[str, Any]) -> None:
+    options = {"options": {"type": "MATERIALIZED-TABLE"}}
+    answers[f"{DB}/table-details"]["tableDetails"][0]["schema"].update(options)
+    answers[f"{DB}/tables/t"]["schema"].update(options)
+    assert connected().list_tables("db") == ["t"]
+    assert [other.name for other in connected().list_others("db")] == ["w"]
+    assert connected().get_table("db.t").name == "db.t"
