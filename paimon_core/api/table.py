@@ -321,7 +321,7 @@ class Table:
         """Delete the rows that match in one commit; `rows` of the result is their number.
 
         Raises UnsupportedFeature for tables whose merge engine does not delete the row of a deleted
-        key, and for tables with row tracking.
+        key, and for tables with row tracking and without deletion vectors.
         """
         predicate = predicate_of(filter, self.core.schema.row_type) or TRUE
         return delete_rows(self.core, predicate, env=self.context.env)

@@ -3,7 +3,7 @@
 Java: the row-level commands of its Spark connector (`DeleteFromPaimonTableCommand`).
 
 - Primary-key tables get a delete for each matching key.
-- Append tables with deletion vectors get vectors; the files stay.
+- Append tables with deletion vectors get vectors; the files stay, and so do the ids of the rows.
 - In other append tables the files with matching rows are rewritten without them.
 
 Append tables are committed against the files that were read: CommitConflict if another commit
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -28,8 +29,14 @@ from paimon_core.index.deletion_vectors import Positions
 from paimon_core.lsm.engines.traits import removes_deleted_keys, traits_of
 from paimon_core.lsm.merge_engine import DELETE
 from paimon_core.manifest.data_file import ManifestEntry
-from paimon_core.options import DELETION_VECTORS_ENABLED, IGNORE_DELETE
+from paimon_core.options import (
+    DATA_EVOLUTION_ENABLED,
+    DELETION_VECTORS_ENABLED,
+    IGNORE_DELETE,
+    ROW_TRACKING_ENABLED,
+)
 from paimon_core.predicate import Predicate, evaluate, fields_of
+from paimon_core.read.data_evolution import anchor, has_data_evolution
 from paimon_core.read.data_file import read_table_file
 from paimon_core.read.table_read import bucket_vectors, by_file_indexes
 from paimon_core.scan.scan import in_plan_order, scan_files
@@ -44,6 +51,8 @@ from paimon_core.table.sink.write_session import (
     new_writer,
 )
 from paimon_core.table.source.batch_scan import BatchScan, read_batch
+from paimon_core.table.source.placed_rows import group_units
+from paimon_core.types.data_types import TypeRoot, type_roots
 from paimon_core.write.incoming_rows import without_defaults
 from paimon_core.write.on_failure import aborted_on_failure
 from paimon_core.write.row_writer import RowWriter
@@ -60,9 +69,9 @@ class Deleted:
 def delete_rows(table: FileStoreTable, predicate: Predicate, *, env: Environment) -> Deleted:
     """Delete the rows of the newest snapshot that match.
 
-    Raises UnsupportedFeature for tables that do not allow it: row tracking, merge engines that keep
-    the row of a deleted key, `ignore-delete`.  Raises CommitConflict if another commit changed the
-    rows meanwhile; nothing is deleted then.
+    Raises UnsupportedFeature for tables that do not allow it: row tracking without deletion
+    vectors, merge engines that keep the row of a deleted key, `ignore-delete`.  Raises
+    CommitConflict if another commit changed the rows meanwhile; nothing is deleted then.
     """
     table, snapshot = table.at_newest_snapshot()
     check_deletable(table)
@@ -79,7 +88,7 @@ def count_rows(table: FileStoreTable, predicate: Predicate) -> int:
     snapshot = table.snapshots.latest()
     if snapshot is None:
         return 0
-    columns = [next(iter(sorted(fields_of(predicate))), table.schema.names[0])]
+    columns = _named(table, predicate)
     rows = read_batch(BatchScan(table=table, whole=snapshot), columns=columns, predicate=predicate)
     return sum(batch.num_rows for batch in rows)
 
@@ -87,9 +96,14 @@ def count_rows(table: FileStoreTable, predicate: Predicate) -> int:
 def check_deletable(table: FileStoreTable) -> None:
     """Raise UnsupportedFeature for tables whose rows cannot be deleted one by one."""
     check_rows_changeable(table)
-    for option in ("row-tracking.enabled", "data-evolution.enabled"):
-        if table.options.flag(option):
-            raise UnsupportedFeature(f"deleting rows of tables with {option}", table=table.name)
+    without_vectors = not table.options.value(DELETION_VECTORS_ENABLED)
+    for option, next_step in _TRACKING.items():
+        if table.options.value(option) and without_vectors:
+            raise UnsupportedFeature(
+                f"deleting rows of tables with {option.key} and without deletion vectors",
+                table=table.name,
+                next_step=next_step,
+            )
     if not table.has_primary_key:
         return
     if table.options.value(IGNORE_DELETE):
@@ -108,6 +122,22 @@ def check_deletable(table: FileStoreTable) -> None:
             if traits.removing_options
             else "overwrite the partition",
         )
+
+
+_TRACKING: Final = {
+    DATA_EVOLUTION_ENABLED: "set deletion-vectors.modifiable=true, "
+    "then deletion-vectors.enabled=true",
+    ROW_TRACKING_ENABLED: "use DELETE of SQL, which rewrites the files",
+}
+"""Options of tables whose rows have ids, and what to do without deletion vectors."""
+
+
+def _named(table: FileStoreTable, predicate: Predicate) -> list[str]:
+    """Return the columns that the predicate needs; else one that is cheap to read."""
+    fields = fields_of(predicate)
+    named = [n for n in table.schema.names if n in fields]
+    plain = (f.name for f in table.schema.fields if TypeRoot.BLOB not in type_roots(f.type))
+    return named or [next(plain)]
 
 
 def _delete_keys(
@@ -135,10 +165,9 @@ class _AppendDelete:
         self, table: FileStoreTable, snapshot: Snapshot, predicate: Predicate, env: Environment
     ) -> None:
         self._table = table
+        self._snapshot = snapshot
         self._predicate = predicate
         self._env = env
-        found = list(scan_files(table, snapshot, predicate=predicate))
-        self._entries = list(in_plan_order(table, by_file_indexes(table, found, predicate)))
         self._index_files = vector_files(table, snapshot)
         self._count = 0
 
@@ -165,18 +194,17 @@ class _AppendDelete:
 
     def _files(self) -> Iterator[tuple[ManifestEntry, Positions | None]]:
         """Yield each file with the positions that are deleted already."""
-        for entry in self._entries:
+        table, predicate = self._table, self._predicate
+        found = list(scan_files(table, self._snapshot, predicate=predicate))
+        for entry in in_plan_order(table, by_file_indexes(table, found, predicate)):
             bucket = entry.partition, entry.bucket
-            vectors = bucket_vectors(self._table, bucket, self._index_files.get(bucket, ()))
+            vectors = bucket_vectors(table, bucket, self._index_files.get(bucket, ()))
             yield entry, vectors.get(entry.file.file_name)
 
     def _matching(self, entry: ManifestEntry, deleted: Positions | None) -> Positions:
         """Return the positions of live rows that match."""
-        table = self._table
-        fields = fields_of(self._predicate)
-        names = [n for n in table.schema.names if n in fields] or [table.schema.names[0]]
         found: list[Positions] = []
-        for first, batch in self._rows(entry, names):
+        for first, batch in self._rows(entry, _named(self._table, self._predicate)):
             places = np.flatnonzero(np.asarray(evaluate(self._predicate, batch))) + first
             if deleted is not None:
                 places = places[np.isin(places, deleted, invert=True)]
@@ -219,12 +247,26 @@ class _AppendDelete:
 
     def _with_vectors(self) -> Iterator[CommitMessage]:
         """Write vectors in place of the index files that hold those of the same files."""
+        evolves = has_data_evolution(self._table)
         touched: list[tuple[ManifestEntry, Positions]] = []
-        for entry, deleted in self._files():
-            gone = self._matching(entry, deleted)
+        for entry, gone in self._in_groups() if evolves else self._in_files():
             if len(gone):
                 self._count += len(gone)
                 touched.append((entry, gone))
         yield from vector_deletions(
             self._table, touched, index_files=self._index_files, env=self._env
         )
+
+    def _in_files(self) -> Iterator[tuple[ManifestEntry, Positions]]:
+        for entry, deleted in self._files():
+            yield entry, self._matching(entry, deleted)
+
+    def _in_groups(self) -> Iterator[tuple[ManifestEntry, Positions]]:
+        """Yield the file of each group that has the vector of all its rows, and their positions."""
+        names = _named(self._table, self._predicate)
+        for unit in group_units(self._table, self._snapshot, self._predicate):
+            found = [
+                placed.positions[np.asarray(evaluate(self._predicate, placed.rows))]
+                for placed in unit.batches(self._table, names)
+            ]
+            yield anchor(unit.group), np.concatenate([np.empty(0, np.int64), *found])

@@ -167,6 +167,25 @@ def test_delete_from_append_tables(catalog: Catalog, vectors: str, bucket: str) 
     assert [r[0] for r in content(table)] == [*range(1, 5), *range(13, 30)]
 
 
+@pytest.mark.parametrize("evolves", ["true", "false"])
+def test_deletes_keep_the_ids_of_rows(catalog: Catalog, evolves: str) -> None:
+    options = {"row-tracking.enabled": "true", "data-evolution.enabled": evolves}
+    table = log(catalog, options | {"deletion-vectors.enabled": "true"})
+    for start in (0, 5):
+        table.append(rows(*range(start, start + 5)))
+    before = files_of(table)
+    assert table.delete("k = 2 OR k >= 7 AND v <> 'v9'").rows == 3
+    assert table.delete("k = 3 OR k = 2").rows == 1
+    assert table.delete("k = 3").snapshots == ()
+    assert files_of(table) == before
+    tracked = table.system_table("row_tracking").select(["k", "_ROW_ID"])
+    assert sorted(tracked["k"].to_pylist()) == [0, 1, 4, 5, 6, 9]
+    assert tracked["k"].to_pylist() == tracked["_ROW_ID"].to_pylist()
+    plain = catalog.create_table("db.plain", Schema.of({"k": "INT"}, options=options))
+    with pytest.raises(UnsupportedFeature, match="without deletion vectors"):
+        plain.delete("k = 1")
+
+
 def test_delete_from_a_primary_key_table(catalog: Catalog) -> None:
     table = keyed(catalog, deletion_vectors_enabled="true")
     table.upsert(rows(1, 2, 3))
