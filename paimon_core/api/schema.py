@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from paimon_core.ddl import schema_change as change
 from paimon_core.ddl.create import Column, create_schema
+from paimon_core.ddl.special_columns import with_special_types
 from paimon_core.errors import InvalidArgument
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.types.data_types import (
@@ -52,11 +53,14 @@ class Schema:
     ) -> Schema:
         """The schema with the columns of an Arrow schema.
 
-        A column's comment is the value of `comment` in the metadata of its Arrow field.  Raises
-        InvalidArgument for an Arrow type that Paimon does not have.
+        A column's comment is the value of `comment` in the metadata of its Arrow field.  The
+        options `blob-field`, `blob-descriptor-field`, `blob-view-field` and `vector-field` name
+        columns that become BLOBs and VECTORs.  Raises InvalidArgument for an Arrow type that Paimon
+        does not have, or a column that cannot become what an option says.
         """
+        columns = [_column(f) for f in pa_schema]
         return Schema(
-            columns=tuple(_column(f) for f in pa_schema),
+            columns=tuple(with_special_types(columns, options or {})),
             partition_keys=tuple(partition_keys),
             primary_keys=tuple(primary_keys),
             options=dict(options or {}),

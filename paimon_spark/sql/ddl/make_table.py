@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from paimon_core.catalog.format_tables import FormatTables
 from paimon_core.ddl.create import Column, create_schema
+from paimon_core.ddl.special_columns import with_special_types
 from paimon_core.environment import user_name
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.options import Options, parse_bool
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.format.format_table import FILE_FORMAT, FORMAT_TABLE, TYPE
 from paimon_core.types.data_types import ArrayType, DataType, MapType, RowType
-from paimon_spark.sql.ddl.special_columns import with_special_types
 from paimon_spark.sql.ddl.table_clauses import COMMENT_PROPERTY, EXTERNAL, OWNER, TableClauses
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.session import SqlSession

@@ -265,6 +265,20 @@ def test_fields_of_structs(catalog: Catalog) -> None:
     assert set(builder.new_read().to_arrow(plan.splits())["r_x"].to_pylist()) == {"a", "c", None}
 
 
+def test_options_name_the_columns_of_blobs_and_vectors(catalog: Catalog) -> None:
+    schema = pa.schema([("k", pa.int32()), ("b", pa.large_binary()), ("e", pa.list_(pa.float32()))])
+    tracked = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+    named = {"blob-field": "b", "vector-field": "e", "field.e.vector-dim": "2"}
+    made = catalog.create_table("db.b", schema, options=tracked | named)
+    types = [type_to_sql(f.type) for f in made.core.schema.fields]
+    assert types == ["INT", "BLOB", "VECTOR<FLOAT, 2>"]
+    made.append(pa.Table.from_pylist([{"k": 1, "b": b"x", "e": [1, 2]}, {"k": 2}], schema))
+    assert made.to_dicts("k = 1", ["b", "e"]) == [{"b": b"x", "e": [1, 2]}]
+    assert made.to_dicts("k = 2", ["b", "e"]) == [{"b": None, "e": None}]
+    with pytest.raises(InvalidArgument, match="binary"):
+        catalog.create_table("db.no", schema, options=tracked | {"blob-field": "k"})
+
+
 def test_vectors(catalog: Catalog) -> None:
     schema = pa.schema([("k", pa.int32()), ("e", pa.list_(pa.float32(), 2))])
     made = catalog.create_table("db.v", schema)

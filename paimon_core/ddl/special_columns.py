@@ -1,4 +1,4 @@
-"""Columns that the options of CREATE TABLE turn into BLOBs and VECTORs.
+"""Columns that the options of a new table turn into BLOBs and VECTORs.
 
 Java: `SparkCatalog.toInitialSchema`.  Comments do the same (`paimon_core.ddl.column_directives`).
 """
@@ -72,6 +72,8 @@ def _blob(data_type: DataType, *, nested: bool) -> DataType:
 
 
 def _vector(name: str, data_type: DataType, options: Mapping[str, str]) -> DataType:
+    if isinstance(data_type, VectorType):
+        return data_type
     if not isinstance(data_type, ArrayType):
         # Java's message says "blob".
         raise InvalidArgument(f"The type of vector field {name} must be array")
