@@ -169,7 +169,7 @@ class CopyablePages:
         while True:
             steps = self._steps(group, files, groups, places)
             copied = [step for step in steps if isinstance(step, CopiedRows)]
-            lying = self._lying(copied)
+            lying = self._lying(copied, places)
             if not lying:
                 return steps if copied else None
             groups = [
@@ -208,14 +208,14 @@ class CopyablePages:
         walk.end()
         return walk.steps
 
-    def _lying(self, copied: Sequence[CopiedRows]) -> set[str]:
+    def _lying(self, copied: Sequence[CopiedRows], key_leaves: Sequence[int]) -> set[str]:
         """Return the names of files whose rows begin or end outside of their bounds."""
         parts: dict[str, list[CopiedRows]] = defaultdict(list)
         for part in copied:
             parts[part.file.file_name].append(part)
         found = set()
         for name, some in parts.items():
-            with closing(self.open(some[0].file)) as opened:
+            with closing(self.open(some[0].file, key_leaves)) as opened:
                 if not all(self._is_true(opened, part) for part in some):
                     found.add(name)
         return found
@@ -228,9 +228,9 @@ class CopyablePages:
             ends.append(KeyView(batch, key).at(0))
         return part.low <= ends[0] <= ends[1] <= part.high
 
-    def open(self, file: DataFileMeta) -> StoredFile:
+    def open(self, file: DataFileMeta, with_pages: Collection[int] | None = None) -> StoredFile:
         """Open a file of which rows are copied.  Callers close it."""
-        opened = self._opened(file)
+        opened = self._opened(file, with_pages)
         assert opened is not None  # for its pages can be copied
         return opened
 
