@@ -1,4 +1,4 @@
-"""The simulated quarter: ours against the ranking with the same budget.
+"""The simulated quarter: ours against the ranking, which may spend no less.
 
 A few days with few tables; the whole quarter with CARETAKER_SIMULATION=full (about seven minutes).
 """
@@ -15,6 +15,8 @@ import pytest
 BENCHMARKS = Path(__file__).parents[4] / "benchmarks"
 FULL = os.environ.get("CARETAKER_SIMULATION") == "full"
 DAYS, TABLES, BUDGET, SEED = (90, 200, 190.0, 7) if FULL else (6, 24, 24.0, 3)
+# Ours ends with rounds that it has borrowed, which are more of few days than of many.
+RANKED_BUDGET = BUDGET * (1.03 if FULL else 1.1)
 
 
 @pytest.fixture(scope="module")
@@ -30,18 +32,20 @@ def found():
         tables=TABLES,
         days=DAYS,
         budget=BUDGET,
+        ranked_budget=RANKED_BUDGET,
         processes=2 if FULL else 1,
     )
 
 
-def test_ours_is_30_percent_better_at_equal_budget(found):
+def test_ours_is_30_percent_better_at_no_more_compute(found):
     ours, ranked = found["ours"], found["ranked"]
     assert ours.amplification <= 0.7 * ranked.amplification
     assert ours.excess <= 0.7 * ranked.excess
     assert ours.held <= ranked.held
+    assert ours.late <= 0.7 * ranked.late
+    assert ours.seconds <= ranked.seconds
     # The budget is that of all rounds; only the last one may exceed it.
-    for totals in (ours, ranked):
-        assert totals.seconds <= BUDGET * 48 * DAYS * 1.1
+    assert ours.seconds <= BUDGET * 48 * DAYS * 1.1
 
 
 def test_no_table_is_red_for_longer_than_its_policy_says(found):
