@@ -172,7 +172,8 @@ def internal_value(value: object, field: DataField) -> Any:
 def partition_values(table: FileStoreTable, partition: Mapping[str, object]) -> dict[str, Any]:
     """Return the values of partition columns as the core stores them.
 
-    Raises InvalidArgument for a column by which the table is not partitioned.
+    The text of `partition.default-name` is null, as in Java's specs of partitions.  Raises
+    InvalidArgument for a column by which the table is not partitioned.
     """
     row_type = table.schema.partition_type
     values = {}
@@ -184,7 +185,8 @@ def partition_values(table: FileStoreTable, partition: Mapping[str, object]) -> 
                 + (f" (partition columns: {', '.join(row_type.names)})" if row_type.names else ""),
                 table=table.name,
             )
-        values[name] = internal_value(value, field)
+        null = value == table.paths.partition_default_name
+        values[name] = None if null else internal_value(value, field)
     return values
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,17 @@ def test_overwrites(catalog: Catalog) -> None:
         table.overwrite(new, {"dt": "2024-01-01"}, dynamic=True)
     with pytest.raises(InvalidArgument, match="not partitioned by v"):
         table.overwrite(new, {"v": "n"})
+
+
+def test_a_partition_of_null_has_two_names(catalog: Catalog) -> None:
+    table = log(catalog, partitioned=True)
+    for day in (None, "__DEFAULT_PARTITION__"):
+        table.append([{"k": 1, "dt": None}, {"k": 2, "dt": date(2024, 1, 1)}])
+        table.overwrite(rows(3, dt=None), {"dt": day})
+        assert [r[0] for r in content(table)] == [2, 3]
+        table.truncate({"dt": day})
+        assert [r[0] for r in content(table)] == [2]
+        table.truncate()
 
 
 def test_truncate(catalog: Catalog) -> None:
