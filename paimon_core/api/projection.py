@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from paimon_core.api.predicates import no_column
 from paimon_core.errors import InvalidArgument
-from paimon_core.schema.table_schema import VALUE_KIND
+from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_core.schema.tracked import ROW_ID
 from paimon_core.types.data_types import DataField, RowType
 
 _Path = tuple[str, ...]
@@ -31,6 +32,11 @@ class Projection:
     def columns(self) -> list[str]:
         """The columns of the table that are read."""
         return list(dict.fromkeys(path[0] for path in self.paths))
+
+    @property
+    def tracked(self) -> bool:
+        """Whether ids or sequence numbers of rows are shown."""
+        return not {ROW_ID, SEQUENCE_NUMBER}.isdisjoint(self.columns)
 
     def shown(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield `_VALUE_KIND` and the fields of the row type, from batches with the columns.

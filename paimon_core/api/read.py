@@ -19,8 +19,10 @@ from paimon_core.api.projection import Projection, projection
 from paimon_core.api.rows import batches_out, schema_out
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import ROW_TRACKING_ENABLED
 from paimon_core.predicate import Predicate
 from paimon_core.schema.scan_options import SCAN_OPTIONS
+from paimon_core.schema.tracked import tracked_schema
 from paimon_core.table.source.batch_scan import BatchScan, batch_scan_of
 from paimon_core.table.source.batch_tasks import (
     BatchTask,
@@ -29,6 +31,7 @@ from paimon_core.table.source.batch_tasks import (
     plan_batch,
     read_task,
 )
+from paimon_core.table.source.placed_rows import read_tracked_task
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,9 +125,13 @@ class ReadBuilder:
     def with_projection(self, columns: Sequence[str]) -> ReadBuilder:
         """Read only these columns, in this order; InvalidArgument for an unknown one.
 
-        "address.city" is a field of a struct, and becomes the column `address_city`.
+        "address.city" is a field of a struct, and becomes the column `address_city`.  Append tables
+        with row tracking also have `_ROW_ID` and `_SEQUENCE_NUMBER`.
         """
-        self._columns = projection(columns, self._schema.row_type)
+        schema = self._schema
+        if schema.options.value(ROW_TRACKING_ENABLED) and not schema.primary_keys:
+            schema = tracked_schema(schema)
+        self._columns = projection(columns, schema.row_type)
         return self
 
     def with_limit(self, limit: int) -> ReadBuilder:
@@ -204,15 +211,7 @@ class TableRead:
 
     def to_batches(self, splits: Sequence[Split]) -> Iterator[pa.RecordBatch]:
         """Yield Arrow batches; holds only a few of them in memory."""
-        rows = chain.from_iterable(
-            read_task(
-                s.task,
-                columns=self.projection.columns,
-                predicate=self.predicate,
-                zone=self.context.zone,
-            )
-            for s in splits
-        )
+        rows = chain.from_iterable(self._rows(split.task) for split in splits)
         left = self.limit
         shown = self.projection.shown(rows)
         for batch in batches_out(shown, self.projection.row_type, kinds=self.kinds):
@@ -224,6 +223,12 @@ class TableRead:
             left -= batch.num_rows
             if left <= 0:
                 return
+
+    def _rows(self, task: BatchTask) -> Iterator[pa.RecordBatch]:
+        columns, predicate = self.projection.columns, self.predicate
+        if self.projection.tracked:
+            return read_tracked_task(task, columns=columns, predicate=predicate)
+        return read_task(task, columns=columns, predicate=predicate, zone=self.context.zone)
 
     def to_arrow_batch_reader(self, splits: Sequence[Split]) -> pa.RecordBatchReader:
         """The rows as an Arrow reader, which reads batch by batch."""

@@ -51,8 +51,7 @@ from paimon_core.table.sink.write_session import (
     new_writer,
 )
 from paimon_core.table.source.batch_scan import BatchScan, read_batch
-from paimon_core.table.source.placed_rows import group_units
-from paimon_core.types.data_types import TypeRoot, type_roots
+from paimon_core.table.source.placed_rows import cheap_column, group_units
 from paimon_core.write.incoming_rows import without_defaults
 from paimon_core.write.on_failure import aborted_on_failure
 from paimon_core.write.row_writer import RowWriter
@@ -135,9 +134,7 @@ _TRACKING: Final = {
 def _named(table: FileStoreTable, predicate: Predicate) -> list[str]:
     """Return the columns that the predicate needs; else one that is cheap to read."""
     fields = fields_of(predicate)
-    named = [n for n in table.schema.names if n in fields]
-    plain = (f.name for f in table.schema.fields if TypeRoot.BLOB not in type_roots(f.type))
-    return named or [next(plain)]
+    return [n for n in table.schema.names if n in fields] or [cheap_column(table)]
 
 
 def _delete_keys(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -26,7 +27,7 @@ from paimon_core.index.deletion_vectors import Positions
 from paimon_core.lsm.merge_engine import DELETE, UPDATE_BEFORE
 from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
 from paimon_core.options import ROW_TRACKING_ENABLED
-from paimon_core.predicate import Predicate
+from paimon_core.predicate import Predicate, fields_of
 from paimon_core.read.data_evolution import (
     deleted_rows,
     has_data_evolution,
@@ -37,7 +38,13 @@ from paimon_core.read.data_evolution import (
 )
 from paimon_core.read.data_file import read_table_file
 from paimon_core.read.row_tracking import read_tracked_rows
-from paimon_core.read.table_read import BATCH_ROWS, bucket_vectors, pruning, skips_level_0
+from paimon_core.read.table_read import (
+    BATCH_ROWS,
+    bucket_vectors,
+    chosen_rows,
+    pruning,
+    skips_level_0,
+)
 from paimon_core.scan.global_index import matching_rows
 from paimon_core.scan.scan import in_plan_order, scan_files
 from paimon_core.scan.splits import never_merges
@@ -46,9 +53,15 @@ from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_core.schema.tracked import ROW_ID
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.source.batch_scan import BatchScan
-from paimon_core.table.source.batch_tasks import BucketTask, plan_batch, read_task
+from paimon_core.table.source.batch_tasks import (
+    BatchTask,
+    BucketTask,
+    ScanTask,
+    plan_batch,
+    read_task,
+)
 from paimon_core.types.arrow import arrow_schema
-from paimon_core.types.data_types import AtomicType, DataField, TypeRoot
+from paimon_core.types.data_types import AtomicType, DataField, TypeRoot, type_roots
 
 Numbers = npt.NDArray[np.int64]
 _BIGINT: Final = AtomicType(kind=TypeRoot.BIGINT)
@@ -191,6 +204,18 @@ class MergedUnit:
 Unit = FileUnit | GroupUnit | MergedUnit
 
 
+def tracked_batches(
+    table: FileStoreTable, unit: FileUnit | GroupUnit, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows with `_VALUE_KIND`, these columns, `_ROW_ID` and `_SEQUENCE_NUMBER`."""
+    names = [VALUE_KIND, *columns, ROW_ID, SEQUENCE_NUMBER]
+    for placed in unit.batches(table, columns):
+        kinds = pa.array(np.zeros(placed.rows.num_rows, np.int8))
+        hidden = (pa.array(numbers) for numbers in (placed.row_ids, placed.sequences))
+        whole = pa.table([kinds, *placed.rows.columns, *hidden], names=names)
+        yield from whole.to_batches()
+
+
 def _shown(
     batches: Iterator[pa.RecordBatch], deleted: Positions | None
 ) -> Iterator[tuple[pa.RecordBatch, Numbers]]:
@@ -236,6 +261,31 @@ def _stored_batches(
         batch_rows=BATCH_ROWS,
         partition=entry.partition,
     )
+
+
+def cheap_column(table: FileStoreTable) -> str:
+    """Return a column whose values are in no file of BLOBs, to read where none is asked for."""
+    return next(f.name for f in table.schema.fields if TypeRoot.BLOB not in type_roots(f.type))
+
+
+def read_tracked_task(
+    task: BatchTask, *, columns: Sequence[str], predicate: Predicate | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task as `read_task`, for columns with `_ROW_ID` or `_SEQUENCE_NUMBER`.
+
+    Raises UnsupportedFeature for changes.
+    """
+    if not isinstance(task, BucketTask):
+        table = task.scan.table if isinstance(task, ScanTask) else task.table
+        raise UnsupportedFeature("row ids of changes", table=table.name)
+    table = task.table
+    needed = {*columns, *(fields_of(predicate) if predicate is not None else ())}
+    names = [n for n in table.schema.names if n in needed] or [cheap_column(table)]
+    units: Sequence[FileUnit | GroupUnit] = [FileUnit(e, task.index_files) for e in task.entries]
+    if has_data_evolution(table):
+        units = [GroupUnit(tuple(g), task.index_files) for g in row_groups(task.entries, table)]
+    rows = chain.from_iterable(tracked_batches(table, unit, names) for unit in units)
+    yield from chosen_rows(rows, columns, predicate)
 
 
 # --- plans --------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import tzinfo
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
@@ -20,11 +19,16 @@ from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.options import ROW_TRACKING_ENABLED
 from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.read.table_read import read_table
-from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
-from paimon_core.schema.tracked import ROW_ID, tracked_schema
+from paimon_core.schema.tracked import tracked_schema
 from paimon_core.table.source.batch_scan import BatchScan, read_batch
 from paimon_core.table.source.batch_tasks import BatchTask, plan_batch, plan_snapshot
-from paimon_core.table.source.placed_rows import FileUnit, GroupUnit, file_units, group_units
+from paimon_core.table.source.placed_rows import (
+    FileUnit,
+    GroupUnit,
+    file_units,
+    group_units,
+    tracked_batches,
+)
 from paimon_core.types.data_types import RowType
 
 READ_OPTIMIZED: Final = "ro"
@@ -97,9 +101,5 @@ def tracked_rows(batch: BatchScan) -> Iterator[pa.RecordBatch]:
         units = group_units(table, batch.whole)
     else:
         units = file_units(table, batch.whole)
-    for placed in (p for unit in units for p in unit.batches(table, table.schema.names)):
-        kinds = np.zeros(placed.rows.num_rows, np.int8)
-        hidden = (pa.array(numbers) for numbers in (placed.row_ids, placed.sequences))
-        names = [VALUE_KIND, *placed.rows.schema.names, ROW_ID, SEQUENCE_NUMBER]
-        whole = pa.table([pa.array(kinds), *placed.rows.columns, *hidden], names=names)
-        yield from whole.to_batches()
+    for unit in units:
+        yield from tracked_batches(table, unit, table.schema.names)

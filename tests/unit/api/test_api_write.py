@@ -190,9 +190,14 @@ def test_deletes_keep_the_ids_of_rows(catalog: Catalog, evolves: str) -> None:
     assert table.delete("k = 3 OR k = 2").rows == 1
     assert table.delete("k = 3").snapshots == ()
     assert files_of(table) == before
-    tracked = table.system_table("row_tracking").select(["k", "_ROW_ID"])
+    tracked = table.to_arrow(columns=["_SEQUENCE_NUMBER", "_ROW_ID", "k"])
     assert sorted(tracked["k"].to_pylist()) == [0, 1, 4, 5, 6, 9]
     assert tracked["k"].to_pylist() == tracked["_ROW_ID"].to_pylist()
+    assert set(tracked["_SEQUENCE_NUMBER"].to_pylist()) == {1, 2}
+    assert table.to_dicts("v = 'v4'", ["_ROW_ID"]) == [{"_ROW_ID": 4}]
+    assert table.to_arrow(columns=["_ROW_ID"], snapshot=1).num_rows == 5
+    with pytest.raises(UnsupportedFeature):
+        table.copy({"incremental-between": "0,1"}).to_arrow(columns=["_ROW_ID"])
     plain = catalog.create_table("db.plain", Schema.of({"k": "INT"}, options=options))
     with pytest.raises(UnsupportedFeature, match="without deletion vectors"):
         plain.delete("k = 1")
