@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from paimon_core.errors import PaimonError
+from paimon_core.errors import CorruptTable, PaimonError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO, FileStat, parent
 from paimon_core.io.file_io import delete_files as delete_paths
@@ -50,6 +50,8 @@ _OF_WRITER: Final = ".writer"
 """In the name of a journal without a lease."""
 _WRITER_MILLIS: Final = 3_600_000
 """No writer is at work on a journal of this age."""
+_LOOKS: Final = 5
+"""How often garbage is searched beside writers that let snapshots expire."""
 _DELETED_TOGETHER: Final = 100_000
 """Number of files whose paths are in memory while they are deleted."""
 _DATA: Final = (Role.DATA, Role.CHANGELOG)
@@ -116,10 +118,7 @@ def release(
         if journal is not None and _all_alive(going):
             table.io.delete(journal)
         raise
-    # A plan has read the references before: what moves now keeps its files by the plan.
-    left = settled_references(table) if planned is None else all_references(table)
-    gone = without(going, left)
-    garbage = find_garbage(table, gone, left, metadata or Metadata(table)).files
+    garbage = _garbage(table, going, metadata or Metadata(table), settled=planned is None)
     files = garbage if planned is None else garbage.only(planned)
     all_of_it = len(files) == len(garbage)
     if not all_of_it:
@@ -128,6 +127,24 @@ def release(
     if journal is not None and all_of_it:
         table.io.delete(journal)
     return removed
+
+
+def _garbage(
+    table: FileStoreTable, going: Sequence[Reference], metadata: Metadata, *, settled: bool
+) -> StoredFiles:
+    """The files that nothing else needs; tried again if what stays expires while it is read."""
+    oldest: list[int] | None = None
+    looks = 0
+    while True:
+        looks += 1
+        # A plan has read the references before: what moves now keeps its files by the plan.
+        left = settled_references(table) if settled else all_references(table)
+        try:
+            return find_garbage(table, without(going, left), left, metadata).files
+        except CorruptTable:
+            before, oldest = oldest, table.snapshots.ids()[:1]
+            if looks == _LOOKS or oldest == before:
+                raise
 
 
 def _all_alive(references: Iterable[Reference]) -> bool:

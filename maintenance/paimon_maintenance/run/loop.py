@@ -38,6 +38,8 @@ logger = logging.getLogger(__name__)
 
 MAX_ROUNDS: Final = 5
 """How many plans one run executes at most, if more work is due after each (`Plan.goes_on`)."""
+_MOST_PLANS: Final = 5
+"""How often a plan is tried beside writers that let snapshots expire."""
 _MIN_WAIT_MILLIS: Final = 200
 _MAX_WAIT_MILLIS: Final = 10_000
 
@@ -222,14 +224,22 @@ class _Loop:
 
         If the table is corrupt, waits for the job with the lease and tries again.  That job may be
         restoring snapshots to close a gap, or renaming a branch, whose files object stores move one
-        by one.
+        by one.  As long as writers let snapshots expire while they are read, there are more tries.
         """
-        try:
-            return self.next_plan(steps)
-        except CorruptTable:
-            table = self.open_table()
-            with self.hold_lease(table) if is_held(table) else nullcontext():
-                return self.next_plan(steps)
+        turn: AbstractContextManager[object] = nullcontext()
+        oldest: list[int] | None = None
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                with turn:
+                    return self.next_plan(steps)
+            except CorruptTable:
+                table = self.open_table()
+                before, oldest = oldest, table.snapshots.ids()[:1]
+                if tries == _MOST_PLANS or oldest == before:
+                    raise
+                turn = self.hold_lease(table) if is_held(table) else nullcontext()
 
     def next_plan(self, steps: Steps[Any, Any, Any, Any]) -> tuple[FileStoreTable, Plan]:
         """The current table, and a plan for it.

@@ -12,7 +12,8 @@ import pytest
 from lakes import Lake
 
 from paimon_core.environment import system_environment
-from paimon_core.errors import CommitConflict, LeaseHeld
+from paimon_core.errors import CommitConflict, CorruptTable, LeaseHeld
+from paimon_core.reachability.garbage import find_garbage
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.job.job import NoProgress, Progress
 from paimon_maintenance.job.metadata_job import MetadataPlan
@@ -231,6 +232,35 @@ def test_the_next_expiry_deletes_what_two_jobs_left_to_each_other(
     assert run(lake, "expire_snapshots", retained).error is None
     assert lake.on_disk() == lake.referenced()
     assert not list(Path(lake.table().root).glob("caretaker/released/*"))
+
+
+@pytest.mark.parametrize("place", ["retention.tags", "reachability.release"])
+@pytest.mark.parametrize("expires", [True, False])
+def test_snapshots_that_writers_let_expire_while_they_are_read(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, place: str, *, expires: bool
+) -> None:
+    """A plan, and a deletion, look again; what is missing without an expiry is damage."""
+    lake.fill(3)
+    assert run(lake, "create_tag", {"tag": "a", "snapshot": 2}).error is None
+    tries: list[int] = []
+
+    def beside_a_writer(table: Any, *given: Any) -> Any:
+        if len(tries) < 3:
+            oldest = min(table.snapshots.ids())
+            tries.append(oldest)
+            if expires:
+                Path(table.paths.snapshot(oldest)).unlink()
+            raise CorruptTable("a manifest list is missing")
+        return find_garbage(table, *given)
+
+    monkeypatch.setattr(f"paimon_core.{place}.find_garbage", beside_a_writer)
+    report = run(lake, "delete_tag", {"tag": ["a"]})
+    if expires:
+        assert report.error is None, report.error
+        assert tries == [1, 2, 3]
+    else:
+        assert isinstance(report.error, CorruptTable)
+        assert tries == [1, 1]
 
 
 @both
