@@ -27,7 +27,7 @@ from paimon_core.names import is_file_name
 from paimon_core.options import PATH
 from paimon_core.paths import SCHEMA_PREFIX, TablePaths
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.table.open import open_table_at, split_identifier
+from paimon_core.table.open import check_new_name, open_table_at, split_identifier
 from paimon_core.table.other_tables import refused, table_within
 
 DATABASE_SUFFIX: Final = ".db"
@@ -222,6 +222,7 @@ class FileSystemCatalog:
 
         Whether the database exists is not looked at.  Errors as in `create_table`.
         """
+        check_new_name(identifier)
         path = schema.options.value(PATH) or self.options.get(f"{TABLE_DEFAULT}{PATH.key}")
         files = self.table_files(identifier)
         if path is not None and files.schemas().latest() is None:
@@ -248,6 +249,7 @@ class FileSystemCatalog:
 
         On an object store, the same call finishes a rename that was interrupted.
         """
+        check_new_name(new_identifier)
         io, root = self._open()
         database, _ = split_identifier(new_identifier)
         there = self.table_files(identifier).schemas().latest() is not None

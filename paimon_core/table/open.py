@@ -42,6 +42,20 @@ def split_identifier(identifier: str) -> tuple[str, str]:
     return database, table
 
 
+def check_new_name(identifier: str) -> None:
+    """InvalidArgument for a name with `$`, which is that of a branch or system table.
+
+    Java: `CatalogUtils.checkNotSystemTable` and `checkNotBranch`.
+    """
+    if "$" in split_identifier(identifier)[1]:
+        raise InvalidArgument(
+            f"no table can have the name {identifier}: names with $ are those of branches and system "
+            "tables",
+            table=identifier,
+            next_step="choose a name without $",
+        )
+
+
 def open_table(
     warehouse: str,
     identifier: str,

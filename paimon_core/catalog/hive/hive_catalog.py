@@ -52,7 +52,7 @@ from paimon_core.remote.thrift_calls import Database as HiveDatabase
 from paimon_core.remote.thrift_calls import Table
 from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.table.open import open_table_at
+from paimon_core.table.open import check_new_name, open_table_at
 
 log = logging.getLogger(__name__)
 
@@ -234,6 +234,7 @@ class HiveCatalog:
     ) -> FileStoreTable:
         """The table under its newest schema; with the lock enabled, its commits hold it."""
         found = self._metastore.table(identifier)
+        check_new_name(identifier)
         name = hive_name(identifier)
         watch = under_lock(self._metastore.lock(name), watch)
         io, root = open_file_io(self._metastore.location(found), self._metastore.file_options)
@@ -361,6 +362,7 @@ class HiveCatalog:
 
     def rename_table(self, identifier: str, new_identifier: str) -> None:
         """Rename the table; the metastore or this client moves a managed table's folder."""
+        check_new_name(new_identifier)
         database, name = hive_name(new_identifier)
         _check_storable(name)
         self._metastore.database(database)

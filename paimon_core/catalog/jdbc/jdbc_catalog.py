@@ -38,7 +38,7 @@ from paimon_core.io.open import open_file_io
 from paimon_core.options import parse_int
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.table.open import split_identifier
+from paimon_core.table.open import check_new_name, split_identifier
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -434,6 +434,7 @@ class JdbcCatalog:
 
     def rename_table(self, identifier: str, new_identifier: str) -> None:
         """Rename the table's row and properties, then its folder."""
+        check_new_name(new_identifier)
         self._check_exists(identifier)
         new_database, new_table = split_identifier(new_identifier)
         check_lengths([new_database, new_table], {})

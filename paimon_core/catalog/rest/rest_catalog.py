@@ -49,7 +49,7 @@ from paimon_core.options import PATH, TYPES_WITH_SNAPSHOTS, Options, parse_bool
 from paimon_core.remote.rest_client import ResourceNotFound, RestClient, name_of, reading
 from paimon_core.schema.store import SchemaStore
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.table.open import open_table_at, split_identifier
+from paimon_core.table.open import check_new_name, open_table_at, split_identifier
 
 _LOOKS: Final = 3
 """How often to look again for a schema that changes while the table is opened."""
@@ -285,6 +285,7 @@ class RestCatalog:
         With the option `path` it is external: its schema file is created here, because not every
         server does it, or the table in the folder is taken up if `schema` agrees with it.
         """
+        check_new_name(identifier)
         path = schema.options.value(PATH)
         if path is not None:
             self._create_external(identifier, schema, path, if_not_exists=if_not_exists)
@@ -356,6 +357,7 @@ class RestCatalog:
 
     def rename_table(self, identifier: str, new_identifier: str) -> None:
         """Give the table another name; NotFound, AlreadyExists."""
+        check_new_name(new_identifier)
         body = {
             "source": identifier_json(identifier),
             "destination": identifier_json(new_identifier),

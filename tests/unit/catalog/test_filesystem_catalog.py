@@ -51,6 +51,19 @@ def test_databases_and_tables_are_made_listed_and_dropped(catalog: FileSystemCat
         catalog.drop_table("db.t")
 
 
+@pytest.mark.parametrize("name", ["a$b", "t$branch_b", "t$snapshots", "$"])
+def test_names_of_branches_and_system_tables_are_none_of_tables(
+    catalog: FileSystemCatalog, name: str
+) -> None:
+    catalog.create_database("db")
+    catalog.create_table("db.t", _schema())
+    with pytest.raises(InvalidArgument, match="names with"):
+        catalog.create_table(f"db.{name}", _schema())
+    with pytest.raises(InvalidArgument, match="names with"):
+        catalog.rename_table("db.t", f"db.{name}")
+    assert catalog.list_tables("db") == ["t"]
+
+
 def test_what_is_not_there_is_not_found(catalog: FileSystemCatalog) -> None:
     catalog.create_database("db")
     for missing in (
