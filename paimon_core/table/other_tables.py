@@ -15,8 +15,8 @@ from paimon_core.paths import BUCKET_PREFIX, is_table_folder
 
 _METADATA: Final = re.compile(r"(.*)/(?:schema/schema|snapshot/snapshot)-\d+", re.DOTALL)
 """Files that only the folders of Paimon tables have."""
-_OF_TABLE: Final = re.compile("bucket-[^/]+|[^/=]+=[^/]+")
-"""Folders inside of a Paimon table."""
+_OF_TABLE: Final = re.compile("branch-[^/]+|[^/=]+=[^/]+", re.DOTALL)
+"""Branches and partitions, which are folders inside of a Paimon table, as its own folders are."""
 
 
 def table_of_file(path: str) -> str | None:
@@ -26,12 +26,16 @@ def table_of_file(path: str) -> str | None:
 
 
 def table_around(io: FileIO, folder: str) -> str | None:
-    """Return the folder of the Paimon table of which a folder is a bucket or partition."""
-    while _OF_TABLE.fullmatch(folder.rpartition("/")[2]):
+    """Return the folder of the Paimon table whose bucket, partition or metadata a folder is."""
+    while _is_of_table(folder.rpartition("/")[2]):
         folder = parent(folder)
         if any(table_of_file(s.path) for s in io.list_dir(join(folder, "schema"))):
             return folder
     return None
+
+
+def _is_of_table(name: str) -> bool:
+    return is_table_folder(name) or _OF_TABLE.fullmatch(name) is not None
 
 
 def table_within(io: FileIO, folder: str) -> str | None:

@@ -114,6 +114,7 @@ def test_files_of_a_folder_do_not_replace_a_table(tmp_path: Path, sql: Sql):
         f"DIRECTORY '{root}' USING json",
         f"LOCAL DIRECTORY '{Path(root).parent}' USING json",
         f"DIRECTORY 'file:{root}/bucket-0' USING json",
+        f"DIRECTORY '{root}/manifest' USING json",
         f"DIRECTORY USING json OPTIONS ('path' = '{root}')",
     ):
         with pytest.raises(OutsideTable, match="is the folder of a Paimon table"):

@@ -263,7 +263,10 @@ def test_a_paimon_table_inside_of_the_folder_is_not_deleted(tmp_path: Path) -> N
     assert len(files_to_replace(table, format_partitions(table)[0])) == 3
 
 
-@pytest.mark.parametrize("place", ["bucket-0", "p=1/q=2/bucket-postpone", "p=1"])
+@pytest.mark.parametrize(
+    "place",
+    ["bucket-0", "p=1/q=2/bucket-postpone", "p=1", "manifest", "branch/branch-b/tag", "p=a\nb"],
+)
 def test_the_files_of_a_paimon_table_around_the_folder_are_not_deleted(
     place: str, tmp_path: Path
 ) -> None:
