@@ -7,10 +7,10 @@
     paimon_spark.register(spark)
     spark.read.format("paimon").load("WAREHOUSE/db.db/t")
 
-`source` is the DataFrame source `paimon`, `sql` plans SQL on Paimon tables, `placed_rows` and
-`metadata_columns` are for both and need no Spark.  This package knows no
-jobs: `CALL` reaches them through the protocol `paimon_spark.sql.procedures.Procedures`, which
-`paimon_maintenance` implements.
+`source` is the DataFrame source `paimon`, `sql` plans SQL on Paimon tables, `metadata_columns` and
+`write_options` are for both and need no Spark.  This package knows no jobs: `CALL` reaches them
+through the protocol `paimon_spark.sql.procedures.Procedures`, which `paimon_maintenance`
+implements.
 """
 
 from __future__ import annotations
