@@ -192,8 +192,7 @@ class HiveCatalog:
                 next_step="drop its tables first",
             )
         for table in own:
-            if not hive_tables.is_external(table):
-                self._metastore.files(table).check_droppable()
+            self._why_kept(table, self._metastore.files(table))
         for table in own:
             self.drop_table(f"{database}.{table.table_name}", if_exists=True)
         for name in formats:
@@ -419,18 +418,20 @@ class HiveCatalog:
                 return
             raise
         files = self._metastore.files(table)
-        external = hive_tables.is_external(table)
-        kept = "" if external else self._why_kept(table, files)
-        if not external and not kept:
-            files.check_droppable()
+        kept = self._why_kept(table, files)
         self._metastore.client.call("drop_table", *hive_name(identifier), False)
         if kept:
             log.warning("table=%s is dropped, but %s stays: %s", identifier, files.path, kept)
-        elif not external:
+        elif kept is None:
             delete_table_folder(files.io, files.path)
 
-    def _why_kept(self, table: Table, files: TableFiles) -> str:
-        """Why the folder of a managed table that is dropped may not be its own; empty if it is."""
+    def _why_kept(self, table: Table, files: TableFiles) -> str | None:
+        """Why the folder of a table that is dropped stays; None if it goes.
+
+        Empty for an external table.  If it goes, errors as in `TableFiles.check_droppable`.
+        """
+        if hive_tables.is_external(table):
+            return ""
         place = place_of(self._metastore.location(table))
         if place is None:
             return "it is not the folder of a table"
@@ -439,7 +440,10 @@ class HiveCatalog:
         others = self._metastore.tables_at(place, files.identifier)
         if others:
             return f"it holds table {', '.join(others)}"
-        return "" if files.schemas().ids() else "it holds no schema"
+        if not files.schemas().ids():
+            return "it holds no schema"
+        files.check_droppable()
+        return None
 
     def repair(self, name: str = "") -> None:
         """Bring the metastore in line with the files: of `db.t`, of a database, or of all.
