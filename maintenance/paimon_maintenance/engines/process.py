@@ -7,9 +7,10 @@ import os
 from typing import Final
 
 SETTINGS: Final = {
-    # Arrow's allocator gives memory back to the system after a second.  A merge needs it again
-    # soon, and on a virtual machine new pages cost up to a tenth of its time.  Milliseconds.
-    "MIMALLOC_PURGE_DELAY": "10000",
+    # Arrow's allocator gives memory back to the system after a second.  This merge or the next one
+    # needs it again soon, and on a virtual machine new pages cost up to a tenth of the time of a
+    # large merge, and half of that of a small one.  Milliseconds.
+    "MIMALLOC_PURGE_DELAY": "60000",
     # numpy would start a thread for each core at its import; nothing here does linear algebra.
     "OPENBLAS_NUM_THREADS": "1",
 }
