@@ -7,6 +7,8 @@ those of tables that only another catalog knows.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from paimon_core.errors import OutsideTable
@@ -40,14 +42,7 @@ def _is_of_table(name: str) -> bool:
 
 def table_within(io: FileIO, folder: str) -> str | None:
     """Return the folder of a Paimon table in a folder, at any depth, or of the one around it."""
-    folders = [folder]
-    while folders:
-        found = [s for part in map_parallel(io, io.list_dir, folders) for s in part]
-        theirs = next(filter(None, (table_of_file(s.path) for s in found if not s.is_dir)), None)
-        if theirs is not None:
-            return theirs
-        folders = [s.path for s in found if s.is_dir and not s.is_link]
-    return table_around(io, folder)
+    return _table_below(io, folder, _is_real) or table_around(io, folder)
 
 
 def other_table(io: FileIO, root: str) -> str | None:
@@ -61,14 +56,25 @@ def other_table(io: FileIO, root: str) -> str | None:
         theirs = (f for f in below if not f.is_dir and not _is_own(f.path[len(start) :]))
         found = next(filter(None, (table_of_file(f.path) for f in theirs)), None)
         return found or table_around(io, root)
+    found = _table_below(io, root, partial(_may_hold_tables, root))
+    return found or table_around(io, root)
+
+
+def _table_below(io: FileIO, root: str, enters: Callable[[FileStat], bool]) -> str | None:
+    """Return the folder of a table whose metadata is below a folder, where the walk `enters`."""
     folders = [root]
     while folders:
         listed = [s for part in map_parallel(io, io.list_dir, folders) for s in part]
         found = next(filter(None, (table_of_file(s.path) for s in listed if not s.is_dir)), None)
         if found is not None:
             return found
-        folders = [s.path for s in listed if _may_hold_tables(s, root)]
-    return table_around(io, root)
+        folders = [s.path for s in listed if enters(s)]
+    return None
+
+
+def _is_real(found: FileStat) -> bool:
+    """Whether this is a folder, and no link to one."""
+    return found.is_dir and not found.is_link
 
 
 def _is_own(path: str) -> bool:
@@ -76,8 +82,8 @@ def _is_own(path: str) -> bool:
     return is_table_folder(path.partition("/")[0])
 
 
-def _may_hold_tables(found: FileStat, root: str) -> bool:
-    if not found.is_dir or found.is_link or found.name.startswith(BUCKET_PREFIX):
+def _may_hold_tables(root: str, found: FileStat) -> bool:
+    if not _is_real(found) or found.name.startswith(BUCKET_PREFIX):
         return False
     return parent(found.path) != root or not is_table_folder(found.name)
 
