@@ -41,6 +41,7 @@ from paimon_core.reachability.references import (
     without,
 )
 from paimon_core.reachability.stored_files import PlannedFiles, StoredFiles
+from paimon_core.snapshot.expiry_beside import ExpiryBeside
 from paimon_core.snapshot.snapshot_json import snapshot_from_object, snapshot_to_object
 
 logger = logging.getLogger(__name__)
@@ -50,8 +51,6 @@ _OF_WRITER: Final = ".writer"
 """In the name of a journal without a lease."""
 _WRITER_MILLIS: Final = 3_600_000
 """No writer is at work on a journal of this age."""
-_LOOKS: Final = 5
-"""How often garbage is searched beside writers that let snapshots expire."""
 _DELETED_TOGETHER: Final = 100_000
 """Number of files whose paths are in memory while they are deleted."""
 _DATA: Final = (Role.DATA, Role.CHANGELOG)
@@ -133,17 +132,14 @@ def _garbage(
     table: FileStoreTable, going: Sequence[Reference], metadata: Metadata, *, settled: bool
 ) -> StoredFiles:
     """The files that nothing else needs; tried again if what stays expires while it is read."""
-    oldest: list[int] | None = None
-    looks = 0
+    expiry = ExpiryBeside()
     while True:
-        looks += 1
         # A plan has read the references before: what moves now keeps its files by the plan.
         left = settled_references(table) if settled else all_references(table)
         try:
             return find_garbage(table, without(going, left), left, metadata).files
         except CorruptTable:
-            before, oldest = oldest, table.snapshots.ids()[:1]
-            if looks == _LOOKS or oldest == before:
+            if not expiry.may_explain(table.snapshots):
                 raise
 
 

@@ -24,6 +24,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.reachability.references import reference_names
 from paimon_core.retention.store_clock import check_clock, check_not_set, clock_lead
 from paimon_core.retry import backoff_millis
+from paimon_core.snapshot.expiry_beside import ExpiryBeside
 from paimon_core.snapshot.line import unbroken_ids
 from paimon_maintenance.job.commit_user import commit_user
 from paimon_maintenance.job.engine import Engine
@@ -38,8 +39,6 @@ logger = logging.getLogger(__name__)
 
 MAX_ROUNDS: Final = 5
 """How many plans one run executes at most, if more work is due after each (`Plan.goes_on`)."""
-_MOST_PLANS: Final = 5
-"""How often a plan is tried beside writers that let snapshots expire."""
 _MIN_WAIT_MILLIS: Final = 200
 _MAX_WAIT_MILLIS: Final = 10_000
 
@@ -227,17 +226,14 @@ class _Loop:
         by one.  As long as writers let snapshots expire while they are read, there are more tries.
         """
         turn: AbstractContextManager[object] = nullcontext()
-        oldest: list[int] | None = None
-        tries = 0
+        expiry = ExpiryBeside()
         while True:
-            tries += 1
             try:
                 with turn:
                     return self.next_plan(steps)
             except CorruptTable:
                 table = self.open_table()
-                before, oldest = oldest, table.snapshots.ids()[:1]
-                if tries == _MOST_PLANS or oldest == before:
+                if not expiry.may_explain(table.snapshots):
                     raise
                 turn = self.hold_lease(table) if is_held(table) else nullcontext()
 
