@@ -87,7 +87,11 @@ def test_rollbacks_and_overridden_guards_wait_where_the_policy_says_so(tmp_path)
 
 
 def answer(dag_id: str, option: str) -> None:
-    """What a person does on the page: respond as soon as the task waits."""
+    """What a person does on the page: respond once the task waits.
+
+    `DAG.test` writes the state again at the end of the task, over that of an answer that came before,
+    and then waits for ever.  No person is so fast.
+    """
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
     from airflow.api_fastapi.core_api.datamodels.hitl import UpdateHITLDetailPayload
     from airflow.api_fastapi.core_api.routes.public.hitl import update_hitl_detail
@@ -96,13 +100,14 @@ def answer(dag_id: str, option: str) -> None:
     from sqlalchemy import select
 
     deadline = time.monotonic() + 1200
+    waits = False
     while time.monotonic() < deadline:
         with create_session() as session:
             query = select(TaskInstance).where(
                 TaskInstance.dag_id == dag_id, TaskInstance.state == "awaiting_input"
             )
             found = session.scalars(query).first()
-            if found is not None:
+            if found is not None and waits:
                 update_hitl_detail(
                     dag_id,
                     found.run_id,
@@ -112,7 +117,8 @@ def answer(dag_id: str, option: str) -> None:
                     session,
                 )
                 return
-        time.sleep(0.5)
+            waits = found is not None
+        time.sleep(2 if waits else 0.5)
 
 
 DAG_FILE = """\
