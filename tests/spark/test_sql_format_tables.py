@@ -114,6 +114,13 @@ def test_inserts_and_overwrites(sql: Run, tmp_path: Path) -> None:
     assert [p for p in root.iterdir() if p.name.startswith(".")] == []
 
 
+def test_overwrite_of_the_default_partition_replaces_that_of_null(sql: Run) -> None:
+    sql("CREATE TABLE t (id INT, dt STRING) USING csv PARTITIONED BY (dt)")
+    sql("INSERT INTO t VALUES (1, NULL), (2, 'a')")
+    sql("INSERT OVERWRITE t PARTITION (dt = '__DEFAULT_PARTITION__') VALUES (3)")
+    assert sql("SELECT * FROM t ORDER BY id") == [[2, "a"], [3, None]]
+
+
 def test_a_failed_insert_leaves_the_rows(
     sql: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,6 +130,9 @@ ANSWERS = {
     "INSERT INTO default.o WITH ('write-only' = 'true') PARTITION (p = 'c') VALUES (7)": [],
     "INSERT INTO default.o WITH ('file.format' = 'orc') REPLACE WHERE p = 'c' SELECT 8, 'c'": [],
     "SELECT DISTINCT file_format FROM default.`o$files` WHERE partition = '{c}'": [["orc"]],
+    "INSERT INTO default.o VALUES (9, NULL)": [],
+    "INSERT INTO default.o REPLACE WHERE p = '__DEFAULT_PARTITION__' SELECT 10, NULL": [],
+    "SELECT id FROM default.o WHERE p IS NULL": [[10]],
     # settings
     "SET TIME ZONE INTERVAL '02:00' HOUR TO MINUTE": [["spark.sql.session.timeZone", "+02:00"]],
     "SELECT timestamp '2024-01-01 00:00:00Z'": [["2024-01-01 02:00:00"]],

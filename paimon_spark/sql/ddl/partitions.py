@@ -13,6 +13,7 @@ from paimon_core.commit.overwrite import static_partition_test
 from paimon_core.commit.registered_partitions import registry_of
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.options import PARTITION_DEFAULT_NAME
 from paimon_core.paths import escape_path_name
 from paimon_core.retention.registered_partitions import unregistered
 from paimon_core.scan.scan import scan_files
@@ -87,6 +88,17 @@ def spec_values(
         if text is not None:
             values[key] = _value(session, table, key, text)
     return values
+
+
+def chosen_values(
+    table: FileStoreTable | FormatTable, values: Mapping[str, object]
+) -> dict[str, object]:
+    """The values of `spec_values` that choose partitions: the name of the default one means null.
+
+    Java: `PartitionPredicate.createPartitionPredicate` with a spec of texts.
+    """
+    null = table.schema.options.value(PARTITION_DEFAULT_NAME)
+    return {k: None if v == null else v for k, v in values.items()}
 
 
 def _value(session: SqlSession, table: FileStoreTable | FormatTable, key: str, text: str) -> object:
@@ -277,8 +289,9 @@ def drop_partitions(session: SqlSession, name: TableName, words: Words) -> Resul
                 f"first of the partition columns ({', '.join(table.schema.partition_keys)})",
                 table=table.name,
             )
-        found = matching(there, values)
         whole = len(values) == len(table.schema.partition_keys)
+        # Java looks for a partition that is wholly named by its values, not by a spec of texts.
+        found = matching(there, values if whole else chosen_values(table, values))
         if not found and whole and not if_exists:
             raise AnalysisError(
                 f"[PARTITIONS_NOT_FOUND] The partition(s) PARTITION ({_shown(spec)}) cannot be "
@@ -326,7 +339,11 @@ def truncate(session: SqlSession, words: Words) -> Result:
             user = new_commit_user(table, session.env)
             replace_partitions(table, None, user=user, env=session.env.doing("TRUNCATE"))
         return NOTHING
-    remove_partitions(session, table, [spec_values(session, table, spec)])
+    values = spec_values(session, table, spec)
+    if len(values) == len(table.schema.partition_keys):
+        # Java looks for partitions that are named in part by their values, not by a spec of texts.
+        values = chosen_values(table, values)
+    remove_partitions(session, table, [values])
     return NOTHING
 
 

@@ -14,7 +14,7 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.table.format.format_table import FormatTable
 from paimon_core.types.data_types import DataField
-from paimon_spark.sql.ddl.partitions import read_spec, spec_values
+from paimon_spark.sql.ddl.partitions import chosen_values, read_spec, spec_values
 from paimon_spark.sql.ddl.table_clauses import read_properties
 from paimon_spark.sql.dml.by_name import by_name, check_case, merged_schema, merges_schema
 from paimon_spark.sql.dml.directories import names_directory, to_directory
@@ -203,7 +203,7 @@ def _replace_where(
             raise only_equal
     if statement is not None:
         check_grammar(session, statement)
-    replaced = spec_values(session, table, spec)
+    replaced = chosen_values(table, spec_values(session, table, spec))
     frame = query_dataframe(session, query)
     write_query(session, table, frame, overwrite=replaced, rows_at=session.read_at(table))
 
@@ -238,7 +238,7 @@ def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | No
             fields = list(in_order_of(frame, fields, parsed.spec))
         if len(frame.columns) == len(fields):
             given = {k: v for k, v in parsed.spec.items() if v is not None}
-            replaced = static if parsed.overwrite else None
+            replaced = chosen_values(table, static) if parsed.overwrite else None
             large = writes_distributed(frame)
             if keys:
                 made = partial(rows_to_write, table, frame, fields, given)
@@ -268,7 +268,7 @@ def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | No
         null_checked(table, rows)
         upsert(session, parsed.name, rows, keys)
         return
-    replaced = static if parsed.overwrite else None
+    replaced = chosen_values(table, static) if parsed.overwrite else None
     rows_at = session.read_at(table) if parsed.overwrite else None
     write(session, table, rows, overwrite=replaced, dynamic=dynamic, rows_at=rows_at)
 
@@ -293,7 +293,7 @@ def _run_on_format(
     write_format(
         table,
         format_rows(table, frame, fields, given),
-        static=static,
+        static=chosen_values(table, static),
         overwrite=parsed.overwrite,
         dynamic=_is_dynamic(session, table, static),
         reads=session.format_reads(table),
