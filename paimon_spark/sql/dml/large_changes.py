@@ -31,6 +31,7 @@ from paimon_core.table.source.batch_scan import batch_scan_of
 from paimon_core.table.source.placed_rows import FileUnit, GroupUnit, file_units, group_units
 from paimon_spark.metadata_columns import metadata_columns_in
 from paimon_spark.sql.dml.large_writes import bucketed
+from paimon_spark.sql.dml.retry_updates import read_beside_expiry
 from paimon_spark.sql.dml.targets import (
     ROW_NUMBER,
     check_target,
@@ -311,6 +312,31 @@ def open_large(
     `all_columns` it may read columns that the text does not name.  With a `large_source`, the
     driver does it for no table that has rows.  UnsupportedFeature as in `open_target`.
     """
+    return read_beside_expiry(
+        session,
+        name,
+        lambda: _opened(
+            session,
+            name,
+            what,
+            text,
+            condition,
+            all_columns=all_columns,
+            large_source=large_source,
+        ),
+    )
+
+
+def _opened(
+    session: SqlSession,
+    name: TableName,
+    what: str,
+    text: str,
+    condition: str | None,
+    *,
+    all_columns: bool,
+    large_source: bool,
+) -> LargeTarget | None:
     table, snapshot = session.open(name, to_write=True).at_newest_snapshot()
     check_target(table, what)
     metadata = metadata_columns_in(text)

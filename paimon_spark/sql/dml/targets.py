@@ -60,6 +60,7 @@ from paimon_core.write.incoming_rows import Kinds, fit_to_schema, without_defaul
 from paimon_core.write.on_failure import aborted_on_failure
 from paimon_spark.metadata_columns import metadata_columns_in, metadata_of
 from paimon_spark.sql.dml.postpone import write_to_buckets
+from paimon_spark.sql.dml.retry_updates import read_beside_expiry
 from paimon_spark.sql.frames.dataframes import arrow_dataframe, needed_columns, table_rows
 from paimon_spark.sql.frames.evolution import EvolvedRows, commit_evolved, evolved_rows
 from paimon_spark.sql.frames.pushdown import plain_condition
@@ -333,7 +334,10 @@ def open_target(
 
     UnsupportedFeature for tables that do not allow the statement: some merge engines, row tracking.
     """
-    return replace(_opened(session, name, what, condition, text), operation=what)
+    opened = read_beside_expiry(
+        session, name, lambda: _opened(session, name, what, condition, text)
+    )
+    return replace(opened, operation=what)
 
 
 def _opened(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pyarrow as pa
 import pytest
@@ -11,10 +12,12 @@ from disk import on_disk, referenced
 from sql_sessions import Sql
 
 from paimon_core.errors import RowsChanged
+from paimon_core.file_store_table import FileStoreTable
 from paimon_core.read.table_read import read_table
 from paimon_core.snapshot.snapshot import NO_SNAPSHOT
 from paimon_core.table.open import open_table
 from paimon_core.table.sink.write_session import write_rows
+from paimon_spark.sql.dml import large_changes, targets
 
 EVOLVED = "'row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true'"
 KEYED = "'primary-key' = 'id', 'bucket' = '1'"
@@ -26,6 +29,13 @@ KINDS = {
     "append": "'bucket' = '-1'",
 }
 ATTEMPTS = "SET spark.paimon.write.data-evolution.update-conflict-retry.max-attempts"
+
+_REWRITTEN = """
+    UPDATE t SET v = 'B';
+    CALL sys.compact(table => 't', compact_strategy => 'full');
+    CALL sys.expire_snapshots(table => 't', retain_max => 1, retain_min => 1,
+      older_than => '2999-01-01 00:00:00')
+"""
 
 
 def _raced(warehouse: Path, changes: list[str], options: str = EVOLVED) -> Sql:
@@ -49,6 +59,30 @@ def _rows(warehouse: Path) -> list[tuple[int, str, str]]:
     batches = list(read_table(table, table.latest_or_not_found()))
     rows = (tuple(r.values()) for b in batches for r in b.drop_columns(["_VALUE_KIND"]).to_pylist())
     return sorted(rows)
+
+
+@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize(
+    "statement", ["UPDATE t SET w = 'mine' WHERE id = 2", "DELETE FROM t WHERE id = 2"]
+)
+@pytest.mark.parametrize("place", [targets, large_changes], ids=["driver", "executors"])
+def test_rows_that_expire_before_they_are_read_are_read_anew(
+    options: str, statement: str, place: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if options == EVOLVED:
+        options += ", 'deletion-vectors.enabled' = 'true'"
+    sql, check_target, waiting = _raced(tmp_path, [], options), targets.check_target, [True]
+
+    def after_others(table: FileStoreTable, what: str) -> None:
+        check_target(table, what)
+        if waiting and waiting.pop():
+            Sql(tmp_path)(_REWRITTEN)
+
+    monkeypatch.setattr(place, "check_target", after_others)
+    sql(statement)
+    assert not waiting
+    left = [(2, "B", "mine")] if statement.startswith("UPDATE") else []
+    assert _rows(tmp_path) == [(1, "B", "x"), *left]
 
 
 @pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
