@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from errno import EROFS
 from typing import TYPE_CHECKING, Any, Final
 
+from paimon_core.errors import CatalogLocked
 from paimon_core.io.confined import ConfinedFileIO
 from paimon_core.io.delegating import DelegatingFileIO
 from paimon_core.io.file_io import FileIO
@@ -45,7 +46,7 @@ _HINT: Final = re.compile(
     r"(?:branch/branch-[^/]+/)?(?:snapshot|changelog)/(?:LATEST|EARLIEST)|caretaker/(?!quarantine/).*"
     r"|(?:.*/)?metadata/(?:v\d+\.metadata\.json|version-hint\.text|snap-\d+-[^/]+|[^/]+-m\d+\.avro)"
 )
-_CERTAIN: Final = (FileNotFoundError, FileExistsError, NotADirectoryError)
+_CERTAIN: Final = (FileNotFoundError, FileExistsError, NotADirectoryError, CatalogLocked)
 """Errors after which the change certainly did not happen."""
 
 

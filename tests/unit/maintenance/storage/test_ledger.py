@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import re
@@ -12,7 +13,10 @@ from pathlib import Path
 import pytest
 from command_line import caretaker
 from lakes import Lake
+from sql_sessions import Sql
 
+from paimon_core.catalog.jdbc.database import JdbcDatabase
+from paimon_core.catalog.jdbc.lock import JdbcLock
 from paimon_core.io.file_io import delete_abandoned
 from paimon_core.io.local import LocalFileIO
 from paimon_core.scan.scan import scan_files
@@ -218,6 +222,25 @@ def test_a_commit_before_a_failure_is_in_the_report_the_errors_line_and_the_hist
     again = caretaker("run", "compact", "db.t", "-w", lake.warehouse, "--engine", "local")
     assert again.code == ExitCode.CORRUPT_TABLE
     assert "  the run did not change the table\n" in again.out
+
+
+def test_a_commit_that_did_not_get_the_lock_of_the_catalog_is_not_unsure(tmp_path, monkeypatch):
+    options = {
+        "metastore": "jdbc",
+        "uri": f"jdbc:sqlite:{tmp_path}/catalog.db",
+        "warehouse": str(tmp_path / "lake"),
+        "lock.enabled": "true",
+        "lock-acquire-timeout": "1 s",
+    }
+    monkeypatch.setenv("CARETAKER_CATALOGS", json.dumps({"locked": options}))
+    sql = Sql(tmp_path, catalog=options)
+    sql("CREATE TABLE t (k INT); INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)")
+    patient = JdbcDatabase(options | {"lock-acquire-timeout": "8 min"})
+    with JdbcLock(patient, "jdbc", "default.t").held():
+        ran = caretaker("run", "analyze", "default.t", "-w", "catalog:locked")
+    assert ran.code == ExitCode.FAILURE
+    assert "nothing was changed" in ran.err
+    assert "the run did not change the table" in ran.out
 
 
 def test_what_is_committed_before_ctrl_c_is_in_the_history(tmp_path):
