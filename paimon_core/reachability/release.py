@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from paimon_core.errors import CorruptTable, PaimonError
+from paimon_core.errors import PaimonError
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO, FileStat, parent
 from paimon_core.io.file_io import delete_files as delete_paths
@@ -41,7 +41,7 @@ from paimon_core.reachability.references import (
     without,
 )
 from paimon_core.reachability.stored_files import PlannedFiles, StoredFiles
-from paimon_core.snapshot.expiry_beside import ExpiryBeside
+from paimon_core.snapshot.expiry_beside import read_beside_expiry
 from paimon_core.snapshot.snapshot_json import snapshot_from_object, snapshot_to_object
 
 logger = logging.getLogger(__name__)
@@ -132,15 +132,13 @@ def _garbage(
     table: FileStoreTable, going: Sequence[Reference], metadata: Metadata, *, settled: bool
 ) -> StoredFiles:
     """The files that nothing else needs; tried again if what stays expires while it is read."""
-    expiry = ExpiryBeside()
-    while True:
+
+    def find() -> StoredFiles:
         # A plan has read the references before: what moves now keeps its files by the plan.
         left = settled_references(table) if settled else all_references(table)
-        try:
-            return find_garbage(table, without(going, left), left, metadata).files
-        except CorruptTable:
-            if not expiry.may_explain(table.snapshots):
-                raise
+        return find_garbage(table, without(going, left), left, metadata).files
+
+    return read_beside_expiry(find, lambda: table.snapshots)
 
 
 def _all_alive(references: Iterable[Reference]) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 
@@ -23,7 +24,7 @@ from paimon_core.commit.row_group_conflict import RowGroup
 from paimon_core.compaction.due import BucketFiles, delete_results
 from paimon_core.compaction.unit import CompactResult
 from paimon_core.environment import Environment
-from paimon_core.errors import CommitConflict, CorruptTable, InvalidArgument, PaimonError
+from paimon_core.errors import CommitConflict, InvalidArgument, PaimonError
 from paimon_core.features import uncompactable_features
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.lsm.changelog_producers import changelog_producer_of
@@ -37,7 +38,7 @@ from paimon_core.options import (
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
 from paimon_core.schema.replaced import older_than_replacement
-from paimon_core.snapshot.expiry_beside import ExpiryBeside
+from paimon_core.snapshot.expiry_beside import read_beside_expiry
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Identity, Snapshot
 from paimon_core.table.chain.overwrite import ChainOverwrite, check_with_chain
 from paimon_core.table.sink.after_commit import AfterCommit
@@ -284,7 +285,11 @@ def _commit_and_compact(
     ignore_empty: bool,
     rows_at: Identity | None,
 ) -> tuple[Snapshot, ...]:
-    results = _compact_what_is_there(table, messages, env=env, identifier=identifier)
+    # Others may have compacted the files meanwhile, and let them expire.
+    results = read_beside_expiry(
+        partial(compact_written, table, messages, env=env, identifier=identifier),
+        lambda: table.snapshots,
+    )
     try:
         made = commit(
             table,
@@ -328,19 +333,6 @@ def _commit_and_compact(
         )
         return made
     return (*made, *compacted)
-
-
-def _compact_what_is_there(
-    table: FileStoreTable, messages: Sequence[CommitMessage], *, env: Environment, identifier: int
-) -> list[CompactResult]:
-    """Compact as `compact_written`; again if files expire that others have compacted meanwhile."""
-    expiry = ExpiryBeside()
-    while True:
-        try:
-            return compact_written(table, messages, env=env, identifier=identifier)
-        except CorruptTable:
-            if not expiry.may_explain(table.snapshots):
-                raise
 
 
 def delete_messages(table: FileStoreTable, messages: Iterable[CommitMessage]) -> None:

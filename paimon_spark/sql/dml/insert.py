@@ -214,6 +214,7 @@ def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | No
         _run_on_format(session, table, parsed, query, statement)
         return
     static, fields = _filled_columns(session, table, parsed)
+    replaced = chosen_values(table, static) if parsed.overwrite else None
     dynamic = _is_dynamic(session, table, static)
     rows: pa.Table | None = None
     keys = [] if parsed.overwrite else upsert_keys(table)
@@ -238,7 +239,6 @@ def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | No
             fields = list(in_order_of(frame, fields, parsed.spec))
         if len(frame.columns) == len(fields):
             given = {k: v for k, v in parsed.spec.items() if v is not None}
-            replaced = chosen_values(table, static) if parsed.overwrite else None
             large = writes_distributed(frame)
             if keys:
                 made = partial(rows_to_write, table, frame, fields, given)
@@ -268,7 +268,6 @@ def _run(session: SqlSession, parsed: _Insert, query: str, statement: Words | No
         null_checked(table, rows)
         upsert(session, parsed.name, rows, keys)
         return
-    replaced = chosen_values(table, static) if parsed.overwrite else None
     rows_at = session.read_at(table) if parsed.overwrite else None
     write(session, table, rows, overwrite=replaced, dynamic=dynamic, rows_at=rows_at)
 

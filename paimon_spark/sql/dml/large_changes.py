@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from paimon_core.commit.commit_user import new_commit_user
@@ -31,7 +32,7 @@ from paimon_core.table.source.batch_scan import batch_scan_of
 from paimon_core.table.source.placed_rows import FileUnit, GroupUnit, file_units, group_units
 from paimon_spark.metadata_columns import metadata_columns_in
 from paimon_spark.sql.dml.large_writes import bucketed
-from paimon_spark.sql.dml.retry_updates import read_beside_expiry
+from paimon_spark.sql.dml.retry_updates import opened_beside_expiry
 from paimon_spark.sql.dml.targets import (
     ROW_NUMBER,
     check_target,
@@ -312,19 +313,17 @@ def open_large(
     `all_columns` it may read columns that the text does not name.  With a `large_source`, the
     driver does it for no table that has rows.  UnsupportedFeature as in `open_target`.
     """
-    return read_beside_expiry(
+    opened = partial(
+        _opened,
         session,
         name,
-        lambda: _opened(
-            session,
-            name,
-            what,
-            text,
-            condition,
-            all_columns=all_columns,
-            large_source=large_source,
-        ),
+        what,
+        text,
+        condition,
+        all_columns=all_columns,
+        large_source=large_source,
     )
+    return opened_beside_expiry(session, name, opened)
 
 
 def _opened(

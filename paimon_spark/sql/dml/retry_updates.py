@@ -11,15 +11,16 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from paimon_core.errors import CommitConflict, CommitObstructed, CorruptTable
+from paimon_core.errors import CommitConflict, CommitObstructed
 from paimon_core.options import UPDATE_CONFLICT_MAX_ATTEMPTS, UPDATE_CONFLICT_WAIT_MILLIS, Options
-from paimon_core.snapshot.expiry_beside import ExpiryBeside
+from paimon_core.snapshot.expiry_beside import read_beside_expiry
+from paimon_core.snapshot.store import SnapshotStore
 from paimon_spark.sql.session import SqlSession
 from paimon_spark.sql.table_name import TableName
 
 log = logging.getLogger(__name__)
 
-_Read = TypeVar("_Read")
+_Opened = TypeVar("_Opened")
 
 
 def until_committed(session: SqlSession, name: TableName, change: Callable[[], None]) -> None:
@@ -43,18 +44,17 @@ def until_committed(session: SqlSession, name: TableName, change: Callable[[], N
     return change()
 
 
-def read_beside_expiry(session: SqlSession, name: TableName, read: Callable[[], _Read]) -> _Read:
-    """What `read` finds in the newest snapshot; it reads anew if that one expires meanwhile.
+def opened_beside_expiry(
+    session: SqlSession, name: TableName, opened: Callable[[], _Opened]
+) -> _Opened:
+    """What `opened` returns for the newest snapshot, for a newer one if that expires meanwhile.
 
-    `read` must commit nothing, because it may run again.  CorruptTable if no expiry explains what
+    `opened` must commit nothing, because it may run again.  CorruptTable if no expiry explains what
     is missing.
     """
-    expiry = ExpiryBeside()
-    while True:
-        try:
-            return read()
-        except CorruptTable as e:
-            if not expiry.may_explain(session.open(name, to_write=True).snapshots):
-                raise
-            log.info("table=%s read anew: %s", name.identifier, e)
-            session.read_anew()
+
+    def newest() -> SnapshotStore:
+        session.read_anew()
+        return session.open(name, to_write=True).snapshots
+
+    return read_beside_expiry(opened, newest)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
@@ -60,7 +61,7 @@ from paimon_core.write.incoming_rows import Kinds, fit_to_schema, without_defaul
 from paimon_core.write.on_failure import aborted_on_failure
 from paimon_spark.metadata_columns import metadata_columns_in, metadata_of
 from paimon_spark.sql.dml.postpone import write_to_buckets
-from paimon_spark.sql.dml.retry_updates import read_beside_expiry
+from paimon_spark.sql.dml.retry_updates import opened_beside_expiry
 from paimon_spark.sql.frames.dataframes import arrow_dataframe, needed_columns, table_rows
 from paimon_spark.sql.frames.evolution import EvolvedRows, commit_evolved, evolved_rows
 from paimon_spark.sql.frames.pushdown import plain_condition
@@ -334,8 +335,8 @@ def open_target(
 
     UnsupportedFeature for tables that do not allow the statement: some merge engines, row tracking.
     """
-    opened = read_beside_expiry(
-        session, name, lambda: _opened(session, name, what, condition, text)
+    opened = opened_beside_expiry(
+        session, name, partial(_opened, session, name, what, condition, text)
     )
     return replace(opened, operation=what)
 
