@@ -22,6 +22,11 @@ efficiency of 0.85 with four, and 1 GiB for a task.  Driver, master and workers 
 their own to show what the executors can do: on a machine with as many processors as executors, the
 whole phase shows mostly how these start.
 
+On a machine with fewer processors, `--share 0.4` holds each worker, with its executor, to that part
+of one.  Executors are slower then, but as fast with three others as alone, so the seconds show how
+the work is distributed, and not what processes do to each other that share processors.  It needs
+root, for a control group.
+
 With `--ceiling`, the same bucket is also compacted by one process, and by as many at once as there
 were executors.  These share nothing but the machine, so the seconds of one by the mean seconds of
 many are the efficiency that no way of distributing can exceed here.
@@ -68,6 +73,9 @@ def main() -> int:
     parser.add_argument(
         "--ceiling", action="store_true", help="also what independent processes reach"
     )
+    parser.add_argument(
+        "--share", type=float, help="the part of a processor that an executor gets at most"
+    )
     wanted = parser.parse_args()
     sys.path[:0] = [str(ROOT / "tests")]
     from spark_cluster import standalone_cluster  # noqa: PLC0415 - a part of the tests
@@ -80,7 +88,12 @@ def main() -> int:
             make_table(Case(name="pk", rows=wanted.rows, commits=RUNS), made)
         home = folder / "home"
         with standalone_cluster(
-            home, workers=max(wanted.executors), cores=1, memory="1g", pinned=True
+            home,
+            workers=max(wanted.executors),
+            cores=1,
+            memory="1g",
+            pinned=True,
+            share=wanted.share,
         ) as on:
             # The first application warms the page cache and the workers.
             runs = {

@@ -16,7 +16,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,8 @@ _DEPLOY = "org.apache.spark.deploy"
 _EXECUTOR = b"org.apache.spark.executor.CoarseGrainedExecutorBackend"
 _LAUNCHED = re.compile(r"Asked to launch executor (app-\S+)/\d+")
 _START_SECONDS = 300
+_PERIOD = 50_000
+"""Microseconds in which a group of processes gets its share of a processor."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,12 @@ def standalone_cluster(
     memory: str = "2g",
     environment: Mapping[str, str] | None = None,
     pinned: bool = False,
+    share: float | None = None,
 ) -> Iterator[Cluster]:
     """A cluster while the block runs; `environment` is that of the executors.
 
-    `pinned` gives each worker, with its executors, one processor in turn.
+    `pinned` gives each worker, with its executors, one processor in turn, and `share` that part of
+    one at most, whatever is free, by a control group (Linux, root).
     """
     import pyspark
 
@@ -109,10 +113,12 @@ def standalone_cluster(
         running.enter_context(ChildProcess(master, env=bare, log=home / "master.log"))
         for number, log in enumerate(cluster.worker_logs):
             worker = [spark_class, f"{_DEPLOY}.worker.Worker", *here, str(free_port()), *limits]
+            command = [*worker, cluster.master]
+            if share is not None:
+                group = running.enter_context(_limited_group(number, share))
+                command = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh", *command]
             with _one_processor(number) if pinned else nullcontext():
-                started = ChildProcess(
-                    [*worker, cluster.master], env=bare | dict(environment or {}), log=log
-                )
+                started = ChildProcess(command, env=bare | dict(environment or {}), log=log)
             running.enter_context(started)
 
         def workers_are_known() -> bool:
@@ -132,6 +138,25 @@ def _one_processor(number: int) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+@contextmanager
+def _limited_group(number: int, share: float) -> Iterator[Path]:
+    """A control group whose processes together get this share of one processor."""
+    old = Path("/sys/fs/cgroup/cpu")  # version 1 has a folder for each controller
+    group = (old if old.exists() else old.parent) / f"caretaker-{os.getpid()}-{number}"
+    group.mkdir()
+    try:
+        quota = round(share * _PERIOD)
+        if old.exists():
+            (group / "cpu.cfs_period_us").write_text(str(_PERIOD))
+            (group / "cpu.cfs_quota_us").write_text(str(quota))
+        else:
+            (group / "cpu.max").write_text(f"{quota} {_PERIOD}")
+        yield group
+    finally:
+        with suppress(OSError):  # a process that ends just now; the empty group harms nobody
+            group.rmdir()
 
 
 def _wait_until(ready: Callable[[], bool], log: Path) -> None:
