@@ -116,7 +116,13 @@ def standalone_cluster(
             command = [*worker, cluster.master]
             if share is not None:
                 group = running.enter_context(_limited_group(number, share))
-                command = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh", *command]
+                command = [
+                    "sh",
+                    "-c",
+                    f'echo $$ > {group}/cgroup.procs && exec "$@"',
+                    "sh",
+                    *command,
+                ]
             with _one_processor(number) if pinned else nullcontext():
                 started = ChildProcess(command, env=bare | dict(environment or {}), log=log)
             running.enter_context(started)
