@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import partial
 
 from paimon_core.commit.committer import commit
 from paimon_core.compaction.due import BucketFiles, compact_bucket, delete_results, units_due
@@ -22,6 +23,7 @@ from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.retention.store_clock import check_clock
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
+from paimon_core.snapshot.expiry_beside import read_beside_expiry
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from paimon_core.table.sink.after_commit import AfterCommit
 
@@ -46,7 +48,10 @@ def compact_table(table: FileStoreTable, *, full: bool, env: Environment) -> tup
     if latest is not None:
         check_snapshot_compactable(table, latest)
     after = AfterCommit(table, env=env)
-    results = compact_buckets(table, buckets_of(table), full=full, env=env)
+    # Others may have compacted the files meanwhile, and let them expire.
+    results = read_beside_expiry(
+        partial(_compact_live_files, table, full=full, env=env), lambda: table.snapshots
+    )
     if not results:
         return ()
     messages = [m for result in results for m in result.to_messages()]
@@ -58,6 +63,12 @@ def compact_table(table: FileStoreTable, *, full: bool, env: Environment) -> tup
         raise
     after.run(user=user, identifier=BATCH_COMMIT_IDENTIFIER)
     return made
+
+
+def _compact_live_files(
+    table: FileStoreTable, *, full: bool, env: Environment
+) -> list[CompactResult]:
+    return compact_buckets(table, buckets_of(table), full=full, env=env)
 
 
 def buckets_of(table: FileStoreTable) -> list[BucketFiles]:
