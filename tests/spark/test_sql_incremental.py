@@ -35,16 +35,25 @@ def test_versions_with_other_buckets_are_compared_by_their_rows(
         query = f"SELECT * FROM paimon_incremental_query('`{table}`', '2024-01-01', '{end}') q"
         return sql(f"{query} ORDER BY q.a, q.b")
 
-    assert changes("t", "2024-01-03") == [[3, 33]]
-    assert changes("t", "2024-01-04") == [[3, 33]]
-    assert changes("t", "2024-01-05") == [[2, 222], [3, 33]]
-    assert sql("SELECT * FROM paimon_incremental_to_auto_tag('t', '2024-01-03')") == [[3, 33]]
-    assert changes("t$audit_log", "2024-01-04") == [["-D", 1, 11], ["+I", 3, 33]]
-    assert changes("t$audit_log", "2024-01-05") == [
-        ["-D", 1, 11],
-        ["+U", 2, 222],
-        ["+I", 3, 33],
-    ]
+    def check() -> None:
+        assert changes("t", "2024-01-03") == [[3, 33]]
+        assert changes("t", "2024-01-04") == [[3, 33]]
+        assert changes("t", "2024-01-05") == [[2, 222], [3, 33]]
+        assert sql("SELECT * FROM paimon_incremental_to_auto_tag('t', '2024-01-03')") == [[3, 33]]
+        assert changes("t$audit_log", "2024-01-04") == [["-D", 1, 11], ["+I", 3, 33]]
+        assert changes("t$audit_log", "2024-01-05") == [
+            ["-D", 1, 11],
+            ["+U", 2, 222],
+            ["+I", 3, 33],
+        ]
+
+    check()
+    sql("""
+        CALL sys.expire_snapshots(table => 't', retain_max => 1, retain_min => 1,
+          older_than => '2999-01-01 00:00:00')
+    """)
+    assert sql("SELECT count(*) FROM `t$snapshots`") == [[1]]
+    check()  # the versions live on in their tags
 
 
 @pytest.mark.sampled

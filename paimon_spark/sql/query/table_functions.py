@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from paimon_core.errors import PaimonError, UnsupportedFeature
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.source.batch_scan import rescaled_between
 from paimon_core.types.casts.text import java_to_string
 from paimon_spark.sql.call import literal
@@ -124,13 +126,23 @@ def _changes(
     Snapshots with different numbers of buckets are compared by their rows, as in Java:
     `PaimonTableValuedFunctions.sparkIncrementQuery`.
     """
-    ends = None
-    if _TIMES not in options and name.database != SYSTEM_DATABASE:
-        ends = rescaled_between(session.open(name, options=options), zone=session.zone)
+    if _TIMES in options or name.database == SYSTEM_DATABASE:
+        return view_of(name, options)
+    table = session.open(name, options=options)
+    ends = rescaled_between(table, zone=session.zone)
     if ends is None:
         return view_of(name, options)
-    before, after = (view_of(name, {"scan.snapshot-id": str(end.id)}) for end in ends)
+    before, after = (view_of(name, _version(table, end)) for end in ends)
     return f"(SELECT * FROM {after} EXCEPT SELECT * FROM {before})"
+
+
+def _version(table: FileStoreTable, snapshot: Snapshot) -> Options:
+    """The options that read the snapshot, which may live on in a tag alone."""
+    if table.snapshots.get_or_none(snapshot.id) is None:
+        for tag in table.tags.all():
+            if tag.snapshot.id == snapshot.id:
+                return {"scan.tag-name": tag.name}
+    return {"scan.snapshot-id": str(snapshot.id)}
 
 
 def _max_pt(session: SqlSession, given: list[str]) -> str:
