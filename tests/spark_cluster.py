@@ -27,6 +27,7 @@ from paimon_maintenance.demo.child_process import ChildProcess
 _AWAY = re.compile("^(AIRFLOW|AWS_|CARETAKER|PYTHONPATH|PYSPARK|SPARK)")
 _DEPLOY = "org.apache.spark.deploy"
 _EXECUTOR = b"org.apache.spark.executor.CoarseGrainedExecutorBackend"
+_COMMAND = re.compile(r"Launch command: (.+)")
 _LAUNCHED = re.compile(r"Asked to launch executor (app-\S+)/\d+")
 _START_SECONDS = 300
 _PERIOD = 50_000
@@ -50,6 +51,12 @@ class Cluster:
             (log, application)
             for log in self.worker_logs
             for application in _LAUNCHED.findall(log.read_text())
+        }
+
+    def launch_commands(self) -> set[str]:
+        """The commands that started executors."""
+        return {
+            command for log in self.worker_logs for command in _COMMAND.findall(log.read_text())
         }
 
     def executors(self) -> list[int]:

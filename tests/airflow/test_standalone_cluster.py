@@ -27,6 +27,7 @@ from paimon_core.ddl.create import Column, create_schema
 from paimon_core.environment import system_environment
 from paimon_core.table.open import open_table
 from paimon_core.write.row_writer import RowWriter
+from paimon_maintenance.engines.spark.compiler import EXECUTOR_OPTIONS, QUICK
 from paimon_maintenance.verify.check import check_table
 
 pytestmark = [
@@ -39,6 +40,7 @@ pytestmark = [
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMITS = 6
+OWN_OPTIONS = f"{EXECUTOR_OPTIONS}=-Dcaretaker.test=x"
 
 
 @dataclass(frozen=True)
@@ -130,9 +132,10 @@ def test_the_command_line_and_airflow_maintain_a_lake_on_s3_on_a_cluster(
     fill(warehouse, "db.a")
     fill(warehouse, "db.b")
     master, before = on_s3.cluster.master, on_s3.cluster.served()
+    earlier = on_s3.cluster.launch_commands()
     ran = subprocess.run(
         compact_command(warehouse, "db.a", master),
-        env=with_checkout(),
+        env=with_checkout() | {"PYSPARK_SUBMIT_ARGS": f"--conf {OWN_OPTIONS} pyspark-shell"},
         capture_output=True,
         text=True,
         timeout=600,
@@ -142,6 +145,9 @@ def test_the_command_line_and_airflow_maintain_a_lake_on_s3_on_a_cluster(
     report = json.loads(ran.stdout)
     assert (report["engine"], report["status"]) == ("spark", "success")
     assert files(warehouse, "db.a") == [(1, 5)]
+    first = on_s3.cluster.launch_commands() - earlier
+    assert len(first) >= 2
+    assert all("-Dcaretaker.test=x" in c and QUICK not in c for c in first)
 
     connection = {"conn_type": "spark", "host": master, "extra": {"deploy-mode": "client"}}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
@@ -160,6 +166,9 @@ def test_the_command_line_and_airflow_maintain_a_lake_on_s3_on_a_cluster(
     assert {buckets for buckets, _ in files(warehouse, "db.b")} == {2}
     # Both were applications of this cluster, with an executor on each worker.
     assert len(on_s3.cluster.served() - before) == 4
+    second = on_s3.cluster.launch_commands() - earlier - first
+    assert len(second) >= 2
+    assert all(QUICK in command for command in second)
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""Which compiler Spark's JVM uses.
+"""Which compiler the JVMs of Spark's driver and executors use.
 
 Jobs read and write in Python, and the JVM only passes bytes on.  The optimizing compiler takes more
 processor time than it saves: without it, Spark starts in two thirds of the time.
@@ -13,6 +13,8 @@ from typing import Final
 
 VARIABLE: Final = "JDK_JAVA_OPTIONS"
 QUICK: Final = "-XX:TieredStopAtLevel=1"
+EXECUTOR_OPTIONS: Final = "spark.executor.defaultJavaOptions"
+"""Spark's setting for the JVMs of executors, before `spark.executor.extraJavaOptions`."""
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from paimon_core.errors import MaintenanceError, how_to_get
 from paimon_core.io.temporary import temporary_folder
 from paimon_maintenance.engines.process import executor_settings, prepare_libraries
 from paimon_maintenance.engines.shipping import package_parents, write_packages
-from paimon_maintenance.engines.spark.compiler import quick_compiler
+from paimon_maintenance.engines.spark.compiler import EXECUTOR_OPTIONS, QUICK, quick_compiler
 from paimon_maintenance.engines.spark.loss import is_not_of_py4j, jvm_exit_code
 from paimon_maintenance.engines.spark.output import StartupOutput
 from paimon_maintenance.job.engine import SparkApplication
@@ -90,7 +90,7 @@ class SharedSession:
         with self._lock:
             if self.started is None:
                 with nullcontext() if queries else quick_compiler():
-                    self.started = _start(master, conf, verbose=verbose)
+                    self.started = _start(master, conf, verbose=verbose, queries=queries)
                 self.application = _application_of(self.started.session)
             return self.started.session
 
@@ -221,7 +221,9 @@ def _answers(gateway: JavaGateway) -> bool:
     return True
 
 
-def _start(master: str | None, conf: dict[str, str], *, verbose: bool) -> StartedSession:
+def _start(
+    master: str | None, conf: dict[str, str], *, verbose: bool, queries: bool
+) -> StartedSession:
     try:
         from py4j.protocol import Py4JError  # noqa: PLC0415 - the point of this module
         from pyspark.errors import PySparkException  # noqa: PLC0415 - the point of this module
@@ -251,11 +253,11 @@ def _start(master: str | None, conf: dict[str, str], *, verbose: bool) -> Starte
         conf = {**_defaults(master, submitted=submitted), **conf}
         for key, value in conf.items():
             builder = builder.config(key, value)
-        if submitted or verbose:
+        at_start = {**conf, "spark.master": master or DEFAULT_MASTER}
+        with nullcontext() if submitted or verbose else _quiet_jvm(at_start):
+            if not queries and not _is_set(EXECUTOR_OPTIONS, at_start):
+                builder = builder.config(EXECUTOR_OPTIONS, QUICK)
             session = builder.getOrCreate()
-        else:
-            with _quiet_jvm({**conf, "spark.master": master or DEFAULT_MASTER}):
-                session = builder.getOrCreate()
     except (PySparkException, Py4JError, OSError, RuntimeError) as e:
         _forget_gateway()
         check_local_folders(conf)
@@ -333,6 +335,18 @@ def _quiet_jvm(conf: dict[str, str]) -> Iterator[None]:
         output.release()
         raise
     output.discard()
+
+
+def _is_set(key: str, conf: Mapping[str, str]) -> bool:
+    """Whether the configuration, or else that of Spark's installation, has the key.
+
+    Starts the JVM if there is none, because only it knows the latter.
+    """
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - see `_start`
+
+    settings = SparkConf().setAll(list(conf.items()))
+    SparkContext._ensure_initialized(conf=settings)  # noqa: SLF001 - as above
+    return key in conf or SparkConf().contains(key)
 
 
 def _ship(session: SparkSession) -> tempfile.TemporaryDirectory[str]:
