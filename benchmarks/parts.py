@@ -117,9 +117,10 @@ PARTS: Final = (
         title="Small tables",
         about="The start of the command line; five files of 60 KB on an S3 server where each request takes 20 ms "
         "longer; 200 tables by one command, in one DAG run and in one Spark application; a table of 12 "
-        "files and 19 KB through a warm session of Spark Connect.",
+        "files and 19 KB through a warm session of Spark Connect, and by commands that start Spark without and with "
+        "the archive of `caretaker spark-archive`.",
         script="small_tables",
-        minutes=3.5,
+        minutes=5,
         normal=("--times", "5", "--spark"),
         short=("--tables", "20", "--times", "2", "--spark"),
     ),

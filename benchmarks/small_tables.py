@@ -12,9 +12,11 @@ all overlapping, and `compact --strategy full` makes one of them.
     dag        one run of the DAG caretaker_compact over all tables, in this process, as `dags test`
                of Airflow does it
     connect    one table of 12 files and 19 KB through a session of Spark Connect that is warm
+    archive    one table of 12 files and 19 KB by a command that starts Spark, without and with the
+               archive of `caretaker spark-archive`
     spark      all tables in one Spark application (local[4]), from spark-submit to its end
 
-`--spark` adds the last two.  To reach: see TARGETS.
+`--spark` adds the last three.  To reach: see TARGETS.
 """
 
 from __future__ import annotations
@@ -47,8 +49,8 @@ TARGETS: Final = {
     "connect: ": 2.0,
 }
 """Seconds to reach, for a row that begins with these words."""
-STEPS: Final = ("start", "latency", "command", "dag", "connect", "spark")
-ON_SPARK: Final = ("connect", "spark")
+STEPS: Final = ("start", "latency", "command", "dag", "connect", "archive", "spark")
+ON_SPARK: Final = ("connect", "archive", "spark")
 
 
 def main() -> int:
@@ -245,6 +247,27 @@ def connect(folder: Path, tables: int) -> list[Row]:  # noqa: ARG001 - as the ot
     return [("connect: 12 files, warm session", median(seconds[2:]), *watch.row("")[2:])]
 
 
+def archive(folder: Path, tables: int) -> list[Row]:  # noqa: ARG001 - as the other steps
+    """Seconds of a command that starts Spark, without and with an archive of its classes."""
+    lake = folder / "lake"
+    make(lake, 6, 60, 12)
+    os.environ["XDG_CACHE_HOME"] = str(folder)
+    rows, command = [], str(ROOT / "caretaker")
+    for number, name in enumerate(("archive: none", "archive: used")):
+        if number:
+            subprocess.run([command, "spark-archive"], check=True, capture_output=True)
+        runs = []
+        for table in range(3):
+            words = ["run", "compact", f"db.t{number * 3 + table}", "-w", str(lake)]
+            words += ["--strategy", "full", "--engine", "spark", "--master", "local[1]"]
+            with Watch() as watch:
+                subprocess.run([command, *words], check=True, capture_output=True)
+            runs.append(watch)
+        middle = sorted(runs, key=lambda watch: watch.seconds)[1]
+        rows.append(middle.row(f"{name}, 12 files by Spark"))
+    return rows
+
+
 def spark(folder: Path, tables: int) -> list[Row]:
     """Seconds of one Spark application over all tables."""
     lake = folder / "lake"
@@ -284,7 +307,7 @@ def step() -> None:
     os.environ.setdefault("CARETAKER_HISTORY_URL", "none")
     request = json.loads(sys.argv[1])
     name, folder = request.pop("step"), Path(request.pop("folder"))
-    steps = {f.__name__: f for f in (make, latency, command, dag, connect, spark)}
+    steps = {f.__name__: f for f in (make, latency, command, dag, connect, archive, spark)}
     print(json.dumps({"rows": steps[name](folder, **request)}))
 
 

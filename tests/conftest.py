@@ -9,6 +9,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,6 @@ from typing import Any
 
 import pytest
 import scratch
-from class_archive import use_archive
 from hypothesis import HealthCheck, settings
 from lakes import Lake
 from long_run import LONG, examples
@@ -25,6 +25,12 @@ from postgres import postgres_server
 
 from oracle import VERSIONS, FlinkSql, Oracle, OracleProcess, RestServer, skip_without
 from paimon_core.retention import store_clock
+from paimon_maintenance.engines.spark.class_archive import (
+    SUBMIT_OPTIONS,
+    ArchiveFailed,
+    archive_in,
+    make_archive,
+)
 from paimon_maintenance.jobs.versions import inflight_commits
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -89,7 +95,19 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["JDK_JAVA_OPTIONS"] = f"{options} {quick} {place}".strip()
     if config.getoption("numprocesses", 0) and not hasattr(config, "workerinput"):
         # Before the workers start, which inherit it.
-        use_archive(config.cache.mkdir("classes"))
+        _use_archive(config.cache.mkdir("classes"))
+
+
+def _use_archive(folder: Path) -> None:
+    """Have drivers start with the archive in this folder, which is made if it is not there."""
+    with suppress(ArchiveFailed):
+        archive = archive_in(folder)
+        if not archive.exists():
+            make_archive(folder)
+        # This collector takes the least of a processor where little memory is used.
+        os.environ[SUBMIT_OPTIONS] = (
+            f"-XX:+UseSerialGC -XX:SharedArchiveFile={archive} -Xlog:disable"
+        )
 
 
 @pytest.fixture

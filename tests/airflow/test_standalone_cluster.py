@@ -27,7 +27,7 @@ from paimon_core.ddl.create import Column, create_schema
 from paimon_core.environment import system_environment
 from paimon_core.table.open import open_table
 from paimon_core.write.row_writer import RowWriter
-from paimon_maintenance.engines.spark.compiler import EXECUTOR_OPTIONS, QUICK
+from paimon_maintenance.engines.spark.jvm import EXECUTOR_OPTIONS, QUICK
 from paimon_maintenance.verify.check import check_table
 
 pytestmark = [

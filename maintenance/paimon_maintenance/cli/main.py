@@ -64,6 +64,7 @@ _MODULES: Final[Mapping[str, str]] = {
     "catalogs": "paimon_maintenance.cli.catalogs",
     "tables": "paimon_maintenance.cli.tables",
     "sql": "paimon_maintenance.cli.sql.command",
+    "spark-archive": "paimon_maintenance.cli.spark_archive",
     "table": "paimon_maintenance.cli.ddl",
     "database": "paimon_maintenance.cli.ddl",
     "write": "paimon_maintenance.cli.rows.change",

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paimon_maintenance.engines.shipping import package_folder, package_parents
-from paimon_maintenance.engines.spark.compiler import VARIABLE, java_options
+from paimon_maintenance.engines.spark.jvm import driver_environment
 
 APPLICATION = "spark_app.py"
 
@@ -108,7 +108,7 @@ def environment(target: Target) -> dict[str, str] | None:
     variables = {
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),
-        VARIABLE: java_options(),
+        **driver_environment(),
     }
     if target.is_local:
         variables["PYSPARK_PYTHON"] = sys.executable

@@ -365,6 +365,20 @@ def _sql(commands: Commands[Parser]) -> None:
     output_options(parser, json="print one JSON object per statement")
 
 
+def _spark_archive(commands: Commands[Parser]) -> None:
+    parser = add_command(
+        commands,
+        "spark-archive",
+        "let Spark start in half of the time, by an archive of its classes",
+        "Starts Spark once and keeps the classes that it loads in a file of 150 MB in\n"
+        "~/.cache/caretaker/spark (or below $XDG_CACHE_HOME). Drivers that this user starts on this\n"
+        "machine use it: those of commands, and those of Airflow's tasks in client mode. Run it\n"
+        "again after an update of PySpark or Java: a JVM ignores an archive of other classes.",
+        ("caretaker spark-archive",),
+    )
+    output_options(parser)
+
+
 def _plan(commands: Commands[Parser]) -> None:
     from paimon_maintenance.cli.parsers.jobs import job_command  # noqa: PLC0415 - fast start
 
@@ -406,6 +420,7 @@ COMMANDS: Final[Mapping[str, Callable[[Commands[Parser]], None]]] = {
     "catalogs": _catalogs,
     "tables": _tables,
     "sql": _sql,
+    "spark-archive": _spark_archive,
     "table": table_commands,
     "database": database_commands,
     "write": write_command,

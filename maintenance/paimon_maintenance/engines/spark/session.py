@@ -22,7 +22,12 @@ from paimon_core.errors import MaintenanceError, how_to_get
 from paimon_core.io.temporary import temporary_folder
 from paimon_maintenance.engines.process import executor_settings, prepare_libraries
 from paimon_maintenance.engines.shipping import package_parents, write_packages
-from paimon_maintenance.engines.spark.compiler import EXECUTOR_OPTIONS, QUICK, quick_compiler
+from paimon_maintenance.engines.spark.jvm import (
+    EXECUTOR_OPTIONS,
+    QUICK,
+    driver_environment,
+    in_environment,
+)
 from paimon_maintenance.engines.spark.loss import is_not_of_py4j, jvm_exit_code
 from paimon_maintenance.engines.spark.output import StartupOutput
 from paimon_maintenance.job.engine import SparkApplication
@@ -89,7 +94,7 @@ class SharedSession:
         """The session, started if necessary; SparkUnavailable if it cannot start."""
         with self._lock:
             if self.started is None:
-                with nullcontext() if queries else quick_compiler():
+                with in_environment(driver_environment(queries=queries)):
                     self.started = _start(master, conf, verbose=verbose, queries=queries)
                 self.application = _application_of(self.started.session)
             return self.started.session
@@ -242,7 +247,7 @@ def _start(
     logging.getLogger().addFilter(is_not_of_py4j)
     prepare_workers()
     if not submitted:
-        _find_java()
+        find_java()
     builder = SparkSession.builder.appName(APP_NAME)
     try:
         if master is not None and master.startswith(CONNECT_SCHEME):
@@ -296,7 +301,7 @@ def check_local_folders(conf: Mapping[str, str]) -> None:
         )
 
 
-def _find_java() -> None:
+def find_java() -> None:
     """Set JAVA_HOME to a Java that the checkout finds; SparkUnavailable if it finds none."""
     if not os.environ.pop(_FIND_JAVA, None) or os.environ.get("JAVA_HOME"):
         return

@@ -1,0 +1,115 @@
+"""An archive of the classes that Spark loads, with which the driver's JVM starts in half the time.
+
+`caretaker spark-archive` makes it.  It is a file of this user for one installation of pyspark.  A
+JVM of another version or with other classes ignores it.
+https://docs.oracle.com/en/java/javase/17/vm/class-data-sharing.html
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from paimon_core.errors import MaintenanceError
+
+SUBMIT_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
+"""The variable with options of the JVMs of drivers; other JVMs, and executors, do not read it."""
+_QUIET: Final = "-Xlog:cds*=off -Xlog:class+path=off"
+"""A JVM that ignores an archive says so, each time."""
+_SECONDS: Final = 300
+# What jobs and most queries use: SQL, shuffles, files, Python workers.
+_WORK: Final = """
+import sys
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+builder = builder.config("spark.driver.host", "127.0.0.1")
+spark = builder.config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
+rows = spark.range(100).selectExpr("id", "id % 3 AS k", "cast(id AS string) AS s")
+rows.mapInArrow(lambda batches: batches, rows.schema).write.parquet(sys.argv[1])
+spark.read.parquet(sys.argv[1]).createOrReplaceTempView("v")
+spark.sql("SELECT k, count(*), max(v.s) FROM v JOIN v w USING (k) GROUP BY k ORDER BY k").collect()
+jvm = spark.sparkContext._gateway.proc
+spark.stop()
+jvm.stdin.close()
+sys.exit(jvm.wait())
+"""
+
+
+class ArchiveFailed(MaintenanceError):
+    """The archive of Spark's classes cannot be made."""
+
+    default_next_step = "check that Spark starts: caretaker sql -e 'SELECT 1'"
+
+
+def archive_folder() -> Path:
+    """Return the folder of this user's archives, which may not exist.
+
+    RuntimeError if the user has no home.
+    """
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "caretaker" / "spark"
+
+
+def archive_in(folder: Path) -> Path:
+    """Return where the archive of pyspark's classes is in this folder, which may not exist.
+
+    ArchiveFailed without pyspark.
+    """
+    spec = importlib.util.find_spec("pyspark")
+    for package in (spec.submodule_search_locations or ()) if spec else ():
+        jars = Path(package) / "jars"
+        version = f"{jars}\n{jars.stat().st_mtime_ns}" if jars.is_dir() else ""
+        return folder / f"classes-{hashlib.sha256(version.encode()).hexdigest()[:16]}.jsa"
+    raise ArchiveFailed("PySpark is not installed")
+
+
+def make_archive(folder: Path) -> Path:
+    """Start Spark, do a bit of everything, and keep its classes in a file of the folder.
+
+    Return the file; ArchiveFailed if Spark does not start, or its JVM makes no archive.
+    """
+    archive = archive_in(folder)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        made = Path(scratch) / archive.name
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", _WORK, f"{scratch}/rows.parquet"],
+                env=os.environ | {SUBMIT_OPTIONS: f"-XX:ArchiveClassesAtExit={made} {_QUIET}"},
+                capture_output=True,
+                text=True,
+                timeout=_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as e:
+            raise ArchiveFailed(f"Spark's JVM did not end within {_SECONDS} s") from e
+        if done.returncode or not made.exists():
+            lines = (done.stderr or done.stdout).strip().splitlines()
+            raise ArchiveFailed(f"Spark's JVM made no archive: {(lines or ['no message'])[-1]}")
+        made.replace(archive)
+    return archive
+
+
+def archive_options() -> str:
+    """Return the options of a JVM that uses this user's archive; empty without a safe one."""
+    try:
+        archive = archive_in(archive_folder())
+        if not (_is_ours(archive.parent) and _is_ours(archive)):
+            return ""
+    except (ArchiveFailed, OSError, RuntimeError):
+        return ""
+    return f"-XX:SharedArchiveFile={archive} {_QUIET}"
+
+
+def _is_ours(path: Path) -> bool:
+    """Return whether nobody else can have written it: the JVM runs what is in an archive."""
+    found = path.stat()
+    others = stat.S_IWGRP | stat.S_IWOTH
+    return found.st_uid in (os.geteuid(), 0) and not found.st_mode & others
