@@ -12,9 +12,11 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -230,8 +232,6 @@ def _start(
     master: str | None, conf: dict[str, str], *, verbose: bool, queries: bool
 ) -> StartedSession:
     try:
-        from py4j.protocol import Py4JError  # noqa: PLC0415 - the point of this module
-        from pyspark.errors import PySparkException  # noqa: PLC0415 - the point of this module
         from pyspark.sql import SparkSession  # noqa: PLC0415 - the point of this module
     except ImportError as e:
         raise SparkUnavailable(
@@ -248,31 +248,70 @@ def _start(
     prepare_workers()
     if not submitted:
         find_java()
-    builder = SparkSession.builder.appName(APP_NAME)
+    session_of = partial(
+        _session, master, conf, submitted=submitted, verbose=verbose, queries=queries
+    )
+    with _as_unavailable(conf):
+        if _is_connect(master) or not (submitted or _is_local(master)):
+            return _with_packages(session_of)
+        return StartedSession(session_of(), owned=True)
+
+
+def _with_packages(session_of: Callable[[], SparkSession]) -> StartedSession:
+    """A session with the packages for its executors; spark-submit ships them itself (--py-files).
+
+    The folder must exist as long as the session: executors fetch from it when they start.
+    """
+    folder = temporary_folder("caretaker-")
     try:
-        if master is not None and master.startswith(CONNECT_SCHEME):
-            session = builder.remote(master).getOrCreate()
-            return StartedSession(session, owned=True, shipped=_ship(session))
-        if master is not None or not submitted:
-            builder = builder.master(master or DEFAULT_MASTER)
-        conf = {**_defaults(master, submitted=submitted), **conf}
-        for key, value in conf.items():
-            builder = builder.config(key, value)
-        at_start = {**conf, "spark.master": master or DEFAULT_MASTER}
-        with nullcontext() if submitted or verbose else _quiet_jvm(at_start):
-            if not queries and not _is_set(EXECUTOR_OPTIONS, at_start):
-                builder = builder.config(EXECUTOR_OPTIONS, QUICK)
-            session = builder.getOrCreate()
+        # This process waits for its JVM meanwhile.
+        with ThreadPoolExecutor(1) as pool:
+            packed = pool.submit(write_packages, Path(folder.name) / "caretaker.zip")
+            session = session_of()
+            session.addArtifacts(str(packed.result()), pyfile=True)
+    except BaseException:
+        folder.cleanup()
+        raise
+    return StartedSession(session, owned=True, shipped=folder)
+
+
+@contextmanager
+def _as_unavailable(conf: Mapping[str, str]) -> Iterator[None]:
+    """Raise what goes wrong while Spark starts as SparkUnavailable."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - see `_start`
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - see `_start`
+
+    try:
+        yield
     except (PySparkException, Py4JError, OSError, RuntimeError) as e:
         _forget_gateway()
         check_local_folders(conf)
         raise SparkUnavailable(f"Spark did not start: {e}") from e
+
+
+def _session(
+    master: str | None, conf: dict[str, str], *, submitted: bool, verbose: bool, queries: bool
+) -> SparkSession:
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - see `_start`
+
+    builder = SparkSession.builder.appName(APP_NAME)
+    if master is not None and _is_connect(master):
+        return builder.remote(master).getOrCreate()
+    if master is not None or not submitted:
+        builder = builder.master(master or DEFAULT_MASTER)
+    conf = {**_defaults(master, submitted=submitted), **conf}
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    at_start = {**conf, "spark.master": master or DEFAULT_MASTER}
+    with nullcontext() if submitted or verbose else _quiet_jvm(at_start):
+        if not queries and not _is_set(EXECUTOR_OPTIONS, at_start):
+            builder = builder.config(EXECUTOR_OPTIONS, QUICK)
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     if submitted and _is_local(session.sparkContext.master):
         # The JVM was started before this process could set the workers' path.
         session.sparkContext.environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
-    elsewhere = not submitted and not _is_local(master)
-    return StartedSession(session, owned=True, shipped=_ship(session) if elsewhere else None)
+    return session
 
 
 def check_local_folders(conf: Mapping[str, str]) -> None:
@@ -354,14 +393,8 @@ def _is_set(key: str, conf: Mapping[str, str]) -> bool:
     return key in conf or SparkConf().contains(key)
 
 
-def _ship(session: SparkSession) -> tempfile.TemporaryDirectory[str]:
-    """Send the packages to the executors; spark-submit does this itself (--py-files).
-
-    The folder must exist as long as the session: executors fetch from it when they start.
-    """
-    folder = temporary_folder("caretaker-")
-    session.addArtifacts(str(write_packages(Path(folder.name) / "caretaker.zip")), pyfile=True)
-    return folder
+def _is_connect(master: str | None) -> bool:
+    return master is not None and master.startswith(CONNECT_SCHEME)
 
 
 def _is_local(master: str | None) -> bool:
