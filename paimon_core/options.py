@@ -492,6 +492,7 @@ DYNAMIC_BUCKET_TARGET_ROWS: Final = Option("dynamic-bucket.target-row-num", pars
 DYNAMIC_BUCKET_INITIAL_BUCKETS: Final = Option(
     "dynamic-bucket.initial-buckets", _optional_int, None
 )
+DYNAMIC_BUCKET_ASSIGNERS: Final = Option("dynamic-bucket.assigner-parallelism", _optional_int, None)
 DYNAMIC_BUCKET_MAX_BUCKETS: Final = Option("dynamic-bucket.max-buckets", parse_int, -1)
 POSTPONE_DEFAULT_BUCKETS: Final = Option("postpone.default-bucket-num", parse_int, 1)
 POSTPONE_TARGET_ROWS: Final = Option("postpone.target-row-num-per-bucket", _optional_int, None)

@@ -18,7 +18,7 @@ from paimon_core.compaction.unit import CompactResult
 from paimon_core.environment import Environment
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import FileKind, ManifestEntry
-from paimon_core.options import CHANGELOG_PRODUCER, DYNAMIC_BUCKET_INITIAL_BUCKETS, ROWKIND_FIELD
+from paimon_core.options import CHANGELOG_PRODUCER, DYNAMIC_BUCKET_ASSIGNERS, ROWKIND_FIELD
 from paimon_core.rescale.rewrite import rows_of_unit
 from paimon_core.rescale.unit import RescaleResult, RescaleUnit
 from paimon_core.types.buffers import RecordBatches
@@ -30,8 +30,8 @@ _EXPANSION = 4
 _OPTIONS = {
     # The rewrite does not change rows, so it needs no changelog.
     CHANGELOG_PRODUCER.key: "none",
-    # Several initial buckets would distribute keys by hash.
-    DYNAMIC_BUCKET_INITIAL_BUCKETS.key: None,
+    # Several assigners would distribute keys by hash.
+    DYNAMIC_BUCKET_ASSIGNERS.key: "1",
     ROWKIND_FIELD.key: None,
 }
 

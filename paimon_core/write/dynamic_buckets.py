@@ -7,9 +7,11 @@ Java: `index/PartitionIndex`, `HashBucketAssigner`, `SimpleHashBucketAssigner`.
 3. or to a new bucket, unless there are `dynamic-bucket.max-buckets` of them,
 4. in which case it goes to any of them (Java chooses at random; here the hash decides).
 
-`dynamic-bucket.initial-buckets` n divides keys into n groups by hash; group g fills the buckets g,
-g + n, g + 2n, ... one after the other, so that a partition starts with n buckets.  In Java these
-are the n assigners of a job.
+Keys are divided into n groups by hash; group g fills the buckets g, g + n, g + 2n, ... one after
+the other, so that a partition starts with n buckets.  In Java these are the n assigners of a job.
+n is the least of `dynamic-bucket.initial-buckets`, `dynamic-bucket.assigner-parallelism` and
+`dynamic-bucket.max-buckets`, as far as they are set, otherwise 1.  Where only the last one is set,
+n is at most 200, the tasks of a job in Java unless Spark's configuration says otherwise.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import numpy.typing as npt
 from paimon_core.errors import InvalidArgument
 from paimon_core.index.hash_index import Hashes
 from paimon_core.options import (
+    DYNAMIC_BUCKET_ASSIGNERS,
     DYNAMIC_BUCKET_INITIAL_BUCKETS,
     DYNAMIC_BUCKET_MAX_BUCKETS,
     DYNAMIC_BUCKET_TARGET_ROWS,
@@ -32,6 +35,8 @@ from paimon_core.options import (
 
 _MOST_BUCKETS: Final = 2**15 - 1
 """Java keeps bucket numbers as 16-bit integers."""
+_TASKS_IN_JAVA: Final = 200
+"""Spark's default number of tasks of a shuffle, and so of assigners."""
 
 Buckets = npt.NDArray[np.int64]
 
@@ -55,11 +60,15 @@ class BucketRules:
             raise InvalidArgument(
                 f"dynamic-bucket.max-buckets must be -1 or more than 0, not {most}"
             )
-        groups = max(1, options.value(DYNAMIC_BUCKET_INITIAL_BUCKETS) or 1)
+        initial = options.value(DYNAMIC_BUCKET_INITIAL_BUCKETS)
+        assigners = options.value(DYNAMIC_BUCKET_ASSIGNERS)
+        limits = [n for n in (initial, assigners) if n is not None]
+        if most != -1:
+            limits.append(most if limits else min(most, _TASKS_IN_JAVA))
         return BucketRules(
             target_rows=options.value(DYNAMIC_BUCKET_TARGET_ROWS),
             most_buckets=None if most == -1 else most,
-            groups=groups if most == -1 else min(groups, most),
+            groups=max(1, min(limits, default=1)),
         )
 
 

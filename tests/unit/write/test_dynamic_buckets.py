@@ -79,6 +79,15 @@ def test_rules_of_a_table() -> None:
     assert rules == BucketRules(target_rows=7, groups=3)
     bounded = Options({"dynamic-bucket.max-buckets": "2", "dynamic-bucket.initial-buckets": "3"})
     assert BucketRules.of(bounded).groups == 2
+    groups = {(3, None): 3, (10, 3): 3, (3, 10): 3, (None, 3): 3, (0, None): 1, (None, None): 1}
+    for (assigners, initial), expected in groups.items():
+        given = {"assigner-parallelism": assigners, "initial-buckets": initial}
+        options = {f"dynamic-bucket.{k}": str(v) for k, v in given.items() if v is not None}
+        assert BucketRules.of(Options(options)).groups == expected
+        bounded = Options({**options, "dynamic-bucket.max-buckets": "2"})
+        assert BucketRules.of(bounded).groups == (1 if assigners == 0 else 2)
+    many = {"dynamic-bucket.max-buckets": "5000"}
+    assert BucketRules.of(Options(many)).groups == 200
     with pytest.raises(InvalidArgument, match="max-buckets"):
         BucketRules.of(Options({"dynamic-bucket.max-buckets": "0"}))
 
