@@ -259,6 +259,12 @@ def test_hidden_columns(sql: Sql) -> None:
     ]
     (path,) = sql("SELECT DISTINCT input_file_name() FROM t WHERE p1 = 1")[0]
     assert path.startswith(sql.session.catalog.get_table("default.t").root)
+    calls = "input_file_name(), upper(INPUT_FILE_NAME()), __paimon_file_path"
+    called = ["input_file_name()", "upper(input_file_name())", "__paimon_file_path"]
+    assert sql.columns(f"SELECT {calls} FROM t") == called
+    sql("SET spark.sql.caseSensitive=true")
+    assert sql("SELECT DISTINCT input_file_name() FROM t WHERE p1 = 1") == [[path]]
+    sql("RESET spark.sql.caseSensitive")
     sql(f"DELETE FROM t WHERE __paimon_file_path = '{path}'")
     assert sql("SELECT a FROM (SELECT *, __paimon_bucket FROM t) ORDER BY a") == [[2], [3]]
     sql("CREATE TABLE k (a INT) TBLPROPERTIES ('primary-key' = 'a', 'bucket' = '1')")

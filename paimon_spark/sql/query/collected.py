@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from paimon_core.types.zones import zone_of
 from paimon_spark.sql.frames.dataframes import arrow_of
 from paimon_spark.sql.query.catalog_functions import plain_call
+from paimon_spark.sql.query.hidden_columns import file_name_call
 from paimon_spark.sql.query.sys_functions import plain_name
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.spark_settings import ZONE_KEY
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 def collected(frame: DataFrame) -> Result:
     """The columns and rows of a DataFrame."""
-    columns = [plain_call(plain_name(c)) for c in frame.columns]
+    columns = [file_name_call(plain_call(plain_name(c))) for c in frame.columns]
     plain = frame.toDF(*(f"c{i}" for i in range(len(columns)))) if columns else frame
     shown = plain.selectExpr(*(_shown(f) for f in plain.schema.fields))
     zone = zone_of(frame.sparkSession.conf.get(ZONE_KEY) or "UTC")

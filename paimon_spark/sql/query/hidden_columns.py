@@ -10,9 +10,13 @@ from paimon_spark.sql.text.edits import Edits
 from paimon_spark.sql.text.tokens import START, Words
 
 _INPUT_FILE: Final = ("INPUT_FILE_NAME", "(", ")")
+_STAND_IN: Final = FILE_PATH.replace("path", "PATH")
+"""The column in place of input_file_name(): Spark spells it in names as the query does."""
 
 
-def hide_metadata(text: str, metadata: Collection[str], edits: Edits) -> None:
+def hide_metadata(
+    text: str, metadata: Collection[str], edits: Edits, *, case_sensitive: bool
+) -> None:
     """`*` means the table's own columns, not the hidden ones; input_file_name() is a hidden one."""
     words = Words(text)
     hidden = ", ".join(sorted(metadata))
@@ -28,7 +32,12 @@ def hide_metadata(text: str, metadata: Collection[str], edits: Edits) -> None:
             end = words.tokens[words.at - 1].end + 1 - len(START)
             edits.put(end, end, f"{hidden}, " if own else f" EXCEPT ({hidden})")
     for start, end in input_files(text):
-        edits.put(start, end, FILE_PATH)
+        edits.put(start, end, FILE_PATH if case_sensitive else _STAND_IN)
+
+
+def file_name_call(column: str) -> str:
+    """The name of a column as it is with Spark's function: `upper(input_file_name())`."""
+    return column.replace(_STAND_IN, f"{_INPUT_FILE[0].lower()}()")
 
 
 def input_files(text: str) -> list[tuple[int, int]]:

@@ -14,6 +14,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from paimon_core.catalog.views import View
+from paimon_core.options import parse_bool
 from paimon_spark.metadata_columns import FILE_PATH, metadata_columns_in
 from paimon_spark.sql.frames.dataframes import table_dataframe
 from paimon_spark.sql.frames.pushdown import conditions_of
@@ -32,6 +33,7 @@ from paimon_spark.sql.query.time_travel import check_no_travel, time_travel, wor
 from paimon_spark.sql.query.unparsed import alias_follows, relations
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import GLOBAL_TEMP, SqlSession
+from paimon_spark.sql.spark_settings import CASE_SENSITIVE
 from paimon_spark.sql.table_name import SYSTEM_DATABASE, TableName, not_found
 from paimon_spark.sql.text.edits import Edits
 from paimon_spark.sql.text.names import quoted
@@ -140,7 +142,8 @@ def rewritten(
     if stripped and isinstance(tree, str) and len({t for _, t in known}) < len(known):
         raise ambiguous(stripped[0])
     if metadata:
-        hide_metadata(text, metadata, edits)
+        sensitive = parse_bool(session.conf.get(CASE_SENSITIVE, "false"))
+        hide_metadata(text, metadata, edits, case_sensitive=sensitive)
     return edits.applied()
 
 
