@@ -18,6 +18,7 @@ from paimon_spark.sql.errors import (
 from paimon_spark.sql.procedures import CallSite, Given
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.spark_settings import PARALLELISM
 from paimon_spark.sql.text.parsed import parsed
 from paimon_spark.sql.text.plain_rows import is_plain_literal
 from paimon_spark.sql.text.tokens import Words, with_quoted_names
@@ -68,7 +69,12 @@ def call_procedure(
     _check_branch(session, given)
     ref = session.find(catalog or session.current_catalog)
     assert ref is not None
-    site = CallSite(warehouse=ref.warehouse, database=session.database, storage=ref.options)
+    site = CallSite(
+        warehouse=ref.warehouse,
+        database=session.database,
+        storage=ref.options,
+        parallelism=session.conf.get(PARALLELISM),
+    )
     try:
         return session.procedures.call(name.lower(), given, site)
     except NotFound as e:

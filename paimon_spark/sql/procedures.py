@@ -16,12 +16,14 @@ Given = Sequence[tuple[str | None, object]]
 class CallSite:
     """Where a procedure is called: names without a database lie in `database`.
 
-    `options` are the session's dynamic options of the store and the tables.
+    `storage` are the session's dynamic options of the store and the tables, `parallelism` what the
+    session has set as `spark.default.parallelism`.
     """
 
     warehouse: str
     database: str
     storage: Mapping[str, str] = field(default_factory=dict)
+    parallelism: str | None = None
 
 
 class Procedures(Protocol):

@@ -11,6 +11,7 @@ CHARACTERS_AS_STRINGS: Final = "spark.sql.legacy.charVarcharAsString"
 READ_PADDING: Final = "spark.sql.readSideCharPadding"
 ANSI: Final = "spark.sql.ansi.enabled"
 DOUBLE_QUOTED_NAMES: Final = "spark.sql.ansi.doubleQuotedIdentifiers"
+PARALLELISM: Final = "spark.default.parallelism"
 OWN_SETTINGS: Final = frozenset(
     {
         ZONE_KEY,

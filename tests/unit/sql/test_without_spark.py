@@ -13,6 +13,7 @@ from sql_sessions import Sql
 
 from paimon_core.environment import system_environment
 from paimon_core.errors import AlreadyExists, PaimonError
+from paimon_core.scan.scan import scan_files
 from paimon_core.table.sink.write_session import write_rows
 from paimon_core.table.source.batch_scan import batch_scan_of, read_batch
 from paimon_spark.sql.ddl import tables
@@ -137,6 +138,20 @@ def test_changes_of_postponed_rows_are_seen_at_once(sql: Sql) -> None:
     sql("INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 1), (3, 'c', 2)")
     sql("DELETE FROM t WHERE id = 1; UPDATE t SET v = 'x' WHERE id = 3")
     assert rows_of(sql, "t") == [[2, "b", 1], [3, "x", 2]]
+
+
+def test_postponed_rows_get_the_buckets_that_the_session_or_the_table_says(sql: Sql) -> None:
+    sql("SET spark.default.parallelism = 3")
+    for name, own in {"s": "", "o": ", 'postpone.default-bucket-num' = '2'"}.items():
+        sql(f"""
+            CREATE TABLE {name} (id INT) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '-2',
+            'postpone.batch-write-fixed-bucket' = 'false'{own})
+        """)
+        sql(f"INSERT INTO {name} VALUES {', '.join(f'({i})' for i in range(30))}")
+        sql(f"CALL sys.compact(table => '{name}', options => 'num-levels=4')")
+        table = sql.session.catalog.get_table(f"default.{name}")
+        files = scan_files(table, table.latest_or_not_found())
+        assert {e.total_buckets for e in files} == {2 if own else 3}
 
 
 def test_partitions_are_shown_as_spark_shows_them(sql: Sql) -> None:

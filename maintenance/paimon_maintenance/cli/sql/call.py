@@ -14,7 +14,7 @@ from paimon_core.commit.same_table import check_same_table, naming_what_is_gone
 from paimon_core.environment import Environment, machine_zone, system_environment
 from paimon_core.errors import InvalidArgument, NotFound, PaimonError
 from paimon_core.file_store_table import BucketMode, FileStoreTable
-from paimon_core.options import CLUSTERING_INCREMENTAL
+from paimon_core.options import CLUSTERING_INCREMENTAL, POSTPONE_DEFAULT_BUCKETS
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.scan.scan import partition_filter, scan_files
 from paimon_core.table.system.read import split_system_name
@@ -264,6 +264,8 @@ class JobProcedures:
             refuse_opted_out(table, opened.schema.options)
         if procedure.job == "compact" and _sorts(opened, raw):
             job = job_named("sort_compact")
+        elif procedure.job == "compact":
+            _choose_buckets(opened, raw, site)
         if procedure.job == "remove_orphan_files" and raw.get("older_than"):
             raw["allow_young"] = True  # Java's procedure takes the time as it is given
         if procedure.job == "delete_tag":
@@ -340,6 +342,15 @@ def _sorts(table: FileStoreTable, raw: dict[str, object]) -> bool:
     raw.pop("partition_idle_time", None)
     raw.pop("strategy", None)
     return True
+
+
+def _choose_buckets(table: FileStoreTable, raw: dict[str, object], site: CallSite) -> None:
+    """As in Java, the session's parallelism is the number of buckets if the table names none."""
+    given = str(raw.get("options") or "")
+    key = POSTPONE_DEFAULT_BUCKETS.key
+    postponed = table.bucket_mode is BucketMode.POSTPONE and key not in table.schema.options
+    if postponed and site.parallelism is not None and key not in given:
+        raw["options"] = ",".join(filter(None, (given, f"{key}={site.parallelism}")))
 
 
 def _clusters(table: FileStoreTable) -> bool:
