@@ -9,6 +9,9 @@ partition than the one that currently holds its key:
 - partial-update, aggregation: the row goes to the old location, whatever partition it names;
 - first-row: the row is dropped.
 
+With `dynamic-bucket.assigner-parallelism` n, keys are divided into n groups by hash, and group g
+fills the buckets g, g + n, g + 2n, ..., as the assigners of a job do in Java.
+
 Nothing on disk stores the locations, so a writer reads all keys first.  They take about 150 bytes
 of memory each: this writer is not suitable for a table of a hundred million keys.
 """
@@ -26,11 +29,12 @@ import pyarrow as pa
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.engines.traits import ExistingKey, traits_of
 from paimon_core.lsm.merge_engine import DELETE
-from paimon_core.options import DYNAMIC_BUCKET_TARGET_ROWS
+from paimon_core.options import DYNAMIC_BUCKET_ASSIGNERS, DYNAMIC_BUCKET_TARGET_ROWS
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.arrow import column_from_internal
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.binary_rows import encode_rows
+from paimon_core.types.row_hash import hash_rows
 from paimon_core.write.route import partition_codes
 
 _BUCKET_BITS: Final = 31
@@ -63,11 +67,13 @@ class GlobalIndex:
         self._keys = schema.row_type.project(schema.primary_keys)
         self._existing_key = traits_of(table.options).existing_key
         self._target = max(1, table.options.value(DYNAMIC_BUCKET_TARGET_ROWS))
+        self._groups = max(1, table.options.value(DYNAMIC_BUCKET_ASSIGNERS) or 1)
         self._places: dict[bytes, int] = {}
         self._partitions: list[bytes] = []
         self._codes: dict[bytes, int] = {}
         self._counts: list[dict[int, int]] = []
-        self._open: list[int] = []
+        self._open: list[list[int]] = []
+        """For each partition, the bucket that each group fills."""
 
     def __len__(self) -> int:
         return len(self._places)
@@ -84,7 +90,7 @@ class GlobalIndex:
         for key in keys:
             self._places[key] = place
             counts[bucket] = counts.get(bucket, 0) + 1
-        self._open[code] = 0
+        self._open[code] = list(range(self._groups))
 
     def assign(self, batch: pa.RecordBatch, kinds: npt.NDArray[np.int8]) -> AssignedRows:
         """Return what to write for these rows, and where; record the keys' new locations."""
@@ -97,6 +103,7 @@ class GlobalIndex:
         move = self._existing_key is ExistingKey.DELETE_OLD
         drop = self._existing_key is ExistingKey.SKIP_NEW
         known = self._places
+        groups = self._groups_of(batch)
         # Row by row: the effect of a row depends on all rows before it.
         for row, key in enumerate(self.keys_of(batch)):
             old = known.get(key)
@@ -111,7 +118,7 @@ class GlobalIndex:
                 rows.append(row)
                 places.append(old)
                 self._release(old >> _BUCKET_BITS, old & _BUCKET)
-            place = own[row] << _BUCKET_BITS | self._open_bucket(own[row])
+            place = own[row] << _BUCKET_BITS | self._open_bucket(own[row], groups[row])
             known[key] = place
             rows.append(row)
             places.append(place)
@@ -154,18 +161,27 @@ class GlobalIndex:
             code = self._codes[partition] = len(self._partitions)
             self._partitions.append(partition)
             self._counts.append({})
-            self._open.append(0)
+            self._open.append(list(range(self._groups)))
         return code
 
-    def _open_bucket(self, code: int) -> int:
-        """Return the first bucket of the partition with room for one more key; count the key."""
-        counts, bucket = self._counts[code], self._open[code]
+    def _groups_of(self, batch: pa.RecordBatch) -> list[int]:
+        """Return the group of each row's key."""
+        if self._groups == 1:
+            return [0] * batch.num_rows
+        hashes = hash_rows([batch.column(f.name) for f in self._keys], self._keys.types)
+        groups: list[int] = np.abs(np.fmod(hashes.astype(np.int64), self._groups)).tolist()
+        return groups
+
+    def _open_bucket(self, code: int, group: int) -> int:
+        """Return the first bucket of the group with room for one more key; count the key."""
+        counts, bucket = self._counts[code], self._open[code][group]
         while counts.get(bucket, 0) >= self._target:
-            bucket += 1
+            bucket += self._groups
         counts[bucket] = counts.get(bucket, 0) + 1
-        self._open[code] = bucket
+        self._open[code][group] = bucket
         return bucket
 
     def _release(self, code: int, bucket: int) -> None:
         self._counts[code][bucket] -= 1
-        self._open[code] = min(self._open[code], bucket)
+        group = bucket % self._groups
+        self._open[code][group] = min(self._open[code][group], bucket)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from lakes import ENV, Lake
+from sql_sessions import Sql
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.ddl.create import Column, create_schema
@@ -258,6 +259,23 @@ def test_two_writers_of_one_dynamic_bucket_conflict(tmp_path: Path) -> None:
         commit_write(table, second, env=ENV, user="second")
     write_rows(table, pa.table({"k": pa.array([1], pa.int32()), "v": ["a"]}), env=ENV)
     assert [r["k"] for r in rows_of(table)] == [0, 1]
+
+
+def test_keys_of_several_partitions_are_divided_among_assigners(tmp_path: Path) -> None:
+    """The key does not hold the partition; the rows of key 1 move from bucket to bucket."""
+    sql = Sql(tmp_path)
+    sql("""
+        CREATE TABLE t (p INT, k INT, v INT) PARTITIONED BY (p) TBLPROPERTIES (
+            'primary-key' = 'k', 'dynamic-bucket.target-row-num' = '3',
+            'dynamic-bucket.assigner-parallelism' = '3')
+    """)
+    sql("INSERT INTO t VALUES (1, 1, 1), (1, 2, 2), (1, 3, 3), (1, 4, 4), (1, 5, 5)")
+    for partition in (2, 1):
+        sql(f"INSERT INTO t VALUES ({partition}, 1, 6), (1, 3, 7), (1, 6, 8)")
+    table = sql.session.catalog.get_table("default.t")
+    folders = {p.name for p in Path(table.root, "p=1").iterdir()}
+    assert folders == {"bucket-0", "bucket-1", "bucket-2"}
+    assert [r["v"] for r in rows_of(table)] == [6, 2, 7, 4, 5, 8]
 
 
 def test_a_writer_goes_on_after_its_commits(tmp_path: Path) -> None:
