@@ -72,8 +72,11 @@ def test_overwrites_go_by_the_mode_of_the_spark_session(tmp_path: Path, spark: A
     assert rows(spark, tmp_path, "SELECT * FROM t ORDER BY id") == [[4, 2]]
 
 
-def test_other_catalogs_of_the_spark_session(tmp_path: Path, spark: Any) -> None:
+@pytest.mark.parametrize("name", ["second", "spark_catalog"])
+def test_other_catalogs_of_the_spark_session(name: str, tmp_path: Path, spark: Any) -> None:
+    """Also one with the name of Spark's own catalog, as Java's connector can replace it."""
     rows(spark, tmp_path / "b", "CREATE TABLE t AS SELECT 7 AS id")
-    spark.conf.set("spark.sql.catalog.second.warehouse", str(tmp_path / "b"))
-    assert rows(spark, tmp_path / "a", "SELECT * FROM second.default.t") == [[7]]
-    spark.conf.unset("spark.sql.catalog.second.warehouse")
+    spark.conf.set(f"spark.sql.catalog.{name}.warehouse", str(tmp_path / "b"))
+    query = f"SELECT {name}.default.t.id FROM {name}.default.t"
+    assert rows(spark, tmp_path / "a", query) == [[7]]
+    spark.conf.unset(f"spark.sql.catalog.{name}.warehouse")

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _UNRESOLVED: Final = "[UNRESOLVED_COLUMN"
+_OF_SPARK: Final = "spark_catalog"
+"""Spark's own catalog, unless a catalog of Paimon has its name."""
 
 
 def query_dataframe(session: SqlSession, text: str) -> DataFrame:
@@ -303,7 +305,7 @@ def _paimon_table(session: SqlSession, parts: list[str]) -> TableName | View | N
     """The table or view of this name, None if Spark resolves it; AnalysisError if unknown."""
     if len(parts) == 1 and parts[0].startswith(PREFIX):
         return None
-    if len(parts) == 3 and parts[0].lower() == "spark_catalog":
+    if len(parts) == 3 and parts[0].lower() == _OF_SPARK and session.find(parts[0]) is None:
         return None
     if session.has_spark_view(parts):
         return None
