@@ -266,7 +266,7 @@ class SqlSession:
         except InvalidArgument as e:
             raise AnalysisError(f"[TABLE_OR_VIEW_NOT_FOUND] {e.message}") from e
         database, _, table = identifier.partition(".")
-        return TableName(database, table, branch, system, catalog)
+        return TableName(database, table, branch, system, catalog, tuple(parts))
 
     def data_name(self, parts: list[str]) -> TableName:
         """The table whose rows the parts name: of the branch that SET spark.paimon.branch chooses.

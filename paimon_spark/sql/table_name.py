@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.paths import MAIN_BRANCH
 from paimon_spark.sql.catalogs import CATALOG
 from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.text.names import quoted
 
 SYSTEM_DATABASE: Final = "sys"
 """The database of the tables about all tables (`global_tables`)."""
@@ -23,6 +24,8 @@ class TableName:
     branch: str | None = None
     system: str | None = None
     catalog: str = CATALOG
+    typed: tuple[str, ...] = field(default=(), compare=False)
+    """The parts of the name in the statement, without what the session adds."""
 
     @property
     def identifier(self) -> str:
@@ -88,8 +91,9 @@ def not_found(name: TableName) -> AnalysisError:
             table=name.identifier,
             next_step=f"check the name; `{name.table}$branches` lists the branches",
         )
+    shown = ".".join(map(quoted, name.typed)) or name.shown
     return AnalysisError(
-        f"[TABLE_OR_VIEW_NOT_FOUND] The table or view {name.shown} cannot be found",
+        f"[TABLE_OR_VIEW_NOT_FOUND] The table or view {shown} cannot be found",
         table=name.identifier,
         next_step="check the name; SHOW TABLES lists the tables",
     )

@@ -117,8 +117,10 @@ def _rename(session: SqlSession, name: TableName, words: Words) -> Result:
         check_no_branch(one, "renamed")
     if session.has_table(target):
         raise AnalysisError(
-            f"[TABLE_OR_VIEW_ALREADY_EXISTS] Cannot create table or view {target.shown} "
-            "because it already exists"
+            f"[TABLE_OR_VIEW_ALREADY_EXISTS] Cannot create table or view {target.identifier} "
+            "because it already exists",
+            table=name.identifier,
+            next_step="choose another name",
         )
     catalog = session.catalog_for(name)
     tables = None if session.known_format(name) is None else catalog.format_tables

@@ -17,6 +17,7 @@ from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession
 from paimon_spark.sql.table_name import TableName, check_no_system_table, not_found
+from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.tokens import QUERY_WORDS, Words
 
 _NOT_COPIED = ("path", "provider", "location", "owner", "external", "is-managed-location")
@@ -205,8 +206,8 @@ def _create_format_like(
 
 def _exists(name: TableName) -> PaimonError:
     return AnalysisError(
-        f"[TABLE_OR_VIEW_ALREADY_EXISTS] Cannot create table or view {name.shown} "
-        "because it already exists",
+        "[TABLE_OR_VIEW_ALREADY_EXISTS] Cannot create table or view "
+        f"{quoted(name.database)}.{quoted(name.table)} because it already exists",
         table=name.identifier,
         next_step="choose another name, drop the existing table, or add IF NOT EXISTS",
     )

@@ -140,6 +140,20 @@ def test_changes_of_postponed_rows_are_seen_at_once(sql: Sql) -> None:
     assert rows_of(sql, "t") == [[2, "b", 1], [3, "x", 2]]
 
 
+def test_errors_name_tables_as_spark_does(sql: Sql) -> None:
+    sql("CREATE TABLE t (a INT); CREATE TABLE u (a INT)")
+    expected = {
+        "ALTER TABLE x RENAME TO y": "The table or view `x` cannot be found",
+        "DESC default.x": "The table or view `default`.`x` cannot be found",
+        "DROP TABLE paimon.default.x": "view `paimon`.`default`.`x` cannot be found",
+        "CREATE TABLE t (b INT)": "Cannot create table or view `default`.`t` because it already",
+        "ALTER TABLE t RENAME TO u": "Cannot create table or view default.u because it already",
+    }
+    for statement, text in expected.items():
+        kind, message = refused(sql, statement)
+        assert (kind, text in message) == ("AnalysisException", True), message
+
+
 def test_postponed_rows_get_the_buckets_that_the_session_or_the_table_says(sql: Sql) -> None:
     sql("SET spark.default.parallelism = 3")
     for name, own in {"s": "", "o": ", 'postpone.default-bucket-num' = '2'"}.items():
