@@ -114,6 +114,11 @@ def test_structs_are_merged_by_name(sql: Sql) -> None:
     sql("""
         SET spark.paimon.write.merge-schema=true;
         CREATE TEMPORARY VIEW v AS SELECT 1 AS id, named_struct('x', 7) AS i, 'new' AS extra, 1 AS no;
+        CREATE TEMPORARY VIEW flat AS SELECT 1 AS id, 8 AS x;
+        MERGE INTO t USING flat ON t.id = flat.id WHEN MATCHED THEN UPDATE SET i.x = flat.x;
+    """)
+    assert sql("SELECT * FROM t") == [[1, [8, 20], [["k", [5, "u"]]]]]
+    sql("""
         MERGE INTO t USING v ON t.id = v.id
         WHEN MATCHED THEN UPDATE SET t.i.x = v.i.x, extra = v.extra;
     """)

@@ -288,9 +288,13 @@ def _updated_columns(target: ChangedTable, clauses: Sequence[Clause]) -> list[st
 
 
 def _new_columns(table: FileStoreTable, frame: DataFrame, clauses: Sequence[Clause]) -> list[str]:
-    """The columns of the source that clauses assign although the table does not have them."""
+    """The columns of the source that clauses assign although the table does not have them.
+
+    Fields of the table's columns are none, whatever the source calls its columns.
+    """
     known = {n.lower() for n in table.schema.names}
-    given = {path[-1].lower() for c in clauses for path, _ in c.assignments or () if len(path) <= 2}
+    paths = [path for c in clauses for path, _ in c.assignments or () if len(path) <= 2]
+    given = {path[-1].lower() for path in paths if path[0].lower() not in known}
     return [quoted(c) for c in frame.columns if c.lower() in given and c.lower() not in known]
 
 
