@@ -6,7 +6,6 @@ never after that (java-rules A7).
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from paimon_core.environment import Environment
 from paimon_core.errors import CorruptTable, TableGone
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.io.file_io import delete_abandoned, map_parallel
+from paimon_core.io.json_text import parse_json_object
 from paimon_core.io.read_retry import read_whole
 from paimon_core.manifest.data_file import (
     FileKind,
@@ -295,7 +295,7 @@ def _carried_statistics(
         return None
     path = table.paths.statistics(latest.statistics)
     try:
-        stats_schema = json.loads(read_whole(table.io, path, table=table.name))["schemaId"]
+        stats_schema = parse_json_object(read_whole(table.io, path, table=table.name))["schemaId"]
     except FileNotFoundError:
         # Statistics only guide planners: a missing file must not fail a commit, nor be named again.
         log.warning("table=%s file=%s is missing: statistics are not carried on", table.name, path)

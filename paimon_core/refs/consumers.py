@@ -14,7 +14,7 @@ from paimon_core.errors import SEE_INSPECT, CorruptTable, InvalidArgument, NotFo
 from paimon_core.io.file_io import FileIO, FileStat
 from paimon_core.io.json_text import parse_json_object, to_pretty_json
 from paimon_core.io.named_files import check_is_file, files_named, read_listed
-from paimon_core.io.read_retry import read_with_retries
+from paimon_core.io.read_retry import read_whole, read_with_retries
 from paimon_core.names import checked_long
 from paimon_core.paths import CONSUMER_PREFIX, TablePaths
 
@@ -118,9 +118,12 @@ class ConsumerStore:
         return self.io.delete(self.paths.consumer(_checked(consumer_id)))
 
     def _fields(self, path: str) -> Mapping[str, object]:
-        """Return what the consumer's file holds; nothing if it is missing or damaged."""
+        """Return what the consumer's file holds; nothing if it is missing or damaged.
+
+        CorruptTable if there is a folder in its place.
+        """
         try:
-            return parse_json_object(self.io.read_bytes(path))
+            return parse_json_object(read_whole(self.io, path, table=self.table))
         except (FileNotFoundError, ValueError):
             return {}
 

@@ -26,13 +26,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from paimon_core.environment import Environment
 from paimon_core.errors import LeaseHeld, LeaseLost
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import FileIO, FileStat, parent
 from paimon_core.io.fresh_listing import listed_file
+from paimon_core.io.json_text import parse_json_object
 from paimon_core.io.read_retry import read_whole
 from paimon_core.process_identity import has_ended, process_identity
 
@@ -253,7 +254,7 @@ def _withdraw(io: FileIO, path: str) -> None:
 
 def _parsed(content: bytes) -> Holder | None:
     try:
-        value = json.loads(content)
+        value: Any = parse_json_object(content)
         return Holder(
             job=str(value["job"]),
             run_id=str(value["run_id"]),
@@ -262,7 +263,7 @@ def _parsed(content: bytes) -> Holder | None:
             process=str(value["process"]),
             since_millis=int(value["since_millis"]),
         )
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         return None
 
 

@@ -16,7 +16,6 @@ call leaves a *note* in the target, from before its commit until the source's fi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -43,9 +42,11 @@ from paimon_core.errors import (
 from paimon_core.features import check_committable
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.io.file_io import FileStat, delete_abandoned, map_parallel, parent
-from paimon_core.io.json_text import to_pretty_json
+from paimon_core.io.json_text import parse_json_object, to_pretty_json
+from paimon_core.io.read_retry import read_with_retries
 from paimon_core.io.store_retries import ContextPool
 from paimon_core.manifest.data_file import DataFileMeta
+from paimon_core.names import checked_long
 from paimon_core.options import BUCKET, DATA_EVOLUTION_ENABLED, PARTITION_DEFAULT_NAME, Options
 from paimon_core.paths import CARETAKER_DIR
 from paimon_core.scan.scan import scan_files
@@ -395,12 +396,16 @@ def _write_note(table: FileStoreTable, source: str, user: str) -> str:
     return path
 
 
+def _base_of(note: bytes) -> int:
+    return checked_long(parse_json_object(note)["base"], "base")
+
+
 def _check_notes(table: FileStoreTable, source: str) -> None:
     """CommitStateUnknown if the snapshot of an earlier call's commit may have expired."""
     ids = table.snapshots.ids()
     for note in table.io.list_dir(_notes_of(table, source)):
         try:
-            base = int(json.loads(table.io.read_bytes(note.path))["base"])
+            base = read_with_retries(table.io, note.path, _base_of, table=table.name)
         except FileNotFoundError:
             continue  # that call ends now
         user = note.name.removesuffix(".json")

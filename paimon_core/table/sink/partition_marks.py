@@ -9,6 +9,9 @@ from typing import Final
 from paimon_core.commit.registered_partitions import registry_of
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.io.json_text import parse_json_object
+from paimon_core.io.read_retry import read_whole
+from paimon_core.names import checked_long
 from paimon_core.options import PARTITION_MARK_DONE_ACTION
 from paimon_core.paths import unescape_path_name
 from paimon_core.retention.registered_partitions import done_spec
@@ -81,7 +84,8 @@ def _write_success_file(table: FileStoreTable, partition: str, now: int) -> None
     path = f"{table.paths.data_root}/{partition}_SUCCESS"
     created = now
     try:
-        created = int(json.loads(table.io.read_bytes(path))["creationTime"])
+        found = parse_json_object(read_whole(table.io, path, table=table.name))
+        created = checked_long(found["creationTime"], "creationTime")
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         created = now
     content = {"creationTime": created, "modificationTime": now}

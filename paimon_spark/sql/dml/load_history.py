@@ -257,6 +257,7 @@ def _others(own: Announcement) -> Iterator[tuple[Announcement, bool]]:
 
 def _parsed(table: FileStoreTable, found: FileStat, content: bytes) -> Announcement:
     told = json.loads(content)
+    process = dict(told["process"])
     return Announcement(
         replace(table, branch=str(told["branch"])),
         found.name.removesuffix(_SUFFIX),
@@ -265,7 +266,7 @@ def _parsed(table: FileStoreTable, found: FileStat, content: bytes) -> Announcem
             (SourceFile(str(name), str(path), int(size), int(modified)), int(rows))
             for name, path, size, modified, rows in told["files"]
         ],
-        process=dict(told["process"]),
+        process={**process, "pid": int(process["pid"])},
     )
 
 
@@ -303,7 +304,7 @@ def history(table: FileStoreTable) -> set[Key]:
         try:
             told = json.loads(table.io.read_bytes(status.path))
             found.add((told["filePath"], told["fileSize"], told["lastModified"]))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             continue
     return found
 
