@@ -25,7 +25,12 @@ from paimon_core.manifest.index_manifest import IndexEntries, read_index_manifes
 from paimon_core.manifest.manifest_list import SizedList, read_manifest_list
 from paimon_core.paths import compacted_changelog
 from paimon_core.reachability.references import Reference, RefKind
-from paimon_core.scan.manifests import LEAST_BLOCK_BYTES, read_entries, wrong_list_size
+from paimon_core.scan.manifests import (
+    LEAST_BLOCK_BYTES,
+    check_not_emptied,
+    read_entries,
+    wrong_list_size,
+)
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.snapshot.metadata_files import first_missing_metadata
 from paimon_core.snapshot.snapshot import Snapshot
@@ -71,16 +76,19 @@ class Metadata:
             if found is not None:
                 self._lists[name] = found
 
-    def manifests(self, name: str, size: int | None = None) -> list[ManifestFileMeta]:
+    def manifests(self, name: str, of: Snapshot | None = None) -> list[ManifestFileMeta]:
         """Return the manifests that a list names; CorruptTable if the list is missing.
 
-        Also if its file has lost blocks since the reference noted `size`, or is another one.
+        Also if its file has lost blocks since snapshot `of` named it, or is another one.
         """
         found = self._lists.get(name)
         if found is None:
             found = self._lists[name] = self._read_list(name)
-        if size is not None and abs(size - found.size) >= LEAST_BLOCK_BYTES:
-            raise wrong_list_size(self.table, self.table.paths.manifest(name), found.size, size)
+        if of is not None:
+            size, path = of.list_size(name), self.table.paths.manifest(name)
+            if size is not None and abs(size - found.size) >= LEAST_BLOCK_BYTES:
+                raise wrong_list_size(self.table, path, found.size, size)
+            check_not_emptied(found, path, of, name, table=self.table.name)
         return found.copy()
 
     def needed_lists(self, reference: Reference, *, first: bool) -> list[str]:
@@ -101,8 +109,8 @@ class Metadata:
     def data_manifests(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
         """Return base, then delta manifests; CorruptTable if a list is missing."""
         return [
-            *self.manifests(snapshot.base_manifest_list, snapshot.base_manifest_list_size),
-            *self.manifests(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+            *self.manifests(snapshot.base_manifest_list, snapshot),
+            *self.manifests(snapshot.delta_manifest_list, snapshot),
         ]
 
     def entries(self, metas: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntry]:
@@ -130,7 +138,7 @@ class Metadata:
             table.io,
             table.paths,
             snapshot,
-            lambda name: self.manifests(name, snapshot.list_size(name)),
+            lambda name: self.manifests(name, snapshot),
         )
         if missing is not None:
             raise _missing(table, missing)

@@ -266,7 +266,7 @@ def _with_broken_lines(anchors: Sequence[Anchor], metadata: Metadata) -> Iterato
         if anchor.whole or before is None:
             yield anchor
             continue
-        base = metadata.manifests(snapshot.base_manifest_list, snapshot.base_manifest_list_size)
+        base = metadata.manifests(snapshot.base_manifest_list, snapshot)
         left = {m.file_name for m in metadata.data_manifests(before)}
         yield anchor._replace(whole={m.file_name for m in base} != left)
 
@@ -298,8 +298,8 @@ def _keep_contents(anchor: Anchor, metadata: Metadata, kept: set[str]) -> None:
     """Add the manifests and index files that an anchor names to `kept`."""
     reference = anchor.reference
     for name in metadata.needed_lists(reference, first=anchor.first):
-        size = reference.snapshot.list_size(name)
-        kept.update(m.file_name for m in metadata.manifests(name, size))
+        found = metadata.manifests(name, reference.snapshot)
+        kept.update(m.file_name for m in found)
     index = reference.snapshot.index_manifest
     if index is not None and reference.kind is not RefKind.CHANGELOG:
         kept.update(e.index_file.file_name for e in metadata.index_entries(index))

@@ -143,7 +143,7 @@ class Mentioned:
             if of_changelog and not self.table.io.exists(self.table.paths.manifest(name)):
                 continue
             optional = of_changelog and not appended_is_changelog(reference)
-            self._list(metadata, name, snapshot.list_size(name), optional=optional)
+            self._list(metadata, name, snapshot, optional=optional)
         if reference.kind is RefKind.SNAPSHOT:
             manifests = metadata.data_manifests(snapshot)
             self._newest[reference.table.branch] = {m.file_name for m in manifests}
@@ -158,8 +158,7 @@ class Mentioned:
                 reference.kind is RefKind.TAG
                 or snapshot.id == reference.table.snapshots.earliest_id()
             )
-            name, size = snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size
-            self._list(metadata, name, size, optional=optional)
+            self._list(metadata, snapshot.changelog_manifest_list, snapshot, optional=optional)
         if snapshot.index_manifest is not None:
             optional = reference.kind is RefKind.CHANGELOG
             self._index(metadata, snapshot.index_manifest, optional=optional)
@@ -202,7 +201,7 @@ class Mentioned:
             self._protect(unknown.data)
 
     def _list(
-        self, metadata: Metadata, name: str, size: int | None, *, optional: bool = False
+        self, metadata: Metadata, name: str, snapshot: Snapshot, *, optional: bool = False
     ) -> None:
         if name in self._seen_lists or name in self._waiting_lists:
             return
@@ -211,7 +210,7 @@ class Mentioned:
         self._remove(name)
         found = {
             meta.file_name: meta
-            for meta in metadata.manifests(name, size)
+            for meta in metadata.manifests(name, snapshot)
             if meta.file_name not in self._seen and meta.file_name not in self._waiting
         }
         self._remove(*found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -56,6 +56,7 @@ def manifest_list(table: FileStoreTable, snapshot: Snapshot, name: str) -> list[
     wanted = snapshot.list_size(name)
     if wanted is not None and found.size <= wanted - LEAST_BLOCK_BYTES:
         raise wrong_list_size(table, path, found.size, wanted)
+    check_not_emptied(found, path, snapshot, name, table=table.name)
     return found.copy()
 
 
@@ -70,6 +71,24 @@ def wrong_list_size(table: FileStoreTable, path: str, size: int, wanted: int) ->
         table=table.name,
         file=path,
     )
+
+
+def check_not_emptied(
+    found: Sequence[ManifestFileMeta], path: str, snapshot: Snapshot, name: str, *, table: str
+) -> None:
+    """Raise CorruptTable if list `name` has no manifest, and its snapshot counts records in it.
+
+    Old versions of Java and other writers note no size, which would tell that the list was cut.
+    """
+    records = 0 if found else snapshot.list_records(name)
+    if records:
+        raise CorruptTable(
+            f"manifest list {path} of table {table} names no manifest, but its snapshot says that "
+            f"its files hold {records:,} records",
+            table=table,
+            file=path,
+            snapshot=snapshot.id,
+        )
 
 
 def read_entries(table: FileStoreTable, meta: ManifestFileMeta) -> tuple[ManifestEntry, ...]:

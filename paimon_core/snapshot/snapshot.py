@@ -85,6 +85,20 @@ class Snapshot:
         }
         return sizes.get(name)
 
+    def list_records(self, name: str) -> int:
+        """Return how many records the files of one of its manifest lists hold, by its counts.
+
+        Below 0 if a delta deletes more than it adds; 0 if no count tells.
+        """
+        added, total = self.delta_record_count or 0, self.total_record_count or 0
+        records = {
+            self.changelog_manifest_list: self.changelog_record_count or 0,
+            self.delta_manifest_list: added,
+            # The totals of the first versions of Paimon may be too small.
+            self.base_manifest_list: max(0, total - added),
+        }
+        return records.get(name, 0)
+
     @property
     def unknown(self) -> Mapping[str, object]:
         """The fields that this version does not know."""

@@ -21,6 +21,7 @@ from paimon_core.manifest.entries.columns import (
 from paimon_core.manifest.index_manifest import read_index_manifest
 from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.scan.columns import read_chosen, read_columns
+from paimon_core.scan.manifests import check_not_emptied
 from paimon_maintenance.verify.collector import Collector
 from paimon_maintenance.verify.findings import Problem
 from paimon_maintenance.verify.inventory import Inventory
@@ -158,7 +159,15 @@ class Metadata:
             )
             if known is not None:
                 self._lists[path] = known
-        return known
+        if known:
+            return known
+
+        def empty() -> list[ManifestFileMeta]:
+            table = reference.table.name
+            check_not_emptied((), path, reference.snapshot, name, table=table)
+            return []
+
+        return None if known is None else self._read(reference, path, empty)
 
     def changes(
         self, reference: Reference, metas: Sequence[ManifestFileMeta]
