@@ -261,6 +261,12 @@ class StorageError(PaimonError, OSError):
     default_next_step = "check that the store answers, then run again"
 
 
+class NotAFolder(StorageError, NotADirectoryError):
+    """A file lies where a folder belongs: what the folder held is unknown, not missing."""
+
+    default_next_step = "move the file away, then run `caretaker verify` on the table"
+
+
 class BrokenLink(StorageError):
     """A symbolic link in a local folder has no target: its content is unknown, not missing."""
 

@@ -16,6 +16,7 @@ from paimon_core.errors import (
     AlreadyExists,
     BrokenLink,
     InvalidArgument,
+    NotAFolder,
     NotFound,
     SchemaError,
     UnsupportedFeature,
@@ -349,5 +350,5 @@ def _has_schema(io: FileIO, table_root: str) -> bool:
     folder = TablePaths(root=table_root).schema_dir
     try:
         return any(f.name.startswith(SCHEMA_PREFIX) for f in io.list_dir(folder))
-    except BrokenLink:
+    except (BrokenLink, NotAFolder):
         return True  # whoever opens the table is told; the other tables are listed

@@ -27,7 +27,13 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from paimon_core.errors import BrokenLink, InvalidArgument, StorageError, UnsupportedFeature
+from paimon_core.errors import (
+    BrokenLink,
+    InvalidArgument,
+    NotAFolder,
+    StorageError,
+    UnsupportedFeature,
+)
 from paimon_core.io.file_io import IS_DIR, IS_LINK, FileStat, FolderNames
 
 _AT_FDCWD: Final = -100
@@ -217,7 +223,7 @@ class LocalFileIO:
         is_dir = S_ISDIR(os.stat(source).st_mode)
         if _lstat(target) is not None:
             return False
-        with _TooLongIsTold(target):
+        with _CauseIsTold(target):
             os.makedirs(os.path.dirname(target), exist_ok=True)
             done = _rename_exclusively(source, target)
         if done is not None:
@@ -239,13 +245,13 @@ class LocalFileIO:
 
     def make_dirs(self, path: str) -> None:
         target = local_path(path)
-        with _TooLongIsTold(target):
+        with _CauseIsTold(target):
             os.makedirs(target, exist_ok=True)
 
     def _open_new(self, path: str) -> int:
         target = local_path(path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
-        with _TooLongIsTold(target):
+        with _CauseIsTold(target):
             try:
                 return os.open(target, flags, 0o666)
             except FileNotFoundError:
@@ -315,8 +321,8 @@ class _Named:
         error.filename = self._target
 
 
-class _TooLongIsTold:
-    """Says what to do where a new file or folder would have a name that is too long."""
+class _CauseIsTold:
+    """Says what to do where a new file would have a name that is too long, or lie below a file."""
 
     __slots__ = ("_target",)
 
@@ -333,6 +339,8 @@ class _TooLongIsTold:
                 file=self._target,
                 next_step="choose a shorter name: while a file is written, its own is 42 bytes longer",
             ) from error
+        if isinstance(error, NotADirectoryError):
+            raise _not_a_folder(self._target) from error
 
 
 @contextmanager
@@ -378,6 +386,8 @@ def _opened_folder(target: str) -> AbstractContextManager[Iterable[os.DirEntry[s
             found = _lstat(target) if e.errno in _LEADS_NOWHERE else None
             if found is not None and S_ISLNK(found.st_mode):
                 raise _broken_link(target) from e
+            if isinstance(e, NotADirectoryError):
+                raise _not_a_folder(target) from e
             if not isinstance(e, FileNotFoundError):
                 raise
             if found is None:
@@ -448,6 +458,13 @@ def _is_dir(entry: os.DirEntry[str]) -> bool:
 
 def _broken_link(target: str) -> BrokenLink:
     return BrokenLink(f"{target} is {_TO_NOTHING}", file=target)
+
+
+def _not_a_folder(target: str) -> NotAFolder:
+    place = target
+    while _lstat(place) is None:
+        place = os.path.dirname(place)
+    return NotAFolder(f"{place} is a file, but should be a folder", file=target)
 
 
 def _folder_in_place(target: str, done: str) -> StorageError:
