@@ -159,7 +159,7 @@ class LocalFileIO:
 
     def stat(self, path: str) -> FileStat:
         target = local_path(path)
-        with _TooLongIsMissing(target):
+        with _NothingBelow(target), _TooLongIsMissing(target):
             found = os.lstat(target)
             is_link = S_ISLNK(found.st_mode)
             if is_link:
@@ -195,7 +195,7 @@ class LocalFileIO:
     def delete(self, path: str) -> bool:
         target = local_path(path)
         try:
-            with _TooLongIsMissing(target):
+            with _NothingBelow(target), _TooLongIsMissing(target):
                 os.unlink(target)
         except FileNotFoundError:
             return False
@@ -208,7 +208,7 @@ class LocalFileIO:
         if recursive:
             return _remove_tree(target)
         try:
-            with _TooLongIsMissing(target):
+            with _NothingBelow(target), _TooLongIsMissing(target):
                 os.rmdir(target)
         except FileNotFoundError:
             return False
@@ -319,6 +319,27 @@ class _Named:
         if isinstance(error, FileNotFoundError):
             raise _stale(self._target) from error
         error.filename = self._target
+
+
+class _NothingBelow:
+    """Raises NotAFolder for what lies below a file, BrokenLink below a link in a circle.
+
+    Nobody knows whether it exists, so it is not missing.
+    """
+
+    __slots__ = ("_target",)
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
+        if isinstance(error, NotADirectoryError):
+            raise _not_a_folder(self._target) from error
+        if isinstance(error, OSError) and error.errno == errno.ELOOP:
+            raise _broken_link(_first_there(self._target)) from error
 
 
 class _CauseIsTold:
@@ -461,10 +482,15 @@ def _broken_link(target: str) -> BrokenLink:
 
 
 def _not_a_folder(target: str) -> NotAFolder:
-    place = target
-    while _lstat(place) is None:
-        place = os.path.dirname(place)
+    place = _first_there(target)
     return NotAFolder(f"{place} is a file, but should be a folder", file=target)
+
+
+def _first_there(target: str) -> str:
+    """Return the path, or the first one above that is there."""
+    while _lstat(target) is None:
+        target = os.path.dirname(target)
+    return target
 
 
 def _folder_in_place(target: str, done: str) -> StorageError:
@@ -500,7 +526,7 @@ def _remove_tree(target: str) -> bool:
         )
     while True:
         try:
-            with _Named(target):
+            with _NothingBelow(target), _Named(target):
                 shutil.rmtree(target)
         except OSError as e:
             # Another process deletes or writes here too; repeat until the tree is gone.

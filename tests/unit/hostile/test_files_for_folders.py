@@ -11,7 +11,7 @@ from command_line import caretaker
 from lakes import Lake, age_all, append_to_branch
 from sql_sessions import Sql
 
-from paimon_core.errors import NotAFolder, PaimonError, StorageError
+from paimon_core.errors import BrokenLink, NotAFolder, PaimonError, StorageError
 from paimon_core.io.local import LocalFileIO
 
 RAW = ("Errno", "NotADirectory", "report this bug", "Traceback")
@@ -75,6 +75,31 @@ def test_the_other_tables_are_listed(lived: Path, tmp_path: Path) -> None:
         Sql(warehouse)("DROP TABLE db.t")
 
 
+def test_files_below_a_link_in_a_circle_are_not_missing(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(link)
+    io, below = LocalFileIO(), str(link / "a" / "b")
+    for call in (lambda: io.delete(below), lambda: io.stat(below)):
+        with pytest.raises(BrokenLink, match=f"{link} is a symbolic link to nothing"):
+            call()
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_an_expiry_names_what_lies_in_the_place_of_a_bucket(
+    lived: Path, tmp_path: Path, kind: str
+) -> None:
+    warehouse, path = with_file(lived, tmp_path, "bucket-0")
+    if kind == "link":
+        path.unlink()
+        path.symlink_to(path)
+    where = ("db.t", "-w", warehouse, "--force")
+    assert caretaker("run", "rollback", *where, "--snapshot", 1, "--safety-tag", "0 s").code == 1
+    ran = caretaker("run", "delete_branch", *where, "--branch", "b")
+    assert ran.code == 1, ran.err
+    assert str(path) in ran.err
+    assert not any(raw in ran.err for raw in RAW), ran.err
+
+
 def test_it_may_lie_further_up(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("x")
@@ -84,6 +109,10 @@ def test_it_may_lie_further_up(tmp_path: Path) -> None:
         lambda: io.list_names(str(file)),
         lambda: io.write_bytes(below, b"x"),
         lambda: io.make_dirs(below),
+        lambda: io.delete(below),
+        lambda: io.delete_dir(below, recursive=False),
+        lambda: io.delete_dir(str(file)),
+        lambda: io.stat(below),
     ):
         with pytest.raises(NotAFolder, match=f"{file} is a file") as caught:
             call()
