@@ -28,6 +28,7 @@ engine.close()
 """
 
 
+@pytest.mark.long
 def test_the_next_driver_starts_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv(SUBMIT_OPTIONS, raising=False)
