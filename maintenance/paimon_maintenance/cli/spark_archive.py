@@ -1,4 +1,4 @@
-"""`caretaker spark-archive`: lets Spark start in half of the time."""
+"""`caretaker spark-archive`: lets Spark start sooner."""
 
 from __future__ import annotations
 

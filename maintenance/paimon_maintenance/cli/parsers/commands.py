@@ -369,8 +369,8 @@ def _spark_archive(commands: Commands[Parser]) -> None:
     parser = add_command(
         commands,
         "spark-archive",
-        "let Spark start in half of the time, by an archive of its classes",
-        "Starts Spark once and keeps the classes that it loads in a file of 150 MB in\n"
+        "let Spark start sooner, by an archive of its classes",
+        "Starts Spark once and keeps the classes that it loads in a file of 170 MB in\n"
         "~/.cache/caretaker/spark (or below $XDG_CACHE_HOME). Drivers that this user starts on this\n"
         "machine use it: those of commands, and those of Airflow's tasks in client mode. Run it\n"
         "again after an update of PySpark or Java: a JVM ignores an archive of other classes.",

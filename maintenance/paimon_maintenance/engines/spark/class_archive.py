@@ -1,4 +1,6 @@
-"""An archive of the classes that Spark loads, with which the driver's JVM starts in half the time.
+"""An archive of the classes that Spark loads, with which the driver's JVM starts sooner.
+
+It takes 5 seconds instead of 10 until Spark's first job has run (benchmarks/README.md).
 
 `caretaker spark-archive` makes it.  It is a file of this user for one installation of pyspark.  A
 JVM of another version or with other classes ignores it.

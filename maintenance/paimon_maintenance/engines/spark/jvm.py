@@ -2,7 +2,7 @@
 
 Jobs read and write in Python, and the JVM only passes bytes on.  The optimizing compiler takes more
 processor time than it saves: without it, Spark starts in two thirds of the time.  An archive of
-classes (`class_archive`) spares the driver half of what is left.
+classes (`class_archive`) spares the driver nearly half of what is left.
 """
 
 from __future__ import annotations
