@@ -30,7 +30,7 @@ engine.close()
 
 @pytest.mark.long
 def test_the_next_driver_starts_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "my caches"))
     monkeypatch.delenv(SUBMIT_OPTIONS, raising=False)
     ran = caretaker("spark-archive", "--json")
     assert ran.code == 0, ran.out

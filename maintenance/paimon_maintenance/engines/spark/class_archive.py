@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import shlex
 import stat
 import subprocess
 import sys
@@ -84,7 +85,7 @@ def make_archive(folder: Path) -> Path:
         try:
             done = subprocess.run(
                 [sys.executable, "-c", _WORK, f"{scratch}/rows.parquet"],
-                env=os.environ | {SUBMIT_OPTIONS: f"-XX:ArchiveClassesAtExit={made} {_QUIET}"},
+                env=os.environ | {SUBMIT_OPTIONS: _options("ArchiveClassesAtExit", made)},
                 capture_output=True,
                 text=True,
                 timeout=_SECONDS,
@@ -107,7 +108,12 @@ def archive_options() -> str:
             return ""
     except (ArchiveFailed, OSError, RuntimeError):
         return ""
-    return f"-XX:SharedArchiveFile={archive} {_QUIET}"
+    return _options("SharedArchiveFile", archive)
+
+
+def _options(name: str, archive: Path) -> str:
+    """Return the JVM's options with the archive as the value of this one, as Spark parses them."""
+    return f"{shlex.quote(f'-XX:{name}={archive}')} {_QUIET}"
 
 
 def _is_ours(path: Path) -> bool:
