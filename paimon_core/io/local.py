@@ -27,14 +27,21 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from paimon_core.errors import (
-    BrokenLink,
-    InvalidArgument,
-    NotAFolder,
-    StorageError,
-    UnsupportedFeature,
-)
+from paimon_core.errors import InvalidArgument, StorageError, UnsupportedFeature
 from paimon_core.io.file_io import IS_DIR, IS_LINK, FileStat, FolderNames
+from paimon_core.io.local_errors import (
+    LEADS_NOWHERE,
+    TO_NOTHING,
+    CauseIsTold,
+    Named,
+    NothingBelow,
+    TooLongIsMissing,
+    broken_link,
+    folder_in_place,
+    lstat_or_none,
+    not_a_folder,
+    stale,
+)
 
 _AT_FDCWD: Final = -100
 _RENAME_NOREPLACE: Final = 1
@@ -42,10 +49,6 @@ _NO_SUCH_CALL: Final = frozenset(
     {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.EMLINK}
 )
 _NANOS_OF_MILLI: Final = 1_000_000
-_LEADS_NOWHERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
-"""What the system says about a link to nothing: its target is missing, below a
-file, or a link to it."""
-_TO_NOTHING: Final = "a symbolic link to nothing"
 LARGEST_WHOLE: Final = 1 << 30
 """The size in bytes of the largest file that is read as a whole: metadata and indexes are smaller.
 
@@ -86,7 +89,7 @@ class LocalFileIO:
     def read_bytes(self, path: str) -> bytes:
         target = local_path(path)
         descriptor = _opened_file(target)
-        with _Named(target):
+        with Named(target):
             try:
                 found = os.fstat(descriptor)
                 _refuse_other_than_file(found, target)
@@ -104,19 +107,19 @@ class LocalFileIO:
 
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:  # noqa: ARG002 - as in FileIO
         target = local_path(path)
-        with _TooLongIsMissing(target):
+        with TooLongIsMissing(target):
             _refuse_other_than_file(os.stat(target), target)
         return pa.OSFile(target, "rb")
 
     def open_output(self, path: str) -> pa.NativeFile:
-        with _Named(local_path(path)):
+        with Named(local_path(path)):
             os.close(self._open_new(path))
         # Append mode: opened with truncation, an existing empty file would be flushed on close.
         return pa.OSFile(local_path(path), "ab")
 
     def write_bytes(self, path: str, data: bytes) -> None:
         descriptor = self._open_new(path)
-        with _Named(local_path(path)), os.fdopen(descriptor, "wb", buffering=0) as f:
+        with Named(local_path(path)), os.fdopen(descriptor, "wb", buffering=0) as f:
             _write_all(f.fileno(), data)
 
     def create_if_absent(self, path: str, data: bytes) -> bool:
@@ -140,18 +143,18 @@ class LocalFileIO:
             with suppress(OSError):
                 os.unlink(temporary)
             if isinstance(e, IsADirectoryError):
-                raise _folder_in_place(target, "overwritten") from e
+                raise folder_in_place(target, "overwritten") from e
             raise
 
     def exists(self, path: str) -> bool:
         target = local_path(path)
         try:
-            with _TooLongIsMissing(target):
+            with TooLongIsMissing(target):
                 os.stat(target)
         except OSError as e:
-            found = _lstat(target) if e.errno in _LEADS_NOWHERE else None
+            found = lstat_or_none(target) if e.errno in LEADS_NOWHERE else None
             if found is not None and S_ISLNK(found.st_mode):
-                raise _broken_link(target) from e
+                raise broken_link(target) from e
             if isinstance(e, FileNotFoundError | NotADirectoryError):
                 return found is not None
             raise
@@ -159,7 +162,7 @@ class LocalFileIO:
 
     def stat(self, path: str) -> FileStat:
         target = local_path(path)
-        with _NothingBelow(target), _TooLongIsMissing(target):
+        with NothingBelow(target), TooLongIsMissing(target):
             found = os.lstat(target)
             is_link = S_ISLNK(found.st_mode)
             if is_link:
@@ -195,12 +198,12 @@ class LocalFileIO:
     def delete(self, path: str) -> bool:
         target = local_path(path)
         try:
-            with _NothingBelow(target), _TooLongIsMissing(target):
+            with NothingBelow(target), TooLongIsMissing(target):
                 os.unlink(target)
         except FileNotFoundError:
             return False
         except IsADirectoryError as e:
-            raise _folder_in_place(target, "deleted") from e
+            raise folder_in_place(target, "deleted") from e
         return True
 
     def delete_dir(self, path: str, *, recursive: bool = True) -> bool:
@@ -208,7 +211,7 @@ class LocalFileIO:
         if recursive:
             return _remove_tree(target)
         try:
-            with _NothingBelow(target), _TooLongIsMissing(target):
+            with NothingBelow(target), TooLongIsMissing(target):
                 os.rmdir(target)
         except FileNotFoundError:
             return False
@@ -221,9 +224,9 @@ class LocalFileIO:
     def rename(self, src: str, dst: str) -> bool:
         source, target = local_path(src), local_path(dst)
         is_dir = S_ISDIR(os.stat(source).st_mode)
-        if _lstat(target) is not None:
+        if lstat_or_none(target) is not None:
             return False
-        with _CauseIsTold(target):
+        with CauseIsTold(target):
             os.makedirs(os.path.dirname(target), exist_ok=True)
             done = _rename_exclusively(source, target)
         if done is not None:
@@ -245,13 +248,13 @@ class LocalFileIO:
 
     def make_dirs(self, path: str) -> None:
         target = local_path(path)
-        with _CauseIsTold(target):
+        with CauseIsTold(target):
             os.makedirs(target, exist_ok=True)
 
     def _open_new(self, path: str) -> int:
         target = local_path(path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
-        with _CauseIsTold(target):
+        with CauseIsTold(target):
             try:
                 return os.open(target, flags, 0o666)
             except FileNotFoundError:
@@ -264,7 +267,7 @@ class LocalFileIO:
         temporary = f"{folder}/.{name}.{self.new_text()}.tmp"
         handle = self._open_new(temporary)
         try:
-            with _Named(target):
+            with Named(target):
                 try:
                     _write_all(handle, data)
                     os.fsync(handle)
@@ -277,93 +280,6 @@ class LocalFileIO:
         return temporary
 
 
-class _TooLongIsMissing:
-    """Raises FileNotFoundError for a name that is too long for any file here to have.
-
-    Metadata may name such a file, written by mistake or for a store that allows longer names.
-    """
-
-    __slots__ = ("_target",)
-
-    def __init__(self, target: str) -> None:
-        self._target = target
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
-        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-            raise FileNotFoundError(
-                errno.ENOENT, "no file can have such a long name", self._target
-            ) from error
-
-
-class _Named:
-    """Names the file in errors of system calls that know a descriptor only.
-
-    One that says "missing" would be taken for a missing file: it becomes ESTALE, which is what a
-    network file system means by it when the file is open already.
-    """
-
-    __slots__ = ("_target",)
-
-    def __init__(self, target: str) -> None:
-        self._target = target
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
-        if not isinstance(error, OSError) or error.filename is not None:
-            return
-        if isinstance(error, FileNotFoundError):
-            raise _stale(self._target) from error
-        error.filename = self._target
-
-
-class _NothingBelow:
-    """Raises NotAFolder for what lies below a file, BrokenLink below a link in a circle.
-
-    Nobody knows whether it exists, so it is not missing.
-    """
-
-    __slots__ = ("_target",)
-
-    def __init__(self, target: str) -> None:
-        self._target = target
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
-        if isinstance(error, NotADirectoryError):
-            raise _not_a_folder(self._target) from error
-        if isinstance(error, OSError) and error.errno == errno.ELOOP:
-            raise _broken_link(_first_there(self._target)) from error
-
-
-class _CauseIsTold:
-    """Says what to do where a new file would have a name that is too long, or lie below a file."""
-
-    __slots__ = ("_target",)
-
-    def __init__(self, target: str) -> None:
-        self._target = target
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
-        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-            raise StorageError(
-                f"{self._target} was not made: a name in it is too long for the file system",
-                file=self._target,
-                next_step="choose a shorter name: while a file is written, its own is 42 bytes longer",
-            ) from error
-        if isinstance(error, NotADirectoryError):
-            raise _not_a_folder(self._target) from error
-
-
 @contextmanager
 def _entries(path: str) -> Iterator[Iterable[os.DirEntry[str]]]:
     """Give the entries of a folder; none for a missing folder."""
@@ -372,7 +288,7 @@ def _entries(path: str) -> Iterator[Iterable[os.DirEntry[str]]]:
     if found is None:
         yield ()
         return
-    with _Named(target), found as entries:
+    with Named(target), found as entries:
         yield entries
 
 
@@ -380,16 +296,16 @@ def _opened_file(target: str) -> int:
     """Open a file to read it; FileNotFoundError only if it is missing by its name, too."""
     for _ in range(_LOOKS):
         try:
-            with _TooLongIsMissing(target):
+            with TooLongIsMissing(target):
                 # Non-blocking: opening a pipe would otherwise wait for a writer.
                 return os.open(target, _READ_NOW)
         except FileNotFoundError as e:
-            found = _lstat(target)
+            found = lstat_or_none(target)
             if found is None:
                 raise
             if S_ISLNK(found.st_mode):
-                raise OSError(errno.ELOOP, _TO_NOTHING, target) from e
-    raise _stale(target)
+                raise OSError(errno.ELOOP, TO_NOTHING, target) from e
+    raise stale(target)
 
 
 def _opened_folder(target: str) -> AbstractContextManager[Iterable[os.DirEntry[str]]] | None:
@@ -401,45 +317,25 @@ def _opened_folder(target: str) -> AbstractContextManager[Iterable[os.DirEntry[s
     """
     for _ in range(_LOOKS):
         try:
-            with _TooLongIsMissing(target):
+            with TooLongIsMissing(target):
                 return os.scandir(target)
         except OSError as e:
-            found = _lstat(target) if e.errno in _LEADS_NOWHERE else None
+            found = lstat_or_none(target) if e.errno in LEADS_NOWHERE else None
             if found is not None and S_ISLNK(found.st_mode):
-                raise _broken_link(target) from e
+                raise broken_link(target) from e
             if isinstance(e, NotADirectoryError):
-                raise _not_a_folder(target) from e
+                raise not_a_folder(target) from e
             if not isinstance(e, FileNotFoundError):
                 raise
             if found is None:
                 return None
-    raise _stale(target)
-
-
-def _lstat(target: str) -> os.stat_result | None:
-    """Return what is at a path, a link itself; None if nothing is.
-
-    Unlike the tests in `os.path`, which take every failure for "nothing is there".
-    """
-    try:
-        with _TooLongIsMissing(target):
-            return os.lstat(target)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as e:
-        if e.errno == errno.ELOOP:  # a link above leads nowhere
-            return None
-        raise
+    raise stale(target)
 
 
 def is_link(target: str) -> bool:
     """Return whether a symbolic link is there; OSError if that cannot be told."""
-    found = _lstat(target)
+    found = lstat_or_none(target)
     return found is not None and S_ISLNK(found.st_mode)
-
-
-def _stale(target: str) -> OSError:
-    return OSError(errno.ESTALE, "said to be missing, but it is there", target)
 
 
 def _listed(path: str, entry: os.DirEntry[str]) -> FileStat | None:
@@ -448,7 +344,7 @@ def _listed(path: str, entry: os.DirEntry[str]) -> FileStat | None:
     try:
         return _file_stat(path, entry.stat(), is_dir=entry.is_dir(), is_link=is_link)
     except OSError as e:
-        if not (is_link and e.errno in _LEADS_NOWHERE):
+        if not (is_link and e.errno in LEADS_NOWHERE):
             if isinstance(e, FileNotFoundError):
                 return None
             raise
@@ -463,8 +359,8 @@ def _of_target(link: str) -> os.stat_result:
     try:
         return os.stat(link)
     except OSError as e:
-        if e.errno in _LEADS_NOWHERE:
-            raise FileNotFoundError(errno.ENOENT, _TO_NOTHING, link) from e
+        if e.errno in LEADS_NOWHERE:
+            raise FileNotFoundError(errno.ENOENT, TO_NOTHING, link) from e
         raise
 
 
@@ -472,33 +368,9 @@ def _is_dir(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
     except OSError as e:
-        if entry.is_symlink() and e.errno in _LEADS_NOWHERE:
+        if entry.is_symlink() and e.errno in LEADS_NOWHERE:
             return False
         raise
-
-
-def _broken_link(target: str) -> BrokenLink:
-    return BrokenLink(f"{target} is {_TO_NOTHING}", file=target)
-
-
-def _not_a_folder(target: str) -> NotAFolder:
-    place = _first_there(target)
-    return NotAFolder(f"{place} is a file, but should be a folder", file=target)
-
-
-def _first_there(target: str) -> str:
-    """Return the path, or the first one above that is there."""
-    while _lstat(target) is None:
-        target = os.path.dirname(target)
-    return target
-
-
-def _folder_in_place(target: str, done: str) -> StorageError:
-    return StorageError(
-        f"{target} is a folder, not a file, and was not {done}",
-        file=target,
-        next_step="move the folder out of the table, then run again",
-    )
 
 
 def _file_stat(path: str, stat: os.stat_result, *, is_dir: bool, is_link: bool = False) -> FileStat:
@@ -515,7 +387,7 @@ def _refuse_other_than_file(found: os.stat_result, target: str) -> None:
 
 
 def _remove_tree(target: str) -> bool:
-    found = _lstat(target)
+    found = lstat_or_none(target)
     if found is None:
         return False
     if S_ISLNK(found.st_mode):
@@ -526,13 +398,13 @@ def _remove_tree(target: str) -> bool:
         )
     while True:
         try:
-            with _NothingBelow(target), _Named(target):
+            with NothingBelow(target), Named(target):
                 shutil.rmtree(target)
         except OSError as e:
             # Another process deletes or writes here too; repeat until the tree is gone.
             if e.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
                 raise
-            if _lstat(target) is not None:
+            if lstat_or_none(target) is not None:
                 continue
         return True
 
@@ -596,7 +468,7 @@ def _rename_exclusively(source: str, target: str) -> bool | None:
 def _sync_folder(folder: str) -> None:
     """Make a new name in the folder durable."""
     handle = os.open(folder, os.O_RDONLY)
-    with _Named(folder):
+    with Named(folder):
         try:
             os.fsync(handle)
         except OSError as e:
