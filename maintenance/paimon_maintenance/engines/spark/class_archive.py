@@ -10,7 +10,6 @@ https://docs.oracle.com/en/java/javase/17/vm/class-data-sharing.html
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import shlex
 import stat
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from paimon_core.errors import MaintenanceError
+from paimon_maintenance.engines.shipping import package_folder
 
 SUBMIT_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
 """The variable with options of the JVMs of drivers; other JVMs, and executors, do not read it."""
@@ -48,7 +48,7 @@ sys.exit(jvm.wait())
 class ArchiveFailed(MaintenanceError):
     """The archive of Spark's classes cannot be made."""
 
-    default_next_step = "check that Spark starts: caretaker sql -e 'SELECT 1'"
+    default_next_step = "check that Spark starts: caretaker sql -w FOLDER -e 'SELECT 1'"
 
 
 def archive_folder() -> Path:
@@ -65,12 +65,12 @@ def archive_in(folder: Path) -> Path:
 
     ArchiveFailed without pyspark.
     """
-    spec = importlib.util.find_spec("pyspark")
-    for package in (spec.submodule_search_locations or ()) if spec else ():
-        jars = Path(package) / "jars"
-        version = f"{jars}\n{jars.stat().st_mtime_ns}" if jars.is_dir() else ""
-        return folder / f"classes-{hashlib.sha256(version.encode()).hexdigest()[:16]}.jsa"
-    raise ArchiveFailed("PySpark is not installed")
+    try:
+        jars = package_folder("pyspark") / "jars"
+        version = f"{jars}\n{jars.stat().st_mtime_ns}"
+    except (ModuleNotFoundError, FileNotFoundError) as e:
+        raise ArchiveFailed("PySpark is not installed with the classes of Spark") from e
+    return folder / f"classes-{hashlib.sha256(version.encode()).hexdigest()[:16]}.jsa"
 
 
 def make_archive(folder: Path) -> Path:
