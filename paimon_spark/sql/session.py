@@ -20,6 +20,7 @@ from paimon_core.environment import Environment, machine_zone, system_environmen
 from paimon_core.errors import InvalidArgument, NotFound, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.open import open_file_io
+from paimon_core.options import parse_bool
 from paimon_core.paths import TablePaths
 from paimon_core.read.damaged_files import strict
 from paimon_core.schema.scan_options import SCAN_OPTIONS
@@ -41,7 +42,7 @@ from paimon_spark.sql.catalogs import (
 from paimon_spark.sql.errors import AnalysisError, error_of_query, error_of_task
 from paimon_spark.sql.kept_frames import KeptFrames
 from paimon_spark.sql.procedures import Procedures
-from paimon_spark.sql.spark_settings import OWN_SETTINGS, ZONE_KEY
+from paimon_spark.sql.spark_settings import CASE_SENSITIVE, OWN_SETTINGS, ZONE_KEY
 from paimon_spark.sql.table_name import (
     SYSTEM_DATABASE,
     TableName,
@@ -228,6 +229,11 @@ class SqlSession:
     @property
     def has_spark(self) -> bool:
         return self._spark is not None
+
+    @property
+    def case_sensitive(self) -> bool:
+        """Whether names of columns that differ only in case are different, as SET says."""
+        return parse_bool(self.conf.get(CASE_SENSITIVE, "false"))
 
     @property
     def zone(self) -> tzinfo:

@@ -22,7 +22,6 @@ from paimon_core.ddl.schema_change import (
     UpdateTableComment,
 )
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
-from paimon_core.options import parse_bool
 from paimon_core.types.data_types import DataField, DataType, RowType
 from paimon_spark.sql.ddl.partitions import add_partitions, drop_partitions
 from paimon_spark.sql.ddl.table_clauses import (
@@ -40,7 +39,6 @@ from paimon_spark.sql.ddl.upcast import field_at, fits_into
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession
-from paimon_spark.sql.spark_settings import CASE_SENSITIVE
 from paimon_spark.sql.table_name import TableName, check_no_system_table, not_found
 from paimon_spark.sql.text.tokens import Words
 from paimon_spark.sql.text.types import read_collation, read_type, simple_text
@@ -235,7 +233,7 @@ class _Columns:
 
     def __init__(self, session: SqlSession, name: TableName) -> None:
         self.table = session.described(name, to_write=True)
-        self._sensitive = parse_bool(session.conf.get(CASE_SENSITIVE, "false"))
+        self._sensitive = session.case_sensitive
 
     def path(self, parts: Sequence[str]) -> Path:
         """The path in the case of the table; names that it does not have stay."""

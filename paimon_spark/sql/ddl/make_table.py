@@ -10,14 +10,13 @@ from paimon_core.ddl.create import Column, create_schema
 from paimon_core.ddl.special_columns import with_special_types
 from paimon_core.environment import user_name
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
-from paimon_core.options import Options, parse_bool
+from paimon_core.options import Options
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.format.format_table import FILE_FORMAT, FORMAT_TABLE, TYPE
 from paimon_core.types.data_types import ArrayType, DataType, MapType, RowType
 from paimon_spark.sql.ddl.table_clauses import COMMENT_PROPERTY, EXTERNAL, OWNER, TableClauses
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.session import SqlSession
-from paimon_spark.sql.spark_settings import CASE_SENSITIVE
 from paimon_spark.sql.table_name import TableName
 
 _RESERVED = ("provider", "location", "owner", "external", "is_managed_location")
@@ -152,7 +151,7 @@ def _check_names(
     session: SqlSession, name: TableName, columns: Sequence[str], inside: str = ""
 ) -> None:
     """AnalysisError if two columns share a name, ignoring case unless Spark distinguishes it."""
-    sensitive = parse_bool(session.conf.get(CASE_SENSITIVE, "false"))
+    sensitive = session.case_sensitive
     known = set()
     for column in columns:
         key = column if sensitive else column.lower()

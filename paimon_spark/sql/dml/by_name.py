@@ -50,7 +50,7 @@ def check_case(
 
     Java adds them to the table under `write.merge-schema`; `check_distinct` says why we do not.
     """
-    if not parse_bool(session.conf.get(CASE_SENSITIVE, "false")):
+    if not session.case_sensitive:
         return
     own = table.schema.names
     lowered = {n.lower() for n in own}

@@ -14,7 +14,6 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from paimon_core.catalog.views import View
-from paimon_core.options import parse_bool
 from paimon_spark.metadata_columns import FILE_PATH, metadata_columns_in
 from paimon_spark.sql.frames.dataframes import table_dataframe
 from paimon_spark.sql.frames.pushdown import conditions_of
@@ -33,7 +32,6 @@ from paimon_spark.sql.query.time_travel import check_no_travel, time_travel, wor
 from paimon_spark.sql.query.unparsed import alias_follows, relations
 from paimon_spark.sql.result import Result
 from paimon_spark.sql.session import GLOBAL_TEMP, SqlSession
-from paimon_spark.sql.spark_settings import CASE_SENSITIVE
 from paimon_spark.sql.table_name import SYSTEM_DATABASE, TableName, not_found
 from paimon_spark.sql.text.edits import Edits
 from paimon_spark.sql.text.names import quoted
@@ -144,8 +142,7 @@ def rewritten(
     if stripped and isinstance(tree, str) and len({t for _, t in known}) < len(known):
         raise ambiguous(stripped[0])
     if metadata:
-        sensitive = parse_bool(session.conf.get(CASE_SENSITIVE, "false"))
-        hide_metadata(text, metadata, edits, case_sensitive=sensitive)
+        hide_metadata(text, metadata, edits, case_sensitive=session.case_sensitive)
     return edits.applied()
 
 
