@@ -33,6 +33,8 @@ def version_of(connection: sa.Connection) -> int:
     MaintenanceError if there is a history, but not the one version that it has.
     """
     tables = sa.inspect(connection)
+    # First: another process may commit a whole migration between two of these queries.
+    has_history = tables.has_table(_HISTORY)
     for table in (_VERSION, _BEFORE_ALEMBIC):
         if tables.has_table(table.name):
             found = [str(value) for value in connection.execute(sa.select(*table.c)).scalars()]
@@ -40,7 +42,7 @@ def version_of(connection: sa.Connection) -> int:
                 raise _unknown(f"table {table.name} has {found} where one number is expected")
             if found:
                 return int(found[0])
-    if tables.has_table(_HISTORY):
+    if has_history:
         raise _unknown(f"there is a table {_HISTORY}, but no row in {VERSION_TABLE}")
     return 0
 

@@ -208,6 +208,22 @@ for i in range(10):
 """
 
 
+def test_a_version_is_known_although_another_process_migrates_meanwhile(tmp_path, monkeypatch):
+    url = f"sqlite:///{tmp_path}/h.db"
+    has_table = sa.Inspector.has_table
+
+    def and_then_another_migrates(self, name, *args, **kwargs):
+        found = has_table(self, name, *args, **kwargs)
+        with sa.create_engine(url).begin() as other:
+            monkeypatch.setattr(sa.Inspector, "has_table", has_table)
+            migrate.migrate(other)
+        return found
+
+    monkeypatch.setattr(sa.Inspector, "has_table", and_then_another_migrates)
+    with sa.create_engine(url).connect() as connection:
+        assert migrate.version_of(connection) in (0, migrate.LATEST)
+
+
 def test_many_processes_write_at_once_into_a_new_database(url):
     def write(number: int) -> str:
         done = subprocess.run(
