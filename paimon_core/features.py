@@ -88,7 +88,6 @@ _READABLE_INDEXES = frozenset({HASH_INDEX, DELETION_VECTORS_INDEX})
 _REFUSED_TO_READ = (
     DATA_EVOLUTION_ENABLED.key,
     CHAIN_TABLE,
-    PK_CLUSTERING,
 )
 """Boolean options of features that change what a read returns."""
 
@@ -270,6 +269,7 @@ def unrescalable_features(table: FileStoreTable) -> Iterator[str]:
     """Yield the names of the features in use that prevent moving rows between buckets."""
     yield from unreadable_features(table)
     yield from _uncommittable(table)
+    yield from _sorted_by_others(table)
     options = table.options
     if table.bucket_mode not in (BucketMode.FIXED, BucketMode.POSTPONE):
         yield f"bucket={options.get('bucket', '-1')} ({table.bucket_mode.value} buckets)"
@@ -283,12 +283,19 @@ def unsortable_features(table: FileStoreTable) -> Iterator[str]:
     """Yield the names of the features in use that prevent clustering."""
     yield from unreadable_features(table)
     yield from _uncommittable(table)
+    yield from _sorted_by_others(table)
     if table.bucket_mode is BucketMode.DYNAMIC:
         yield from unwritable_features(table)
     elif table.bucket_mode is not BucketMode.UNAWARE:
         yield f"bucket={table.options.get('bucket', '-1')} ({table.bucket_mode.value} buckets)"
     if table.options.value(ROW_TRACKING_ENABLED):
         yield ROW_TRACKING_ENABLED.key
+
+
+def _sorted_by_others(table: FileStoreTable) -> Iterator[str]:
+    """Yield the feature by which files are not sorted by the key."""
+    if table.options.flag(PK_CLUSTERING):
+        yield PK_CLUSTERING
 
 
 def _uncommittable(table: FileStoreTable) -> Iterator[str]:
@@ -431,7 +438,7 @@ def check_rows_readable(
 
     Unlike changes, whole snapshots of tables with data evolution and BLOBs can be read.
     """
-    supported = {*_WHOLE_ONLY, PK_CLUSTERING}
+    supported = set(_WHOLE_ONLY)
     if not chain_branches(table):
         supported.add(CHAIN_TABLE)
     found = [f for f in _unqueryable_features(table, columns) if f not in supported]

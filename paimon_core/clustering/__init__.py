@@ -2,7 +2,6 @@
 
 ::
 
-    rewrite         files of an append table, sorted into new files
-    dynamic         a dynamic-bucket table, sorted into new buckets
-    external_sort   the sort itself, on disk if memory is too small
+    rewrite   files of an append table, sorted into new files
+    dynamic   a dynamic-bucket table, sorted into new buckets
 """

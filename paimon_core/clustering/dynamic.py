@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from paimon_core.clustering.external_sort import Clustering, sorted_rows
 from paimon_core.commit.overwrite import moved_up
 from paimon_core.compaction.unit import CompactResult
 from paimon_core.environment import Environment
@@ -22,11 +21,11 @@ from paimon_core.options import CHANGELOG_PRODUCER, DYNAMIC_BUCKET_ASSIGNERS, RO
 from paimon_core.rescale.rewrite import rows_of_unit
 from paimon_core.rescale.unit import RescaleResult, RescaleUnit
 from paimon_core.types.buffers import RecordBatches
+from paimon_core.write.external_sort import EXPANSION, Clustering, sorted_rows
 from paimon_core.write.incoming_rows import without_defaults
 from paimon_core.write.on_failure import aborted_on_failure
 from paimon_core.write.row_writer import RowWriter
 
-_EXPANSION = 4
 _OPTIONS = {
     # The rewrite does not change rows, so it needs no changelog.
     CHANGELOG_PRODUCER.key: "none",
@@ -51,7 +50,7 @@ def sort_dynamic(
         for batch in sorted_rows(
             _coded(table, unit, clustering),
             clustering,
-            expected_bytes=_EXPANSION * unit.read_bytes,
+            expected_bytes=EXPANSION * unit.read_bytes,
         ):
             writer.write(batch)
         messages = writer.prepare_commit()

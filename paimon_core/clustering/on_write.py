@@ -11,7 +11,6 @@ from typing import Final
 
 import pyarrow as pa
 
-from paimon_core.clustering.external_sort import Clustering, OrderStrategy
 from paimon_core.clustering.rewrite import code_width
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.file_store_table import BucketMode, FileStoreTable
@@ -23,6 +22,7 @@ from paimon_core.options import (
     Option,
     parse_bool,
 )
+from paimon_core.write.external_sort import Clustering, OrderStrategy
 
 AUTO: Final = "auto"
 _MOST_ZORDER_COLUMNS: Final = 4

@@ -25,14 +25,6 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_core.clustering.external_sort import (
-    Clustering,
-    OrderStrategy,
-    cuts_of,
-    divided_rows,
-    sorted_rows,
-    words_of,
-)
 from paimon_core.compaction.unit import CompactResult, CompactUnit
 from paimon_core.environment import Environment
 from paimon_core.errors import InvalidArgument
@@ -48,11 +40,18 @@ from paimon_core.types.arrow import arrow_schema
 from paimon_core.types.buffers import RecordBatches
 from paimon_core.types.data_types import RowType
 from paimon_core.write.data_file_writer import RollingAppendWriter
+from paimon_core.write.external_sort import (
+    EXPANSION,
+    Clustering,
+    OrderStrategy,
+    cuts_of,
+    divided_rows,
+    sorted_rows,
+    words_of,
+)
 from paimon_core.write.on_failure import write_all
 
 _FORMAT: Final = 1
-_EXPANSION: Final = 4
-"""Estimated Arrow bytes per file byte, including codes; only used for the number of parts."""
 _CHUNK_BYTES: Final = 1024**2
 _WAITING_BYTES: Final = 64 * 1024**2
 """The limit for rows of all ranges that a splitting task buffers, to emit larger chunks."""
@@ -118,7 +117,7 @@ def sort_files(
         table,
         unit,
         coded_rows(table, unit),
-        expected_bytes=_EXPANSION * unit.read_bytes,
+        expected_bytes=EXPANSION * unit.read_bytes,
         env=env,
     )
     return _result(unit, before=unit.source.append_files, after=written)

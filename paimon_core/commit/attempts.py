@@ -58,6 +58,7 @@ from paimon_core.options import (
 )
 from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.retry import backoff_millis
+from paimon_core.scan.key_bounds import is_clustered
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.line import wrote_since
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
@@ -336,7 +337,8 @@ def _checked(
     """Return the changes with all fields of their files; CommitConflict if they conflict."""
     partitions = changes.partitions()
     base = list(scan_files(table, latest, partitions=partitions)) if partitions else []
-    sort_key = partial(stored_key, key=table.schema.key_type) if table.has_primary_key else None
+    by_key = table.has_primary_key and not is_clustered(table)
+    sort_key = partial(stored_key, key=table.schema.key_type) if by_key else None
     check_conflicts(
         table=table.name,
         latest=latest,

@@ -24,6 +24,7 @@ from paimon_core.manifest.data_file import FileKind, ManifestEntry
 from paimon_core.options import UPSERT_KEY
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.read.data_file import read_table_file
+from paimon_core.scan.key_bounds import has_key_bounds
 from paimon_core.scan.manifests import delta_manifests, read_entries
 from paimon_core.snapshot.line import committed_since
 from paimon_core.snapshot.snapshot import CommitKind, Identity, Snapshot
@@ -113,7 +114,9 @@ class _Keys:
     _hashes: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
 
     def overlap(self, a: ManifestEntry, b: ManifestEntry) -> bool:
-        """Whether the ranges of their keys do."""
+        """Whether the ranges of their keys do; True for files that have other bounds."""
+        if not all(has_key_bounds(self.table, e.file) for e in (a, b)):
+            return True
         key = self.table.schema.key_type
         first, last = (stored_key(k, key) for k in (a.file.min_key, a.file.max_key))
         return stored_key(b.file.min_key, key) <= last and first <= stored_key(b.file.max_key, key)

@@ -40,8 +40,8 @@ def check_conflicts(
     """Raise CommitConflict if `delta` must not be committed on top of `base`.
 
     `base` holds the live entries of all partitions that `delta` touches, `sort_key` is None for
-    tables without primary key.  With `exact`, the remaining content of these partitions must come
-    from `delta` alone.
+    tables whose files are not sorted by a key.  With `exact`, the remaining content of these
+    partitions must come from `delta` alone.
     """
     conflict = partial(conflict_with, table, latest)
     if kind is not CommitKind.OVERWRITE:

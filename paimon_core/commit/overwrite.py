@@ -31,6 +31,7 @@ from paimon_core.options import (
     OVERWRITE_UPGRADE,
 )
 from paimon_core.paths import POSTPONE_BUCKET
+from paimon_core.scan.key_bounds import is_clustered
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Identity, Snapshot
 from paimon_core.types.binary_row import decode_row
@@ -214,6 +215,7 @@ def moved_up(table: FileStoreTable, entries: Sequence[ManifestEntry]) -> tuple[M
     """
     if (
         not table.has_primary_key
+        or is_clustered(table)
         or not table.options.value(OVERWRITE_UPGRADE)
         or any(e.file.level > 0 or e.bucket < 0 for e in entries)
     ):

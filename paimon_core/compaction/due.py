@@ -1,6 +1,7 @@
 """Finds the compaction due in a bucket of any kind of table, and runs it in one process.
 
-The rules are in `pick` and `append_coordinator`; this module provides their input.
+The rules are in `pick`, `clustered_pick`, `append_coordinator` and `evolution`; this module
+provides their input.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from paimon_core.compaction.append_coordinator import FileVector, pick_bucketed, pick_unaware
+from paimon_core.compaction.clustered_pick import pick_clustered
 from paimon_core.compaction.evolution import pick_evolving
 from paimon_core.compaction.pick import pick_primary_key
 from paimon_core.compaction.record_expiry import RecordExpiry
@@ -22,6 +24,7 @@ from paimon_core.io.file_io import delete_abandoned
 from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta
 from paimon_core.options import DELETION_VECTORS_ENABLED
 from paimon_core.read.data_evolution import has_data_evolution
+from paimon_core.scan.key_bounds import is_clustered
 from paimon_core.write.row_writer import new_paths
 
 
@@ -51,7 +54,19 @@ def units_due(
     Java's writer joins at once in bucketed append tables.
     """
     vectors = _vectors(table, files)
-    if table.has_primary_key:
+    if is_clustered(table):
+        clustered = pick_clustered(
+            files.files,
+            table.schema,
+            schema_of=table.schema_of,
+            partition=files.partition,
+            bucket=files.bucket,
+            total_buckets=files.total_buckets,
+            full=full,
+            with_deletion_vectors=frozenset(vectors or ()),
+        )
+        found = [] if clustered is None else [clustered]
+    elif table.has_primary_key:
         unit = pick_primary_key(
             files.files,
             table.schema,

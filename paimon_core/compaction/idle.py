@@ -25,6 +25,7 @@ from paimon_core.options import (
 )
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.read.data_evolution import has_data_evolution
+from paimon_core.scan.key_bounds import is_clustered
 from paimon_core.scan.row_ranges import ordered_rows
 from paimon_core.write.file_layout import small_file_size, target_file_size
 
@@ -49,8 +50,10 @@ def idle_buckets(
     `numbers` are the bucket numbers.
     Buckets with deletion vectors are not known here: the caller must not take them as idle.
     """
-    if table.bucket_mode is BucketMode.POSTPONE or table.options.value(
-        COMPACTION_FORCE_REWRITE_ALL_FILES
+    if (
+        table.bucket_mode is BucketMode.POSTPONE
+        or table.options.value(COMPACTION_FORCE_REWRITE_ALL_FILES)
+        or is_clustered(table)
     ):
         return np.zeros(len(numbers), bool)
     if table.has_primary_key:

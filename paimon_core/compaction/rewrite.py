@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 
 import pyarrow as pa
 
 from paimon_core.compaction.blob_files import blob_field
+from paimon_core.compaction.clustered_rows import ClusteredRows
 from paimon_core.compaction.copyable_pages import CopyablePages
 from paimon_core.compaction.evolution import (
     group_rows,
@@ -28,7 +30,7 @@ from paimon_core.compaction.evolution import (
 from paimon_core.compaction.merge import UnitMerge
 from paimon_core.compaction.page_copy import PageCopy
 from paimon_core.compaction.spliced_merge import SplicedMerge
-from paimon_core.compaction.unit import CompactResult, CompactUnit, Rewrite
+from paimon_core.compaction.unit import ClusteredWork, CompactResult, CompactUnit, Rewrite
 from paimon_core.compaction.vectors import superseded_rows, vectors_of_unit
 from paimon_core.environment import Environment
 from paimon_core.file_store_table import FileStoreTable
@@ -49,6 +51,7 @@ from paimon_core.types.data_types import TypeRoot, type_roots
 from paimon_core.write.blob_writer import BlobColumnWriter, RollingBlobWriter, blob_column_schema
 from paimon_core.write.column_file import NEVER_FULL
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
+from paimon_core.write.external_sort import EXPANSION, Clustering, OrderStrategy, sorted_rows
 from paimon_core.write.file_layout import key_value_layout
 from paimon_core.write.on_failure import aborted_on_failure, write_all
 from paimon_core.write.page_splice import StoredRange
@@ -88,8 +91,11 @@ def rewrite(
                     work.merge_columns()
             elif unit.append_files:
                 work.concatenate()
-            for group in unit.rewrites:
-                work.merge(group)
+            if unit.clustered is not None:
+                work.cluster(unit.clustered)
+            else:
+                for group in unit.rewrites:
+                    work.merge(group)
             for file in unit.read_upgrades:
                 work.look_through(file)
         except BaseException:
@@ -159,6 +165,40 @@ class _Work:
         else:
             self._write_merged(self._merged_writer(), merge.sections(group))
 
+    def cluster(self, clustered: ClusteredWork) -> None:
+        """Write the new rows, and those of each group of files, sorted by other columns."""
+        rows = ClusteredRows(
+            table=self._table, unit=self._unit, vectors=self._vectors, spill_dir=self._spill_dir
+        )
+        new = rows.new() if self._unit.rewrites else iter(())
+        groups = list(clustered.groups)
+        if not (clustered.takes_new and groups):
+            self._write_sorted(clustered.columns, new)
+            new = iter(())
+        for group in groups:
+            self._write_sorted(clustered.columns, chain(new, rows.of_group(group)))
+        staying = {f.file_name for run in self._unit.above for f in run.files}
+        staying -= {f.file_name for group in groups for f in group}
+        for name in staying & rows.superseded.keys():
+            self.superseded[name] += rows.superseded[name]
+
+    def _write_sorted(self, columns: tuple[str, ...], rows: Iterator[pa.RecordBatch]) -> None:
+        row_type = self._table.schema.row_type
+        clustering = Clustering(strategy=OrderStrategy.ORDER, columns=columns)
+        writer = self._key_value_writer(
+            partial(RollingKeyValueWriter, sort_type=row_type.project(columns))
+        )
+        coded = (clustering.with_codes(b, row_type) for b in rows if b.num_rows)
+        self._write(
+            writer,
+            sorted_rows(
+                coded,
+                clustering,
+                expected_bytes=EXPANSION * self._unit.rewritten_bytes,
+                spill_dir=self._spill_dir,
+            ),
+        )
+
     def look_through(self, file: DataFileMeta) -> None:
         """Write the changelog of a file that only changes its level."""
         self._write_merged(None, self._unit_merge().file(file))
@@ -188,7 +228,10 @@ class _Work:
         return writer
 
     def _key_value_writer(
-        self, make: type[RollingKeyValueWriter] = RollingKeyValueWriter, *, changelog: bool = False
+        self,
+        make: Callable[..., RollingKeyValueWriter] = RollingKeyValueWriter,
+        *,
+        changelog: bool = False,
     ) -> RollingKeyValueWriter:
         table, unit = self._table, self._unit
         return make(

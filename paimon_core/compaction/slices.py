@@ -78,6 +78,7 @@ def is_cut(unit: CompactUnit, slice_bytes: int) -> bool:
     return (
         unit.rewritten_bytes > slice_bytes
         and unit.replay is None
+        and unit.clustered is None
         and not unit.append_files
         and unit.key_range is None
     )

@@ -10,6 +10,8 @@ that executing it needs no rules::
                              rows are put together column by column, and keep their ids or get
                              new ones
     postponed     files      replayed, in this order, into the real buckets of the partition
+    clustered     rewrites   of new files, whose rows are sorted by other columns than the key
+                  groups     of files that are in that order already, each merged into files
 
 A bucket too large for one task is split into several units with a `key_range` each.  All of them
 read the same files, and only one of them, with `owns_inputs`, names these as deleted; so all
@@ -83,6 +85,18 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClusteredWork:
+    """Sorts rows by `columns` instead of the key: those of `rewrites`, and each of these groups.
+
+    `takes_new`: the rows of `rewrites` go into the files of the first group.
+    """
+
+    columns: tuple[str, ...]
+    groups: tuple[tuple[DataFileMeta, ...], ...] = ()
+    takes_new: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompactUnit:
     """Work for one task; see the module.  `reason` is for display.
 
@@ -92,6 +106,7 @@ class CompactUnit:
     `writes_changelog`: the changes are written to changelog files.  `expired_before`: older rows
     (seconds since the epoch) are dropped, by `record-level.expire-time`.  `new_row_ids`: the append
     files, BLOB files too, are written without deleted rows, and the commit numbers the others.
+    `clustered`: the files are sorted by other columns than the key.
     """
 
     partition: bytes
@@ -111,18 +126,23 @@ class CompactUnit:
     above: tuple[SortedRun, ...] = ()
     vector_files: tuple[IndexFileMeta, ...] = ()
     replay: Replay | None = None
+    clustered: ClusteredWork | None = None
     reason: str = ""
 
     @property
     def rewritten_files(self) -> tuple[DataFileMeta, ...]:
         """Return the files that are read, each once."""
-        return self.append_files or tuple(
+        if self.append_files:
+            return self.append_files
+        merged = (
             f
             for rewrite in self.rewrites
             for section in rewrite
             for run in section
             for f in run.files
         )
+        groups = () if self.clustered is None else self.clustered.groups
+        return (*merged, *(f for group in groups for f in group))
 
     @property
     def moved_files(self) -> tuple[DataFileMeta, ...]:
@@ -183,6 +203,7 @@ class CompactUnit:
             above=tuple(SortedRun(_files(run["files"])) for run in obj["above"]),
             vector_files=tuple(map(_index_file, obj["vector_files"])),
             replay=obj["replay"] and Replay(**obj["replay"]),
+            clustered=obj["clustered"] and _clustered(obj["clustered"]),
             reason=obj["reason"],
         )
 
@@ -326,6 +347,14 @@ def _maybe_bytes(text: str | None) -> bytes | None:
 
 def _maybe_tuple(values: Sequence[Any] | None) -> tuple[Any, ...] | None:
     return None if values is None else tuple(values)
+
+
+def _clustered(obj: Mapping[str, Any]) -> ClusteredWork:
+    return ClusteredWork(
+        columns=tuple(obj["columns"]),
+        groups=tuple(map(_files, obj["groups"])),
+        takes_new=obj["takes_new"],
+    )
 
 
 def _files(objs: Sequence[Mapping[str, Any]]) -> tuple[DataFileMeta, ...]:

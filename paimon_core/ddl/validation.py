@@ -25,6 +25,7 @@ from paimon_core.options import (
     CHANGELOG_NUM_RETAINED_MAX,
     CHANGELOG_NUM_RETAINED_MIN,
     CHANGELOG_PRODUCER,
+    CLUSTERING_COLUMNS,
     CLUSTERING_INCREMENTAL,
     DATA_EVOLUTION_ENABLED,
     DELETION_VECTORS_ENABLED,
@@ -33,6 +34,7 @@ from paimon_core.options import (
     MERGE_ENGINE,
     PARTITION_EXPIRATION_TIME,
     READ_SEQUENCE_NUMBER,
+    RECORD_LEVEL_EXPIRE_TIME,
     RECORD_LEVEL_TIME_FIELD,
     ROW_TRACKING_ENABLED,
     ROWKIND_FIELD,
@@ -74,9 +76,6 @@ _DEFAULT_AGGREGATE: Final = "default-aggregate-function"
 
 _BUCKET_APPEND_ORDERED: Final = Option("bucket-append-ordered", parse_bool, True)
 
-_ONLY_JAVA: Final = (PK_CLUSTERING,)
-"""Options of features whose tables this program neither writes nor maintains."""
-
 
 def validate_schema(schema: TableSchema) -> None:
     """Raise SchemaError for a schema that Java refuses, UnsupportedFeature for a feature."""
@@ -107,9 +106,6 @@ def _check_known_words(schema: TableSchema) -> None:
     kind = options.get("type", "table").lower()
     if kind not in TYPES_WITH_SNAPSHOTS:
         raise UnsupportedFeature(f"type={kind}")
-    for key in _ONLY_JAVA:
-        if options.flag(key):
-            raise UnsupportedFeature(key)
 
 
 def _check_keys(schema: TableSchema) -> None:
@@ -356,6 +352,35 @@ def _check_deletion_vectors(schema: TableSchema) -> None:
     )
 
 
+def _check_clustered_keys(schema: TableSchema) -> None:
+    """Java: `validatePkClusteringOverride`."""
+    options = schema.options
+    if not options.flag(PK_CLUSTERING):
+        return
+    columns = options.value(CLUSTERING_COLUMNS)
+    _require(bool(columns), f"{PK_CLUSTERING} needs {CLUSTERING_COLUMNS.key}")
+    types = {f.name: f.type for f in schema.fields}
+    for name in columns:
+        _require(name in types, f"the column {name!r} of {CLUSTERING_COLUMNS.key} does not exist")
+        _require(
+            types[name].root not in _NESTED,
+            f"the column {name!r} of {CLUSTERING_COLUMNS.key} has the type "
+            f"{type_to_sql(types[name])}, whose values have no order",
+        )
+    engine, producer = traits_of(options), changelog_producer_of(options)
+    _require(
+        options.value(DELETION_VECTORS_ENABLED) or engine.keeps_first,
+        f"{PK_CLUSTERING} needs {DELETION_VECTORS_ENABLED.key}=true",
+    )
+    for key, allowed in (
+        (f"{MERGE_ENGINE.key}={engine.name}", engine.name in ("deduplicate", "first-row")),
+        (f"{CHANGELOG_PRODUCER.key}={producer.name}", producer.name in ("none", "input")),
+        (SEQUENCE_FIELD.key, not options.value(SEQUENCE_FIELD)),
+        (RECORD_LEVEL_EXPIRE_TIME.key, options.value(RECORD_LEVEL_EXPIRE_TIME) is None),
+    ):
+        _require(allowed, f"{PK_CLUSTERING} cannot be combined with {key}")
+
+
 def _check_snapshot_ordering(schema: TableSchema) -> None:
     """Java: `validateSnapshotSequenceOrdering`, 2.0."""
     if not schema.options.value(SNAPSHOT_ORDERING):
@@ -430,6 +455,7 @@ _CHECKS: Final[tuple[Callable[[TableSchema], None], ...]] = (
     _check_row_options,
     _check_deletion_vectors,
     _check_row_tracking,
+    _check_clustered_keys,
     _check_snapshot_ordering,
     _check_clustering,
     check_chain_table,

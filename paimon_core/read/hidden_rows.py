@@ -23,14 +23,15 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import Positions, without_deleted
 from paimon_core.lsm.engines.traits import traits_of
 from paimon_core.lsm.key_column import int_values
+from paimon_core.lsm.merge_engine import MergeEngine, without_deletes
 from paimon_core.lsm.tree.interval_partition import interval_partition
 from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta, ManifestEntry
 from paimon_core.options import SEQUENCE_FIELD
 from paimon_core.read.data_evolution import has_data_evolution
-from paimon_core.read.table_read import bucket_vectors, skips_level_0
+from paimon_core.read.table_read import BATCH_ROWS, bucket_vectors
 from paimon_core.read.version_reader import VersionReader
 from paimon_core.scan.engine import merge_engine_for
-from paimon_core.scan.splits import batch_splits
+from paimon_core.scan.splits import are_sorted_by_key, batch_splits
 from paimon_core.types.buffers import index_array
 
 _POSITION: Final = "_POSITION"
@@ -64,9 +65,7 @@ def hidden_rows(
     if not table.has_primary_key:
         return found
     files = [e.file for e in entries]
-    never_merged = skips_level_0(table)
-    schema = table.schema
-    for split in batch_splits(files, schema.key_type, schema.options, never_merged=never_merged):
+    for split in batch_splits(table, files):
         if not split.raw:
             found.update(_superseded(table, bucket, split.files, vectors))
     return found
@@ -94,12 +93,9 @@ def _superseded(
     )
     hidden = np.ones(int(ends[-1]), np.bool_)
     merged: list[DataFileMeta] = []
-    for section in interval_partition(files, schema.key_type):
-        in_section = [f for run in section for f in run.files]
-        if len(in_section) == 1 and in_section[0].delete_row_count == 0:
-            continue  # a file has one version of a key
-        merged += in_section
-        for batch in reader.merged(section, chosen.of_files, drop_deletes=True):
+    for together, rows in _shown(table, files, reader, chosen.of_files):
+        merged += together
+        for batch in rows:
             hidden[int_values(batch.column(_POSITION))] = False
     return {
         f.file_name: np.flatnonzero(
@@ -107,6 +103,24 @@ def _superseded(
         ).astype(np.int64)
         for f in merged
     }
+
+
+def _shown(
+    table: FileStoreTable,
+    files: Sequence[DataFileMeta],
+    reader: VersionReader,
+    engine: MergeEngine,
+) -> Iterator[tuple[list[DataFileMeta], Iterator[pa.RecordBatch]]]:
+    """Yield files that are read together, and their rows that a read shows."""
+    if not are_sorted_by_key(table, files):
+        for file in files:
+            yield [file], map(without_deletes, reader.file(file, BATCH_ROWS))
+        return
+    for section in interval_partition(files, table.schema.key_type):
+        together = [f for run in section for f in run.files]
+        if len(together) == 1 and together[0].delete_row_count == 0:
+            continue  # a file has one version of a key
+        yield together, reader.merged(section, engine, drop_deletes=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

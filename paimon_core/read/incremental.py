@@ -36,6 +36,7 @@ from paimon_core.read.table_read import bucket_vectors, chosen_rows, least_level
 from paimon_core.read.version_reader import VersionReader
 from paimon_core.scan.engine import merge_engine_for
 from paimon_core.scan.scan import scan_files
+from paimon_core.scan.splits import are_sorted_by_key, cannot_merge
 from paimon_core.scan.vectors import vector_files
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_core.snapshot.snapshot import Snapshot
@@ -141,6 +142,8 @@ def merged_files(
     """Yield the merged rows of some files of a bucket in key order, as key-value batches."""
     if not files:
         return
+    if not are_sorted_by_key(table, files):
+        raise cannot_merge(table)
     chosen = merge_engine_for(table)
     reader = VersionReader(
         table=table,

@@ -20,8 +20,9 @@ from paimon_core.manifest.data_file import FileKind, ManifestEntry
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.read.damaged_files import readable_rows
 from paimon_core.read.data_file import read_data_file
-from paimon_core.read.table_read import BATCH_ROWS, skips_level_0
+from paimon_core.read.table_read import BATCH_ROWS
 from paimon_core.scan.scan import scan_changelog, scan_delta
+from paimon_core.scan.splits import skips_level_0
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 from paimon_core.types.buffers import int8_array

@@ -16,8 +16,8 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from paimon_core.errors import InvalidArgument, UnsupportedFeature
-from paimon_core.features import PK_CLUSTERING, check_rows_readable
+from paimon_core.errors import InvalidArgument
+from paimon_core.features import check_rows_readable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import (
     Positions,
@@ -25,9 +25,9 @@ from paimon_core.index.deletion_vectors import (
     without_deleted,
 )
 from paimon_core.lsm.chosen_engine import ChosenEngine
-from paimon_core.lsm.engines.traits import traits_of
+from paimon_core.lsm.merge_engine import without_deletes
 from paimon_core.lsm.tree.interval_partition import interval_partition
-from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta, ManifestEntry
+from paimon_core.manifest.data_file import IndexFileMeta, ManifestEntry
 from paimon_core.options import (
     DELETION_VECTORS_ENABLED,
     DELETION_VECTORS_MERGE_ON_READ,
@@ -50,7 +50,12 @@ from paimon_core.scan.engine import merge_engine_for
 from paimon_core.scan.file_index import without_ruled_out
 from paimon_core.scan.global_index import matching_rows
 from paimon_core.scan.scan import in_plan_order, partition_condition, scan_files
-from paimon_core.scan.splits import batch_splits, never_merges
+from paimon_core.scan.splits import (
+    are_sorted_by_key,
+    batch_splits,
+    never_merges,
+    skips_level_0,
+)
 from paimon_core.scan.vectors import vector_files
 from paimon_core.schema.key_value import SEQUENCE_FIELD as SEQUENCE_NUMBER_FIELD
 from paimon_core.schema.table_schema import VALUE_KIND
@@ -183,7 +188,7 @@ def by_file_indexes(
         return entries
     if table.has_primary_key:
         files = [e.file for e in entries]
-        if not never_merges(files, never_merged=skips_level_0(table)):
+        if not never_merges(table, files):
             return entries
     return without_ruled_out(table, entries, predicate)
 
@@ -277,34 +282,20 @@ def _merged(
         lenient=lenient,
     )
     files = [e.file for e in entries]
-    check_key_order(table, files, merges=keep_deletes)
-    never_merged = skips_level_0(table)
-    for split in batch_splits(files, schema.key_type, schema.options, never_merged=never_merged):
-        if split.raw and not keep_deletes:
-            for file in split.files:
-                for batch in reader.file(file, BATCH_ROWS):
-                    position = batch.schema.get_field_index(VALUE_KIND)
-                    yield batch.set_column(position, VALUE_KIND, _inserted(batch.num_rows))
+    merges = are_sorted_by_key(table, files)
+    for split in batch_splits(table, files):
+        if merges and (keep_deletes or not split.raw):
+            for section in interval_partition(split.files, schema.key_type):
+                yield from reader.merged(section, chosen.of_files, drop_deletes=not keep_deletes)
             continue
-        for section in interval_partition(split.files, schema.key_type):
-            yield from reader.merged(section, chosen.of_files, drop_deletes=not keep_deletes)
-
-
-def check_key_order(
-    table: FileStoreTable, files: Sequence[DataFileMeta], *, merges: bool = False
-) -> None:
-    """Raise UnsupportedFeature if files are merged that are not in the order of their keys.
-
-    `merges`: whether they are merged in any case.
-    """
-    if table.options.flag(PK_CLUSTERING) and (
-        merges or not never_merges(files, never_merged=skips_level_0(table))
-    ):
-        raise UnsupportedFeature(
-            f"{PK_CLUSTERING} with rows that must be merged",
-            table=table.name,
-            next_step="use Java Paimon for this table",
-        )
+        for file in split.files:
+            for batch in reader.file(file, BATCH_ROWS):
+                if keep_deletes:
+                    yield batch
+                    continue
+                rows = batch if split.raw else without_deletes(batch)
+                position = rows.schema.get_field_index(VALUE_KIND)
+                yield rows.set_column(position, VALUE_KIND, _inserted(rows.num_rows))
 
 
 def least_level(table: FileStoreTable) -> int:
@@ -314,19 +305,6 @@ def least_level(table: FileStoreTable) -> int:
         DELETION_VECTORS_MERGE_ON_READ
     )
     return 1 if skips_level_0(table) and not merges else 0
-
-
-def skips_level_0(table: FileStoreTable) -> bool:
-    """Return whether batch reads skip new files until they are compacted (java-rules G1).
-
-    They do not under `deletion-vectors.merge-on-read`, see `least_level`; files above level 0 need
-    no merge in any case.  Append tables have no levels: all of their files have level 0, also with
-    deletion vectors.
-    """
-    options = table.options
-    return table.has_primary_key and (
-        options.value(DELETION_VECTORS_ENABLED) or traits_of(options).skips_level_0
-    )
 
 
 def deletion_vectors(

@@ -41,12 +41,13 @@ from paimon_core.options import BUCKET_FUNCTION, OVERWRITE_UPGRADE
 from paimon_core.read.data_file import read_table_file
 from paimon_core.read.read_ahead import one_after_the_other, side_by_side, source_of
 from paimon_core.read.section import MOST_ROWS, batch_rows, fan_in, plain_rows
-from paimon_core.read.table_read import deletion_vectors, skips_level_0
+from paimon_core.read.table_read import deletion_vectors
 from paimon_core.read.version_reader import VersionReader
 from paimon_core.rescale.bucket_runs import BucketRuns
 from paimon_core.rescale.bucket_stage import Numbers, Piece, by_bucket, row_group_share
 from paimon_core.rescale.unit import RescaleResult, RescaleUnit
 from paimon_core.scan.engine import merge_engine_for
+from paimon_core.scan.splits import skips_level_0
 from paimon_core.types.buffers import RecordBatches
 from paimon_core.types.row_hash import assign_buckets
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter

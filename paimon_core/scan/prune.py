@@ -23,6 +23,7 @@ from paimon_core.lsm.key_order import stored_key
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry, SimpleStats
 from paimon_core.options import DELETION_VECTORS_ENABLED
 from paimon_core.predicate import Predicate, conjunction, fields_of, may_match, split_conjuncts
+from paimon_core.scan.key_bounds import is_clustered
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.types.binary_row import RowCodec, decode_row, row_arity, row_codec
 from paimon_core.types.data_types import AtomicType, DataType, TypeRoot
@@ -93,6 +94,8 @@ def _no_overlap(table: FileStoreTable, files: Sequence[DataFileMeta]) -> bool:
     levels = {f.level for f in files}
     if levels != {0} and len(levels) == 1:
         return True  # one level above 0 is one sorted run
+    if is_clustered(table):
+        return 0 not in levels  # keys are in one file above level 0 only
     order = partial(stored_key, key=table.schema.key_type)
     ranges = sorted((order(f.min_key), order(f.max_key)) for f in files)
     return all(last < first for (_, last), (first, _) in pairwise(ranges))

@@ -8,10 +8,10 @@ from typing import Any
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry, SimpleStats
+from paimon_core.scan.key_bounds import bound_fields
 from paimon_core.scan.scan import scan_files
 from paimon_core.schema.tracked import tracked_schema
 from paimon_core.snapshot.snapshot import Snapshot
-from paimon_core.table.key_bounds import bound_fields
 from paimon_core.types.binary_row import decode_row
 from paimon_core.types.data_types import AtomicType, DataField, DataType, RowType, TypeRoot
 from paimon_core.types.datetimes import local_date_time_text

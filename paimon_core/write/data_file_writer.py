@@ -235,7 +235,8 @@ class RollingKeyValueWriter(_RollingWriter):
     """Writes key-value batches, sorted by key, as data files of one level, or as changelog files.
 
     `file_source` says whether a writer or a compaction wrote the rows; `row_group_bytes` limits the
-    memory of a writer, as in `open_writer`.
+    memory of a writer, as in `open_writer`.  The rows are sorted by `sort_type` instead of the key,
+    if that is given, and the files have its bounds (Java: `KeyValueClusteringFileWriter`).
     """
 
     def __init__(
@@ -252,7 +253,9 @@ class RollingKeyValueWriter(_RollingWriter):
         target_file_size: int | None = None,
         row_group_bytes: int = ROW_GROUP_BYTES,
         changelog: bool = False,
+        sort_type: RowType | None = None,
     ) -> None:
+        self._sort_type = sort_type or schema.key_type
         self._thin = schema.options.value(DATA_FILE_THIN_MODE)
         self._key_type = schema.key_type
         managed = set() if changelog else dedicated_columns(schema.row_type, schema.options)
@@ -305,7 +308,7 @@ class RollingKeyValueWriter(_RollingWriter):
         self._deletes += int(np.isin(kinds, _RETRACTS).sum())
         self._see_sequence(batch.column(SEQUENCE_NUMBER))
         if self._min_key is None:
-            self._min_key = self._key(batch.slice(0, 1))
+            self._min_key = self._bound(batch.slice(0, 1))
         self._last = batch.slice(batch.num_rows - 1)
         for name in self._managed:
             for value in batch.column(name).to_pylist():
@@ -318,7 +321,7 @@ class RollingKeyValueWriter(_RollingWriter):
             file_size=file_size,
             row_count=self._rows,
             min_key=self._min_key or b"",
-            max_key=self._key(self._last),
+            max_key=self._bound(self._last),
             key_stats=self._stats.key_stats(),
             value_stats=value_stats,
             min_sequence_number=self._min_sequence or 0,
@@ -348,10 +351,10 @@ class RollingKeyValueWriter(_RollingWriter):
         self._min_sequence = low if self._min_sequence is None else min(self._min_sequence, low)
         self._max_sequence = max(self._max_sequence, high)
 
-    def _key(self, row: pa.RecordBatch | None) -> bytes:
+    def _bound(self, row: pa.RecordBatch | None) -> bytes:
         assert row is not None
-        values = [column_to_internal(row.column(f.name), f.type)[0] for f in self._key_type]
-        return encode_row(values, self._key_type.types)
+        values = [column_to_internal(row.column(f.name), f.type)[0] for f in self._sort_type]
+        return encode_row(values, self._sort_type.types)
 
 
 class RollingAppendWriter(_RollingWriter):

@@ -67,7 +67,7 @@ class RollingSpliceWriter(RollingKeyValueWriter):
             writer.take_over(sum(b.num_rows for b in leading) + rows, chunks)
         self._rows += rows
         if self._min_key is None:
-            self._min_key = self._key(self._key_row(stored, first=True))
+            self._min_key = self._bound(self._key_row(stored, first=True))
         self._last = self._key_row(stored, first=False)
         if writer.bytes_written() >= self._target:
             self._finish()

@@ -1,18 +1,19 @@
-"""Tables with `pk-clustering-override`: Java writes and compacts them, we read whole snapshots."""
+"""Tables with `pk-clustering-override`: Java and we read, write and compact them in turns."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from command_line import caretaker
+from command_line import caretaker, in_order
 from replay import run_step
 
 from oracle import Oracle
-from paimon_core.errors import UnsupportedFeature
-from paimon_core.read.table_read import read_table
+from paimon_core.options import BUCKET
+from paimon_core.scan.vectors import vector_files
 from paimon_core.table.describe import describe_files
 from paimon_core.table.open import open_table
 from paimon_maintenance.job.exit_codes import ExitCode
@@ -29,6 +30,76 @@ FILTERS: dict[str, Callable[[int, int, str], bool]] = {
     "v = 3": lambda k, v, w: v == 3,
     "w = 'w4' AND k < 40": lambda k, v, w: w == "w4" and k < 40,
 }
+
+
+OPTIONS = {
+    "bucket": "2",
+    "pk-clustering-override": "true",
+    "deletion-vectors.enabled": "true",
+    "write-only": "true",
+}
+
+
+def _compact(warehouse: Path, strategy: str) -> None:
+    words = ("--strategy", strategy, "--engine", "local")
+    ran = caretaker("run", "compact", "db.t", "-w", warehouse, *words)
+    assert ran.code in (ExitCode.SUCCESS, ExitCode.NOTHING_TO_DO), ran.err
+
+
+def _model_of(rows: dict[int, list[Any]]) -> list[list[Any]]:
+    return in_order([["+I", *row] for row in rows.values()])
+
+
+@pytest.mark.one_java
+@pytest.mark.sampled(one_of=2)
+@pytest.mark.parametrize("engine", ["deduplicate", "first-row"])
+@pytest.mark.parametrize("columns", ["v", "w,v"])
+def test_taking_turns(columns: str, engine: str, oracle: Oracle, tmp_path: Path) -> None:
+    at = {"warehouse": str(tmp_path), "database": "db", "table": "t"}
+    java = oracle.defaults(**at)
+    options = {**OPTIONS, "clustering.columns": columns, "merge-engine": engine}
+    java.one("create_database")
+    java.one("create_table", columns=COLUMNS, primary_keys=["k"], options=options)
+    dice = random.Random(engine + columns)
+    written: dict[int, list[Any]] = {}
+    deletes_wait = False
+    for turn in range(12):
+        rows: list[Any] = []
+        for k in dice.sample(range(60), 15):
+            row = [k, dice.choice([None, *range(20)]), dice.choice([None, f"w{dice.randrange(9)}"])]
+            if engine == "first-row":
+                written.setdefault(k, row)
+            elif k in written and turn > 3 and dice.random() < 0.3:
+                deletes_wait = True
+                rows.append({"kind": "-D", "values": written.pop(k)})
+                continue
+            else:
+                written[k] = row
+            rows.append(row)
+        if turn % 2:
+            java.one("write", rows=rows)
+        else:
+            assert "error" not in run_step({"op": "write", **at, "rows": rows})
+        if turn % 3 == 2:
+            continue
+        # Java keeps deletes, and then misses rows.
+        if turn in (3, 7, 10) and not deletes_wait:
+            java.one("compact", full=turn == 7, dynamic={"write-only": "false"})
+        else:
+            _compact(tmp_path, "full" if turn % 4 == 0 else "minor")
+            deletes_wait = False
+        assert in_order(java.rows()) == _model_of(written), turn
+        assert in_order(run_step({"op": "read", **at})["rows"]) == _model_of(written)
+        ran = caretaker("verify", "db.t", "-w", tmp_path, "--deep")
+        assert ran.code == ExitCode.SUCCESS, ran.out
+    _compact(tmp_path, "full")
+    _compact(tmp_path, "full")
+    table = open_table(str(tmp_path), "db.t")
+    latest = table.latest_or_not_found()
+    assert len(describe_files(table, latest)["files"]) == table.options.value(BUCKET)
+    found = vector_files(table, latest).values()
+    assert not any(f.dv_ranges for files in found for f in files)
+    assert in_order(java.rows()) == _model_of(written)
 
 
 @pytest.mark.one_java
@@ -62,19 +133,37 @@ def test_rows_are_those_of_java(columns: str, engine: str, oracle: Oracle, tmp_p
     latest = table.latest_or_not_found()
     for file in describe_files(table, latest)["files"]:
         assert len(file["max_key"]) == len(columns.split(","))
-    with pytest.raises(UnsupportedFeature, match="pk-clustering-override with rows that must be"):
-        list(read_table(table, latest, keep_deletes=True))
-    if engine == "deduplicate":
-        # Files with deletes are merged, and Java merges them as if they were in the order of keys.
-        java.one("write", rows=[{"kind": "-D", "values": [rows[0][0], None, None]}])
-        java.one("compact")
-        ran = caretaker("read", "db.t", "-w", tmp_path)
-        assert ran.code == ExitCode.REFUSED, ran.out
-        assert "pk-clustering-override with rows that must be merged" in ran.err
     for words in (("inspect",), ("health",), ("verify", "--no-rows"), ("verify", "--deep")):
         ran = caretaker(words[0], "db.t", "-w", tmp_path, *words[1:])
         assert ran.code == ExitCode.SUCCESS, (words, ran.err)
-    for words in (("run", "compact"), ("run", "rescale", "--bucket-num", 3)):
-        ran = caretaker(words[0], words[1], "db.t", "-w", tmp_path, *words[2:])
-        assert ran.code == ExitCode.REFUSED, ran.out
-        assert "pk-clustering-override" in ran.err
+    ran = caretaker("run", "rescale", "db.t", "-w", tmp_path, "--bucket-num", 3)
+    assert ran.code == ExitCode.REFUSED, ran.out
+    assert "pk-clustering-override" in ran.err
+
+
+@pytest.mark.one_java
+def test_deletes_that_java_keeps(oracle: Oracle, tmp_path: Path) -> None:
+    """Java then merges files as if they were in the order of keys, and may miss rows."""
+    java = oracle.defaults(warehouse=str(tmp_path), database="db", table="t")
+    options = {**OPTIONS, "bucket": "1", "clustering.columns": "w"}
+    java.one("create_database")
+    java.one("create_table", columns=COLUMNS, primary_keys=["k"], options=options)
+    left = []
+    for turn in range(4):
+        rows: list[Any] = [[k, turn, f"w{(k * 7) % 10}"] for k in range(turn * 10, turn * 10 + 20)]
+        gone = [{"kind": "-D", "values": rows[n]} for n in (2, 5)]
+        left = [r for r in left if r[0] < turn * 10] + [
+            r for r in rows if r not in (rows[2], rows[5])
+        ]
+        java.one("write", rows=rows)
+        java.one("write", rows=gone)
+        java.one("compact", full=turn == 3, dynamic={"write-only": "false"})
+    expected = in_order([["+I", *row] for row in left])
+    for strategy in ("minor", "full"):
+        assert in_order(caretaker("read", "db.t", "-w", tmp_path).rows) == expected
+        _compact(tmp_path, strategy)
+    assert in_order(caretaker("read", "db.t", "-w", tmp_path).rows) == expected
+    assert in_order(java.rows()) == expected
+    table = open_table(str(tmp_path), "db.t")
+    files = describe_files(table, table.latest_or_not_found())
+    assert [f["delete_rows"] for f in files["files"]] == [0]

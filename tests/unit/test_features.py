@@ -23,7 +23,6 @@ from paimon_core.table.open import open_table
 from paimon_maintenance.job.exit_codes import ExitCode
 
 READ = {
-    "pk-clustering-override": "true",
     "type": "format-table",
     "merge-engine": "brand-new",
 }

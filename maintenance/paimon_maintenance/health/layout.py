@@ -30,10 +30,10 @@ from paimon_core.names import LARGEST_LONG
 from paimon_core.options import BLOB_COMPACTION_ENABLED
 from paimon_core.paths import POSTPONE_BUCKET
 from paimon_core.read.data_evolution import has_data_evolution, is_dedicated
-from paimon_core.read.table_read import skips_level_0
 from paimon_core.retention.partitions import compacts_partition
 from paimon_core.scan.portions import Buckets, portions_of
 from paimon_core.scan.row_ranges import ordered_rows
+from paimon_core.scan.splits import skips_level_0
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.row_id_gaps import is_short, without_gaps
 from paimon_core.write.file_layout import target_file_size

@@ -22,7 +22,6 @@ from paimon_core.options import (
     TAG_TIME_EXPIRE_ENABLED,
     WRITE_ONLY,
 )
-from paimon_core.read.table_read import skips_level_0
 from paimon_core.refs.tags import Tag
 from paimon_core.retention.partitions import partition_rule, plan_partitions
 from paimon_core.retention.tags import periodic_tags
@@ -30,6 +29,7 @@ from paimon_core.scan.columns import scan_columns
 from paimon_core.scan.global_index import covered_shares
 from paimon_core.scan.manifests import data_manifests
 from paimon_core.scan.row_ranges import check_row_ids
+from paimon_core.scan.splits import skips_level_0
 from paimon_core.scan.vectors import vector_files
 from paimon_core.snapshot.line import gaps_in
 from paimon_core.snapshot.snapshot import Snapshot

@@ -20,6 +20,7 @@ from paimon_core.lsm.tree.interval_partition import interval_partition
 from paimon_core.lsm.tree.sorted_run import KeyedFile
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
 from paimon_core.options import NUM_SORTED_RUN_TRIGGER
+from paimon_core.scan.key_bounds import bound_fields, is_clustered
 from paimon_core.scan.scan import scan_files
 from paimon_core.types.binary_row import decode_row
 from paimon_core.write.file_layout import target_file_size
@@ -36,7 +37,7 @@ _MOST_KEY: Final = 60
 class FileBox:
     """One data file.
 
-    `low` and `high` are ranks of its first and last key, equal for append tables.
+    `low` and `high` are ranks of its first and last key, equal for tables without sorted keys.
     """
 
     name: str
@@ -150,7 +151,7 @@ def _bucket(
     runs = 1
     ranks: dict[str, tuple[int, int]] = {}
     keys = len(drawn)
-    if table.has_primary_key:
+    if table.has_primary_key and not is_clustered(table):
         key_type = table.schema.key_type
         keyed = [KeyedFile.of(f, key_type) for f in drawn]
         order = {
@@ -163,6 +164,7 @@ def _bucket(
     else:
         made = sorted(drawn, key=lambda f: (f.creation_time or 0, f.file_name))
         ranks = {f.file_name: (place, place) for place, f in enumerate(made)}
+        runs = max(1, sum(f.level == 0 for f in files)) if table.has_primary_key else 1
     return BucketPicture(
         bucket=number,
         files=len(files),
@@ -184,17 +186,17 @@ def _box(table: FileStoreTable, file: DataFileMeta, place: tuple[int, int], offs
         delete_rows=file.delete_row_count or 0,
         low=place[0],
         high=place[1],
-        first_key=_key_text(table, file.min_key),
-        last_key=_key_text(table, file.max_key),
+        first_key=_key_text(table, file, file.min_key),
+        last_key=_key_text(table, file, file.max_key),
         created_millis=None if file.creation_time is None else file.creation_time - offset,
     )
 
 
-def _key_text(table: FileStoreTable, row: bytes) -> str:
+def _key_text(table: FileStoreTable, file: DataFileMeta, row: bytes) -> str:
     if not table.has_primary_key:
         return ""
     try:
-        values = decode_row(row, [f.type for f in table.schema.key_type.fields])
+        values = decode_row(row, [f.type for f in bound_fields(table, file)])
     except PaimonError:
         return "?"
     text = ", ".join(str(v) for v in values)

@@ -14,6 +14,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import IndexManifestEntry, ManifestFileMeta
 from paimon_core.manifest.entries.columns import EntryColumns
 from paimon_core.read.data_evolution import has_data_evolution
+from paimon_core.scan.key_bounds import is_clustered
 from paimon_core.scan.row_ranges import are_dedicated
 from paimon_core.schema.replaced import older_than_replacement
 from paimon_maintenance.job.text import counted
@@ -39,9 +40,11 @@ def check_live_files(reference: Reference, live: Live) -> Iterator[Finding]:
 def key_overlaps(reference: Reference, files: EntryColumns) -> Iterator[Finding]:
     """Findings about overlapping key ranges in one bucket and level >= 1.
 
-    Touching ranges overlap.
+    Touching ranges overlap.  None where the levels are not sorted by key.
     """
     table = reference.table
+    if is_clustered(table):
+        return
     for left, right in overlapping(files, table.schema.key_type):
         level, name = int(files.level[left]), files.name(right)
         yield Finding(

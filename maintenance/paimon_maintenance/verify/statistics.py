@@ -18,6 +18,7 @@ from paimon_core.io.file_io import map_parallel
 from paimon_core.lsm.key_order import Key, KeyView, stored_key
 from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.read.data_file import read_data_file
+from paimon_core.scan.key_bounds import bound_fields
 from paimon_core.scan.prune import column_stats
 from paimon_core.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_maintenance.verify.findings import Finding, Problem, Severity
@@ -79,7 +80,7 @@ def _differences(table: FileStoreTable, entry: ManifestEntry) -> Iterator[str]:
     written = table.schema_of(file.schema_id)
     recorded = column_stats(file, written)
     fields = [f for f in written.fields if f.name in recorded]
-    keys = written.key_type.fields if table.has_primary_key else ()
+    keys = bound_fields(table, file)
     wanted = {f.name: f for f in (*fields, *(_value_field(written.fields, k) for k in keys))}
     read_type = RowType(fields=tuple(wanted.values()))
     seen = StatsCollector(

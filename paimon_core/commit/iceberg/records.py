@@ -16,7 +16,7 @@ from paimon_core.lsm.tree.universal_compaction import number_of_levels
 from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.options import DELETION_VECTOR_BITMAP64, DELETION_VECTORS_ENABLED
 from paimon_core.paths import POSTPONE_BUCKET
-from paimon_core.read.table_read import least_level, skips_level_0
+from paimon_core.read.table_read import least_level
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.splits import batch_splits
 from paimon_core.snapshot.snapshot import Snapshot
@@ -132,9 +132,6 @@ def _raw(table: FileStoreTable, entries: Iterable[ManifestEntry]) -> Iterator[Ma
         buckets[e.partition, e.bucket][e.file.file_name] = e
     for of_file in buckets.values():
         files = [e.file for e in of_file.values()]
-        never_merged = skips_level_0(table)
-        for split in batch_splits(
-            files, table.schema.key_type, table.options, never_merged=never_merged
-        ):
+        for split in batch_splits(table, files):
             if split.raw:
                 yield from (of_file[f.file_name] for f in split.files)

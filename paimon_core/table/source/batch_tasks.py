@@ -29,12 +29,10 @@ from paimon_core.read.snapshot_changes import read_between
 from paimon_core.read.table_read import (
     bucket_vectors,
     by_file_indexes,
-    check_key_order,
     chosen_rows,
     least_level,
     pruning,
     read_bucket,
-    skips_level_0,
 )
 from paimon_core.scan.global_index import MatchingRows, matching_rows
 from paimon_core.scan.scan import in_plan_order, scan_files
@@ -189,14 +187,7 @@ def _splits(
             ordered, lambda e: max(e.file.file_size, cost), options.value(SPLIT_TARGET_SIZE)
         )
     of_file = {e.file.file_name: e for e in entries}
-    files = [e.file for e in entries]
-    check_key_order(table, files)
-    splits = batch_splits(
-        files,
-        table.schema.key_type,
-        options,
-        never_merged=skips_level_0(table),
-    )
+    splits = batch_splits(table, [e.file for e in entries])
     return [[of_file[f.file_name] for f in split.files] for split in splits]
 
 

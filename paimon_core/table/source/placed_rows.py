@@ -43,7 +43,6 @@ from paimon_core.read.table_read import (
     bucket_vectors,
     chosen_rows,
     pruning,
-    skips_level_0,
 )
 from paimon_core.scan.global_index import matching_rows
 from paimon_core.scan.scan import in_plan_order, scan_files
@@ -354,7 +353,7 @@ def scan_units(
         if not isinstance(task, BucketTask):
             raise UnsupportedFeature("metadata columns in incremental queries", table=table.name)
         of = None if task.table is table else task.table  # that of a fallback branch
-        raw = never_merges([e.file for e in task.entries], never_merged=skips_level_0(table)) or (
+        raw = never_merges(table, [e.file for e in task.entries]) or (
             len(task.entries) == 1 and not task.entries[0].file.delete_row_count
         )
         if raw or not table.has_primary_key:

@@ -53,7 +53,7 @@ from paimon_core.read.version_reader import VersionReader
 from paimon_core.scan.engine import merge_engine_for
 from paimon_core.scan.prune import key_condition, prune_by_keys
 from paimon_core.scan.scan import in_plan_order, partition_condition, scan_files
-from paimon_core.scan.splits import SPLIT_TARGET_SIZE
+from paimon_core.scan.splits import SPLIT_TARGET_SIZE, are_sorted_by_key, cannot_merge
 from paimon_core.scan.vectors import vector_files
 from paimon_core.schema.scan_options import scan_mode
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER
@@ -277,6 +277,8 @@ class _BucketReader:
         rows: list[Iterator[pa.RecordBatch]] = []
         if entries:
             at = (task.partition, bucket)
+            if not are_sorted_by_key(table, [e.file for e in entries]):
+                raise cannot_merge(table)
             reader = VersionReader(
                 table=table,
                 partition=task.partition,

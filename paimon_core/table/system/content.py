@@ -13,10 +13,10 @@ from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
 from paimon_core.manifest.data_file import DataFileMeta, FileKind, ManifestEntry
 from paimon_core.options import DELETION_VECTORS_ENABLED
 from paimon_core.paths import POSTPONE_BUCKET
+from paimon_core.scan.key_bounds import bound_fields
 from paimon_core.scan.manifests import changelog_manifests, data_manifests, selected_entries
 from paimon_core.scan.prune import column_stats
 from paimon_core.scan.scan import scan_files
-from paimon_core.table.key_bounds import bound_fields
 from paimon_core.table.system.definition import Row, SystemRead, SystemTable, local_millis
 from paimon_core.types.arrow import column_from_internal, column_to_internal
 from paimon_core.types.binary_row import decode_row

@@ -35,7 +35,7 @@ from paimon_core.read.damaged_files import ignores_damage
 from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.read.evolution import same_values
 from paimon_core.read.hidden_rows import shows_stored_rows
-from paimon_core.read.table_read import by_file_indexes, skips_level_0
+from paimon_core.read.table_read import by_file_indexes
 from paimon_core.scan.prune import column_stats
 from paimon_core.scan.splits import batch_splits
 from paimon_core.schema.table_schema import (
@@ -159,12 +159,7 @@ def _by_hidden_rows(task: BucketTask) -> tuple[list[ManifestEntry], list[list[Ma
     together: list[list[ManifestEntry]] = []
     if table.has_primary_key:
         of_file = {e.file.file_name: e for e in entries}
-        splits = batch_splits(
-            [e.file for e in entries],
-            table.schema.key_type,
-            table.options,
-            never_merged=skips_level_0(table),
-        )
+        splits = batch_splits(table, [e.file for e in entries])
         together = [[of_file[f.file_name] for f in s.files] for s in splits if not s.raw]
     merged = {e.file.file_name for part in together for e in part}
     deleted = {r.data_file for f in task.index_files for r in f.dv_ranges or ()} - merged

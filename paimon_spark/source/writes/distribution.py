@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from paimon_core.clustering.external_sort import CODE, OrderStrategy
 from paimon_core.clustering.on_write import clustering_on_write
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import BucketMode, FileStoreTable
@@ -29,6 +28,7 @@ from paimon_core.options import BUCKET, BUCKET_FUNCTION
 from paimon_core.table.sink.real_buckets import RealBuckets
 from paimon_core.types.arrow import arrow_type
 from paimon_core.types.row_hash import assign_buckets
+from paimon_core.write.external_sort import CODE, OrderStrategy
 from paimon_spark.source.options import SourceOptions
 from paimon_spark.source.own_names import own_name
 from paimon_spark.source.rows import converted

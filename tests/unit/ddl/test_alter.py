@@ -136,7 +136,6 @@ def test_whether_there_are_snapshots_is_asked_only_when_it_matters() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"pk-clustering-override": "true"},
         {"type": "format-table"},
         {"file.format": "csv"},
     ],

@@ -10,10 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_core.clustering.external_sort import sorted_rows
 from paimon_core.errors import StorageError
 from paimon_core.io.arrow_files import SpillFile, read_spilled
 from paimon_core.io.temporary import temporary_files, temporary_folder
+from paimon_core.write.external_sort import sorted_rows
 from paimon_core.write.row_buffer import SpillFolder
 from paimon_spark.source.writes.commit_marker import CommitMarker
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 from lakes import ENV, Lake
 
-from paimon_core.clustering.external_sort import _Files
 from paimon_core.compaction.rewrite import rewrite
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.file_store_table import FileStoreTable
@@ -24,6 +23,7 @@ from paimon_core.scan.scan import scan_files
 from paimon_core.table.open import open_table_at
 from paimon_core.table.sink.compact_table import buckets_of, compact_buckets
 from paimon_core.types.binary_row import encode_row
+from paimon_core.write.external_sort import _Files
 from paimon_core.write.row_buffer import RowBuffer, SpillFolder
 
 ROWS = 30_000

@@ -25,6 +25,7 @@ from paimon_core.manifest.data_file import ManifestEntry
 from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.refs.consumers import Consumer
+from paimon_core.scan.key_bounds import is_clustered
 from paimon_core.scan.manifests import LEAST_BLOCK_BYTES
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.numbered_files import LATEST
@@ -328,7 +329,12 @@ class OverlapFix:
 
 
 def overlapping(branch: FileStoreTable, live: Sequence[ManifestEntry]) -> list[ManifestEntry]:
-    """The files to move, so that the remaining files of each level do not overlap."""
+    """The files to move, so that the remaining files of each level do not overlap.
+
+    None where the levels are not sorted by key.
+    """
+    if is_clustered(branch):
+        return []
     order = stored_key_order(branch.schema.key_type)
     runs: dict[tuple[bytes, int, int], list[ManifestEntry]] = {}
     for entry in live:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from functools import partial
 
 from paimon_core.clustering.dynamic import sort_dynamic
-from paimon_core.clustering.external_sort import Clustering
 from paimon_core.environment import Environment
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
@@ -23,6 +22,7 @@ from paimon_core.manifest.data_file import (
 )
 from paimon_core.rescale.unit import RescaleResult, RescaleUnit, rescale_units
 from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.write.external_sort import Clustering
 from paimon_maintenance.job.engine import WorkUnit
 from paimon_maintenance.job.exact_commit import commit_exact
 from paimon_maintenance.job.job import Committed, RunContext

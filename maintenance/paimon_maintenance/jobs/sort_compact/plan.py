@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, cast
 
-from paimon_core.clustering.external_sort import Clustering
 from paimon_core.clustering.on_write import clustering_by
 from paimon_core.clustering.rewrite import SortUnit
 from paimon_core.commit.unknown_metadata import check_rewritable
@@ -25,6 +24,7 @@ from paimon_core.options import (
     SORT_SAMPLE_MAGNIFICATION,
 )
 from paimon_core.schema.replaced import check_not_older_than_replacement
+from paimon_core.write.external_sort import Clustering
 from paimon_maintenance.job.exact_commit import SoleWriter, check_changelog_complete
 from paimon_maintenance.job.job import RunContext
 from paimon_maintenance.job.plan import (

@@ -8,6 +8,7 @@ from paimon_core.environment import system_environment
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.refs.tags import Tag
 from paimon_core.table.open import open_table
+from paimon_core.table.sink.compact_table import compact_table
 from paimon_core.types.sql import parse_type
 from paimon_maintenance.health.measure import measure_table
 from paimon_maintenance.health.picture import MOST_FILES, file_picture
@@ -39,6 +40,23 @@ def test_files_that_overlap_in_keys_overlap_in_ranks(lake):
         b.created_millis is not None and abs(b.created_millis - ENV.now_millis()) < 60_000
         for b in bucket.boxes
     )
+
+
+def test_files_in_the_order_of_other_columns_are_drawn_as_they_were_made(lake):
+    options = {"pk-clustering-override": "true", "deletion-vectors.enabled": "true"}
+    lake.primary_key("db.t", **options, **{"clustering.columns": "v"})
+    for keys in ([1, 5], [3, 9]):
+        lake.append({"k": keys, "v": ["a", f"b{keys[0]}"]})
+        compact_table(lake.table("db.t"), full=False, env=ENV)
+    lake.append({"k": [7, 8], "v": ["a", "b"]})
+    (bucket,) = picture(lake.table("db.t")).buckets
+    assert (bucket.files, bucket.runs) == (3, 1)
+    assert sorted((b.level, b.first_key, b.last_key) for b in bucket.boxes) == [
+        (0, "7", "8"),
+        (1, "a", "b1"),
+        (1, "a", "b3"),
+    ]
+    assert sorted(b.low for b in bucket.boxes) == [0, 1, 2]
 
 
 def test_partitions_are_chosen_by_name_and_those_with_many_files_come_first(lake):

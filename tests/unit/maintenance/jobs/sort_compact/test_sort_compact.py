@@ -14,13 +14,13 @@ from lakes import ENV, Lake
 
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.clustering import rewrite
-from paimon_core.clustering.external_sort import sorted_rows
 from paimon_core.commit.committer import commit
 from paimon_core.ddl.create import Column, create_schema
 from paimon_core.errors import CommitConflict, InvalidArgument, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
+from paimon_core.write.external_sort import sorted_rows
 from paimon_core.write.row_writer import RowWriter
 from paimon_maintenance.engines.local import LocalEngine
 from paimon_maintenance.job.engine import UnitResult, WorkUnit, run_unit

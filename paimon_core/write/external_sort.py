@@ -34,6 +34,8 @@ CODE: Final = "_SORT_CODE"
 MEMORY_BYTES: Final = 128 * 1024**2
 """The limit in Arrow bytes for rows that are sorted at once."""
 MOST_PARTS: Final = 64
+EXPANSION: Final = 4
+"""Estimated Arrow bytes per file byte, including codes; only used for the number of parts."""
 SAMPLED_CODES: Final = 10_000
 _ROWS_OUT: Final = 65_536
 

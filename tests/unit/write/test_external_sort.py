@@ -10,7 +10,10 @@ import pyarrow as pa
 import pytest
 from lakes import Lake
 
-from paimon_core.clustering.external_sort import (
+from paimon_core.clustering.on_write import clustered
+from paimon_core.types.data_types import RowType
+from paimon_core.types.sql import field_from_json
+from paimon_core.write.external_sort import (
     CODE,
     Clustering,
     OrderStrategy,
@@ -18,9 +21,6 @@ from paimon_core.clustering.external_sort import (
     sorted_rows,
     words_of,
 )
-from paimon_core.clustering.on_write import clustered
-from paimon_core.types.data_types import RowType
-from paimon_core.types.sql import field_from_json
 
 TYPE = RowType(
     nullable=False,
