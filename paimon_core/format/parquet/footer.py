@@ -7,6 +7,7 @@ reads them.  Every element takes bytes of the file, so the file size limits ever
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Final, cast
 
@@ -51,6 +52,10 @@ _ENCODINGS: Final = range(10)
 _LEAST_ELEMENT_BYTES: Final = 64
 """The minimum file bytes per column of a row group: its footer entry and its page."""
 _LEAST_LIMIT: Final = 10_000
+KEPT_FOOTERS: Final = 64
+"""Decoded footers that a process keeps: compactions and slices open files several times."""
+KEPT_BYTES: Final = 16 * 1024
+"""Larger footers are not kept: decoded, they take about fifty times their bytes."""
 _MOST_ELEMENTS: Final = 500_000
 _MOST_TEXT: Final = 100 * 1024 * 1024
 
@@ -92,9 +97,14 @@ def read_checked_footer(source: Any) -> pq.FileMetaData:
 def checked_footer(source: Any) -> tuple[pq.FileMetaData, list[list[Struct]]]:
     """Return the footer as `read_checked_footer` does, and the chunks of each row group as stored.
 
-    The latter hold the places of the page indexes, too.
+    The latter hold the places of the page indexes, too.  They are shared: do not change them.
     """
     data = footer_bytes(source)
+    source.seek(0)
+    return _recent_footer(data) if len(data) <= KEPT_BYTES else _decoded_footer(data)
+
+
+def _decoded_footer(data: bytes) -> tuple[pq.FileMetaData, list[list[Struct]]]:
     metadata = decode_struct(data)
     stored = [
         [list(chunk) for chunk in structs_of(group, GROUP_COLUMNS)]
@@ -102,9 +112,11 @@ def checked_footer(source: Any) -> tuple[pq.FileMetaData, list[list[Struct]]]:
     ]
     is_usual = all(map(_is_usual, chain.from_iterable(stored)))
     check_chunks(metadata)
-    source.seek(0)
     # Encoding takes longer than decoding.
     return (_parsed(data) if is_usual else metadata_of(metadata)), stored
+
+
+_recent_footer = lru_cache(maxsize=KEPT_FOOTERS)(_decoded_footer)
 
 
 def metadata_of(footer: Struct) -> pq.FileMetaData:

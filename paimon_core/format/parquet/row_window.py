@@ -33,6 +33,8 @@ from paimon_core.format.parquet.footer import (
     FILE_ROW_GROUPS,
     FILE_SCHEMA,
     GROUP_COLUMNS,
+    KEPT_BYTES,
+    KEPT_FOOTERS,
     META_STATISTICS,
     REPEATED,
     check_chunks,
@@ -72,10 +74,6 @@ _PACKED, _DATA_PAGE, _DICTIONARY_PAGE = 7, 9, 11
 _DROPPED: Final = (10, _DICTIONARY_PAGE, META_STATISTICS, 13, 14, 15)
 _MAGIC_BYTES: Final = 4
 _LONGEST_HEADER: Final = 1024 * 1024
-_KEPT_FOOTERS: Final = 64
-"""Decoded footers that a process keeps: the slices of a bucket read the same files."""
-_KEPT_BYTES: Final = 16 * 1024
-"""Larger footers are not kept: decoded, they take about fifty times their bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +130,7 @@ class PagedFile:
 def paged_file(source: Any) -> PagedFile:
     """Read the footer for `read_pages`; CorruptTable if its row groups contradict its schema."""
     stored = footer_bytes(source)
-    return _recent_footer(stored) if len(stored) <= _KEPT_BYTES else _decoded_footer(stored)
+    return _recent_footer(stored) if len(stored) <= KEPT_BYTES else _decoded_footer(stored)
 
 
 def _decoded_footer(data: bytes) -> PagedFile:
@@ -153,7 +151,7 @@ def _decoded_footer(data: bytes) -> PagedFile:
     return PagedFile(footer, *_columns(footer), tuple(groups))
 
 
-_recent_footer = lru_cache(maxsize=_KEPT_FOOTERS)(_decoded_footer)
+_recent_footer = lru_cache(maxsize=KEPT_FOOTERS)(_decoded_footer)
 
 
 def read_pages(
