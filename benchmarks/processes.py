@@ -43,6 +43,11 @@ class Measured:
         return self.answers[-1]
 
 
+def with_bytecode(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment, in which Python keeps what it compiles, as an installation does."""
+    return {k: v for k, v in environment.items() if k != "PYTHONDONTWRITEBYTECODE"}
+
+
 def run(
     command: Sequence[str],
     *,
@@ -56,7 +61,7 @@ def run(
         list(command),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, **(environment or {})},
+        env={**with_bytecode(os.environ), **(environment or {})},
         text=True,
     )
     assert process.stdin is not None

@@ -33,7 +33,7 @@ from typing import Any, Final
 from figures import COLLECT, Figure, Point, read_back, recorded
 from parts import PARTS, Part
 from performance_page import page, plots
-from processes import machine
+from processes import machine, with_bytecode
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = ROOT / "docs" / "performance.md"
@@ -120,10 +120,8 @@ def _run(part: Part, size: str, made: Path) -> Done:
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix=f"{part.name}-") as folder:
         file = Path(folder) / "figures"
-        environment = {**os.environ, COLLECT: str(file), "TMPDIR": folder, "PYTHONUNBUFFERED": "1"}
-        environment.pop(
-            "PYTHONDONTWRITEBYTECODE", None
-        )  # imports would compile all modules each time
+        environment = {COLLECT: str(file), "TMPDIR": folder, "PYTHONUNBUFFERED": "1"}
+        environment = {**with_bytecode(os.environ), **environment}
         # A group of its own, so that a benchmark that is stopped leaves no process.
         process = subprocess.Popen(
             [sys.executable, *command],
