@@ -269,7 +269,6 @@ def unrescalable_features(table: FileStoreTable) -> Iterator[str]:
     """Yield the names of the features in use that prevent moving rows between buckets."""
     yield from unreadable_features(table)
     yield from _uncommittable(table)
-    yield from _sorted_by_others(table)
     options = table.options
     if table.bucket_mode not in (BucketMode.FIXED, BucketMode.POSTPONE):
         yield f"bucket={options.get('bucket', '-1')} ({table.bucket_mode.value} buckets)"
@@ -283,19 +282,14 @@ def unsortable_features(table: FileStoreTable) -> Iterator[str]:
     """Yield the names of the features in use that prevent clustering."""
     yield from unreadable_features(table)
     yield from _uncommittable(table)
-    yield from _sorted_by_others(table)
+    if table.has_primary_key and table.options.flag(PK_CLUSTERING):
+        yield PK_CLUSTERING
     if table.bucket_mode is BucketMode.DYNAMIC:
         yield from unwritable_features(table)
     elif table.bucket_mode is not BucketMode.UNAWARE:
         yield f"bucket={table.options.get('bucket', '-1')} ({table.bucket_mode.value} buckets)"
     if table.options.value(ROW_TRACKING_ENABLED):
         yield ROW_TRACKING_ENABLED.key
-
-
-def _sorted_by_others(table: FileStoreTable) -> Iterator[str]:
-    """Yield the feature by which files are not sorted by the key."""
-    if table.options.flag(PK_CLUSTERING):
-        yield PK_CLUSTERING
 
 
 def _uncommittable(table: FileStoreTable) -> Iterator[str]:

@@ -17,8 +17,8 @@ Java keeps an index of all keys on local disk.  Here only a chunk of new keys is
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -31,11 +31,14 @@ from paimon_core.lsm.engines.traits import traits_of
 from paimon_core.lsm.key_column import Rows
 from paimon_core.lsm.key_order import has_signed_zeros, key_digits, sort_rows
 from paimon_core.lsm.merge_engine import without_deletes
+from paimon_core.lsm.tree.interval_partition import interval_partition
+from paimon_core.lsm.tree.sorted_run import SortedRun
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.read.data_file import read_table_file
 from paimon_core.read.section import SectionReader, plain_rows
 from paimon_core.scan.engine import merge_engine_for
 from paimon_core.types.buffers import index_array
+from paimon_core.write.external_sort import EXPANSION, Clustering, OrderStrategy, sorted_rows
 
 CHUNK_ROWS: Final = 1_000_000
 """The limit for new rows whose keys are looked up together."""
@@ -133,6 +136,49 @@ class ClusteredRows:
             spill_dir=self.spill_dir,
             vectors=vectors,
         )
+
+
+def live_rows(
+    table: FileStoreTable,
+    bucket: CompactUnit,
+    files: Sequence[DataFileMeta],
+    vectors: Mapping[str, Positions],
+) -> Iterator[pa.RecordBatch]:
+    """Yield the live rows of a whole bucket, level 0 included, in any order.
+
+    `files` are all files of the bucket that `bucket` names, `vectors` their deleted positions.
+    """
+    new = [f for f in files if f.level == 0]
+    old = tuple(f for f in files if f.level != 0)
+    unit = replace(
+        bucket,
+        append_files=(),
+        rewrites=(tuple(interval_partition(new, table.schema.key_type)),),
+        above=tuple(SortedRun((f,)) for f in old),
+    )
+    rows = ClusteredRows(table=table, unit=unit, vectors=vectors)
+    yield from rows.new()
+    yield from rows.of_group(old)
+
+
+def sorted_by(
+    table: FileStoreTable,
+    columns: tuple[str, ...],
+    rows: Iterator[pa.RecordBatch],
+    *,
+    file_bytes: int,
+    spill_dir: str | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in the order of these columns.
+
+    `file_bytes` are those that they have in files; `spill_dir` as in `sorted_rows`.
+    """
+    row_type = table.schema.row_type
+    clustering = Clustering(strategy=OrderStrategy.ORDER, columns=columns)
+    coded = (clustering.with_codes(b, row_type) for b in rows if b.num_rows)
+    return sorted_rows(
+        coded, clustering, expected_bytes=EXPANSION * file_bytes, spill_dir=spill_dir
+    )
 
 
 def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

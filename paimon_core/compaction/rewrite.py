@@ -16,7 +16,7 @@ from itertools import chain
 import pyarrow as pa
 
 from paimon_core.compaction.blob_files import blob_field
-from paimon_core.compaction.clustered_rows import ClusteredRows
+from paimon_core.compaction.clustered_rows import ClusteredRows, sorted_by
 from paimon_core.compaction.copyable_pages import CopyablePages
 from paimon_core.compaction.evolution import (
     group_rows,
@@ -51,7 +51,6 @@ from paimon_core.types.data_types import TypeRoot, type_roots
 from paimon_core.write.blob_writer import BlobColumnWriter, RollingBlobWriter, blob_column_schema
 from paimon_core.write.column_file import NEVER_FULL
 from paimon_core.write.data_file_writer import RollingAppendWriter, RollingKeyValueWriter
-from paimon_core.write.external_sort import EXPANSION, Clustering, OrderStrategy, sorted_rows
 from paimon_core.write.file_layout import key_value_layout
 from paimon_core.write.on_failure import aborted_on_failure, write_all
 from paimon_core.write.page_splice import StoredRange
@@ -183,21 +182,11 @@ class _Work:
             self.superseded[name] += rows.superseded[name]
 
     def _write_sorted(self, columns: tuple[str, ...], rows: Iterator[pa.RecordBatch]) -> None:
-        row_type = self._table.schema.row_type
-        clustering = Clustering(strategy=OrderStrategy.ORDER, columns=columns)
-        writer = self._key_value_writer(
-            partial(RollingKeyValueWriter, sort_type=row_type.project(columns))
-        )
-        coded = (clustering.with_codes(b, row_type) for b in rows if b.num_rows)
-        self._write(
-            writer,
-            sorted_rows(
-                coded,
-                clustering,
-                expected_bytes=EXPANSION * self._unit.rewritten_bytes,
-                spill_dir=self._spill_dir,
-            ),
-        )
+        table, size = self._table, self._unit.rewritten_bytes
+        sort_type = table.schema.row_type.project(columns)
+        writer = self._key_value_writer(partial(RollingKeyValueWriter, sort_type=sort_type))
+        ordered = sorted_by(table, columns, rows, file_bytes=size, spill_dir=self._spill_dir)
+        self._write(writer, ordered)
 
     def look_through(self, file: DataFileMeta) -> None:
         """Write the changelog of a file that only changes its level."""

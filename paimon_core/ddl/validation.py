@@ -346,8 +346,9 @@ def _check_deletion_vectors(schema: TableSchema) -> None:
         f"deletion-vectors.enabled cannot be combined with changelog-producer={producer.name}",
     )
     engine = traits_of(schema.options)
+    # Java allows the option for first-row with other sort columns, where it has no effect.
     _require(
-        engine.allows_deletion_vectors,
+        engine.allows_deletion_vectors or schema.options.flag(PK_CLUSTERING),
         f"deletion-vectors.enabled cannot be combined with merge-engine={engine.name}",
     )
 

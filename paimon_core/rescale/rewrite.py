@@ -19,13 +19,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 
+from paimon_core.compaction.clustered_rows import live_rows, sorted_by
 from paimon_core.compaction.unit import CompactResult, CompactUnit
 from paimon_core.environment import Environment
+from paimon_core.errors import UnsupportedFeature
+from paimon_core.features import PK_CLUSTERING
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
 from paimon_core.index.deletion_vectors import Positions, without_deleted
@@ -37,7 +41,7 @@ from paimon_core.lsm.tree.sort_merge import merge_sorted
 from paimon_core.lsm.tree.sorted_run import SortedRun
 from paimon_core.lsm.tree.universal_compaction import number_of_levels
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
-from paimon_core.options import BUCKET_FUNCTION, OVERWRITE_UPGRADE
+from paimon_core.options import BUCKET_FUNCTION, CLUSTERING_COLUMNS, OVERWRITE_UPGRADE
 from paimon_core.read.data_file import read_table_file
 from paimon_core.read.read_ahead import one_after_the_other, side_by_side, source_of
 from paimon_core.read.section import MOST_ROWS, batch_rows, fan_in, plain_rows
@@ -47,6 +51,7 @@ from paimon_core.rescale.bucket_runs import BucketRuns
 from paimon_core.rescale.bucket_stage import Numbers, Piece, by_bucket, row_group_share
 from paimon_core.rescale.unit import RescaleResult, RescaleUnit
 from paimon_core.scan.engine import merge_engine_for
+from paimon_core.scan.key_bounds import is_clustered
 from paimon_core.scan.splits import skips_level_0
 from paimon_core.types.buffers import RecordBatches
 from paimon_core.types.row_hash import assign_buckets
@@ -76,7 +81,10 @@ def rescale(
     """
     work = _Work(table, unit, env)
     try:
-        work.rewrite()
+        if is_clustered(table):
+            work.cluster()
+        else:
+            work.rewrite()
     except BaseException:
         work.undo()
         raise
@@ -168,6 +176,33 @@ class _Work:
             for bucket in runs.buckets():
                 rows = self.together(runs.runs(bucket), at_once)
                 self.written[bucket] += write_all(self.writer(bucket), rows)
+
+    def cluster(self) -> None:
+        """Spill the rows of all new buckets, then sort those of one bucket after the other."""
+        if self.unit.is_mixed:
+            # A row may be hidden by one of the other layout, which no deletion vector says.
+            raise UnsupportedFeature(
+                f"{PK_CLUSTERING} with buckets of several layouts in a partition",
+                table=self.table.name,
+                next_step="write the partition anew with INSERT OVERWRITE",
+            )
+        columns = self.table.options.value(CLUSTERING_COLUMNS)
+        size = self.unit.read_bytes // len(self.unit.new_buckets)
+        for begin in range(0, len(self.unit.new_buckets), MOST_STAGED_BUCKETS):
+            buckets = self.unit.new_buckets[begin : begin + MOST_STAGED_BUCKETS]
+            with (
+                temporary_folder("rescale-") as folder,
+                BucketRuns(Path(folder) / "runs", batch_rows=MOST_ROWS) as runs,
+            ):
+                for source in self.unit.sources:
+                    rows = live_rows(self.table, source, source.append_files, self.vectors)
+                    for piece in self.staged(rows, buckets):
+                        runs.write(piece.bucket, 0, piece.rows)
+                runs.written()
+                for bucket in runs.buckets():
+                    found = chain.from_iterable(runs.runs(bucket))
+                    ordered = sorted_by(self.table, columns, found, file_bytes=size)
+                    self.written[bucket] += write_all(self.writer(bucket), ordered)
 
     def staged(self, batches: RecordBatches, buckets: Sequence[int]) -> Iterator[Piece]:
         """Yield the rows of these new buckets, collected by bucket."""
@@ -293,6 +328,10 @@ class _Work:
         table, partition = self.table, self.unit.partition
         assert self.env is not None
         if table.has_primary_key:
+            sort_type = None
+            if is_clustered(table):
+                columns = table.options.value(CLUSTERING_COLUMNS)
+                sort_type = table.schema.row_type.project(columns)
             return RollingKeyValueWriter(
                 table.io,
                 table.paths,
@@ -303,6 +342,7 @@ class _Work:
                 file_source=FileSource.APPEND,
                 env=self.env,
                 row_group_bytes=row_group_bytes,
+                sort_type=sort_type,
             )
         return RollingAppendWriter(
             table.io,

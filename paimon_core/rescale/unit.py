@@ -27,6 +27,7 @@ from paimon_core.compaction.unit import CompactResult, CompactUnit, KeyRange
 from paimon_core.errors import InvalidArgument
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
+from paimon_core.scan.key_bounds import is_clustered
 
 _FORMAT: Final = 1
 
@@ -158,7 +159,12 @@ def _source(entries: Sequence[ManifestEntry]) -> CompactUnit:
 
 def is_cut(table: FileStoreTable, unit: RescaleUnit, slice_bytes: int) -> bool:
     """Return whether `sliced` cuts the unit by its keys."""
-    return table.has_primary_key and unit.read_bytes > slice_bytes and unit.key_range is None
+    return (
+        table.has_primary_key
+        and not is_clustered(table)
+        and unit.read_bytes > slice_bytes
+        and unit.key_range is None
+    )
 
 
 def sliced(
@@ -177,7 +183,7 @@ def sliced(
         parts = -(-unit.read_bytes // slice_bytes)
         ranges = key_ranges(table, unit.sources, parts, samples)
         return [replace(unit, key_range=key_range) for key_range in ranges]
-    if unit.read_bytes <= slice_bytes or unit.key_range is not None:
+    if unit.read_bytes <= slice_bytes or table.has_primary_key:
         return [unit]
     return list(_in_file_order(unit, slice_bytes))
 

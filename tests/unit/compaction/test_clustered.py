@@ -165,7 +165,7 @@ def test_more_rows_than_fit_into_memory(tmp_path: Path, monkeypatch: pytest.Monk
     table = _create(tmp_path, bucket="1")
     whole = external_sort.sorted_rows
     monkeypatch.setattr(
-        "paimon_core.compaction.rewrite.sorted_rows",
+        "paimon_core.compaction.clustered_rows.sorted_rows",
         lambda *args, **told: whole(*args, memory_bytes=20_000, **told),
     )
     for commits in range(2):
