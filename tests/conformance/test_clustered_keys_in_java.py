@@ -187,3 +187,40 @@ def test_deletes_that_java_keeps(oracle: Oracle, tmp_path: Path) -> None:
     table = open_table(str(tmp_path), "db.t")
     files = describe_files(table, table.latest_or_not_found())
     assert [f["delete_rows"] for f in files["files"]] == [0]
+
+
+@pytest.mark.one_java
+@pytest.mark.parametrize("producer", ["none", "input"])
+def test_changes_are_those_of_java(
+    producer: str, oracle: Oracle, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    at = {"warehouse": str(tmp_path), "database": "db", "table": "t"}
+    java = oracle.defaults(**at)
+    options = {**OPTIONS, "clustering.columns": "w", "changelog-producer": producer}
+    java.one("create_database")
+    java.one("create_table", columns=COLUMNS, primary_keys=["k"], options=options)
+    for turn in range(4):
+        rows: list[Any] = [[k, turn, f"w{k * 7 % 5}"] for k in range(turn * 3, turn * 3 + 8)]
+        rows.append({"kind": "-D", "values": [turn * 3 + 1, None, None]})
+        if turn % 2:
+            java.one("write", rows=rows)
+        else:
+            assert "error" not in run_step({"op": "write", **at, "rows": rows})
+        _compact(tmp_path, "full" if turn == 2 else "minor")
+    latest = open_table(str(tmp_path), "db.t").latest_or_not_found().id
+    for first in (None, 1, 3):
+        step = {} if first is None else {"from": first}
+        theirs = java.one("stream_read", **step)["plans"]
+        ours = run_step({"op": "stream_read", **at, **step})["plans"]
+        assert [p["rows"] for p in ours] == [p["rows"] for p in theirs], first
+    found = []
+    for mode in ("delta", "changelog"):
+        for first in (1, 2, 5):
+            asked = {
+                "incremental_between": [first, latest],
+                "options": {"incremental-between-scan-mode": mode},
+            }
+            theirs = java.one("read", **asked)["rows"]
+            assert run_step({"op": "read", **at, **asked})["rows"] == theirs, asked
+            found.append(theirs)
+    assert any(found) or "1.4" in request.node.name  # which skips level 0 here, too
