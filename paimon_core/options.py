@@ -328,6 +328,9 @@ GLOBAL_INDEX_COLUMN_UPDATE_ACTION: Final = Option(
 SORTED_INDEX_RECORDS_PER_RANGE: Final = Option(
     "sorted-index.records-per-range", parse_int, 10_000_000, ("btree-index.records-per-range",)
 )
+PK_BTREE_INDEX_COLUMNS: Final[Option[tuple[str, ...]]] = Option(
+    "pk-btree.index.columns", _names, ()
+)
 BTREE_INDEX_BLOCK_SIZE: Final = Option("btree-index.block-size", parse_memory_size, 64 * 1024)
 BTREE_INDEX_COMPRESSION: Final = Option("btree-index.compression", _lower, "none")
 BTREE_INDEX_COMPRESSION_LEVEL: Final = Option("btree-index.compression-level", parse_int, 1)

@@ -10,6 +10,7 @@ from paimon_core.commit.unknown_metadata import check_index_replacement
 from paimon_core.errors import CommitConflict, UnsupportedFeature
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
 from paimon_core.index.hash_index import HASH_INDEX
+from paimon_core.index.primary_key import has_sources
 from paimon_core.manifest.data_file import FileKind, IndexFileMeta, IndexManifestEntry
 from paimon_core.scan.global_index import index_range, indexed_id
 
@@ -82,7 +83,12 @@ def _check_ranges(
     table: str, entries: Sequence[IndexManifestEntry], changes: Sequence[IndexManifestEntry]
 ) -> None:
     """Check that no new global index covers rows that another one of its column covers."""
-    indexes = [e.index_file for e in entries if e.index_file.global_index is not None]
+    # Those of primary-key tables number the rows of one level of a bucket.
+    indexes = [
+        e.index_file
+        for e in entries
+        if e.index_file.global_index is not None and not has_sources(e.index_file)
+    ]
     names = {e.index_file.file_name for e in changes if e.kind is FileKind.ADD}
     retained: dict[object, list[IndexFileMeta]] = defaultdict(list)
     for file in indexes:

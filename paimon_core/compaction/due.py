@@ -13,6 +13,7 @@ from functools import partial
 from paimon_core.compaction.append_coordinator import FileVector, pick_bucketed, pick_unaware
 from paimon_core.compaction.clustered_pick import pick_clustered
 from paimon_core.compaction.evolution import pick_evolving
+from paimon_core.compaction.level_indexes import level_index_files, with_level_indexes
 from paimon_core.compaction.pick import pick_primary_key
 from paimon_core.compaction.record_expiry import RecordExpiry
 from paimon_core.compaction.rewrite import rewrite
@@ -136,6 +137,8 @@ def compact_bucket(
                 live=[f.file_name for f in files.files],
                 new_uuid=env.new_uuid,
             )
+        known = level_index_files(table, table.snapshots.latest())
+        result = with_level_indexes(table, result, files.files, known, new_uuid=env.new_uuid)
     except BaseException:
         delete_results(table, results)
         raise

@@ -109,6 +109,7 @@ GLOBAL_INDEX: Final = _row(
         "_INDEX_FIELD_ID": "INT NOT NULL",
         "_EXTRA_FIELD_IDS": "ARRAY<INT NOT NULL>",
         "_INDEX_META": "BYTES",
+        "_SOURCE_META": "BYTES",
     },
     nullable=True,
 )

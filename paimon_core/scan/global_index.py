@@ -18,7 +18,8 @@ import numpy as np
 
 from paimon_core.errors import UNREADABLE, CorruptTable, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.index.global_index.btree import BTREE, BtreeReader, IndexMeta
+from paimon_core.index.global_index import BTREE
+from paimon_core.index.global_index.btree import BtreeReader, IndexMeta
 from paimon_core.index.global_index.keys import KeyType
 from paimon_core.index.global_index.records import Ints
 from paimon_core.io.file_io import map_parallel

@@ -24,7 +24,8 @@ from paimon_core.environment import Environment
 from paimon_core.errors import CommitConflict, InvalidArgument, RowsChanged, UnsupportedFeature
 from paimon_core.features import check_committable, check_rows_readable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.index.global_index.btree import BTREE, write_btree
+from paimon_core.index.global_index import BTREE
+from paimon_core.index.global_index.btree import write_btree
 from paimon_core.index.global_index.keys import KeyType
 from paimon_core.index.global_index.records import Ints
 from paimon_core.index.global_index.sorted_file import Codec

@@ -50,7 +50,6 @@ from paimon_core.index.global_index.sorted_file import (
 )
 from paimon_core.io.file_io import FileIO, named_in_errors
 
-BTREE: Final = "btree"
 _FOOTER: Final = struct.Struct("<qiqqiqiii")
 _MAGIC: Final = 0x50425449
 _VERSION: Final = 1

@@ -346,6 +346,7 @@ INDEX = [
                 "_INDEX_FIELD_ID": 3,
                 "_EXTRA_FIELD_IDS": [4, 5],
                 "_INDEX_META": b"m",
+                "_SOURCE_META": None,
             },
         ),
     ),

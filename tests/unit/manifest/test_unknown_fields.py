@@ -164,6 +164,7 @@ GLOBAL = {
     "_INDEX_FIELD_ID": 3,
     "_EXTRA_FIELD_IDS": None,
     "_INDEX_META": b"m",
+    "_SOURCE_META": b"s",
 }
 
 
@@ -175,18 +176,18 @@ def test_fields_of_index_entries_survive(tmp_path: Path) -> None:
     ]
     name = write_index_manifest(IO, paths, entries, options=AVRO, new_uuid=lambda: "a")
     newer = tmp_path / "newer"
-    source_meta = {"_SOURCE_META": (["null", "bytes"], b"source")}
+    newer_meta = {"_NEWER_META": (["null", "bytes"], b"newer")}
     newer.write_bytes(
-        add_fields(Path(paths.manifest(name)), source_meta, record=("_GLOBAL_INDEX",))
+        add_fields(Path(paths.manifest(name)), newer_meta, record=("_GLOBAL_INDEX",))
     )
     newer.write_bytes(add_fields(newer, {"_EXTRA_FILES": (LONGS, [3])}))
     read = read_index_manifest(IO, str(newer))
     assert [replace(e, unknown=()) for e in read] == entries
     again = write_index_manifest(IO, paths, read, options=AVRO, new_uuid=lambda: "b")
     path = Path(paths.manifest(again))
-    assert values_of(path, "_GLOBAL_INDEX", "_SOURCE_META") == [b"source", None]
+    assert values_of(path, "_GLOBAL_INDEX", "_NEWER_META") == [b"newer", None]
     assert values_of(path, "_EXTRA_FILES") == [[3], [3]]
-    assert values_of(path, "_GLOBAL_INDEX")[0] == {**GLOBAL, "_SOURCE_META": b"source"}
+    assert values_of(path, "_GLOBAL_INDEX")[0] == {**GLOBAL, "_NEWER_META": b"newer"}
 
 
 def test_a_field_of_a_deletion_vector_range_is_refused(tmp_path: Path) -> None:

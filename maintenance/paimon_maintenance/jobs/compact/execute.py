@@ -17,6 +17,7 @@ from paimon_core.commit.committer import commit as commit_messages
 from paimon_core.commit.row_group_conflict import torn_rows, update_of_lost_ids
 from paimon_core.compaction.due import delete_results
 from paimon_core.compaction.evolution import distinct_rows, rows_left
+from paimon_core.compaction.level_indexes import level_index_files, with_level_indexes
 from paimon_core.compaction.postpone import replay
 from paimon_core.compaction.rewrite import rewrite
 from paimon_core.compaction.slices import is_cut, slice_unit
@@ -25,6 +26,8 @@ from paimon_core.compaction.vectors import ranges_by_file, with_index_files
 from paimon_core.environment import Environment
 from paimon_core.errors import CorruptTable, PaimonError
 from paimon_core.file_store_table import BucketMode, FileStoreTable
+from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
+from paimon_core.index.primary_key import btree_indexes
 from paimon_core.io.file_io import map_parallel
 from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta
 from paimon_core.read.data_evolution import has_data_evolution
@@ -189,24 +192,32 @@ def _gathered(
 def _write_index_files(
     table: FileStoreTable, plan: CompactPlan, gathered: CompactedBatch, context: RunContext
 ) -> None:
-    """Give each bucket's result the deletion vectors that hold after it (changes `gathered`).
+    """Give each bucket's result the vectors and indexes that hold after it (changes `gathered`).
 
     A bucket whose index file cannot be written is dropped like one with a failed unit.
     """
+    indexes = level_index_files(table, table.snapshots.latest())
 
     def finish(key: BucketKey) -> CompactResult | Exception:
+        files, new_uuid = plan.files[key], context.env.new_uuid
         try:
-            return with_index_files(
+            result = with_index_files(
                 table,
                 gathered.results[key],
                 plan.vector_files.get(key, ()),
-                live=[f.file_name for f in plan.files[key]],
-                new_uuid=context.env.new_uuid,
+                live=[f.file_name for f in files],
+                new_uuid=new_uuid,
             )
+            return with_level_indexes(table, result, files, indexes, new_uuid=new_uuid)
         except (OSError, PaimonError) as e:
             return e
 
-    keys = [k for k, r in gathered.results.items() if r.superseded or plan.vector_files.get(k)]
+    indexed = bool(btree_indexes(table.schema))
+    keys = [
+        key
+        for key, result in gathered.results.items()
+        if indexed or result.superseded or plan.vector_files.get(key)
+    ]
     for key, finished in zip(keys, map_parallel(table.io, finish, keys), strict=True):
         if isinstance(finished, CompactResult):
             gathered.results[key] = finished
@@ -315,6 +326,7 @@ def stale_buckets(
         files_now[entry.partition, entry.bucket].append(entry.file)
     live = {key: set(map(_state, files_now[key])) for key in read}
     live_vectors = vector_files(table, latest)
+    live_indexes = {e.index_file.file_name for e in table.index_entries(latest)}
     unaware = table.bucket_mode is BucketMode.UNAWARE
     return [
         key
@@ -327,6 +339,7 @@ def stale_buckets(
             results.get(key),
             unaware=unaware,
         )
+        or (key in results and not _replaced(results[key]) <= live_indexes)
         or (key in results and _superseded_gone(results[key], {name for name, *_ in live[key]}))
         or (key in results and _tears(table, results[key], files_now[key]))
     ]
@@ -345,21 +358,24 @@ def _other_vectors(
     *,
     unaware: bool,
 ) -> bool:
-    """Whether vectors of files that were read, or index files that are replaced, changed."""
+    """Whether vectors of files that were read, or of the bucket if they are replaced, changed."""
 
     def is_of_read_file(file: IndexFileMeta) -> bool:
         return any(r.data_file in read for r in file.dv_ranges or ())
 
     needed = {f.file_name for f in planned if is_of_read_file(f)}
-    if result is not None:
-        needed |= {f.file_name for f in result.deleted_index_files}
     if not needed <= {f.file_name for f in live}:
         return True
     known = {f.file_name for f in planned}
     added = [f for f in live if f.file_name not in known]
-    if result is not None and result.new_index_files and not unaware:
+    new = () if result is None else result.new_index_files
+    if not unaware and any(f.index_type == DELETION_VECTORS_INDEX for f in new):
         return bool(added)  # the index file of a bucket is one
     return any(map(is_of_read_file, added))
+
+
+def _replaced(result: CompactResult) -> set[str]:
+    return {f.file_name for f in result.deleted_index_files}
 
 
 def _superseded_gone(result: CompactResult, live: Collection[str]) -> bool:

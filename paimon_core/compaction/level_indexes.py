@@ -1,0 +1,183 @@
+"""Builds the B-tree indexes of the levels that a compaction changed.
+
+Java: `index/pksorted/BucketedSortedIndexMaintainer`, `PkSortedIndexBuilder` (java-rules E13).  The
+commit names the index files that it replaces, so that two compactions do not both index a level.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_core.compaction.unit import CompactResult
+from paimon_core.errors import CorruptTable
+from paimon_core.file_store_table import FileStoreTable
+from paimon_core.index.global_index import BTREE
+from paimon_core.index.global_index.btree import write_btree
+from paimon_core.index.global_index.keys import KeyType
+from paimon_core.index.global_index.sorted_file import Codec
+from paimon_core.index.primary_key import (
+    SOURCE_META,
+    LevelIndex,
+    Sources,
+    btree_indexes,
+    has_sources,
+    is_indexed,
+    sources_of,
+)
+from paimon_core.io.file_io import delete_abandoned
+from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta
+from paimon_core.options import (
+    BTREE_INDEX_BLOCK_SIZE,
+    BTREE_INDEX_COMPRESSION,
+    BTREE_INDEX_COMPRESSION_LEVEL,
+)
+from paimon_core.read.data_file import read_table_file
+from paimon_core.scan.global_index import indexed_id
+from paimon_core.snapshot.snapshot import Snapshot
+from paimon_core.types.data_types import CHARACTER_TYPES, RowType
+
+LevelIndexFiles = Mapping[tuple[bytes, int], Sequence[IndexFileMeta]]
+"""Partition (stored row bytes) and bucket -> its index files with sources."""
+_NO_FILES: Final[tuple[IndexFileMeta, ...]] = ()
+
+
+def level_index_files(table: FileStoreTable, snapshot: Snapshot | None) -> LevelIndexFiles:
+    """Return the B-tree index files of the table's primary-key indexes; empty without any."""
+    found: dict[tuple[bytes, int], list[IndexFileMeta]] = defaultdict(list)
+    if snapshot is not None and btree_indexes(table.schema):
+        for entry in table.index_entries(snapshot):
+            file = entry.index_file
+            if file.index_type == BTREE and has_sources(file):
+                found[entry.partition, entry.bucket].append(file)
+    return found
+
+
+def with_level_indexes(
+    table: FileStoreTable,
+    result: CompactResult,
+    live: Sequence[DataFileMeta],
+    known: LevelIndexFiles,
+    *,
+    new_uuid: Callable[[], str],
+) -> CompactResult:
+    """Return the result of a whole bucket with the index files to add and to remove.
+
+    `live` are the files of the bucket in the planned snapshot, `known` its index files.  On
+    failure, written index files are deleted again.
+    """
+    indexes = btree_indexes(table.schema)
+    if not indexes:
+        return result
+    levels: dict[int, list[DataFileMeta]] = defaultdict(list)
+    gone = {(f.file_name, f.level) for f in result.before}
+    left = [f for f in live if (f.file_name, f.level) not in gone]
+    for covered in filter(is_indexed, (*left, *result.after)):
+        levels[covered.level].append(covered)
+    built: list[IndexFileMeta] = []
+    removed: list[IndexFileMeta] = []
+    try:
+        for index in indexes:
+            own = [
+                f
+                for f in known.get((result.partition, result.bucket), _NO_FILES)
+                if indexed_id(f) == index.field.id
+            ]
+            wanted = {level: Sources.of(level, files) for level, files in levels.items()}
+            for file in own:
+                sources = sources_of(file)
+                if sources is not None and wanted.get(sources.level) == sources:
+                    del wanted[sources.level]
+                else:
+                    removed.append(file)
+            for level, sources in sorted(wanted.items()):
+                built.append(_build(table, result, index, sources, levels[level], new_uuid))
+    except BaseException:
+        paths = (table.paths.index_file(result.partition, result.bucket, f) for f in built)
+        delete_abandoned(table.io, list(paths))
+        raise
+    return replace(
+        result,
+        new_index_files=(*result.new_index_files, *built),
+        deleted_index_files=(*result.deleted_index_files, *removed),
+    )
+
+
+def _build(
+    table: FileStoreTable,
+    result: CompactResult,
+    index: LevelIndex,
+    sources: Sources,
+    files: Sequence[DataFileMeta],
+    new_uuid: Callable[[], str],
+) -> IndexFileMeta:
+    """Write the index file of a level.  Holds the column of the level in memory."""
+    column = _column(table, result, index, sources, files)
+    options, keys = index.options, KeyType(index.field.type, index.field.name)
+    codec = Codec(
+        options.value(BTREE_INDEX_COMPRESSION), options.value(BTREE_INDEX_COMPRESSION_LEVEL)
+    )
+    file = IndexFileMeta(
+        index_type=BTREE, file_name=f"index-{new_uuid()}-0", file_size=0, row_count=0
+    )
+    path = table.paths.index_file(result.partition, result.bucket, file)
+    try:
+        written = write_btree(
+            table.io,
+            path,
+            column,
+            np.arange(sources.rows),
+            keys,
+            keys.order(column),
+            block_size=options.value(BTREE_INDEX_BLOCK_SIZE),
+            codec=codec,
+        )
+    except BaseException:
+        delete_abandoned(table.io, [path])
+        raise
+    return replace(
+        file,
+        file_size=written.size,
+        row_count=written.rows,
+        global_index={
+            "_ROW_RANGE_START": 0,
+            "_ROW_RANGE_END": sources.rows - 1,
+            "_INDEX_FIELD_ID": index.field.id,
+            "_EXTRA_FIELD_IDS": None,
+            "_INDEX_META": written.meta.encode(),
+            SOURCE_META: sources.encode(),
+        },
+    )
+
+
+def _column(
+    table: FileStoreTable,
+    result: CompactResult,
+    index: LevelIndex,
+    sources: Sources,
+    files: Sequence[DataFileMeta],
+) -> pa.Array:
+    """Return the values of all rows of the files by name, also of those that are deleted."""
+    field, by_name = index.field, {f.file_name: f for f in files}
+    arrays: list[pa.Array] = []
+    for name, rows in sources.files:
+        before = sum(map(len, arrays))
+        for batch in read_table_file(
+            table, result.partition, result.bucket, by_name[name], RowType(fields=(field,))
+        ):
+            values = batch.column(field.name)
+            if field.type.root in CHARACTER_TYPES:
+                values = values.cast(pa.large_string())  # a level may have more than 2 GB of them
+            arrays.append(values)
+        if sum(map(len, arrays)) - before != rows:
+            raise CorruptTable(
+                f"a data file holds another number of rows than its {rows}",
+                table=table.name,
+                file=name,
+            )
+    return pa.concat_arrays(arrays)
