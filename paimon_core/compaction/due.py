@@ -137,7 +137,7 @@ def compact_bucket(
                 live=[f.file_name for f in files.files],
                 new_uuid=env.new_uuid,
             )
-        known = level_index_files(table, table.snapshots.latest())
+        known = level_index_files(table)
         result = with_level_indexes(table, result, files.files, known, new_uuid=env.new_uuid)
     except BaseException:
         delete_results(table, results)

@@ -39,7 +39,6 @@ from paimon_core.options import (
 )
 from paimon_core.read.data_file import read_table_file
 from paimon_core.scan.global_index import indexed_id
-from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.types.data_types import CHARACTER_TYPES, RowType
 
 LevelIndexFiles = Mapping[tuple[bytes, int], Sequence[IndexFileMeta]]
@@ -47,14 +46,14 @@ LevelIndexFiles = Mapping[tuple[bytes, int], Sequence[IndexFileMeta]]
 _NO_FILES: Final[tuple[IndexFileMeta, ...]] = ()
 
 
-def level_index_files(table: FileStoreTable, snapshot: Snapshot | None) -> LevelIndexFiles:
-    """Return the B-tree index files of the table's primary-key indexes; empty without any."""
+def level_index_files(table: FileStoreTable) -> LevelIndexFiles:
+    """Return the B-tree index files of the newest snapshot; empty without such indexes."""
     found: dict[tuple[bytes, int], list[IndexFileMeta]] = defaultdict(list)
-    if snapshot is not None and btree_indexes(table.schema):
-        for entry in table.index_entries(snapshot):
-            file = entry.index_file
-            if file.index_type == BTREE and has_sources(file):
-                found[entry.partition, entry.bucket].append(file)
+    latest = table.snapshots.latest() if btree_indexes(table.schema) else None
+    for entry in () if latest is None else table.index_entries(latest):
+        file = entry.index_file
+        if file.index_type == BTREE and has_sources(file):
+            found[entry.partition, entry.bucket].append(file)
     return found
 
 
@@ -68,8 +67,8 @@ def with_level_indexes(
 ) -> CompactResult:
     """Return the result of a whole bucket with the index files to add and to remove.
 
-    `live` are the files of the bucket in the planned snapshot, `known` its index files.  On
-    failure, written index files are deleted again.
+    `live` are the files of the bucket in the planned snapshot.  On failure, written index files are
+    deleted again.
     """
     indexes = btree_indexes(table.schema)
     if not indexes:

@@ -177,9 +177,7 @@ def test_fields_of_index_entries_survive(tmp_path: Path) -> None:
     name = write_index_manifest(IO, paths, entries, options=AVRO, new_uuid=lambda: "a")
     newer = tmp_path / "newer"
     newer_meta = {"_NEWER_META": (["null", "bytes"], b"newer")}
-    newer.write_bytes(
-        add_fields(Path(paths.manifest(name)), newer_meta, record=("_GLOBAL_INDEX",))
-    )
+    newer.write_bytes(add_fields(Path(paths.manifest(name)), newer_meta, record=("_GLOBAL_INDEX",)))
     newer.write_bytes(add_fields(newer, {"_EXTRA_FILES": (LONGS, [3])}))
     read = read_index_manifest(IO, str(newer))
     assert [replace(e, unknown=()) for e in read] == entries

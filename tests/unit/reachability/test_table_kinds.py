@@ -13,7 +13,9 @@ from lakes import age_all
 from paimon_maintenance.job.exit_codes import ExitCode
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "newer" / "kinds"
-REWRITTEN = {"variant", "variant_shredded", "vector", "map_shared_shredding"}
+REWRITTEN = {
+    *("variant", "variant_shredded", "vector", "map_shared_shredding", "primary_key_index"),
+}
 COMPACTED = {"blob_managed", "blob", "blob_values", "data_evolution", "global_index"}
 """They are compacted, and not rewritten in other ways."""
 KINDS = sorted(p.name for p in GOLDEN.iterdir())
@@ -106,7 +108,7 @@ def test_rewrites_of_maps_keep_rows_and_files(warehouse: Path, kind: str) -> Non
     assert caretaker("verify", "db.t", "-w", warehouse, "--deep").code == 0
 
 
-@pytest.mark.parametrize("kind", sorted(COMPACTED))
+@pytest.mark.parametrize("kind", sorted({*COMPACTED, "primary_key_index"}))
 def test_compaction_keeps_rows_and_files(warehouse: Path, kind: str) -> None:
     before = caretaker("read", "db.t", "-w", warehouse)
     words = ("-w", warehouse, "--force", "--engine", "local")

@@ -196,7 +196,7 @@ def _write_index_files(
 
     A bucket whose index file cannot be written is dropped like one with a failed unit.
     """
-    indexes = level_index_files(table, table.snapshots.latest())
+    indexes = level_index_files(table)
 
     def finish(key: BucketKey) -> CompactResult | Exception:
         files, new_uuid = plan.files[key], context.env.new_uuid
