@@ -61,6 +61,28 @@ def key_vectors(warehouse: Path) -> None:
     lake.append({"k": [0, 1, 2, 3, 600], "v": ["b"] * 5})
 
 
+def clustered(warehouse: Path) -> None:
+    """Files sorted by another column than the key, which overlap, and new rows of old keys."""
+    _twice_compacted(warehouse, {"pk-clustering-override": "true", "clustering.columns": "v"})
+
+
+def indexed_keys(warehouse: Path) -> None:
+    """The same with B-trees, which belong to the compacted files of each level."""
+    _twice_compacted(warehouse, {"pk-btree.index.columns": "v, k"})
+
+
+def _twice_compacted(warehouse: Path, options: Mapping[str, str]) -> None:
+    lake = Lake(warehouse)
+    lake.primary_key(**options, **{"deletion-vectors.enabled": "true"})
+    for i in range(2):
+        lake.append(
+            {"k": list(range(i, 60, i + 1)), "v": [f"v{k % 7}" for k in range(i, 60, i + 1)]}
+        )
+        compact(warehouse, MINOR)
+    lake.append({"k": [0, 1, 2, 3, 600], "v": ["b"] * 5})
+    lake.append({"k": [5], "v": [None]})
+
+
 def append_vectors(warehouse: Path) -> None:
     """One file is large, so its vector has to be rewritten."""
     lake = Lake(warehouse)
@@ -223,6 +245,19 @@ CASES = {
         build=indexed,
         leaves=True,
         state=tracked,
+    ),
+    # A second minor compaction merges the files that the first one has made.
+    "compact clustered": Case(
+        job="compact", arguments=FULL, build=clustered, leaves=True, parts=True, least=4
+    ),
+    **{
+        f"compact indexed keys {told['strategy']}": Case(
+            job="compact", arguments=told, build=indexed_keys, leaves=True, parts=True, least=4
+        )
+        for told in (FULL, MINOR)
+    },
+    "rescale clustered": Case(
+        job="rescale", arguments={"bucket_num": 3}, build=clustered, leaves=True, parts=True
     ),
     "compact key_vectors": Case(
         job="compact",

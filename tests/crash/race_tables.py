@@ -129,7 +129,7 @@ def evolving(warehouse: Path) -> None:
 
 
 LONG_CHANGELOGS = {"changelog.num-retained.min": "9", "changelog.num-retained.max": "99"}
-POSTPONED = ("vectors", "postponed")
+POSTPONED = ("vectors", "postponed", "clustered", "indexed keys")
 """Tables whose rows show once they are compacted."""
 TABLES: Mapping[str, Callable[[Path], None]] = {
     "primary key": keyed(),
@@ -141,6 +141,14 @@ TABLES: Mapping[str, Callable[[Path], None]] = {
 ALL_TABLES: Mapping[str, Callable[[Path], None]] = {
     **TABLES,
     "postponed": keyed(bucket="-2"),
+    "clustered": keyed(
+        **{
+            "deletion-vectors.enabled": "true",
+            "pk-clustering-override": "true",
+            "clustering.columns": "v",
+        }
+    ),
+    "indexed keys": keyed(**{"deletion-vectors.enabled": "true", "pk-btree.index.columns": "v"}),
     "external": externally(keyed=True),
     "external append": externally(keyed=False),
     "data evolution": evolving,
