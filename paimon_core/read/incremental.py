@@ -143,7 +143,7 @@ def merged_files(
     if not files:
         return
     if not are_sorted_by_key(table, files):
-        raise cannot_merge(table)
+        raise cannot_merge(table, next_step="set incremental-between-scan-mode=delta")
     chosen = merge_engine_for(table)
     reader = VersionReader(
         table=table,

@@ -89,16 +89,14 @@ def are_sorted_by_key(table: FileStoreTable, files: Sequence[DataFileMeta]) -> b
     if not is_clustered(table) or all(f.level == 0 for f in files):
         return True
     if any(f.level == 0 for f in files):
-        raise cannot_merge(table)
+        raise cannot_merge(table, next_step="compact the table fully first")
     return False
 
 
-def cannot_merge(table: FileStoreTable) -> UnsupportedFeature:
+def cannot_merge(table: FileStoreTable, *, next_step: str) -> UnsupportedFeature:
     """Return the error for a merge of files that are not sorted by key."""
     return UnsupportedFeature(
-        f"{PK_CLUSTERING} with rows that must be merged",
-        table=table.name,
-        next_step="compact the table fully first",
+        f"{PK_CLUSTERING} with rows that must be merged", table=table.name, next_step=next_step
     )
 
 

@@ -278,7 +278,7 @@ class _BucketReader:
         if entries:
             at = (task.partition, bucket)
             if not are_sorted_by_key(table, [e.file for e in entries]):
-                raise cannot_merge(table)
+                raise cannot_merge(table, next_step=f"set {POSTPONE_MERGE_ON_READ.key}=false")
             reader = VersionReader(
                 table=table,
                 partition=task.partition,

@@ -21,10 +21,11 @@ from paimon_core.compaction import clustered_rows
 from paimon_core.compaction.clustered_pick import pick_clustered
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.ddl.create import Column, create_schema
-from paimon_core.errors import CommitConflict, SchemaError
+from paimon_core.errors import CommitConflict, SchemaError, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.lsm.key_order import stored_key
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
+from paimon_core.read.incremental import read_diff
 from paimon_core.read.table_read import read_table
 from paimon_core.scan.scan import scan_files
 from paimon_core.scan.vectors import vector_files
@@ -330,3 +331,22 @@ def _file(number: int, *, level: int, low: int, high: int) -> DataFileMeta:
         level=level,
         delete_row_count=0,
     )
+
+
+def test_what_must_be_merged_is_refused(tmp_path: Path) -> None:
+    table = _create(tmp_path, bucket="1")
+    row = {"a": 1, "b": "", "c": 1.0, "d": "", "e": None}
+    for _ in range(2):
+        _write(table, [row], [0])
+        compact_table(table, full=True, env=ENV)
+    first, last = (table.snapshots.get(n) for n in (2, 4))
+    with pytest.raises(UnsupportedFeature, match="scan-mode=delta"):
+        list(read_diff(table, first, last))
+    _write(table, [row], [0])
+    merging = open_table(
+        str(tmp_path), "db.t", dynamic_options={"deletion-vectors.merge-on-read": "true"}
+    )
+    with pytest.raises(UnsupportedFeature, match="compact the table fully"):
+        _rows(merging)
+    compact_table(table, full=True, env=ENV)
+    assert _rows(merging) == _rows(table)
