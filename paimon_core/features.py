@@ -32,9 +32,8 @@ from paimon_core.iceberg.settings import (
     iceberg_folder,
 )
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
-from paimon_core.index.global_index import BTREE
 from paimon_core.index.hash_index import HASH_INDEX
-from paimon_core.index.primary_key import has_sources, other_index_options
+from paimon_core.index.primary_key import COLUMNS, has_sources, other_index_options
 from paimon_core.lsm.changelog_producers import CHANGELOG_PRODUCERS
 from paimon_core.lsm.engines.traits import MERGE_ENGINES
 from paimon_core.manifest.avro_codec import AVRO_CODECS
@@ -457,10 +456,10 @@ def check_snapshot_readable(table: FileStoreTable, snapshot: Snapshot) -> None:
 def check_snapshot_rewritable(table: FileStoreTable, snapshot: Snapshot) -> None:
     """Raise UnsupportedFeature for index files that would not fit rewritten data files.
 
-    B-tree indexes of primary-key tables are built again.
+    B-trees and bitmaps of primary-key tables are built again.
     """
     files = (e.index_file for e in table.index_entries(snapshot))
-    found = {f.index_type for f in files if f.index_type != BTREE or not has_sources(f)}
+    found = {f.index_type for f in files if f.index_type not in COLUMNS or not has_sources(f)}
     _refuse(table, iter(f"index type {t}" for t in found - _READABLE_INDEXES), "rewritten")
 
 

@@ -328,6 +328,14 @@ GLOBAL_INDEX_COLUMN_UPDATE_ACTION: Final = Option(
 SORTED_INDEX_RECORDS_PER_RANGE: Final = Option(
     "sorted-index.records-per-range", parse_int, 10_000_000, ("btree-index.records-per-range",)
 )
+BITMAP_INDEX_BLOCK_SIZE: Final = Option(
+    "bitmap-index.dictionary-block-size", parse_memory_size, 16 * 1024
+)
+BITMAP_INDEX_COMPRESSION: Final = Option("bitmap-index.compression", _lower, "none")
+BITMAP_INDEX_COMPRESSION_LEVEL: Final = Option("bitmap-index.compression-level", parse_int, 1)
+PK_BITMAP_INDEX_COLUMNS: Final[Option[tuple[str, ...]]] = Option(
+    "pk-bitmap.index.columns", _names, ()
+)
 PK_BTREE_INDEX_COLUMNS: Final[Option[tuple[str, ...]]] = Option(
     "pk-btree.index.columns", _names, ()
 )

@@ -1,4 +1,4 @@
-"""Builds the B-tree indexes of the levels that a compaction changed.
+"""Builds the indexes of the levels that a compaction changed.
 
 Java: `index/pksorted/BucketedSortedIndexMaintainer`, `PkSortedIndexBuilder` (java-rules E13).  The
 commit names the index files that it replaces, so that two compactions do not both index a level.
@@ -17,22 +17,27 @@ import pyarrow as pa
 from paimon_core.compaction.unit import CompactResult
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.index.global_index import BTREE
+from paimon_core.index.global_index import BITMAP, BTREE
+from paimon_core.index.global_index.bitmap import write_bitmap
 from paimon_core.index.global_index.btree import write_btree
 from paimon_core.index.global_index.keys import KeyType
 from paimon_core.index.global_index.sorted_file import Codec
 from paimon_core.index.primary_key import (
+    COLUMNS,
     SOURCE_META,
     LevelIndex,
     Sources,
-    btree_indexes,
     has_sources,
     is_indexed,
+    level_indexes,
     sources_of,
 )
 from paimon_core.io.file_io import delete_abandoned
 from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta
 from paimon_core.options import (
+    BITMAP_INDEX_BLOCK_SIZE,
+    BITMAP_INDEX_COMPRESSION,
+    BITMAP_INDEX_COMPRESSION_LEVEL,
     BTREE_INDEX_BLOCK_SIZE,
     BTREE_INDEX_COMPRESSION,
     BTREE_INDEX_COMPRESSION_LEVEL,
@@ -44,15 +49,30 @@ from paimon_core.types.data_types import CHARACTER_TYPES, RowType
 LevelIndexFiles = Mapping[tuple[bytes, int], Sequence[IndexFileMeta]]
 """Partition (stored row bytes) and bucket -> its index files with sources."""
 _NO_FILES: Final[tuple[IndexFileMeta, ...]] = ()
+_WRITERS: Final = {
+    BTREE: (
+        write_btree,
+        BTREE_INDEX_BLOCK_SIZE,
+        BTREE_INDEX_COMPRESSION,
+        BTREE_INDEX_COMPRESSION_LEVEL,
+    ),
+    BITMAP: (
+        write_bitmap,
+        BITMAP_INDEX_BLOCK_SIZE,
+        BITMAP_INDEX_COMPRESSION,
+        BITMAP_INDEX_COMPRESSION_LEVEL,
+    ),
+}
+"""By index type: what writes a file, and its options."""
 
 
 def level_index_files(table: FileStoreTable) -> LevelIndexFiles:
     """Return the B-tree index files of the newest snapshot; empty without such indexes."""
     found: dict[tuple[bytes, int], list[IndexFileMeta]] = defaultdict(list)
-    latest = table.snapshots.latest() if btree_indexes(table.schema) else None
+    latest = table.snapshots.latest() if level_indexes(table.schema) else None
     for entry in () if latest is None else table.index_entries(latest):
         file = entry.index_file
-        if file.index_type == BTREE and has_sources(file):
+        if file.index_type in COLUMNS and has_sources(file):
             found[entry.partition, entry.bucket].append(file)
     return found
 
@@ -70,7 +90,7 @@ def with_level_indexes(
     `live` are the files of the bucket in the planned snapshot.  On failure, written index files are
     deleted again.
     """
-    indexes = btree_indexes(table.schema)
+    indexes = level_indexes(table.schema)
     if not indexes:
         return result
     levels: dict[int, list[DataFileMeta]] = defaultdict(list)
@@ -85,7 +105,7 @@ def with_level_indexes(
             own = [
                 f
                 for f in known.get((result.partition, result.bucket), _NO_FILES)
-                if indexed_id(f) == index.field.id
+                if (f.index_type, indexed_id(f)) == (index.kind, index.field.id)
             ]
             wanted = {level: Sources.of(level, files) for level, files in levels.items()}
             for file in own:
@@ -118,22 +138,21 @@ def _build(
     """Write the index file of a level.  Holds the column of the level in memory."""
     column = _column(table, result, index, sources, files)
     options, keys = index.options, KeyType(index.field.type, index.field.name)
-    codec = Codec(
-        options.value(BTREE_INDEX_COMPRESSION), options.value(BTREE_INDEX_COMPRESSION_LEVEL)
-    )
+    write, size, compression, level = _WRITERS[index.kind]
+    codec = Codec(options.value(compression), options.value(level))
     file = IndexFileMeta(
-        index_type=BTREE, file_name=f"index-{new_uuid()}-0", file_size=0, row_count=0
+        index_type=index.kind, file_name=f"index-{new_uuid()}-0", file_size=0, row_count=0
     )
     path = table.paths.index_file(result.partition, result.bucket, file)
     try:
-        written = write_btree(
+        written = write(
             table.io,
             path,
             column,
             np.arange(sources.rows),
             keys,
             keys.order(column),
-            block_size=options.value(BTREE_INDEX_BLOCK_SIZE),
+            block_size=options.value(size),
             codec=codec,
         )
     except BaseException:

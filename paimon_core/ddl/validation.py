@@ -18,7 +18,7 @@ from paimon_core.errors import InvalidArgument, SchemaError, UnsupportedFeature
 from paimon_core.features import PK_CLUSTERING
 from paimon_core.format.avro.schema import file_schema
 from paimon_core.index.global_index.keys import KeyType
-from paimon_core.index.primary_key import btree_indexes
+from paimon_core.index.primary_key import COLUMNS, level_indexes
 from paimon_core.lsm.changelog_producers import CHANGELOG_PRODUCERS, changelog_producer_of
 from paimon_core.lsm.engines.traits import MERGE_ENGINES, traits_of
 from paimon_core.options import (
@@ -36,7 +36,6 @@ from paimon_core.options import (
     FULL_COMPACTION_DELTA_COMMITS,
     MERGE_ENGINE,
     PARTITION_EXPIRATION_TIME,
-    PK_BTREE_INDEX_COLUMNS,
     READ_SEQUENCE_NUMBER,
     RECORD_LEVEL_EXPIRE_TIME,
     RECORD_LEVEL_TIME_FIELD,
@@ -388,24 +387,21 @@ def _check_clustered_keys(schema: TableSchema) -> None:
 
 def _check_level_indexes(schema: TableSchema) -> None:
     """Java: `validatePrimaryKeySortedIndexes`, 2.0."""
-    options, key = schema.options, PK_BTREE_INDEX_COLUMNS.key
-    indexes = btree_indexes(schema)
-    if not indexes:
-        return
-    for index in indexes:
+    options = schema.options
+    for index in level_indexes(schema):
         KeyType(index.field.type, index.field.name)
-    columns = options.value(PK_BTREE_INDEX_COLUMNS)
-    _require(len(set(columns)) == len(columns), f"{key} names a column twice")
-    _require(bool(schema.primary_keys), f"{key} needs a primary key")
-    _require(
-        options.value(DELETION_VECTORS_ENABLED), f"{key} needs {DELETION_VECTORS_ENABLED.key}=true"
-    )
-    _require(
-        options.value(BUCKET) > 0 or options.value(BUCKET) == POSTPONE_BUCKET,
-        f"{key} needs fixed buckets, or {BUCKET.key}={POSTPONE_BUCKET}",
-    )
-    for other in (PK_CLUSTERING, DELETION_VECTORS_MERGE_ON_READ.key):
-        _require(not options.flag(other), f"{key} cannot be combined with {other}")
+        key = COLUMNS[index.kind].key
+        _require(bool(schema.primary_keys), f"{key} needs a primary key")
+        _require(
+            options.value(DELETION_VECTORS_ENABLED),
+            f"{key} needs {DELETION_VECTORS_ENABLED.key}=true",
+        )
+        _require(
+            options.value(BUCKET) > 0 or options.value(BUCKET) == POSTPONE_BUCKET,
+            f"{key} needs fixed buckets, or {BUCKET.key}={POSTPONE_BUCKET}",
+        )
+        for other in (PK_CLUSTERING, DELETION_VECTORS_MERGE_ON_READ.key):
+            _require(not options.flag(other), f"{key} cannot be combined with {other}")
 
 
 def _check_snapshot_ordering(schema: TableSchema) -> None:

@@ -14,14 +14,15 @@ and readers ignore an entry that names other files than the level has.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
 from paimon_core.errors import InvalidArgument, SchemaError
+from paimon_core.index.global_index import BITMAP, BTREE
 from paimon_core.io.json_text import parse_json_object
 from paimon_core.manifest.data_file import DataFileMeta, FileSource, IndexFileMeta
-from paimon_core.options import PK_BTREE_INDEX_COLUMNS, Options
+from paimon_core.options import PK_BITMAP_INDEX_COLUMNS, PK_BTREE_INDEX_COLUMNS, Option, Options
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.types.data_types import DataField
 
@@ -31,13 +32,18 @@ _VERSION: Final = 1
 _HEAD: Final = struct.Struct(">iii")
 _NAME: Final = struct.Struct(">H")
 _ROWS: Final = struct.Struct(">q")
-_BTREE_OPTIONS: Final = "btree-index."
+COLUMNS: Final[Mapping[str, Option[tuple[str, ...]]]] = {
+    BTREE: PK_BTREE_INDEX_COLUMNS,
+    BITMAP: PK_BITMAP_INDEX_COLUMNS,
+}
+"""The options that name the columns with indexes, by index type."""
 
 
 @dataclass(frozen=True, slots=True)
 class LevelIndex:
-    """The B-tree index of a column, and the options to build it."""
+    """The index of a column, its index type, and the options to build it."""
 
+    kind: str
     field: DataField
     options: Options
 
@@ -102,27 +108,36 @@ def is_indexed(file: DataFileMeta) -> bool:
     return file.level > 0 and file.file_source is FileSource.COMPACT
 
 
-def btree_indexes(schema: TableSchema) -> tuple[LevelIndex, ...]:
-    """Return the B-tree indexes of the table; SchemaError for an unknown column, or bad options."""
-    columns = schema.options.value(PK_BTREE_INDEX_COLUMNS)
+def level_indexes(schema: TableSchema) -> tuple[LevelIndex, ...]:
+    """Return the indexes of the table that can be built here.
+
+    SchemaError for an unknown column, one that is named twice, or bad options.
+    """
     fields = {f.name: f for f in schema.fields}
-    unknown = [c for c in columns if c not in fields]
-    if unknown:
-        raise SchemaError(f"{PK_BTREE_INDEX_COLUMNS.key} names the unknown column {unknown[0]!r}")
-    return tuple(LevelIndex(fields[c], _options_of(schema.options, c)) for c in columns)
+    found: dict[str, LevelIndex] = {}
+    for kind, option in COLUMNS.items():
+        for column in schema.options.value(option):
+            if column not in fields:
+                raise SchemaError(f"{option.key} names the unknown column {column!r}")
+            if column in found:
+                raise SchemaError(f"{option.key} names the column {column!r}, which has an index")
+            options = _options_of(schema.options, kind, column)
+            found[column] = LevelIndex(kind, fields[column], options)
+    return tuple(found.values())
 
 
 def other_index_options(options: Options) -> Iterator[str]:
     """Yield the options that ask for indexes of primary-key tables which cannot be built here."""
+    known = {option.key for option in COLUMNS.values()}
     for key, value in options.items():
         is_list = key.startswith("pk-") and key.endswith(".index.columns")
-        if is_list and key != PK_BTREE_INDEX_COLUMNS.key and value.strip():
+        if is_list and key not in known and value.strip():
             yield key
 
 
-def _options_of(options: Options, column: str) -> Options:
+def _options_of(options: Options, kind: str, column: str) -> Options:
     """Return the table's options with those of one index."""
-    key = f"fields.{column}.pk-btree.index.options"
+    key, prefix = f"fields.{column}.pk-{kind}.index.options", f"{kind}-index."
     text = options.get(key, "").strip()
     if not text:
         return options
@@ -132,8 +147,5 @@ def _options_of(options: Options, column: str) -> Options:
         raise SchemaError(f"{key} is no JSON object: {e}") from e
     except InvalidArgument as e:
         raise SchemaError(f"{key} is no JSON object: {e.message}") from e
-    named = {
-        k if k.startswith((_BTREE_OPTIONS, "fields.")) else _BTREE_OPTIONS + k: str(v)
-        for k, v in own.items()
-    }
+    named = {k if k.startswith((prefix, "fields.")) else prefix + k: str(v) for k, v in own.items()}
     return Options({**options, **named})

@@ -1,8 +1,9 @@
-"""`pk-btree.index.columns` of 2.0: Java and we write and compact in turns, and Java uses our indexes."""
+"""Indexes of primary keys, of 2.0: Java and we write and compact in turns, and Java uses ours."""
 
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from replay import run_step
 
 from oracle import Oracle
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.index.global_index.bitmap import write_bitmap
 from paimon_core.index.global_index.btree import write_btree
 from paimon_core.index.global_index.keys import KeyType
 from paimon_core.index.global_index.sorted_file import Codec
@@ -76,16 +78,30 @@ def _check_coverage(table: FileStoreTable) -> None:
     assert len(found) == len(wanted)
 
 
+KINDS = {
+    "btree": {},
+    "bitmap": {
+        "pk-btree.index.columns": "",
+        "pk-bitmap.index.columns": "n,v",
+        "bitmap-index.dictionary-block-size": "64",
+        "fields.n.pk-bitmap.index.options": '{"compression": "zstd"}',
+    },
+    "both": {"pk-btree.index.columns": "n", "pk-bitmap.index.columns": "v"},
+}
+
+
 @pytest.mark.sampled
-@pytest.mark.parametrize("seed", range(3))
-def test_taking_turns(seed: int, oracle_2_0_0: Oracle, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("kind", KINDS)
+def test_taking_turns(kind: str, seed: int, oracle_2_0_0: Oracle, tmp_path: Path) -> None:
+    options = {k: v for k, v in (OPTIONS | KINDS[kind]).items() if v}
     at = {"warehouse": str(tmp_path), "database": "db", "table": "t"}
     java = oracle_2_0_0.defaults(**at)
     java.one("create_database")
     if seed:
-        java.one("create_table", columns=COLUMNS, primary_keys=["k"], options=OPTIONS)
+        java.one("create_table", columns=COLUMNS, primary_keys=["k"], options=options)
     else:
-        made = {"columns": COLUMNS, "primary_keys": ["k"], "options": OPTIONS}
+        made = {"columns": COLUMNS, "primary_keys": ["k"], "options": options}
         assert "error" not in run_step({"op": "create_table", **at, **made})
     dice = random.Random(seed)
     written: dict[int, list[Any]] = {}
@@ -127,10 +143,12 @@ def test_taking_turns(seed: int, oracle_2_0_0: Oracle, tmp_path: Path) -> None:
     assert on_disk(tmp_path / "db.db" / "t") == referenced(tmp_path)
 
 
-def test_java_looks_rows_up_in_our_index(oracle_2_0_0: Oracle, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["btree", "bitmap"])
+def test_java_looks_rows_up_in_our_index(kind: str, oracle_2_0_0: Oracle, tmp_path: Path) -> None:
     """If the index file says so, Java does not find a row."""
     java = oracle_2_0_0.defaults(warehouse=str(tmp_path), database="db", table="t")
-    options = OPTIONS | {"bucket": "1", "pk-btree.index.columns": "v"}
+    options = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
+    options[f"pk-{kind}.index.columns"] = "v"
     java.one("create_database")
     java.one("create_table", columns=COLUMNS, primary_keys=["k"], options=options)
     java.one("write", rows=[[1, "a", None], [2, "b", None]])
@@ -144,7 +162,8 @@ def test_java_looks_rows_up_in_our_index(oracle_2_0_0: Oracle, tmp_path: Path) -
     path = table.paths.index_file(b"", 0, file)
     Path(path).unlink()
     numbers, codec = np.arange(3), Codec("none", 1)
-    written = write_btree(
+    write = {"btree": write_btree, "bitmap": write_bitmap}[kind]
+    written = write(
         *(table.io, path, lie, numbers, keys, keys.order(lie)), block_size=1024, codec=codec
     )
     assert written.rows == file.row_count
@@ -170,3 +189,40 @@ def test_two_compactions_at_once(oracle_2_0_0: Oracle, tmp_path: Path) -> None:
         with pytest.raises(CommitConflict):
             commit(table, [m for r in slow for m in r.to_messages()], user="u", env=env)
         _check_coverage(table)
+
+
+@pytest.mark.parametrize("kind", ["btree", "bitmap"])
+def test_index_files_are_those_of_java(kind: str, oracle_2_0_0: Oracle, tmp_path: Path) -> None:
+    options = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
+    options |= {f"pk-{kind}.index.columns": "v,n", "bitmap-index.dictionary-block-size": "200"}
+    oracle_2_0_0.defaults(warehouse=str(tmp_path), database="db", table="t")
+    oracle_2_0_0.one("create_database")
+    oracle_2_0_0.one("create_table", columns=COLUMNS, primary_keys=["k"], options=options)
+    dice = random.Random(kind)
+    for _ in range(2):
+        rows = [
+            [k, dice.choice([None, "", f"é{dice.randrange(70)}"]), f"{dice.randrange(10**9)}.25"]
+            for k in dice.sample(range(400), 300)
+        ]
+        oracle_2_0_0.one("write", rows=rows)
+    shutil.copytree(tmp_path / "db.db", tmp_path / "java.db")
+    _compact(tmp_path, "full")
+    oracle_2_0_0.one("compact", full=True, database="java", dynamic={"write-only": "false"})
+    found = []
+    for name in ("db.t", "java.t"):
+        table = open_table(str(tmp_path), name)
+        found.append(
+            {
+                field: (
+                    Path(table.paths.index_file(b"", 0, file)).read_bytes(),
+                    file.row_count,
+                    (file.global_index or {})["_INDEX_META"],
+                )
+                for _, field, file in _level_indexes(table)
+            }
+        )
+    assert set(found[0]) == {1, 2}
+    if kind == "btree":  # Java's B-trees have the rows of a key in any order
+        ours, theirs = (f.pop(1) for f in found)
+        assert (len(ours[0]), *ours[1:]) == (len(theirs[0]), *theirs[1:])
+    assert found[0] == found[1]

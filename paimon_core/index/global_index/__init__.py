@@ -3,4 +3,5 @@
 from typing import Final
 
 BTREE: Final = "btree"
-"""The index type of B-trees."""
+BITMAP: Final = "bitmap"
+"""Index types."""

@@ -122,11 +122,11 @@ def write_btree(
 
     `column` and the ascending `ids` are those of all rows.
     """
-    meta = _meta(column, order.rows, keys, has_nulls=len(order.nulls) > 0)
+    meta = meta_of(column, order.rows, keys, has_nulls=len(order.nulls) > 0)
     with named_in_errors(path), io.open_output(path) as sink:
         file = SortedFileWriter(sink.write, block_size, codec)
-        for first, last in _slices(order.starts):
-            rows = order.rows[order.starts[first] : _end(order.starts, last, len(order.rows))]
+        for first, last in slices_of(order.starts):
+            rows = order.rows[order.starts[first] : end_of(order, last)]
             starts = order.starts[first:last] - order.starts[first]
             distinct = column.take(pa.array(rows[starts]))
             file.add(keys.encode(distinct), _row_lists(ids[rows], starts))
@@ -144,7 +144,8 @@ def write_btree(
     return Written(file.position, len(order.rows) + len(order.nulls), meta)
 
 
-def _meta(column: pa.Array, rows: Ints, keys: KeyType, *, has_nulls: bool) -> IndexMeta:
+def meta_of(column: pa.Array, rows: Ints, keys: KeyType, *, has_nulls: bool) -> IndexMeta:
+    """Return the metadata of an index of these rows, sorted by key, and perhaps of nulls."""
     if not len(rows):
         return IndexMeta(None, None, has_nulls)
     ends = (keys.encode(column.take(pa.array(rows[at : at + 1]))) for at in (0, len(rows) - 1))
@@ -152,11 +153,12 @@ def _meta(column: pa.Array, rows: Ints, keys: KeyType, *, has_nulls: bool) -> In
     return IndexMeta(first, last, has_nulls)
 
 
-def _end(starts: Ints, key: int, rows: int) -> int:
-    return int(starts[key]) if key < len(starts) else rows
+def end_of(order: KeyOrder, key: int) -> int:
+    """Return where the rows of the keys before this number end."""
+    return int(order.starts[key]) if key < len(order.starts) else len(order.rows)
 
 
-def _slices(starts: Ints) -> Iterator[tuple[int, int]]:
+def slices_of(starts: Ints) -> Iterator[tuple[int, int]]:
     """Yield ranges of keys with about `_SLICE_ROWS` rows each."""
     first = 0
     while first < len(starts):

@@ -63,7 +63,7 @@ class Codec:
         """Raise InvalidArgument for a codec that is not supported."""
         if self.name not in ("none", "zstd"):
             raise InvalidArgument(
-                f"btree-index.compression={self.name} is not supported",
+                f"the compression {self.name} of indexes is not supported",
                 next_step="use none or zstd",
             )
 
@@ -126,15 +126,21 @@ class SortedFileWriter:
         else:
             places = fixed((np.cumsum(lengths) - lengths).astype(np.int32)).data.tobytes()
             block = entries + places + _INT.pack(len(lengths)) + bytes([_UNALIGNED])
-        kind = _NONE
-        if self._codec.name == "zstd":
-            packed = zstandard.ZstdCompressor(level=self._codec.level).compress(block)
-            packed = varint(len(block)) + packed
-            if len(packed) < len(block) - len(block) // 8:
-                kind, block = _ZSTD, packed
+        block, trailer = stored_block(block, self._codec)
         at = self.write(block)
-        self.write(TRAILER.pack(kind, zlib.crc32(bytes([kind]), zlib.crc32(block))))
+        self.write(trailer)
         return Handle(at, len(block))
+
+
+def stored_block(block: bytes, codec: Codec) -> tuple[bytes, bytes]:
+    """Return a block as it is stored, compressed if that saves an eighth, and its trailer."""
+    kind = _NONE
+    if codec.name == "zstd":
+        packed = zstandard.ZstdCompressor(level=codec.level).compress(block)
+        packed = varint(len(block)) + packed
+        if len(packed) < len(block) - len(block) // 8:
+            kind, block = _ZSTD, packed
+    return block, TRAILER.pack(kind, zlib.crc32(bytes([kind]), zlib.crc32(block)))
 
 
 def check_size(size: int, path: str | None = None) -> None:

@@ -9,7 +9,7 @@ from lakes import Lake
 
 from paimon_core.errors import SchemaError, UnsupportedFeature
 from paimon_core.features import check_compactable, check_writable
-from paimon_core.index.primary_key import Sources, btree_indexes
+from paimon_core.index.primary_key import Sources, level_indexes
 from paimon_core.options import BTREE_INDEX_BLOCK_SIZE
 
 FILES = st.lists(
@@ -53,7 +53,8 @@ def test_other_bytes_are_no_sources(data: bytes) -> None:
     ("options", "said"),
     [
         ({"pk-btree.index.columns": "zz"}, "unknown column 'zz'"),
-        ({"pk-btree.index.columns": "v,v"}, "twice"),
+        ({"pk-btree.index.columns": "v,v"}, "which has an index"),
+        ({"pk-bitmap.index.columns": "v"}, "which has an index"),
         ({"deletion-vectors.enabled": "false"}, "needs deletion-vectors.enabled=true"),
         ({"bucket": "-1"}, "needs fixed buckets"),
         ({"deletion-vectors.merge-on-read": "true"}, "merge-on-read"),
@@ -78,14 +79,14 @@ def test_options_of_one_index(lake: Lake) -> None:
             "fields.v.pk-btree.index.options": '{"block-size": "1 kb"}',
         }
     )
-    found = btree_indexes(lake.table().schema)
+    found = level_indexes(lake.table().schema)
     assert [(i.field.name, i.options.value(BTREE_INDEX_BLOCK_SIZE)) for i in found] == [
         ("v", 1024),
         ("k", 2048),
     ]
 
 
-@pytest.mark.parametrize("family", ["bitmap", "vector", "full-text", "multivalue"])
+@pytest.mark.parametrize("family", ["vector", "full-text", "multivalue"])
 def test_tables_with_other_indexes_are_not_touched(family: str, lake: Lake) -> None:
     lake.primary_key()
     key = f"pk-{family}.index.columns"

@@ -27,7 +27,7 @@ from paimon_core.environment import Environment
 from paimon_core.errors import CorruptTable, PaimonError
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
-from paimon_core.index.primary_key import btree_indexes
+from paimon_core.index.primary_key import level_indexes
 from paimon_core.io.file_io import map_parallel
 from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta
 from paimon_core.read.data_evolution import has_data_evolution
@@ -212,7 +212,7 @@ def _write_index_files(
         except (OSError, PaimonError) as e:
             return e
 
-    indexed = bool(btree_indexes(table.schema))
+    indexed = bool(level_indexes(table.schema))
     keys = [
         key
         for key, result in gathered.results.items()
