@@ -67,7 +67,7 @@ _WRITERS: Final = {
 
 
 def level_index_files(table: FileStoreTable) -> LevelIndexFiles:
-    """Return the B-tree index files of the newest snapshot; empty without such indexes."""
+    """Return the index files of primary keys in the newest snapshot; empty without such indexes."""
     found: dict[tuple[bytes, int], list[IndexFileMeta]] = defaultdict(list)
     latest = table.snapshots.latest() if level_indexes(table.schema) else None
     for entry in () if latest is None else table.index_entries(latest):
@@ -88,7 +88,7 @@ def with_level_indexes(
     """Return the result of a whole bucket with the index files to add and to remove.
 
     `live` are the files of the bucket in the planned snapshot.  On failure, written index files are
-    deleted again.
+    deleted again, those of the result, too.
     """
     indexes = level_indexes(table.schema)
     if not indexes:
@@ -117,8 +117,9 @@ def with_level_indexes(
             for level, sources in sorted(wanted.items()):
                 built.append(_build(table, result, index, sources, levels[level], new_uuid))
     except BaseException:
-        paths = (table.paths.index_file(result.partition, result.bucket, f) for f in built)
-        delete_abandoned(table.io, list(paths))
+        written = (*result.new_index_files, *built)
+        paths = [table.paths.index_file(result.partition, result.bucket, f) for f in written]
+        delete_abandoned(table.io, paths)
         raise
     return replace(
         result,

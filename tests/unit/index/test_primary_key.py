@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakes import Lake
+from lakes import ENV, Lake
 
+from paimon_core.compaction import level_indexes as level_index_module
 from paimon_core.errors import SchemaError, UnsupportedFeature
 from paimon_core.features import check_compactable, check_writable
+from paimon_core.index.global_index.btree import write_btree
 from paimon_core.index.primary_key import Sources, level_indexes
+from paimon_core.io.file_io import FileIO
 from paimon_core.options import BTREE_INDEX_BLOCK_SIZE
+from paimon_core.table.sink.compact_table import compact_table
 
 FILES = st.lists(
     st.tuples(st.text(max_size=40).filter(lambda t: "\0" not in t), st.integers(0, 2**63 - 1)),
@@ -93,3 +99,27 @@ def test_tables_with_other_indexes_are_not_touched(family: str, lake: Lake) -> N
     for check in (check_writable, check_compactable):
         with pytest.raises(UnsupportedFeature, match=key):
             check(lake.table(**{key: "v"}))
+
+
+def test_a_failed_build_leaves_no_file(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"deletion-vectors.enabled": "true", "pk-btree.index.columns": "v,k"}
+    lake.primary_key(**options)
+    for keys in ([1, 2], [2, 3], [1]):
+        lake.append({"k": keys, "v": ["a"] * len(keys)})
+        compact_table(lake.table(), full=False, env=ENV)
+    lake.append({"k": [2], "v": ["b"]})
+    before = lake.on_disk()
+    written: list[str] = []
+
+    def fails_the_second_time(io: FileIO, path: str, *args: Any, **told: Any) -> Any:
+        written.append(path)
+        if len(written) == 2:
+            raise OSError(5, "broken")
+        return write_btree(io, path, *args, **told)
+
+    writer = (fails_the_second_time, *level_index_module._WRITERS["btree"][1:])
+    monkeypatch.setitem(level_index_module._WRITERS, "btree", writer)
+    with pytest.raises(OSError, match="broken"):
+        compact_table(lake.table(), full=True, env=ENV)
+    assert len(written) == 2
+    assert lake.on_disk() == before
