@@ -40,6 +40,7 @@ from paimon_core.errors import (
     CommitConflict,
     CommitObstructed,
     CommitStateUnknown,
+    CorruptTable,
     InvalidArgument,
     NotFound,
     OutsideTable,
@@ -93,6 +94,7 @@ class Attempts:
     def run(self) -> Snapshot:
         """Return the snapshot of the commit; errors as in `committer.commit`."""
         while True:
+            latest: Snapshot | None = None
             try:
                 latest, own = self._look()
                 if own is not None:
@@ -102,9 +104,14 @@ class Attempts:
             except (CommitConflict, CommitStateUnknown):
                 raise
             except Exception as e:
-                if self._doubt is None:
+                if self._doubt is not None:
+                    raise self._unknown(e) from e
+                if not isinstance(e, CorruptTable) or self._are_over() or self._is_newest(latest):
                     raise
-                raise self._unknown(e) from e
+                # A rollback, or an expiry after other commits, deletes what it was to build on.
+                log.info("table=%s tries again on a newer snapshot: %s", self.table.name, e)
+                self._wait()
+                continue
             if self._create(snapshot, latest, changes):
                 log.info(
                     "table=%s snapshot=%d kind=%s committed",
@@ -191,6 +198,10 @@ class Attempts:
             log.warning("table=%s snapshot=%d outcome unknown: %s", self.table.name, snapshot.id, e)
             self._doubt = _Doubt(snapshot.id, e)
             return False
+
+    def _is_newest(self, base: Snapshot | None) -> bool:
+        newest = self.table.snapshots.latest()
+        return base is None or newest is None or newest.identity == base.identity
 
     def _are_over(self) -> bool:
         options = self.table.options

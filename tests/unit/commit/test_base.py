@@ -266,3 +266,29 @@ def test_a_folder_in_the_place_of_the_next_snapshot_is_named_at_once(lake: Lake)
     folder.rmdir()
     lake.fill(1)
     assert lake.table().snapshots.latest_id() == 6
+
+
+def test_a_commit_whose_base_goes_while_it_is_read_is_built_on_an_older_one(lake: Lake) -> None:
+    """A rollback without a safety tag deletes the manifests, too."""
+    seen: list[int] = []
+
+    def provide(latest: Snapshot | None) -> ManifestChanges:
+        assert latest is not None
+        seen.append(latest.id)
+        if len(seen) == 1:
+            remove(lake, 5)
+            for name in (latest.base_manifest_list, latest.delta_manifest_list):
+                Path(lake.table().paths.manifest(name)).unlink()
+        return ManifestChanges()
+
+    request = CommitRequest(user="me", kind=CommitKind.COMPACT)
+    made = commit_changes(lake.table(), provide, request, env=QUICK)
+    assert (made.id, made.commit_user, seen) == (5, "me", [5, 4])
+
+
+def test_a_commit_on_a_damaged_snapshot_is_not_tried_again(lake: Lake) -> None:
+    latest = lake.table().latest_or_not_found()
+    Path(lake.table().paths.manifest(latest.base_manifest_list)).unlink()
+    with pytest.raises(CorruptTable, match="missing"):
+        commit(lake.table())
+    assert lake.table().snapshots.latest_id() == 5
