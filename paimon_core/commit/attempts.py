@@ -347,7 +347,7 @@ def _checked(
 ) -> ManifestChanges:
     """Return the changes with all fields of their files; CommitConflict if they conflict."""
     partitions = changes.partitions()
-    base = list(scan_files(table, latest, partitions=partitions)) if partitions else []
+    base = scan_files(table, latest, partitions=partitions, exact=True) if partitions else []
     by_key = table.has_primary_key and not is_clustered(table)
     sort_key = partial(stored_key, key=table.schema.key_type) if by_key else None
     check_conflicts(

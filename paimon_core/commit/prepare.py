@@ -33,7 +33,7 @@ from paimon_core.manifest.data_file import (
     ManifestFileMeta,
 )
 from paimon_core.manifest.index_manifest import write_index_manifest
-from paimon_core.manifest.manifest_file import read_manifest, write_manifests
+from paimon_core.manifest.manifest_file import read_sized_manifest, write_manifests
 from paimon_core.manifest.manifest_list import write_manifest_list
 from paimon_core.options import (
     MANIFEST_FULL_COMPACTION_SIZE,
@@ -45,7 +45,7 @@ from paimon_core.options import (
 )
 from paimon_core.scan.columns import MOST_OBJECTS
 from paimon_core.scan.manifests import (
-    check_complete,
+    check_as_listed,
     data_manifests,
     may_hold,
     missing_metadata,
@@ -260,14 +260,14 @@ def _renumbered(
 def _read_once(table: FileStoreTable, meta: ManifestFileMeta) -> Sequence[ManifestEntry]:
     """Return the entries of a manifest that is merged; large ones do not go into the cache."""
     if meta.num_added_files + meta.num_deleted_files <= MOST_OBJECTS:
-        return read_entries(table, meta)
+        return read_entries(table, meta, exact=True)
     path = table.paths.manifest(meta.file_name)
     try:
-        entries = read_manifest(table.io, path)
+        found = read_sized_manifest(table.io, path)
     except FileNotFoundError as e:
         raise missing_metadata(table, path, None) from e
-    check_complete(table, meta, len(entries))
-    return entries
+    check_as_listed(table, meta, found)
+    return found.entries
 
 
 def _index_manifest(

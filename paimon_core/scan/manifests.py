@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from paimon_core.errors import CorruptTable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import map_parallel
-from paimon_core.manifest.data_file import ManifestEntry, ManifestFileMeta
+from paimon_core.manifest.data_file import FileKind, ManifestEntry, ManifestFileMeta
 from paimon_core.manifest.manifest_file import SizedEntries, read_sized_manifest
 from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.snapshot.snapshot import Snapshot
@@ -91,12 +92,19 @@ def check_not_emptied(
         )
 
 
-def read_entries(table: FileStoreTable, meta: ManifestFileMeta) -> tuple[ManifestEntry, ...]:
-    """Return the entries of one manifest in order; CorruptTable if it is missing or unreadable."""
-    return _read_sized(table, meta).entries
+def read_entries(
+    table: FileStoreTable, meta: ManifestFileMeta, *, exact: bool = False
+) -> tuple[ManifestEntry, ...]:
+    """Return the entries of one manifest in order; CorruptTable if it is missing or unreadable.
+
+    With `exact`, also if its size or its numbers of entries are not those of its manifest list.
+    """
+    return _read_sized(table, meta, exact=exact).entries
 
 
-def _read_sized(table: FileStoreTable, meta: ManifestFileMeta) -> SizedEntries:
+def _read_sized(
+    table: FileStoreTable, meta: ManifestFileMeta, *, exact: bool = False
+) -> SizedEntries:
     path = table.paths.manifest(meta.file_name)
 
     def load() -> SizedEntries:
@@ -109,7 +117,10 @@ def _read_sized(table: FileStoreTable, meta: ManifestFileMeta) -> SizedEntries:
         entries = table.manifests.get(meta.file_name, load)
     except FileNotFoundError as e:
         raise missing_metadata(table, path, None) from e
-    check_complete(table, meta, len(entries))
+    if exact:
+        check_as_listed(table, meta, entries)
+    else:
+        check_complete(table, meta, len(entries))
     return entries
 
 
@@ -139,7 +150,8 @@ def check_complete(table: FileStoreTable, meta: ManifestFileMeta, entries: int) 
 def check_exact(table: FileStoreTable, meta: ManifestFileMeta, *, added: int, deleted: int) -> None:
     """Raise CorruptTable if a manifest adds or deletes another number of files than its list says.
 
-    For jobs that delete: an ADD that became a DELETE makes a live file look like garbage.
+    For jobs that delete: an ADD that became a DELETE makes a live file look like garbage.  And for
+    commits, which would make the wrong files those of the table.
     """
     if (added, deleted) != (meta.num_added_files, meta.num_deleted_files):
         raise _corrupt(
@@ -148,6 +160,13 @@ def check_exact(table: FileStoreTable, meta: ManifestFileMeta, *, added: int, de
             f"adds {added:,} files and deletes {deleted:,}, but its manifest list says "
             f"{meta.num_added_files:,} and {meta.num_deleted_files:,}",
         )
+
+
+def check_as_listed(table: FileStoreTable, meta: ManifestFileMeta, found: SizedEntries) -> None:
+    """Raise CorruptTable as `check_size` and `check_exact` do."""
+    check_size(table, meta, found.size)
+    added = sum(e.kind is FileKind.ADD for e in found.entries)
+    check_exact(table, meta, added=added, deleted=len(found) - added)
 
 
 def check_size(table: FileStoreTable, meta: ManifestFileMeta, size: int) -> None:
@@ -257,13 +276,14 @@ def selected_entries(
     partitions: frozenset[bytes] | None = None,
     condition: Predicate | None = None,
     keep: Callable[[ManifestEntry], bool] | None = None,
+    exact: bool = False,
 ) -> Iterator[ManifestEntry]:
     """Yield the selected entries of these manifests, ADD and DELETE, in order.
 
     `condition`, which uses only partition keys, skips manifests whose partitions cannot satisfy it.
 
     `keep` may only use a file's identity (partition, bucket, level), so that it treats an ADD and
-    its DELETE alike.
+    its DELETE alike.  `exact` as in `read_entries`.
     """
     in_range = None if partitions is None else may_hold(table, partitions)
     wanted = (
@@ -272,7 +292,7 @@ def selected_entries(
         if (in_range is None or in_range(meta))
         and (condition is None or _manifest_may_match(table, meta, condition))
     )
-    for found in entries_by_manifest(table, wanted):
+    for found in entries_by_manifest(table, wanted, exact=exact):
         for entry in found.entries:
             if partitions is not None and entry.partition not in partitions:
                 continue
@@ -281,15 +301,18 @@ def selected_entries(
 
 
 def entries_by_manifest(
-    table: FileStoreTable, manifests: Iterable[ManifestFileMeta]
+    table: FileStoreTable, manifests: Iterable[ManifestFileMeta], *, exact: bool = False
 ) -> Iterator[SizedEntries]:
-    """Yield the entries of each manifest; small manifests of a remote store are read together."""
+    """Yield the entries of each manifest; small manifests of a remote store are read together.
+
+    `exact` as in `read_entries`.
+    """
+    read = partial(_read_sized, table, exact=exact)
     if table.io.parallelism <= 1:
-        for meta in manifests:
-            yield _read_sized(table, meta)
+        yield from map(read, manifests)
         return
     for together in read_together(manifests):
-        yield from map_parallel(table.io, lambda meta: _read_sized(table, meta), together)
+        yield from map_parallel(table.io, read, together)
 
 
 def read_together(manifests: Iterable[ManifestFileMeta]) -> Iterator[list[ManifestFileMeta]]:

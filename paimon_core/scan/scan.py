@@ -58,12 +58,14 @@ def scan_files(
     partitions: Collection[bytes] | None = None,
     predicate: Predicate | None = None,
     keep_partition: PartitionFilter | None = None,
+    exact: bool = False,
 ) -> list[ManifestEntry]:
     """Return the ADD entries of the snapshot's live files that may hold matching rows.
 
     `partitions` are stored row bytes, `keep_partition` is a test for such.  `predicate` prunes by
     partition, and by key and column statistics where that is safe; callers must still filter the
-    rows.  Raises CorruptTable if a manifest is missing or contradicts another.
+    rows.  Raises CorruptTable if a manifest is missing or contradicts another; with `exact`, also
+    if one is not the one of its list.
     """
     in_partition = partition_filter(table, predicate)
     wanted = None if partitions is None else frozenset(partitions)
@@ -79,6 +81,7 @@ def scan_files(
         partitions=wanted,
         condition=partition_condition(table, predicate),
         keep=keep,
+        exact=exact,
     )
     with merging(table, snapshot):
         entries = live_entries(selected)

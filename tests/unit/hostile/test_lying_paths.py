@@ -36,6 +36,7 @@ from paimon_core.manifest.manifest_list import read_manifest_list, write_manifes
 from paimon_core.manifest.metadata_file import write_metadata
 from paimon_core.reachability.references import snapshot_reference
 from paimon_core.scan import columns
+from paimon_core.scan.manifests import delta_manifests
 from paimon_core.scan.scan import scan_files
 
 EXPIRE = ("--retain-max", 1, "--retain-min", 1, "--force")
@@ -222,6 +223,28 @@ def test_a_manifest_that_is_not_the_one_of_its_list(
         assert paths[lie == "another manifest"] in ran.err
         assert "but its manifest list says" in ran.err
         assert content(lake) == before
+
+
+@pytest.mark.parametrize("job", ["compact", "compact_manifest"])
+def test_a_commit_does_not_build_on_a_manifest_of_another_commit(job: str, lake: Lake) -> None:
+    """The manifest of snapshot 6 names the file of snapshot 1, which was compacted since."""
+    table = lake.table()
+    theirs, ours = (
+        Path(table.paths.manifest(delta_manifests(table, table.snapshots.get(i))[0].file_name))
+        for i in (1, 6)
+    )
+    entries = read_manifest(table.io, str(theirs))
+    ours.unlink()
+    plain = lake.table(manifest_compression="null").options
+    write_metadata(table.io, str(ours), ENTRY_KIND, entries, plain)
+    before = content(lake)
+    ran = run(lake, job, *(("--strategy", "full") if job == "compact" else ()))
+    assert ran.code == 7, (ran.out, ran.err)
+    assert str(ours) in ran.err
+    assert "but its manifest list says" in ran.err
+    assert lake.table().snapshots.latest_id() == 6
+    left = {p: b for p, b in content(lake).items() if p in before}
+    assert left == before
 
 
 # --- numbers ------------------------------------------------------------------------------------
