@@ -226,8 +226,6 @@ class TablePaths:
         partition.
         """
         fields = self.partition_type.fields
-        if not fields:
-            return {}
         values = decode_row(partition, self.partition_type.types)
         return {
             f.name: partition_text(value, f.type, legacy_name=self.partition_legacy_name)

@@ -157,7 +157,8 @@ def open_data_file(io: FileIO, path: str, size: int | None = None) -> pa.NativeF
     """Open the file for reading; for changelog files that Flink joined, only the addressed part.
 
     `size` is the file's size in bytes if metadata holds it (`FileIO.open_input`).  Raises
-    CorruptTable if that part exceeds the file.
+    CorruptTable if that part exceeds the file, or the file has another size: it is not the one that
+    was committed.  Java does not find the footer of such a Parquet file.
     """
     piece = compacted_changelog(path)
     if piece is not None:
@@ -170,12 +171,25 @@ def open_data_file(io: FileIO, path: str, size: int | None = None) -> pa.NativeF
             )
         return pa.BufferReader(part)
     if io.parallelism > 1 and size is not None and size <= _WHOLE_BELOW:
-        return pa.BufferReader(io.read_bytes(path))
+        data = io.read_bytes(path)
+        _check_size(path, len(data), size)
+        return pa.BufferReader(data)
     source = io.open_input(path, size)
-    if io.parallelism > 1 and source.size() <= _WHOLE_BELOW:
+    found = source.size()
+    if size is not None and found != size:
+        source.close()
+        _check_size(path, found, size)
+    if io.parallelism > 1 and found <= _WHOLE_BELOW:
         with source:
             return pa.BufferReader(source.read_buffer())
     return source
+
+
+def _check_size(path: str, found: int, wanted: int) -> None:
+    if found != wanted:
+        raise CorruptTable(
+            f"a data file has {found:,} bytes where its metadata says {wanted:,}", file=path
+        )
 
 
 class FormatWriter(Protocol):

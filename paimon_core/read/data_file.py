@@ -28,7 +28,7 @@ from paimon_core.read.evolution import evolve, readable
 from paimon_core.schema.key_value import KIND_FIELD, SEQUENCE_FIELD, kv_schema
 from paimon_core.schema.table_schema import SEQUENCE_NUMBER, TableSchema
 from paimon_core.types.arrow import arrow_schema, arrow_type, column_from_internal
-from paimon_core.types.binary_row import decode_row
+from paimon_core.types.binary_row import decode_row, row_arity
 from paimon_core.types.data_types import DataField, RowType, TypeRoot
 
 
@@ -51,9 +51,15 @@ def read_data_file(
     `file_schema` is the schema of `meta.schema_id`, `read_type` the wanted fields of the current
     one.  If `partition` is given, partition columns are taken from it.  Only `rows` are yielded, if
     given, and `footers` are kept, as in `read_batches`.  Raises CorruptTable if the file is
-    missing, cannot be decoded, has another number of rows than its metadata, or has rows without
-    key, kind or sequence number.
+    missing, cannot be decoded, has another number of rows than its metadata, has rows without
+    key, kind or sequence number, or keys that its schema does not know.
     """
+    if not file_schema.primary_keys and row_arity(meta.min_key):
+        raise CorruptTable(
+            f"a data file has rows of a table with a primary key, but schema {meta.schema_id} of the "
+            "table has none",
+            file=path,
+        )
     mapping = _Mapping.of(file_schema, read_type, partition=partition, key_value=key_value)
     snapshot = _snapshot_of(meta, file_schema, path) if key_value else None
     count = 0
