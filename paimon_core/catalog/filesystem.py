@@ -10,7 +10,13 @@ from paimon_core.catalog.catalog import Database, OtherObject, Partition, Watch
 from paimon_core.catalog.maintained import maintained_jobs
 from paimon_core.catalog.partitions import partitions_of_files
 from paimon_core.catalog.table_files import TABLE_DEFAULT, TableFiles
-from paimon_core.catalog.table_folder import delete_entry, delete_table_folder, foreign_file
+from paimon_core.catalog.table_folder import (
+    delete_all_dropped,
+    delete_entry,
+    drop_table_folder,
+    foreign_file,
+    is_dropped,
+)
 from paimon_core.ddl.schema_change import SchemaChange
 from paimon_core.errors import (
     AlreadyExists,
@@ -126,6 +132,7 @@ class FileSystemCatalog:
                 return
             raise NotFound(f"database {database} does not exist under {root}")
         self._drop_tables(database, self.list_tables(database), cascade=cascade)
+        delete_all_dropped(io, path)
         theirs = None if cascade else foreign_file(io, path)
         if theirs is not None:
             raise InvalidArgument(
@@ -242,7 +249,7 @@ class FileSystemCatalog:
         """
         io, _ = self._open()
         self.table_files(identifier).check_droppable()
-        if not delete_table_folder(io, self.table_path(identifier)) and not if_exists:
+        if not drop_table_folder(io, self.table_path(identifier)) and not if_exists:
             raise NotFound(f"table {identifier} does not exist", table=identifier)
 
     def rename_table(self, identifier: str, new_identifier: str) -> None:
@@ -336,7 +343,11 @@ def databases_in(io: FileIO, root: str) -> list[str]:
 
 def tables_in(io: FileIO, folder: str) -> list[str]:
     """The names of the tables whose folders are in that of a database, sorted."""
-    return sorted(f.name for f in io.list_dir(folder) if f.is_dir and _has_schema(io, f.path))
+    return sorted(
+        f.name
+        for f in io.list_dir(folder)
+        if f.is_dir and not is_dropped(f.name) and _has_schema(io, f.path)
+    )
 
 
 def _not_empty(database: str) -> InvalidArgument:

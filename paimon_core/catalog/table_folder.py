@@ -2,8 +2,70 @@
 
 from __future__ import annotations
 
-from paimon_core.io.file_io import FileIO, FileStat, map_parallel
+import logging
+import re
+from typing import Final
+from uuid import uuid4
+
+from paimon_core.errors import StorageError
+from paimon_core.io.file_io import FileIO, FileStat, map_parallel, parent, renames_atomically
 from paimon_core.paths import TablePaths, is_hidden, is_table_folder
+
+log = logging.getLogger(__name__)
+
+_DROPPED: Final = ".caretaker-dropped-"
+_DROPPED_NAME: Final = re.compile(rf"{re.escape(_DROPPED)}[0-9a-f]{{32}}")
+
+
+def drop_table_folder(io: FileIO, folder: str) -> bool:
+    """Delete the folder of a table; return whether there was anything.
+
+    Where a rename is atomic, the folder first gets a hidden name in its database.  So another
+    client that renames the table finds all of it or nothing, and what a client that was killed has
+    left belongs to no table; the next drop in the database deletes it.  Elsewhere as
+    `delete_table_folder`.  StorageError if the table is gone, but not all of its files.
+    """
+    name = folder.rpartition("/")[2]
+    database = parent(folder)
+    found = next((f for f in io.list_dir(database) if f.name == name), None)
+    if not renames_atomically(folder) or found is None or found.is_link or not found.is_dir:
+        return delete_table_folder(io, folder)
+    dropped = f"{database}/{_DROPPED}{uuid4().hex}"
+    try:
+        io.rename(folder, dropped)
+    except FileNotFoundError:
+        return False  # another client has dropped or renamed it meanwhile
+    try:
+        _delete_dropped(io, dropped)
+    except OSError as e:
+        raise StorageError(
+            f"the table is dropped, but files of it could not be deleted: {e}",
+            file=dropped,
+            next_step="delete the folder, or drop another table of the database, which deletes it",
+        ) from e
+    try:
+        delete_all_dropped(io, database)
+    except OSError as e:
+        log.warning("folder=%s left behind by a drop: %s", database, e)
+    return True
+
+
+def delete_all_dropped(io: FileIO, database: str) -> None:
+    """Delete what clients that were killed have left of dropped tables in a database's folder."""
+    for found in io.list_dir(database):
+        if is_dropped(found.name) and found.is_dir and not found.is_link:
+            _delete_dropped(io, found.path)
+
+
+def _delete_dropped(io: FileIO, folder: str) -> None:
+    """Delete the folder, its schemas first: Java takes a folder with schemas for a table."""
+    io.delete_dir(TablePaths(root=folder).schema_dir)
+    io.delete_dir(folder)
+
+
+def is_dropped(name: str) -> bool:
+    """Whether a folder of this name was a table until it was dropped."""
+    return _DROPPED_NAME.fullmatch(name) is not None
 
 
 def delete_table_folder(io: FileIO, folder: str) -> bool:

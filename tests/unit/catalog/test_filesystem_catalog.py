@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import uuid
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from paimon_core.errors import (
     NotFound,
     OutsideTable,
     SchemaError,
+    StorageError,
     UnsupportedFeature,
 )
 from paimon_core.schema.store import SchemaStore
@@ -278,8 +280,10 @@ def test_a_database_around_tables_of_other_catalogs_is_not_dropped(
 
 
 def test_a_killed_drop_leaves_a_table_that_can_be_dropped_again(
-    catalog: FileSystemCatalog, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Of an object store, which cannot rename a folder at once."""
+    catalog = FileSystemCatalog(f"memory://{uuid.uuid4()}")
     catalog.create_database("db")
     catalog.create_table("db.t", _schema(bucket="-1"))
     files = catalog.table_files("db.t")
@@ -308,6 +312,109 @@ def test_a_killed_drop_leaves_a_table_that_can_be_dropped_again(
     catalog.drop_table("db.t")
     assert catalog.list_tables("db") == []
     assert not files.io.exists(files.path)
+
+
+def _with_files(catalog: FileSystemCatalog) -> TableFiles:
+    """Table db.t, with files of every kind."""
+    catalog.create_database("db", if_not_exists=True)
+    catalog.create_table("db.t", _schema(bucket="-1"))
+    files = catalog.table_files("db.t")
+    for name in ("snapshot/snapshot-1", "manifest/m", "bucket-0/d"):
+        files.io.write_bytes(f"{files.path}/{name}", b"{}")
+    return files
+
+
+@pytest.mark.parametrize("killed_at", [1, 2])
+def test_a_killed_drop_leaves_no_table(
+    killed_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = FileSystemCatalog(str(tmp_path))
+    files = _with_files(catalog)
+    io = type(files.io)
+    calls = 0
+    delete_dir = io.delete_dir
+
+    def killed(self: Any, path: str, **more: Any) -> bool:
+        nonlocal calls
+        calls += 1
+        if calls == killed_at:
+            raise KeyboardInterrupt
+        return delete_dir(self, path, **more)
+
+    monkeypatch.setattr(io, "delete_dir", killed)
+    with pytest.raises(KeyboardInterrupt):
+        catalog.drop_table("db.t")
+    monkeypatch.undo()
+    assert catalog.list_tables("db") == []
+    assert [p.name.startswith(".caretaker-dropped-") for p in tmp_path.glob("db.db/*")] == [True]
+    catalog.create_table("db.t", _schema())
+    assert catalog.get_table("db.t").snapshots.ids() == []
+    catalog.create_table("db.other", _schema())
+    catalog.drop_table("db.other")
+    assert [p.name for p in tmp_path.glob("db.db/*")] == ["t"]
+
+
+def test_a_database_is_dropped_with_tables_that_a_killed_drop_left(tmp_path: Path) -> None:
+    catalog = FileSystemCatalog(str(tmp_path))
+    files = _with_files(catalog)
+    files.io.rename(files.path, f"{tmp_path}/db.db/.caretaker-dropped-{'0' * 32}")
+    catalog.drop_database("db")
+    assert catalog.list_databases() == []
+
+
+def test_a_disk_that_fails_while_a_table_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = FileSystemCatalog(str(tmp_path))
+    files = _with_files(catalog)
+
+    def failing(*_: Any, **__: Any) -> bool:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(type(files.io), "delete_dir", failing)
+    with pytest.raises(StorageError, match="the table is dropped, but") as failure:
+        catalog.drop_table("db.t")
+    assert failure.value.file is not None
+    assert Path(failure.value.file).is_dir()
+    assert "delete the folder" in failure.value.next_step
+    assert catalog.list_tables("db") == []
+
+
+@pytest.mark.parametrize("moment", range(4))
+def test_a_table_that_is_renamed_beside_a_drop_is_whole_or_gone(
+    moment: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = FileSystemCatalog(str(tmp_path))
+    files = _with_files(catalog)
+    io, changes, renamed = type(files.io), 0, []
+
+    def beside(change: Any) -> Any:
+        def changed(self: Any, *args: Any, **more: Any) -> Any:
+            nonlocal changes
+            changes += 1
+            if changes == moment + 1:
+                try:
+                    FileSystemCatalog(str(tmp_path)).rename_table("db.t", "db.other")
+                    renamed.append(True)
+                except NotFound:
+                    renamed.append(False)
+            return change(self, *args, **more)
+
+        return changed
+
+    for name in ("rename", "delete", "delete_dir", "delete_many"):
+        monkeypatch.setattr(io, name, beside(getattr(io, name)))
+    if moment:
+        catalog.drop_table("db.t")
+    else:
+        with pytest.raises(NotFound):
+            catalog.drop_table("db.t")
+    there = sorted(p.name for p in tmp_path.glob("db.db/*/*/*"))
+    if renamed == [True]:
+        assert catalog.list_tables("db") == ["other"]
+        assert there == ["d", "m", "schema-0", "snapshot-1"]
+    else:
+        assert catalog.list_tables("db") == there == []
 
 
 def test_snapshots_without_a_schema_are_not_taken_for_a_new_table(
