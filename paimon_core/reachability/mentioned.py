@@ -29,7 +29,12 @@ from paimon_core.reachability.files import (
     resolved_changelog_path,
 )
 from paimon_core.reachability.name_set import NameSet
-from paimon_core.reachability.references import Reference, RefKind, all_references
+from paimon_core.reachability.references import (
+    ListOwners,
+    Reference,
+    RefKind,
+    all_references,
+)
 from paimon_core.scan.columns import entry_columns
 from paimon_core.snapshot.snapshot import Snapshot
 
@@ -84,11 +89,14 @@ class Mentioned:
         """Read all references that were not read before; return their number.
 
         Called again right before deleting, it removes what was committed meanwhile.  Nothing is
-        read once no candidate is left.
+        read once no candidate is left.  CorruptTable if the lists of a version are those of another
+        one: nothing mentions its own any more.
         """
         if self.candidates.is_empty:
             return 0
-        new = [r for r in all_references(self.table) if r.key not in self._seen]
+        references = all_references(self.table)
+        self._check_lists(references)
+        new = [r for r in references if r.key not in self._seen]
         try:
             for start in range(0, len(new), _READ_TOGETHER):
                 group = new[start : start + _READ_TOGETHER]
@@ -108,6 +116,18 @@ class Mentioned:
             self._remove_gone()
         self._seen.update(r.key for r in new)
         return len(new)
+
+    def _check_lists(self, references: Sequence[Reference]) -> None:
+        shared = next(filter(None, map(ListOwners().shared, references)), None)
+        if shared is None or not all(owner.is_alive() for owner in shared.owners):
+            return
+        raise CorruptTable(
+            f"table {self.table.name}: {shared.problem}",
+            table=self.table.name,
+            file=self.table.paths.manifest(shared.name),
+            snapshot=shared.owners[1].snapshot.id,
+            next_step="restore the file of that version from a backup, or delete the version",
+        )
 
     def _remove(self, *names: str) -> None:
         self._gone += names

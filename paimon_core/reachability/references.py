@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -165,6 +165,43 @@ def all_references(table: FileStoreTable) -> list[Reference]:
     (a tag of a snapshot that expires, a changelog that is kept) is found in one of them.
     """
     return [r for branch in branches_of(table) for r in references_of(branch)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedList:
+    """A manifest list that two different versions name."""
+
+    name: str
+    owners: tuple[Reference, Reference]
+
+    @property
+    def problem(self) -> str:
+        """What is wrong, for a message."""
+        first, second = self.owners
+        return (
+            f"{first.label} and {second.label} name the same manifest list {self.name}, so one of "
+            "them has lost its own"
+        )
+
+
+@dataclass(slots=True)
+class ListOwners:
+    """Which version names which manifest list.
+
+    Each commit writes lists of its own.  Copies of a snapshot, in tags, branches and changelogs,
+    have its identity.
+    """
+
+    _owners: dict[str, Reference] = field(default_factory=dict)
+
+    def shared(self, reference: Reference) -> SharedList | None:
+        """Note the lists of a reference; return one that another version names, None without."""
+        snapshot = reference.snapshot
+        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
+            owner = self._owners.setdefault(name, reference)
+            if owner.snapshot.identity != snapshot.identity:
+                return SharedList(name=name, owners=(owner, reference))
+        return None
 
 
 def settled_references(table: FileStoreTable) -> list[Reference]:

@@ -29,6 +29,7 @@ from paimon_core.manifest.data_file import (
 )
 from paimon_core.manifest.entries.columns import KEYS, EntryColumns, columns_of, distinct
 from paimon_core.reachability.files import appended_is_changelog
+from paimon_core.reachability.references import ListOwners
 from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.snapshot.snapshot import CommitKind
 from paimon_maintenance.job.job import NoProgress, Progress
@@ -135,6 +136,7 @@ class _Walk:
     deep: bool = False
     newest: set[str] = field(default_factory=set)
     """The newest snapshot of each branch; for its files, content is checked too."""
+    owners: ListOwners = field(default_factory=ListOwners)
 
     def __post_init__(self) -> None:
         io, inventory = self.table.io, Inventory(self.table.io)
@@ -206,6 +208,10 @@ class _Walk:
         if reference.kind is not RefKind.TAG and reference.name != str(snapshot.id):
             message = f"the file of {reference.label} holds snapshot {snapshot.id}"
             self.collector.error(reference, Problem.WRONG_ID, message)
+        shared = self.owners.shared(reference)
+        if shared is not None:
+            path = reference.table.paths.manifest(shared.name)
+            self.collector.error(reference, Problem.SHARED_LIST, shared.problem, file=path)
         self.metadata.schema(reference, snapshot.schema_id)
         if reference.kind is RefKind.CHANGELOG:
             self.changelog(reference)

@@ -34,6 +34,7 @@ class Problem(StrEnum):
     WRONG_ROW_COUNT = "wrong_row_count"
     WRONG_RECORD_TOTAL = "wrong_record_total"
     WRONG_ID = "wrong_id"
+    SHARED_LIST = "shared_list"
     WRONG_NEXT_ROW_ID = "wrong_next_row_id"
     SHARED_ROW_IDS = "shared_row_ids"
     CONTRADICTING_ENTRIES = "contradicting_entries"

@@ -42,9 +42,10 @@ def check_refused(lake: Lake, named: str) -> None:
 def test_a_data_file_in_the_place_of_another(file_format: str, keyed: str, lake: Lake) -> None:
     """Both have as many rows, so that only their sizes differ."""
     made = lake.primary_key if keyed == "keys" else lake.log
-    made(file__format=file_format)
+    made(file_format=file_format)
     lake.append({"k": [1, 2, 3], "v": ["a", "b", "c"]})
     (first,) = data_files(lake)
+    assert first.suffix == f".{file_format}"
     lake.append({"k": [1, 2, 3], "v": ["a", "a longer text", "c" * 99]})
     (second,) = {*data_files(lake)} - {first}
     lake.fill(4)

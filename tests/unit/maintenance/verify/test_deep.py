@@ -28,8 +28,9 @@ def data_files(root: Path) -> list[Path]:
 
 def lake_of(tmp_path: Path, file_format: str, **options: str) -> Lake:
     lake = Lake(tmp_path)
-    lake.log(file__format=file_format, **options)
+    lake.log(file_format=file_format, **options)
     lake.append({"k": list(range(2000)), "v": [f"value {i * 7919 % 2000}" for i in range(2000)]})
+    assert {file.suffix for file in data_files(tmp_path)} == {f".{file_format}"}
     return lake
 
 
@@ -54,7 +55,7 @@ def deep(lake: Lake) -> set[Problem]:
 
 @pytest.mark.parametrize("compression", ["zstd", "none"])
 def test_a_flipped_bit_of_a_parquet_file_never_reads_as_other_rows(tmp_path, compression):
-    lake = lake_of(tmp_path, "parquet", file__compression=compression)
+    lake = lake_of(tmp_path, "parquet", file_compression=compression)
     (file,) = data_files(tmp_path)
     sound, (code, rows) = file.read_bytes(), read(lake)
     assert code == 0
