@@ -27,6 +27,7 @@ from paimon_core.errors import (
     OutsideTable,
     PaimonError,
     StorageError,
+    TableGone,
 )
 from paimon_core.io.confined import check_all_inside
 from paimon_core.io.file_io import (
@@ -49,6 +50,9 @@ log = logging.getLogger(__name__)
 
 _STAGING: Final = ".caretaker-"
 _STAGED: Final = re.compile(rf"{re.escape(_STAGING)}[0-9a-f]{{32}}")
+_BEGUN: Final = "begun"
+"""A file beside those of a writer, which goes with the table; only folders come back."""
+_FILES: Final = "files"
 ABANDONED_MILLIS: Final = 14 * 24 * 60 * 60 * 1000
 """How long nothing has changed in the staging folder of a writer that was killed.
 
@@ -257,11 +261,13 @@ def shown_below(io: FileIO, folder: str) -> list[FileStat]:
 def staging(table: FormatTable) -> Iterator[str]:
     """A new hidden folder of the table for files that are not complete; it goes with the block.
 
-    After a block without error, so do the folders of writers that were killed (`ABANDONED_MILLIS`).
+    The caller makes it.  After a block without error, those of writers that were killed go, too
+    (`ABANDONED_MILLIS`).
     """
     folder = join(table.root, f"{_STAGING}{uuid4().hex}")
     try:
-        yield folder
+        table.io.write_bytes(join(folder, _BEGUN), b"")
+        yield join(folder, _FILES)
         _delete_abandoned(table, folder)
     finally:
         try:
@@ -313,12 +319,16 @@ def _last_change(table: FormatTable, folder: FileStat, before: int) -> int:
     return latest
 
 
-def publish(table: FormatTable, files: Sequence[StagedFile], replaced: Sequence[str]) -> None:
-    """Give the staged files their places, then delete the `replaced` ones.
+def publish(
+    table: FormatTable, staged: str, files: Sequence[StagedFile], replaced: Sequence[str]
+) -> None:
+    """Give the files of the folder `staged` their places, then delete the `replaced` ones.
 
     If a file cannot be moved, those that were moved are deleted, and nothing has changed.
-    StorageError then; CommitStateUnknown if files stay that should not; OutsideTable for a
-    partition behind a symbolic link.  Java: `table/format/FormatTableCommit`, which deletes first.
+    StorageError then; TableGone if the table was dropped or renamed since the folder was begun, so
+    that the files would be those of the next table in its place; CommitStateUnknown if files stay
+    that should not; OutsideTable for a partition behind a symbolic link.  Java:
+    `table/format/FormatTableCommit`, which deletes first.
     """
     token = uuid4().hex
     targets = [
@@ -333,8 +343,10 @@ def publish(table: FormatTable, files: Sequence[StagedFile], replaced: Sequence[
         if not table.io.rename(file.path, target):
             raise FileExistsError(target)
 
+    _check_not_gone(table, staged)
     try:
         map_parallel(table.io, lambda pair: move(*pair), zip(files, targets, strict=True))
+        _check_not_gone(table, staged)
     except BaseException as e:  # also the end of a statement that somebody stops
         _withdraw(table, targets, e)
         if not isinstance(e, OSError):
@@ -353,6 +365,15 @@ def publish(table: FormatTable, files: Sequence[StagedFile], replaced: Sequence[
             table=table.name,
             next_step="run the statement again, which replaces both",
         ) from e
+
+
+def _check_not_gone(table: FormatTable, staged: str) -> None:
+    if not table.io.exists(join(parent(staged), _BEGUN)):
+        raise TableGone(
+            f"format table {table.name} was dropped or renamed while rows were written; it has none "
+            "of them",
+            table=table.name,
+        )
 
 
 def _withdraw(table: FormatTable, targets: Sequence[str], cause: BaseException) -> None:

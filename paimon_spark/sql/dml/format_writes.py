@@ -118,7 +118,7 @@ def write_format(
             found = {p.path: files_to_replace(table, p) for p in partitions}
             replaced = [path for paths in found.values() for path in paths]
             _check_read(table, found, reads)
-        publish(table, files, replaced)
+        publish(table, folder, files, replaced)
     written = {f.texts for f in files}
     keys = table.schema.partition_keys
     if static and len(static) == len(keys):

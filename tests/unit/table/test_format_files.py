@@ -16,6 +16,7 @@ from paimon_core.errors import (
     OutsideTable,
     SchemaError,
     StorageError,
+    TableGone,
     UnsupportedFeature,
 )
 from paimon_core.io.confined import ConfinedFileIO
@@ -187,7 +188,7 @@ def test_new_files_appear_before_old_ones_go(tmp_path: Path) -> None:
             StagedFile(f"{folder}/y", ("3",), ".csv.gz"),
         ]
         first = format_partitions(table)[0]
-        publish(table, files, files_to_replace(table, first))
+        publish(table, folder, files, files_to_replace(table, first))
     new = shown(tmp_path / "t")
     assert [n.partition("/")[0] for n in new] == ["p=1", "p=2", "p=3"]
     assert new[0].endswith("-0.csv")
@@ -210,7 +211,7 @@ def test_a_failure_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
         monkeypatch.setattr(LocalFileIO, "rename", fail)
         with pytest.raises(StorageError, match="its rows are as before"):
-            publish(table, files, [f"{table.root}/p=1/old.csv"])
+            publish(table, folder, files, [f"{table.root}/p=1/old.csv"])
     assert shown(tmp_path / "t") == ["p=1/old.csv"]
 
 
@@ -224,8 +225,8 @@ def test_nothing_outside_of_the_table_is_deleted(tmp_path: Path) -> None:
         assert "theirs.csv" in str(data_files(table, partition))
         with pytest.raises(OutsideTable, match="symbolic link"):
             files_to_replace(table, partition)
-    with pytest.raises(CorruptTable):
-        publish(table, [], [str(tmp_path / "other" / "theirs.csv")])
+    with staging(table) as folder, pytest.raises(CorruptTable):
+        publish(table, folder, [], [str(tmp_path / "other" / "theirs.csv")])
     assert (tmp_path / "other" / "theirs.csv").exists()
 
 
@@ -286,7 +287,7 @@ def test_nothing_is_put_in_place_if_one_partition_leads_out(tmp_path: Path) -> N
         put(Path(folder), "x", "y")
         files = [StagedFile(f"{folder}/{n}", (p,), ".csv") for n, p in (("x", "1"), ("y", "2"))]
         with pytest.raises(OutsideTable):
-            publish(table, files, [])
+            publish(table, folder, files, [])
     assert shown(tmp_path / "t") == []
     assert shown(tmp_path / "other") == ["theirs.csv"]
 
@@ -307,7 +308,38 @@ def test_a_statement_that_is_stopped_leaves_no_rows(
 
         monkeypatch.setattr(LocalFileIO, "rename", stop)
         with pytest.raises(KeyboardInterrupt):
-            publish(table, files, [])
+            publish(table, folder, files, [])
+    assert shown(tmp_path / "t") == []
+
+
+@pytest.mark.parametrize("moment", ["before the files", "before they move", "while they move"])
+def test_rows_for_a_table_that_is_dropped_meanwhile_do_not_come_into_the_next_one(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_in(tmp_path / "t", {"p": "INT"})
+    rename = LocalFileIO.rename
+
+    def drop() -> None:
+        LocalFileIO().delete_dir(table.root)
+
+    with staging(table) as folder:
+        if moment == "before the files":
+            drop()
+        put(Path(folder), "x", "y")
+        files = [StagedFile(f"{folder}/{n}", ("1",), ".csv") for n in "xy"]
+        if moment == "before they move":
+            drop()
+
+        def move(self: LocalFileIO, src: str, dst: str) -> bool:
+            done = rename(self, src, dst)
+            if src.endswith("y"):
+                (Path(folder).parent / "begun").unlink()  # the drop comes to it first
+            return done
+
+        if moment == "while they move":
+            monkeypatch.setattr(LocalFileIO, "rename", move)
+        with pytest.raises(TableGone, match="it has none of them"):
+            publish(table, folder, files, [])
     assert shown(tmp_path / "t") == []
 
 
@@ -331,7 +363,7 @@ def test_files_that_can_be_neither_moved_nor_deleted_are_named(
         monkeypatch.setattr(LocalFileIO, "rename", fail)
         monkeypatch.setattr(LocalFileIO, "delete", refuse)
         with pytest.raises(CommitStateUnknown, match="may have some of the new rows") as caught:
-            publish(table, files, [])
+            publish(table, folder, files, [])
     (left,) = shown(tmp_path / "t")
     assert f"{left.removesuffix('0.csv')}*" in caught.value.next_step
 
