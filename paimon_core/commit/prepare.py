@@ -155,7 +155,7 @@ def _prepare(
     check_not_replaced(table, schema, changes.files)
     extra = next_extra(latest, request, env=env, table=table.name)
     write = partial(written.manifests, schema.id)
-    previous = data_manifests(table, latest) if latest is not None else []
+    previous = [] if latest is None else data_manifests(table, latest, exact=True)
     base = _base(table, previous, write, changes.renumbering)
     snapshot_id = 1 if latest is None else latest.id + 1
     files: Sequence[ManifestEntry] = changes.files

@@ -52,7 +52,7 @@ from paimon_core.reachability.files import (
 )
 from paimon_core.reachability.lost_history import check_history
 from paimon_core.reachability.name_set import NameSet
-from paimon_core.reachability.references import Reference, RefKind
+from paimon_core.reachability.references import Reference, RefKind, check_own_lists
 from paimon_core.reachability.stored_files import NO_FILES, StoredFiles
 from paimon_core.scan.columns import entry_columns
 from paimon_core.scan.manifests import merging
@@ -88,8 +88,9 @@ def find_garbage(
 ) -> Garbage:
     """Return the files that only the references in `going` need.
 
-    `staying` are all other references.  Raises CorruptTable if a staying reference is unreadable,
-    or if a branch that is not deleted as a whole has lost its snapshots.
+    `staying` are all other references.  Raises CorruptTable if a staying reference is unreadable or
+    names the lists of another one, or if a branch that is not deleted as a whole has lost its
+    snapshots.
     """
     alive = {r.snapshot.identity for r in staying if r.kind is not RefKind.CHANGELOG}
     going = [r for r in going if r.kind is not RefKind.TAG or r.snapshot.identity not in alive]
@@ -97,6 +98,7 @@ def find_garbage(
         return Garbage()
     deleted = {r.table.branch for r in going} - {r.table.branch for r in staying} - {table.branch}
     check_history(table, chain(staying, going), deleted=deleted)
+    check_own_lists(table, staying)
     candidates = find_candidates(going, staying, metadata)
     kept = _kept_names(staying)
     anchors = list(_anchors(going, staying))

@@ -30,10 +30,10 @@ from paimon_core.reachability.files import (
 )
 from paimon_core.reachability.name_set import NameSet
 from paimon_core.reachability.references import (
-    ListOwners,
     Reference,
     RefKind,
     all_references,
+    check_own_lists,
 )
 from paimon_core.scan.columns import entry_columns
 from paimon_core.snapshot.snapshot import Snapshot
@@ -95,7 +95,7 @@ class Mentioned:
         if self.candidates.is_empty:
             return 0
         references = all_references(self.table)
-        self._check_lists(references)
+        check_own_lists(self.table, references)
         new = [r for r in references if r.key not in self._seen]
         try:
             for start in range(0, len(new), _READ_TOGETHER):
@@ -116,18 +116,6 @@ class Mentioned:
             self._remove_gone()
         self._seen.update(r.key for r in new)
         return len(new)
-
-    def _check_lists(self, references: Sequence[Reference]) -> None:
-        shared = next(filter(None, map(ListOwners().shared, references)), None)
-        if shared is None or not all(owner.is_alive() for owner in shared.owners):
-            return
-        raise CorruptTable(
-            f"table {self.table.name}: {shared.problem}",
-            table=self.table.name,
-            file=self.table.paths.manifest(shared.name),
-            snapshot=shared.owners[1].snapshot.id,
-            next_step="restore the file of that version from a backup, or delete the version",
-        )
 
     def _remove(self, *names: str) -> None:
         self._gone += names

@@ -204,6 +204,24 @@ class ListOwners:
         return None
 
 
+def check_own_lists(table: FileStoreTable, references: Iterable[Reference]) -> None:
+    """Raise CorruptTable if two versions that are alive name the same manifest list.
+
+    For jobs that delete: nothing mentions the own lists of one of them, and what they name.
+    """
+    shared = next(filter(None, map(ListOwners().shared, references)), None)
+    if shared is None or not all(owner.is_alive() for owner in shared.owners):
+        return
+    raise CorruptTable(
+        f"table {table.name}: {shared.problem}",
+        table=table.name,
+        file=table.paths.manifest(shared.name),
+        snapshot=shared.owners[1].snapshot.id,
+        next_step="run `caretaker verify`, then restore the file of that version from a backup, or "
+        "delete the version",
+    )
+
+
 def settled_references(table: FileStoreTable) -> list[Reference]:
     """Return all references as `all_references`, so that none is missed that moves meanwhile.
 

@@ -28,10 +28,17 @@ _TOGETHER_BYTES: Final = 8 * 1024**2
 """Bytes of manifests that are read and decoded at the same time, which limits the memory."""
 
 
-def data_manifests(table: FileStoreTable, snapshot: Snapshot) -> list[ManifestFileMeta]:
-    """Return the base, then the delta manifests: together all live files of the snapshot."""
+def data_manifests(
+    table: FileStoreTable, snapshot: Snapshot, *, exact: bool = False
+) -> list[ManifestFileMeta]:
+    """Return the base, then the delta manifests: together all live files of the snapshot.
+
+    Errors as in `manifest_list`.
+    """
     names = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
-    base, delta = map_parallel(table.io, lambda name: manifest_list(table, snapshot, name), names)
+    base, delta = map_parallel(
+        table.io, lambda name: manifest_list(table, snapshot, name, exact=exact), names
+    )
     return [*base, *delta]
 
 
@@ -47,15 +54,21 @@ def changelog_manifests(table: FileStoreTable, snapshot: Snapshot) -> list[Manif
     return manifest_list(table, snapshot, snapshot.changelog_manifest_list)
 
 
-def manifest_list(table: FileStoreTable, snapshot: Snapshot, name: str) -> list[ManifestFileMeta]:
-    """Return the manifests in list `name`; CorruptTable if it is missing or unreadable."""
+def manifest_list(
+    table: FileStoreTable, snapshot: Snapshot, name: str, *, exact: bool = False
+) -> list[ManifestFileMeta]:
+    """Return the manifests in list `name`; CorruptTable if it is missing, unreadable or was cut.
+
+    With `exact`, also if it is longer by a block than its snapshot says, so another one.
+    """
     cache, path = table.manifests, table.paths.manifest(name)
     try:
         found = cache.get_list(name, lambda: read_manifest_list(table.io, path, cache.seen_lists))
     except FileNotFoundError as e:
         raise missing_metadata(table, path, snapshot.id) from e
     wanted = snapshot.list_size(name)
-    if wanted is not None and found.size <= wanted - LEAST_BLOCK_BYTES:
+    lost = 0 if wanted is None else wanted - found.size
+    if wanted is not None and (abs(lost) if exact else lost) >= LEAST_BLOCK_BYTES:
         raise wrong_list_size(table, path, found.size, wanted)
     check_not_emptied(found, path, snapshot, name, table=table.name)
     return found.copy()

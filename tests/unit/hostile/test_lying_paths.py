@@ -36,7 +36,7 @@ from paimon_core.manifest.manifest_list import read_manifest_list, write_manifes
 from paimon_core.manifest.metadata_file import write_metadata
 from paimon_core.reachability.references import snapshot_reference
 from paimon_core.scan import columns
-from paimon_core.scan.manifests import delta_manifests
+from paimon_core.scan.manifests import data_manifests, delta_manifests
 from paimon_core.scan.scan import scan_files
 
 EXPIRE = ("--retain-max", 1, "--retain-min", 1, "--force")
@@ -243,10 +243,13 @@ def test_a_version_that_names_the_lists_of_another_one(
     found = caretaker("verify", "db.t", "-w", lake.warehouse)
     assert found.code == 7
     assert "shared_list" in found.out
-    ran = run(lake, "remove_orphan_files", "--older-than", "1 d", "--mode", "delete", "--force")
-    assert ran.code == 7, (ran.out, ran.err)
-    assert "name the same manifest list" in ran.err
-    assert content(lake) == before
+    orphans = ("--older-than", "1 d", "--mode", "delete", "--force")
+    expire = ("--retain-max", 5, "--retain-min", 5, "--older-than", "0 s", "--force")
+    for job, more in {"remove_orphan_files": orphans, "expire_snapshots": expire}.items():
+        ran = run(lake, job, *more)
+        assert ran.code == 7, (ran.out, ran.err)
+        assert "name the same manifest list" in ran.err
+        assert content(lake) == before
 
 
 @pytest.mark.parametrize("job", ["compact", "compact_manifest"])
@@ -269,6 +272,26 @@ def test_a_commit_does_not_build_on_a_manifest_of_another_commit(job: str, lake:
     assert lake.table().snapshots.latest_id() == 6
     left = {p: b for p, b in content(lake).items() if p in before}
     assert left == before
+
+
+@pytest.mark.parametrize("job", ["compact", "compact_manifest", "analyze"])
+def test_a_commit_does_not_build_on_a_list_of_another_commit(job: str, lake: Lake) -> None:
+    """The base of snapshot 6 names the manifests of snapshot 3 alone."""
+    table = lake.table()
+    ours = Path(table.paths.manifest(table.snapshots.get(6).base_manifest_list))
+    metas = data_manifests(table, table.snapshots.get(3))
+    plain = lake.table(manifest_compression="null").options
+    name, _ = write_manifest_list(
+        table.io, table.paths, metas, options=plain, new_uuid=lambda: "lie"
+    )
+    Path(table.paths.manifest(name)).replace(ours)
+    before = content(lake)
+    ran = run(lake, job, *(("--strategy", "full") if job == "compact" else ()))
+    assert ran.code == 7, (ran.out, ran.err)
+    assert f"manifest list {ours}" in ran.err
+    assert "but its snapshot says" in ran.err
+    assert lake.table().snapshots.latest_id() == 6
+    assert {p: b for p, b in content(lake).items() if p in before} == before
 
 
 # --- numbers ------------------------------------------------------------------------------------
@@ -430,10 +453,12 @@ def test_a_snapshot_that_names_the_delta_of_another_one(lake: Lake) -> None:
     table = lake.table()
     wanted = needed_by(table, [snapshot_reference(table, table.snapshots.get(4))])
     second, third = table.snapshots.get(2), table.snapshots.get(3)
+    copied = "manifest-list-copied-0"  # the name of the list itself would show the lie
+    shutil.copy(table.paths.manifest(second.delta_manifest_list), table.paths.manifest(copied))
     table.snapshots.replace(
         replace(
             third,
-            delta_manifest_list=second.delta_manifest_list,
+            delta_manifest_list=copied,
             delta_manifest_list_size=second.delta_manifest_list_size,
         )
     )

@@ -34,10 +34,7 @@ def test_a_writer_that_takes_the_number_wins(
     assert caretaker("run", "create_tag", *where, "--tag", "x", "--snapshot", 1).code == 0
     assert caretaker("run", "create_branch", *where, "--name", "b", "--tag", "x").code == 0
     # The branch goes on from snapshot 1 with a snapshot 2 of its own, main has another one.
-    branch = Path(lake.table().paths.branch_dir("b"))
-    told = (branch / "snapshot" / "snapshot-1").read_text()
-    told = told.replace('"id" : 1', '"id" : 2').replace('"commitUser" : "', '"commitUser" : "b')
-    (branch / "snapshot" / "snapshot-2").write_text(told)
+    append_to_branch(lake, "b")
     original = SchemaCopy.copy
 
     def copy(self: SchemaCopy) -> None:
