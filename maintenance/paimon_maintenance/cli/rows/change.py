@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING
 
 from paimon_core.errors import InvalidArgument
@@ -19,18 +20,20 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
-    """Write or delete; NOTHING_TO_DO if no row was concerned."""
-    table = _table(args)
-    return _write(table, args, output) if args.command == "write" else _delete(table, args, output)
+    """Write or delete; NOTHING_TO_DO if no row was concerned.
 
-
-def _table(args: argparse.Namespace) -> Table:
+    TableGone if the table was dropped or renamed meanwhile.
+    """
     from paimon_core.api.context import context_of  # noqa: PLC0415 - fast start
     from paimon_core.api.table import Table  # noqa: PLC0415 - fast start
+    from paimon_core.commit.same_table import naming_what_is_gone  # noqa: PLC0415 - fast start
 
     core = open_named(args)
     catalog = catalog_of(warehouse_of(args), storage_of(args))
-    return Table(args.table, core, catalog, context_of(args.timezone))
+    table = Table(args.table, core, catalog, context_of(args.timezone))
+    change = _write if args.command == "write" else _delete
+    with naming_what_is_gone(core, partial(open_named, args), f"`caretaker {args.command}`"):
+        return change(table, args, output)
 
 
 def _write(table: Table, args: argparse.Namespace, output: Output) -> ExitCode:

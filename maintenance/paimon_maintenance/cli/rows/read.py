@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING
 
 from paimon_core.errors import InvalidArgument
@@ -12,23 +13,37 @@ from paimon_maintenance.cli.target import open_named, take_branch, zone_of
 from paimon_maintenance.job.exit_codes import ExitCode
 
 if TYPE_CHECKING:
+    from paimon_core.file_store_table import FileStoreTable
     from paimon_core.table.source.batch_scan import BatchScan
 
 
 def run(args: argparse.Namespace, output: Output) -> ExitCode:
-    """Print `[kind, value, ...]` for each row; an empty result is a success."""
+    """Print `[kind, value, ...]` for each row; an empty result is a success.
+
+    TableGone if the table was dropped or renamed meanwhile.
+    """
     if args.follow:
         from paimon_maintenance.cli.rows.follow import follow  # noqa: PLC0415 - fast start
 
         return follow(args, output)
     if args.consumer_id:
         raise InvalidArgument("argument --consumer-id: it requires --follow")
+    from paimon_core.commit.same_table import naming_what_is_gone  # noqa: PLC0415 - fast start
+
+    name = take_branch(args)
+    table = open_named(args, options=scan_options(args))
+    with naming_what_is_gone(table, partial(open_named, args), "`caretaker read`"):
+        return _read(table, name, args, output)
+
+
+def _read(
+    table: FileStoreTable, name: str | None, args: argparse.Namespace, output: Output
+) -> ExitCode:
     from paimon_core.environment import machine_zone  # noqa: PLC0415 - fast start
     from paimon_core.table.source.batch_scan import batch_scan_of  # noqa: PLC0415 - fast start
 
-    name = take_branch(args)
     zone = zone_of(args) or machine_zone()
-    batch = batch_scan_of(open_named(args, options=scan_options(args)), zone=zone)
+    batch = batch_scan_of(table, zone=zone)
     if name is not None:
         return _system_table(batch, name, args, output)
     from paimon_core.predicate import parse_where  # noqa: PLC0415 - fast start

@@ -18,6 +18,7 @@ from command_line import Ran, caretaker
 from pyarrow import parquet
 
 from paimon_core import Table, open_catalog
+from paimon_core.io.local import LocalFileIO
 
 CHECKOUT = Path(__file__).parents[4]
 
@@ -318,3 +319,35 @@ def test_ctrl_c_ends_a_stream_and_keeps_its_progress(lake: Path) -> None:
     assert process.returncode == 130
     assert out == ""
     assert "Traceback" not in err
+
+
+# --- beside others ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("write", "--from", "rows.jsonl"), ("delete", "--where", "k = 1"), ("read",)],
+    ids=lambda words: words[0],
+)
+def test_a_table_that_is_dropped_meanwhile_is_told(
+    words: tuple[str, ...], lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(lake, "--primary-key", "k", "--option", "bucket=1")
+    (tmp_path / "rows.jsonl").write_text('{"k": 1, "v": "a"}\n')
+    monkeypatch.chdir(tmp_path)
+    assert caretaker("write", "db.t", "-w", lake, "--from", "rows.jsonl").code == 0
+    read_bytes = LocalFileIO.read_bytes
+
+    def beside(self: LocalFileIO, path: str) -> bytes:
+        if "manifest-list" in path:
+            monkeypatch.undo()
+            assert caretaker("table", "drop", "db.t", "-w", lake, "--yes").code == 0
+            monkeypatch.chdir(tmp_path)
+        return read_bytes(self, path)
+
+    monkeypatch.setattr(LocalFileIO, "read_bytes", beside)
+    command, *more = words
+    ran = caretaker(command, "db.t", "-w", lake, *more)
+    assert ran.code == 2, ran.err
+    assert "table db.t was dropped or renamed meanwhile" in ran.err
+    assert "if it was dropped, nothing is left to do" in ran.err
