@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.types.data_types import AtomicType, DataField
 from paimon_spark.sql.call import call_procedure
+from paimon_spark.sql.ddl.make_table import check_names
 from paimon_spark.sql.ddl.table_clauses import read_properties
 from paimon_spark.sql.errors import AnalysisError
-from paimon_spark.sql.query.catalog_views import create_catalog_view, drop_catalog_view, find_view
+from paimon_spark.sql.query.catalog_views import (
+    being_read,
+    create_catalog_view,
+    drop_catalog_view,
+    find_view,
+)
 from paimon_spark.sql.query.column_names import columns_in
 from paimon_spark.sql.query.grammar import check_grammar
 from paimon_spark.sql.query.queries import query_dataframe
@@ -59,13 +67,7 @@ def create_view(session: SqlSession, words: Words, *, replace: bool) -> Result:
         raise _already_there(parts[0])
     if not if_not_exists:  # which Spark does not have for temporary views
         check_grammar(session, words)
-    found = query_dataframe(session, query).columns
-    if columns and len(columns) != len(found):
-        raise AnalysisError(
-            f"[CREATE_VIEW_COLUMN_ARITY_MISMATCH] view {parts[0]}: {len(columns)} columns are "
-            f"named, the query has {len(found)}"
-        )
-    session.views[key] = session.new_view(_of_columns(query, found, columns or found))
+    _keep(session, key, query, columns)
     return NOTHING
 
 
@@ -99,8 +101,7 @@ def alter_view(session: SqlSession, words: Words) -> Result:
     words.eat("AS")
     query = words.rest()
     check_grammar(session, words)
-    found = query_dataframe(session, query).columns
-    session.views[key] = session.new_view(_of_columns(query, found, found))
+    _keep(session, key, query)
     return NOTHING
 
 
@@ -152,9 +153,26 @@ def cache(session: SqlSession, words: Words) -> Result:
     if session.view_key(parts):
         raise _already_there(parts[0])
     check_grammar(session, words)
-    found = query_dataframe(session, query).columns
-    session.views[parts[0].lower()] = session.new_view(_of_columns(query, found, found))
+    _keep(session, parts[0].lower(), query)
     return NOTHING
+
+
+def _keep(session: SqlSession, key: str, query: str, columns: Sequence[str] = ()) -> None:
+    """Make the temporary view, under these names of its columns if there are any.
+
+    AnalysisError for a query that reads the view, for another number of columns, and for columns of
+    one name.
+    """
+    with being_read(key):
+        found = query_dataframe(session, query).columns
+    names = list(columns or found)
+    if len(names) != len(found):
+        raise AnalysisError(
+            f"[CREATE_VIEW_COLUMN_ARITY_MISMATCH] view {key}: {len(names)} columns are named, the "
+            f"query has {len(found)}"
+        )
+    check_names(names, key, case_sensitive=session.case_sensitive)
+    session.views[key] = session.new_view(_of_columns(query, found, names))
 
 
 def _of_columns(query: str, found: list[str], names: list[str]) -> str:

@@ -103,6 +103,39 @@ def test_views_of_a_jdbc_catalog(tmp_path: Path, session: Any) -> None:
     assert sql("SHOW VIEWS") == []
 
 
+@pytest.mark.parametrize(
+    ("view", "text"),
+    {
+        "v AS SELECT nope FROM t": "UNRESOLVED_COLUMN",
+        "v AS SELECT * FROM nope": "cannot be found",
+        "v (a) AS SELECT * FROM t": "must match the number of columns",
+        "v AS SELECT id AS a, name AS a FROM t": "`a` already exists",
+        "v (a, a) AS SELECT * FROM t": "`a` already exists",
+    }.items(),
+)
+def test_a_view_that_cannot_be_made_leaves_the_one_before(
+    view: str, text: str, tmp_path: Path, session: Any
+) -> None:
+    sql = Sql(tmp_path, session, catalog=options_of_kind("jdbc-sqlite", tmp_path))
+    sql("CREATE TABLE t (id INT, name STRING); CREATE VIEW v AS SELECT 1 AS n")
+    with pytest.raises(Exception, match=text):
+        sql(f"CREATE OR REPLACE VIEW {view}")
+    assert sql("SELECT n FROM v") == [[1]]
+
+
+def test_columns_of_views_have_names_of_their_own(tmp_path: Path, session: Any) -> None:
+    sql = Sql(tmp_path, session, catalog=options_of_kind("jdbc-sqlite", tmp_path))
+    sql("CREATE VIEW kept AS SELECT 1 AS a, 2 AS A")  # as in Java
+    assert sql("SELECT * FROM kept") == [[1, 2]]
+    for statement in (
+        "CREATE TEMPORARY VIEW v AS SELECT 1 AS a, 2 AS A",
+        "CREATE GLOBAL TEMPORARY VIEW v (a, a) AS SELECT 1, 2",
+        "CACHE TABLE v AS SELECT 1 AS a, 2 AS a",
+    ):
+        with pytest.raises(AnalysisError, match="`a` already exists"):
+            sql(statement)
+
+
 def test_other_catalogs_refuse_views(tmp_path: Path, session: Any) -> None:
     sql = Sql(tmp_path, session)
     with pytest.raises(UnsupportedFeature, match="filesystem catalog does not support views"):

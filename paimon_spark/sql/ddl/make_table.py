@@ -107,10 +107,11 @@ def table_schema(
         raise UnsupportedFeature("object tables", table=name.identifier)
     if not columns and clauses.location is None:  # a table in that folder would have some
         raise UnsupportedFeature("tables without columns", table=name.identifier)
-    _check_names(session, name, [c.name for c in columns])
+    sensitive = session.case_sensitive
+    check_names([c.name for c in columns], name.identifier, case_sensitive=sensitive)
     for column in columns:
         if not isinstance(column.type, str):
-            _check_fields(session, name, column.name, column.type)
+            _check_fields(name.identifier, column.name, column.type, case_sensitive=sensitive)
     options = {k: v for k, v in clauses.properties.items() if k.lower() not in _RESERVED}
     options[OWNER] = user_name()
     if clauses.external:
@@ -133,32 +134,36 @@ def table_schema(
     )
 
 
-def _check_fields(session: SqlSession, name: TableName, path: str, data_type: DataType) -> None:
-    """As `_check_names`, for the fields of structs at any depth."""
+def _check_fields(table: str, path: str, data_type: DataType, *, case_sensitive: bool) -> None:
+    """As `check_names`, for the fields of structs at any depth."""
+
+    def check(below: str, kind: DataType) -> None:
+        _check_fields(table, f"{path}`.`{below}", kind, case_sensitive=case_sensitive)
+
     match data_type:
         case RowType():
-            _check_names(session, name, [f.name for f in data_type.fields], f"`{path}`.")
+            names = [f.name for f in data_type.fields]
+            check_names(names, table, case_sensitive=case_sensitive, inside=f"`{path}`.")
             for field in data_type.fields:
-                _check_fields(session, name, f"{path}`.`{field.name}", field.type)
+                check(field.name, field.type)
         case ArrayType():
-            _check_fields(session, name, f"{path}`.`element", data_type.element)
+            check("element", data_type.element)
         case MapType():
-            _check_fields(session, name, f"{path}`.`key", data_type.key)
-            _check_fields(session, name, f"{path}`.`value", data_type.value)
+            check("key", data_type.key)
+            check("value", data_type.value)
 
 
-def _check_names(
-    session: SqlSession, name: TableName, columns: Sequence[str], inside: str = ""
+def check_names(
+    columns: Sequence[str], table: str, *, case_sensitive: bool, inside: str = ""
 ) -> None:
-    """AnalysisError if two columns share a name, ignoring case unless Spark distinguishes it."""
-    sensitive = session.case_sensitive
+    """AnalysisError if two columns of the table or view share a name."""
     known = set()
     for column in columns:
-        key = column if sensitive else column.lower()
+        key = column if case_sensitive else column.lower()
         if key in known:
             raise AnalysisError(
                 f"[COLUMN_ALREADY_EXISTS] The column {inside}`{key}` already exists",
-                table=name.identifier,
+                table=table,
                 next_step="choose another name for the column",
             )
         known.add(key)

@@ -15,6 +15,7 @@ from paimon_core.catalog.views import SPARK, View, Views
 from paimon_core.errors import AlreadyExists, UnsupportedFeature
 from paimon_core.types.data_types import DataField
 from paimon_core.types.sql import type_to_sql
+from paimon_spark.sql.ddl.make_table import check_names
 from paimon_spark.sql.ddl.table_clauses import read_properties
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.result import NOTHING, Result
@@ -81,7 +82,11 @@ def create_catalog_view(
     *,
     replace_view: bool,
 ) -> Result:
-    """What follows CREATE [OR REPLACE] VIEW; `fields_of` gives the columns of a query."""
+    """What follows CREATE [OR REPLACE] VIEW; `fields_of` gives the columns of a query.
+
+    AnalysisError for a query that reads the view, and for columns of one name.  A view that cannot
+    be created leaves the one that it was to replace.
+    """
     if_not_exists = words.eat("IF", "NOT", "EXISTS")
     name = session.table_name(words.name())
     views = views_of(session, name.catalog)
@@ -108,7 +113,8 @@ def create_catalog_view(
     words.need("AS")
     query = words.rest()
     session.need_database(name.catalog, name.database)
-    if views.find(name.identifier) is not None:
+    exists = views.find(name.identifier) is not None
+    if exists:
         if if_not_exists:
             return NOTHING
         if not replace_view:
@@ -118,10 +124,15 @@ def create_catalog_view(
                 table=name.identifier,
                 next_step="choose another name, or add OR REPLACE",
             )
+    with being_read(f"{name.catalog}.{name.identifier}"):
+        fields = _named(fields_of(query), named)
+    # Names may differ in case, as in Java, whose row types refuse equal ones.
+    check_names([f.name for f in fields], name.identifier, case_sensitive=True)
+    if exists:
         views.drop(name.identifier)  # as in Java, these are two steps
     view = View(
         name=name.identifier,
-        fields=_named(fields_of(query), named),
+        fields=fields,
         query=query,
         dialects={SPARK: query},
         comment=comment,
