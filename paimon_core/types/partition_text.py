@@ -74,7 +74,8 @@ def _legacy_text(value: Any, data_type: DataType) -> str:
             return str(value)
     # Java prints the array's address: a different folder in every process.
     raise UnsupportedFeature(
-        f"partition columns of type {type_to_sql(data_type)} with legacy names"
+        f"partition columns of type {type_to_sql(data_type)} with legacy names",
+        next_step="create the table with partition.legacy-name=false",
     )
 
 

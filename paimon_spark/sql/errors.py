@@ -24,6 +24,10 @@ from paimon_core.errors import (
     missing_file,
 )
 
+CALLED: Final = "__paimon_fn_"
+"""Before the names of temporary functions that stand for those of a catalog, with what tells them
+apart."""
+_CALL: Final = re.compile(rf"{CALLED}[0-9a-f]+_")
 _OF_TASK: Final = re.compile(rf"^{re.escape(errors.__name__)}\.(\w+): (.+)$", re.MULTILINE)
 """The line that ends the trace of a task in Spark's text."""
 _CONDITION: Final = re.compile(r"\[[A-Z_]+(\.[A-Z_]+)*\] ")
@@ -119,7 +123,12 @@ def error_type(error: BaseException) -> str:
 def error_text(error: BaseException) -> str:
     """The message of the error, without the trace that Spark appends."""
     text = str(error).partition("\n\nJVM stacktrace:")[0].partition(";\n'")[0]
-    return text.strip() or type(error).__name__
+    return plain_call(text).strip() or type(error).__name__
+
+
+def plain_call(text: str) -> str:
+    """The name of a column, or a message of Spark, with the catalog's own names of functions."""
+    return _CALL.sub("", text)
 
 
 def error_of_query(error: BaseException) -> QueryFailed | None:

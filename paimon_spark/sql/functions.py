@@ -182,7 +182,7 @@ def drop_function(session: SqlSession, words: Words) -> Result:
         if kept is not None and kept.find(name.identifier) is not None:
             kept.drop(name.identifier)
             return NOTHING
-        if len(parts) > 1:
+        if len(parts) > 1 or kept is not None:
             if if_exists:
                 return NOTHING
             raise AnalysisError(

@@ -10,7 +10,7 @@ from sql_sessions import Sql
 
 from oracle import RestServer
 from paimon_core.errors import UnsupportedFeature
-from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.errors import AnalysisError, error_text
 
 pytestmark = [pytest.mark.spark, pytest.mark.oracle]
 
@@ -79,6 +79,20 @@ def test_functions_are_checked_when_they_are_made(sql: Sql) -> None:
         with pytest.raises(Exception, match=text):
             sql(f"CREATE FUNCTION {definition}")
     assert "rest.fns.bad" not in [row[0] for row in sql("SHOW USER FUNCTIONS")]
+
+
+def test_errors_name_functions_as_the_catalog_does(sql: Sql) -> None:
+    sql("CREATE FUNCTION one(x INT) RETURNS INT RETURN x")
+    for statement, text in {
+        "SELECT one()": "The `one` requires 1 parameters",
+        "SELECT transform(array(1), e -> one(e))": "SQL UDF one",
+        "CREATE FUNCTION bad(x INT, x INT) RETURNS INT RETURN x": "routine bad",
+        "DROP FUNCTION nope": "The routine rest.fns.nope cannot be found",
+    }.items():
+        with pytest.raises(Exception, match="one|bad|nope") as error:
+            sql(statement)
+        assert text in error_text(error.value)
+    sql("DROP FUNCTION one")
 
 
 def test_functions_of_spark_hide_those_of_a_catalog(sql: Sql) -> None:

@@ -7,7 +7,6 @@ A query that calls one gets a temporary function of the Spark session with the s
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,7 +18,7 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.types.data_types import DataField, DataType
 from paimon_core.types.sql import type_to_sql
 from paimon_spark.sql.catalogs import PREFIX
-from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.errors import CALLED, AnalysisError
 from paimon_spark.sql.query.catalog_views import being_read, place_of
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession
@@ -28,10 +27,6 @@ from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.tokens import QUERY_WORDS, START, Words
 from paimon_spark.sql.text.types import null_text, read_schema_text, read_type
 
-_CALLED: Final = "__paimon_fn_"
-"""Before the names of temporary functions that stand for those of a catalog, with
-what tells them apart."""
-_IN_COLUMN: Final = re.compile(rf"{_CALLED}[0-9a-f]+_")
 _DIGITS: Final = 16
 _IS_QUERY: Final = "spark.sql-function.is-query"
 _SETTING: Final = "sqlConfig."
@@ -275,7 +270,7 @@ def _defined(
     # Functions of two databases may have one name, and sessions share the functions of Spark.
     told_apart = f"{definition}{sorted(settings.items())}"
     digest = hashlib.sha256(told_apart.encode()).hexdigest()[:_DIGITS]
-    called = quoted(f"{_CALLED}{digest}_{name.table}")
+    called = quoted(f"{CALLED}{digest}_{name.table}")
     with _under(session, settings):
         session.spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION {called}{definition}")
     return called
@@ -296,8 +291,3 @@ def _under(session: SqlSession, settings: Mapping[str, str]) -> Iterator[None]:
                 conf.unset(key)
             else:
                 conf.set(key, old)
-
-
-def plain_call(column: str) -> str:
-    """The name of a column as it is with the catalog's own functions."""
-    return _IN_COLUMN.sub("", column)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from paimon_core.types.zones import zone_of
+from paimon_spark.sql.errors import plain_call
 from paimon_spark.sql.frames.dataframes import arrow_of
-from paimon_spark.sql.query.catalog_functions import plain_call
 from paimon_spark.sql.query.hidden_columns import file_name_call
 from paimon_spark.sql.query.sys_functions import plain_name
 from paimon_spark.sql.result import Result

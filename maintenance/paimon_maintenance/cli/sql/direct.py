@@ -175,7 +175,11 @@ def alter_view_dialect(catalog: Catalog, values: Mapping[str, object], database:
     """
     views = catalog.views
     if views is None:
-        raise UnsupportedFeature("views", f"a {catalog.metastore} catalog does not support views")
+        raise UnsupportedFeature(
+            "views",
+            f"a {catalog.metastore} catalog does not support views",
+            next_step="name a view of a REST, JDBC or Hive catalog",
+        )
     name = _named(values["view"], database)
     action, query = str(values["action"]), values.get("query")
     change = {"action": f"{action}Dialect", "dialect": str(values.get("engine") or SPARK)}
