@@ -20,6 +20,7 @@ from paimon_core.catalog.open import METASTORE, open_catalog
 CATALOG: Final = "paimon"
 PREFIX: Final = "spark.sql.catalog."
 _NAMED: Final = "catalog:"
+_DEFAULT_DATABASE: Final = "defaultDatabase"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,12 @@ class CatalogRef:
     name: str
     warehouse: str
     options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def default_database(self) -> str:
+        """The database that `USE` of the catalog chooses.  Java: `SparkCatalogOptions`."""
+        lowered = {k.lower(): v for k, v in self.options.items()}
+        return lowered.get(_DEFAULT_DATABASE.lower(), "default")
 
 
 OpenCatalog = Callable[[str, Mapping[str, str]], Catalog]

@@ -56,7 +56,6 @@ from paimon_spark.sql.text.names import quoted
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DEFAULT_DATABASE: Final = "default"
 OPTION_PREFIX: Final = "spark.paimon."
 _BRANCH: Final = "branch"
 _PREFIXES: Final = (OPTION_PREFIX, PREFIX)
@@ -109,7 +108,7 @@ class SqlSession:
     defined: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     open_catalog: OpenCatalog = catalog_at
     current_catalog: str = CATALOG
-    database: str = DEFAULT_DATABASE
+    database: str = field(init=False)
     conf: dict[str, str] = field(default_factory=dict)
     views: dict[str, TempView] = field(default_factory=dict)
     functions: dict[str, TempFunction] = field(default_factory=dict)
@@ -123,7 +122,7 @@ class SqlSession:
     _opened: dict[str, tuple[CatalogRef, Catalog]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.catalog.create_database(DEFAULT_DATABASE, if_not_exists=True)
+        self.enter(self.current_catalog)
 
     @property
     def registered(self) -> list[str]:
@@ -209,6 +208,17 @@ class SqlSession:
             known = (ref, self.open_catalog(ref.warehouse, ref.options))
             self._opened[ref.name] = known
         return known[1]
+
+    def enter(self, catalog: str) -> None:
+        """Make a catalog the current one, with its default database, which is created if missing.
+
+        Java: `SparkCatalog.initialize`.  AnalysisError if there is no catalog of this name.
+        """
+        opened, ref = self.catalog_named(catalog), self.find(catalog)
+        assert ref is not None
+        if not self.has_database(ref.name, ref.default_database):
+            opened.create_database(ref.default_database, if_not_exists=True)
+        self.current_catalog, self.database = ref.name, ref.default_database
 
     @property
     def spark(self) -> SparkSession:

@@ -89,7 +89,7 @@ def test_errors_name_functions_as_the_catalog_does(sql: Sql) -> None:
         "CREATE FUNCTION bad(x INT, x INT) RETURNS INT RETURN x": "routine bad",
         "DROP FUNCTION nope": "The routine rest.fns.nope cannot be found",
     }.items():
-        with pytest.raises(Exception, match="one|bad|nope") as error:
+        with pytest.raises(Exception, match=r"one|bad|nope") as error:
             sql(statement)
         assert text in error_text(error.value)
     sql("DROP FUNCTION one")

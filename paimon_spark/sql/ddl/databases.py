@@ -7,7 +7,7 @@ from paimon_core.errors import AlreadyExists, InvalidArgument
 from paimon_spark.sql.ddl.table_clauses import OWNER, check_once, read_database_properties
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.result import NOTHING, Result
-from paimon_spark.sql.session import DEFAULT_DATABASE, SqlSession
+from paimon_spark.sql.session import SqlSession
 from paimon_spark.sql.table_name import SYSTEM_DATABASE
 from paimon_spark.sql.text.tokens import Words
 
@@ -87,8 +87,7 @@ def use(session: SqlSession, words: Words) -> Result:
         ref = session.find(parts[0])
         if ref is not None:
             if ref.name != session.current_catalog:
-                session.current_catalog = ref.name
-                session.database = DEFAULT_DATABASE
+                session.enter(ref.name)
             return NOTHING
         if kind == "CATALOG":
             session.catalog_named(parts[0])

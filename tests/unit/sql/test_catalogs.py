@@ -76,6 +76,19 @@ def test_two_catalogs(sql: Sql, tmp_path: Path) -> None:
     assert "single namespace" in refused(sql, "DROP TABLE paimon.x.d.t")[1]
 
 
+def test_the_default_database_of_a_catalog(sql: Sql, tmp_path: Path) -> None:
+    sql(f"SET spark.sql.catalog.plain.warehouse={tmp_path / 'plain'}; USE plain; SHOW TABLES")
+    assert sql("CREATE TABLE t (a INT); SHOW CURRENT NAMESPACE") == [["plain", "default"]]
+    sql(f"SET spark.sql.catalog.named.warehouse={tmp_path / 'named'}")
+    sql(
+        "SET spark.sql.catalog.named.defaultDatabase=mine; USE CATALOG named; CREATE TABLE t (a INT)"
+    )
+    assert sql("SHOW CURRENT NAMESPACE") == [["named", "mine"]]
+    assert sql("SHOW DATABASES") == [["mine"]]
+    sql("USE paimon; USE named")
+    assert sql("SHOW TABLES") == [["mine", "t", False]]
+
+
 def test_properties_of_databases_in_a_jdbc_catalog(tmp_path: Path) -> None:
     options = {
         "metastore": "jdbc",
