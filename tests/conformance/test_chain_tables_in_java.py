@@ -151,6 +151,30 @@ def test_equal_sequences_in_two_partitions_are_refused(daily: Chain) -> None:
     assert "equal sequences" in ran.err
 
 
+def test_deletion_vectors_of_both_branches_are_those_of_java(
+    oracle_2_0_0: Oracle, tmp_path: Path
+) -> None:
+    options = {"deletion-vectors.enabled": "true", "num-sorted-run.compaction-trigger": "20"}
+    chain = Chain(oracle_2_0_0, tmp_path, ["dt"], {**DAILY, **options})
+    numbers = range(40)
+    chain.write("snapshot", "20240101", [[k, 1, f"whole {k}"] for k in numbers])
+    chain.write("snapshot", "20240101", [["-D", 3, 2, ""], [5, 2, "again"], ["-D", 8, 2, ""]])
+    chain.write("delta", "20240102", [[k, 3, f"delta {k}"] for k in numbers if k % 3 == 0])
+    chain.write("delta", "20240102", [["-D", 6, 4, ""], [9, 4, "late"], [50, 4, "new"]])
+    chain.write("delta", "20240103", [[50, 5, "newer"], ["-D", 12, 5, ""]])
+    for branch in BRANCHES[1:]:
+        assert chain.java.one("files", branch=branch)["index_files"], branch
+    rows = chain.check()
+    assert ["+I", 5, 2, "again", "20240102"] in rows
+    assert not [r for r in rows if r[1] in (6, 8, 12) and r[4] == "20240103"]
+    # What waits for a compaction in level 0 is not seen.
+    late = {"write-only": "true"}
+    chain.java.one(
+        "write", rows=[[7, 9, "unseen", "20240103"]], branch="delta", options=late, compact=False
+    )
+    assert chain.check() == rows
+
+
 def test_groups_and_hours_are_those_of_java(oracle_2_0_0: Oracle, tmp_path: Path) -> None:
     options = {**HOURLY, "chain-table.chain-partition-keys": "dt,hour"}
     chain = Chain(oracle_2_0_0, tmp_path, ["region", "dt", "hour"], options)

@@ -20,19 +20,24 @@ import pyarrow as pa
 from paimon_core.errors import NotFound, UnsupportedFeature
 from paimon_core.features import CHAIN_TABLE, chain_branches, check_rows_readable
 from paimon_core.file_store_table import FileStoreTable
+from paimon_core.index.deletion_vectors import Positions
 from paimon_core.lsm.merge_engine import MergedRows, MergeEngine, MergeSlice
 from paimon_core.lsm.tree.interval_partition import interval_partition
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
 from paimon_core.options import DELETION_VECTORS_ENABLED, MERGE_ENGINE, SEQUENCE_FIELD
 from paimon_core.predicate import Predicate, fields_of
 from paimon_core.read.data_file import read_data_file
-from paimon_core.read.table_read import BATCH_ROWS, chosen_rows
+from paimon_core.read.table_read import BATCH_ROWS, bucket_vectors, chosen_rows, least_level
 from paimon_core.read.version_reader import VersionReader
 from paimon_core.scan.engine import merge_engine_for
 from paimon_core.scan.scan import scan_files
+from paimon_core.scan.vectors import VectorFiles, vector_files
+from paimon_core.schema.key_value import RowKind
+from paimon_core.schema.table_schema import VALUE_KIND
 from paimon_core.snapshot.snapshot import Snapshot
 from paimon_core.table.chain.partitions import ChainKeys, links
 from paimon_core.table.open import open_table_at
+from paimon_core.types.buffers import int8_array
 
 _MERGE_ENGINES: Final = ("deduplicate", "partial-update")
 _NOT_INHERITED: Final = frozenset({"branch", "bucket"})
@@ -111,10 +116,12 @@ def _check_alike(table: FileStoreTable, branch: FileStoreTable) -> None:
 
 def _differences(branch: FileStoreTable) -> Iterator[str]:
     options = branch.options
-    if options.value(MERGE_ENGINE) not in _MERGE_ENGINES:
-        yield f"{MERGE_ENGINE.key}={options.value(MERGE_ENGINE)}"
-    if options.value(DELETION_VECTORS_ENABLED):
-        yield DELETION_VECTORS_ENABLED.key
+    engine = options.value(MERGE_ENGINE)
+    if engine not in _MERGE_ENGINES:
+        yield f"{MERGE_ENGINE.key}={engine}"
+    if engine != "deduplicate" and options.value(DELETION_VECTORS_ENABLED):
+        # Each older version of a key would be a delete, which partial updates do not take.
+        yield f"{DELETION_VECTORS_ENABLED.key} and {MERGE_ENGINE.key}={engine}"
     if not branch.has_primary_key or not branch.schema.partition_keys:
         yield "a table without primary or partition keys"
 
@@ -128,40 +135,70 @@ def read_chain(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the partitions that only these branches have, as `read_table` does.
 
+    Files of level 0 are skipped in a branch with deletion vectors, as in a read of this branch.
+
     Raises UnsupportedFeature where different rows of one key have equal sequences: which of them
     Java takes depends on the other keys.
     """
     table = chain.delta
     names = table.schema.names if columns is None else columns
     needed = {*names, *(fields_of(predicate) if predicate is not None else ())}
-    parts = []
-    for branch, at in ((chain.snapshot, chain.snapshot_at), (table, chain.delta_at)):
-        files: dict[bytes, list[ManifestEntry]] = defaultdict(list)
-        if at is not None:
-            check_rows_readable(branch, at, needed)
-            for entry in scan_files(branch, at):
-                files[entry.partition].append(entry)
-        parts.append((branch, files))
+    parts = [
+        _Branch.at(branch, at, needed)
+        for branch, at in ((chain.snapshot, chain.snapshot_at), (table, chain.delta_at))
+    ]
     return chosen_rows(_rows(chain, parts, needed, keep_deletes=keep_deletes), names, predicate)
 
 
-_Branch = tuple[FileStoreTable, Mapping[bytes, Sequence[ManifestEntry]]]
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """The files of a branch by partition, and its deletion vectors."""
+
+    table: FileStoreTable
+    files: Mapping[bytes, Sequence[ManifestEntry]]
+    vector_files: VectorFiles
+
+    @classmethod
+    def at(cls, table: FileStoreTable, at: Snapshot | None, needed: Collection[str]) -> _Branch:
+        if at is None:
+            return cls(table, {}, {})
+        check_rows_readable(table, at, needed)
+        lowest = least_level(table)
+        files: dict[bytes, list[ManifestEntry]] = defaultdict(list)
+        for entry in scan_files(table, at):
+            if entry.file.level >= lowest:
+                files[entry.partition].append(entry)
+        return cls(table, files, vector_files(table, at))
+
+    def placed(self, partition: bytes) -> Iterator[_Placed]:
+        """Yield the files of a partition, with the positions that are deleted in them."""
+        known: dict[int, Mapping[str, Positions]] = {}
+        for entry in self.files.get(partition, ()):
+            if entry.bucket not in known:
+                key = partition, entry.bucket
+                known[entry.bucket] = bucket_vectors(
+                    self.table, key, self.vector_files.get(key, ())
+                )
+            yield _Placed(self.table, entry, known[entry.bucket].get(entry.file.file_name))
 
 
 def _rows(
     chain: Chain, parts: Sequence[_Branch], needed: Collection[str], *, keep_deletes: bool
 ) -> Iterator[pa.RecordBatch]:
-    (snapshot, whole), (delta, changes) = parts
+    whole, changes = parts
+    delta = changes.table
     keys = ChainKeys.of(delta)
-    for link in links(keys, sorted(whole), sorted(changes), chain.skip, again=chain.again):
+    for link in links(
+        keys, sorted(whole.files), sorted(changes.files), chain.skip, again=chain.again
+    ):
         if chain.only is not None and not chain.only(link.partition):
             continue
         buckets: dict[int, list[_Placed]] = defaultdict(list)
-        for entry in whole.get(link.anchor, ()) if link.anchor is not None else ():
-            buckets[entry.bucket].append(_Placed(snapshot, entry))
+        for place in whole.placed(link.anchor) if link.anchor is not None else ():
+            buckets[place.entry.bucket].append(place)
         for partition in link.deltas:
-            for entry in changes[partition]:
-                buckets[entry.bucket].append(_Placed(delta, entry))
+            for place in changes.placed(partition):
+                buckets[place.entry.bucket].append(place)
         totals = {p.entry.total_buckets for files in buckets.values() for p in files}
         if len(totals) > 1:
             raise _unsupported(delta, "partitions of different numbers of buckets")
@@ -173,10 +210,11 @@ def _rows(
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A file and the branch that has it."""
+    """A file, the branch that has it, and the positions of its deleted rows."""
 
     table: FileStoreTable
     entry: ManifestEntry
+    deleted: Positions | None
 
 
 def _bucket_rows(
@@ -199,7 +237,8 @@ def _bucket_rows(
         read_type=schema.row_type.project([n for n in schema.names if n in fields]),
         files={p.entry.file.file_name: p for p in placed},
     )
-    engine = _WithoutTies(table, tuple(sequence), chosen.of_files)
+    # Levels of several partitions say nothing about age.  Java: `MergeFileSplitRead.unwrapLookup`.
+    engine = _WithoutTies(table, tuple(sequence), chosen.engine)
     for section in interval_partition([p.entry.file for p in placed], schema.key_type):
         yield from reader.merged(section, engine, drop_deletes=not keep_deletes)
 
@@ -213,7 +252,7 @@ class _ChainReader(VersionReader):
     def file(self, file: DataFileMeta, rows: int) -> Iterator[pa.RecordBatch]:
         placed = self.files[file.file_name]
         entry, branch = placed.entry, placed.table
-        return read_data_file(
+        batches = read_data_file(
             branch.io,
             branch.paths.data_file(entry.partition, entry.bucket, file),
             file,
@@ -223,6 +262,27 @@ class _ChainReader(VersionReader):
             batch_rows=min(rows, BATCH_ROWS),
             partition=self.partition,
         )
+        return _with_deletes(batches, placed.deleted)
+
+
+def _with_deletes(
+    batches: Iterator[pa.RecordBatch], deleted: Positions | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file; those that are deleted delete their keys in earlier partitions too.
+
+    Java: `ExposeDeletionKeyValueReader`.
+    """
+    if deleted is None:
+        yield from batches
+        return
+    first = 0
+    for batch in batches:
+        begin, end = np.searchsorted(deleted, (first, first + batch.num_rows))
+        place = batch.schema.get_field_index(VALUE_KIND)
+        kinds = batch.column(place).to_numpy().copy()
+        kinds[deleted[begin:end] - first] = RowKind.DELETE
+        yield batch.set_column(place, batch.schema.field(place), int8_array(kinds))
+        first += batch.num_rows
 
 
 @dataclass(frozen=True, slots=True)
