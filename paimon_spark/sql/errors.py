@@ -64,6 +64,15 @@ class WriteRefused(PaimonError):
     default_next_step = "correct the rows and run again"
 
 
+def null_refused(table: str, column: str) -> WriteRefused:
+    """The error of rows with a null in a NOT NULL column."""
+    return WriteRefused(
+        f"Cannot write null to non-null column({column}): [NOT_NULL_ASSERT_VIOLATION] NULL value "
+        "appeared in non-nullable field",
+        table=table,
+    )
+
+
 class IncompatibleRows(InvalidArgument):
     """The columns of a query do not fit those of the table; nothing was written."""
 

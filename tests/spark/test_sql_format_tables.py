@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from paimon_core.errors import CommitStateUnknown, InvalidArgument, StorageError, UnsupportedFeature
 from paimon_core.io.local import LocalFileIO
 from paimon_spark.sql.dml import format_writes
+from paimon_spark.sql.errors import WriteRefused
 from paimon_spark.sql.frames import format_frames
 from paimon_spark.sql.run import execute
 from paimon_spark.sql.text.splitter import split_statements
@@ -262,6 +263,16 @@ def test_a_replacement_that_cannot_be_written_leaves_the_old_table(sql: Run) -> 
         with pytest.raises(UnsupportedFeature, match="column v of format table"):
             sql(f"CREATE OR REPLACE TABLE {name} USING csv AS SELECT id, array(v) AS v FROM {name}")
         assert sql(f"SELECT * FROM {name}") == [[1, "a"]]
+
+
+def test_a_replacement_with_a_null_in_its_key_leaves_the_old_table(sql: Run) -> None:
+    sql("CREATE TABLE t USING csv AS SELECT 1 AS id")
+    keys = "TBLPROPERTIES ('primary-key' = 'id')"
+    with pytest.raises(WriteRefused, match=r"null to non-null column\(id\)"):
+        sql(f"CREATE OR REPLACE TABLE t {keys} AS SELECT nullif(id, 1) AS id FROM t")
+    assert sql("SELECT * FROM t") == [[1]]
+    sql(f"CREATE OR REPLACE TABLE t {keys} AS SELECT nullif(id, 2) AS id FROM t")
+    assert sql("SELECT * FROM t") == [[1]]
 
 
 def test_a_replaced_external_table_has_the_new_rows_only(sql: Run, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.confined import ConfinedFileIO
 from paimon_core.io.local import LocalFileIO
 from paimon_core.names import Boundary
+from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.format.format_table import FormatTable
 from paimon_core.table.sink.after_commit import AfterCommit
 from paimon_core.table.sink.real_buckets import RealBuckets
@@ -25,6 +26,7 @@ from paimon_spark.sql.ddl.make_table import (
     format_tables_of,
     make_table,
     makes_format_table,
+    table_schema,
 )
 from paimon_spark.sql.ddl.replace_table import replace_with
 from paimon_spark.sql.ddl.table_clauses import TableClauses
@@ -33,7 +35,7 @@ from paimon_spark.sql.dml.format_writes import check_writable, format_rows, writ
 from paimon_spark.sql.dml.large_writes import rows_to_write, writes_distributed, written_files
 from paimon_spark.sql.dml.postpone import prepare_in_buckets
 from paimon_spark.sql.dml.writes import fetched, null_checked, overwriting, write_query
-from paimon_spark.sql.errors import SqlSyntaxError, error_of_query, error_of_task
+from paimon_spark.sql.errors import SqlSyntaxError, error_of_query, error_of_task, null_refused
 from paimon_spark.sql.frames.characters import CHARACTERS, COMMENT
 from paimon_spark.sql.query.queries import query_dataframe
 from paimon_spark.sql.result import NOTHING, Result
@@ -111,6 +113,8 @@ def _fill_new(
         if makes_format_table(clauses):
             planned = _planned(session, name, columns, clauses)
             check_writable(planned, format_rows(planned, frame, planned.schema.fields, {}))
+        else:
+            _check_nulls(name, table_schema(session, name, columns, clauses), frame)
         replace_with(session, name, columns, clauses)
     else:
         make_table(session, name, columns, clauses)
@@ -134,6 +138,13 @@ def _fill_new(
             else "the old rows are gone unless the table was external: fill the table from another "
             "source",
         ) from e
+
+
+def _check_nulls(name: TableName, schema: TableSchema, frame: DataFrame) -> None:
+    """WriteRefused for a null in a column that the table will have as NOT NULL."""
+    for field in schema.fields:
+        if not field.type.nullable and frame.where(f"{quoted(field.name)} IS NULL").head(1):
+            raise null_refused(name.identifier, field.name)
 
 
 def _planned(

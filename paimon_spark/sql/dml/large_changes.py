@@ -41,7 +41,7 @@ from paimon_spark.sql.dml.targets import (
     may_name_blobs,
     unmerged_files,
 )
-from paimon_spark.sql.errors import WriteRefused
+from paimon_spark.sql.errors import WriteRefused, null_refused
 from paimon_spark.sql.frames.characters import stored_text, with_metadata
 from paimon_spark.sql.frames.dataframes import needed_columns
 from paimon_spark.sql.frames.evolution import check_columns, outdated_indexes, with_blobs_as_stored
@@ -64,7 +64,6 @@ KIND: Final = "_row_kind_"
 KEY: Final = "__paimon_key_"
 """Before the number of a primary-key column as it was."""
 INSERTED, UPDATED, DELETED = 0, 2, 3
-_NULL: Final = "value appeared in non-nullable field"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -412,11 +411,7 @@ def _check_nulls(table: FileStoreTable, rows: DataFrame, updated: Collection[str
         column = next(
             n for n in needed if row[n] is None and (n in updated or row[KIND] == INSERTED)
         )
-        raise WriteRefused(
-            f"Cannot write null to non-null column({column}): [NOT_NULL_ASSERT_VIOLATION] NULL "
-            f"{_NULL}",
-            table=table.name,
-        )
+        raise null_refused(table.name, column)
 
 
 def _counts(column: str, updated: Collection[str]) -> str:

@@ -20,7 +20,7 @@ from paimon_core.types.data_types import DataField, RowType
 from paimon_core.write.incoming_rows import Kinds
 from paimon_spark.sql.dml.large_writes import rows_to_write, write_distributed, writes_distributed
 from paimon_spark.sql.dml.postpone import write_to_buckets
-from paimon_spark.sql.errors import IncompatibleRows, WriteRefused
+from paimon_spark.sql.errors import IncompatibleRows, null_refused
 from paimon_spark.sql.frames.characters import stored_column
 from paimon_spark.sql.frames.dataframes import arrow_of
 from paimon_spark.sql.session import SqlSession
@@ -172,8 +172,4 @@ def null_checked(table: FileStoreTable, rows: pa.Table) -> None:
                     table=table.name,
                 )
         elif rows.column(field.name).null_count and field.default_value is None:
-            raise WriteRefused(
-                f"Cannot write null to non-null column({field.name}): "
-                "[NOT_NULL_ASSERT_VIOLATION] NULL value appeared in non-nullable field",
-                table=table.name,
-            )
+            raise null_refused(table.name, field.name)
