@@ -10,6 +10,8 @@ from catalog_kinds import options_of_kind
 from sql_sessions import Sql
 
 from oracle import RestServer
+from paimon_core.catalog.jdbc.views import JdbcViews
+from paimon_core.catalog.views import View
 from paimon_core.errors import InvalidArgument, PaimonError, StorageError, UnsupportedFeature
 from paimon_spark.sql.errors import AnalysisError
 
@@ -121,6 +123,25 @@ def test_a_view_that_cannot_be_made_leaves_the_one_before(
     with pytest.raises(Exception, match=text):
         sql(f"CREATE OR REPLACE VIEW {view}")
     assert sql("SELECT n FROM v") == [[1]]
+
+
+def test_a_view_comes_back_if_the_catalog_refuses_the_new_one(
+    tmp_path: Path, session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql = Sql(tmp_path, session, catalog=options_of_kind("jdbc-sqlite", tmp_path))
+    sql("CREATE VIEW v (n COMMENT 'one') AS SELECT 1")
+    create = JdbcViews.create
+
+    def refuse(views: JdbcViews, view: View) -> None:
+        if view.text() == "SELECT 2":
+            raise StorageError("no")
+        create(views, view)
+
+    monkeypatch.setattr(JdbcViews, "create", refuse)
+    with pytest.raises(StorageError):
+        sql("CREATE OR REPLACE VIEW v AS SELECT 2")
+    assert sql("SELECT n FROM v") == [[1]]
+    assert sql("DESC v") == [["n", "INT NOT NULL", "one"]]
 
 
 def test_columns_of_views_have_names_of_their_own(tmp_path: Path, session: Any) -> None:

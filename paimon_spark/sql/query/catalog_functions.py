@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Final
 
 from paimon_core.catalog.rest.functions import SPARK, Function, RestFunctions
 from paimon_core.catalog.rest.rest_catalog import RestCatalog
-from paimon_core.errors import UnsupportedFeature
+from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_core.types.data_types import DataField, DataType
 from paimon_core.types.sql import type_to_sql
 from paimon_spark.sql.catalogs import PREFIX
@@ -100,8 +100,8 @@ def create_sql_function(
         comment=comment,
         options={_IS_QUERY: str(is_query).lower(), **_settings(session)},
     )
-    exists = functions.find(name.identifier) is not None
-    if exists:
+    old = functions.find(name.identifier)
+    if old is not None:
         if if_not_exists:
             return NOTHING
         if not replace:
@@ -110,9 +110,15 @@ def create_sql_function(
                 "already exists"
             )
     checked = _checked(session, function, name, rewritten)
-    if exists:
+    if old is not None:
         functions.drop(name.identifier)  # as in Java, these are two steps
-    functions.create(checked)
+    try:
+        functions.create(checked)
+    except PaimonError:
+        if old is not None:
+            with suppress(PaimonError):
+                functions.create(old)
+        raise
     return NOTHING
 
 

@@ -6,13 +6,13 @@ Java: `spark/execution/PaimonViewExec`.  A filesystem catalog refuses them, as i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Final
 
 from paimon_core.catalog.views import SPARK, View, Views
-from paimon_core.errors import AlreadyExists, UnsupportedFeature
+from paimon_core.errors import AlreadyExists, PaimonError, UnsupportedFeature
 from paimon_core.types.data_types import DataField
 from paimon_core.types.sql import type_to_sql
 from paimon_spark.sql.ddl.make_table import check_names
@@ -113,8 +113,8 @@ def create_catalog_view(
     words.need("AS")
     query = words.rest()
     session.need_database(name.catalog, name.database)
-    exists = views.find(name.identifier) is not None
-    if exists:
+    old = views.find(name.identifier)
+    if old is not None:
         if if_not_exists:
             return NOTHING
         if not replace_view:
@@ -128,8 +128,6 @@ def create_catalog_view(
         fields = _named(fields_of(query), named)
     # Names may differ in case, as in Java, whose row types refuse equal ones.
     check_names([f.name for f in fields], name.identifier, case_sensitive=True)
-    if exists:
-        views.drop(name.identifier)  # as in Java, these are two steps
     view = View(
         name=name.identifier,
         fields=fields,
@@ -138,6 +136,9 @@ def create_catalog_view(
         comment=comment,
         options=options,
     )
+    if old is not None:
+        _replace(views, old, view)
+        return NOTHING
     try:
         views.create(view)
     except AlreadyExists:
@@ -145,6 +146,20 @@ def create_catalog_view(
         if not if_not_exists or session.catalog_named(name.catalog).metastore == "hive":
             raise
     return NOTHING
+
+
+def _replace(views: Views, old: View, new: View) -> None:
+    """Put a view in place of another one, which comes back if the catalog refuses the new one.
+
+    As in Java, these are two steps.
+    """
+    views.drop(old.name)
+    try:
+        views.create(new)
+    except PaimonError:
+        with suppress(PaimonError):
+            views.create(old)
+        raise
 
 
 def _column(words: Words) -> tuple[str, str | None]:
