@@ -132,6 +132,7 @@ def change_function(
             "functions",
             f"the procedure sys.{procedure} is not supported: a {catalog.metastore} catalog does "
             "not support functions",
+            next_step="create a TEMPORARY function",
         )
     functions = RestFunctions(catalog.client)
     name = _named(values["function"], database)

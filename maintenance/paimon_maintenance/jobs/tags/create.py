@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
-from paimon_core.errors import SEE_INSPECT, InvalidArgument, NotFound, ReferenceExists
+from paimon_core.errors import InvalidArgument, NotFound, ReferenceExists
 from paimon_core.features import check_taggable
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.iceberg.tags import synchronise_tags
@@ -66,7 +66,7 @@ def _named(table: FileStoreTable, arguments: Arguments, context: RunContext) -> 
         raise NotFound(
             f"table {table.name} has no snapshot at or after {millis}",
             table=table.name,
-            next_step=SEE_INSPECT,
+            next_step="choose an earlier time; `caretaker inspect` lists the snapshots",
         )
     if "watermark" in chosen:
         wanted = cast("int", chosen["watermark"])
@@ -76,6 +76,7 @@ def _named(table: FileStoreTable, arguments: Arguments, context: RunContext) -> 
         raise NotFound(
             f"table {table.name} has no snapshot with watermark {wanted} or later",
             table=table.name,
+            next_step="choose an earlier watermark; `caretaker inspect` lists the snapshots",
         )
     return table.latest_or_not_found()
 

@@ -66,7 +66,9 @@ def _named(table: FileStoreTable, arguments: Arguments, context: RunContext) -> 
     at = table.snapshots.at_or_before_time(millis)
     if at is None:
         raise NotFound(
-            f"table {table.name} has no snapshot at or before {millis}", table=table.name
+            f"table {table.name} has no snapshot at or before {millis}",
+            table=table.name,
+            next_step="choose a later time; `caretaker inspect` lists the snapshots",
         )
     return at
 
@@ -80,5 +82,7 @@ def _at_watermark(table: FileStoreTable, wanted: int) -> Snapshot:
         if snapshot.watermark is not None and snapshot.watermark <= wanted:
             return snapshot
     raise NotFound(
-        f"table {table.name} has no snapshot with watermark {wanted} or less", table=table.name
+        f"table {table.name} has no snapshot with watermark {wanted} or less",
+        table=table.name,
+        next_step="choose a later watermark; `caretaker inspect` lists the snapshots",
     )
