@@ -84,9 +84,9 @@ def describe_function(session: SqlSession, words: Words) -> Result:
 def create_function(session: SqlSession, words: Words, *, replace: bool) -> Result:
     """CREATE [OR REPLACE] [TEMPORARY] FUNCTION, from TEMPORARY or FUNCTION on.
 
-    Temporary functions are Spark's.  UnsupportedFeature for those in files, because there is no
-    class path, and for names of `sys`; AnalysisError in catalogs that keep no functions, and for
-    names of Spark's own functions, as in Java.
+    Temporary functions are Spark's.  UnsupportedFeature for others in jars, and for names of `sys`;
+    AnalysisError in catalogs that keep no functions, and for names of Spark's own functions, as in
+    Java.
     """
     text = words.text[words.tokens[words.at].start :]
     temporary = words.eat_any("TEMPORARY", "TEMP")
@@ -97,13 +97,12 @@ def create_function(session: SqlSession, words: Words, *, replace: bool) -> Resu
     in_jar = words.eat("AS") and words.is_string()
     if not temporary:
         _check_free(session, parts, in_jar=in_jar, replace=replace)
-    if in_jar:
-        raise UnsupportedFeature(
-            "functions in jars",
-            f"function {name}: functions in jars are not supported",
-            next_step="define it with RETURN, or register it in Python with spark.udf.register",
-        )
-    if not temporary:
+        if in_jar:
+            raise UnsupportedFeature(
+                "functions in jars",
+                f"function {name}: functions of catalogs in jars are not supported",
+                next_step="define it with RETURN, or create a TEMPORARY function",
+            )
         place = session.table_name(parts)
         return create_sql_function(
             session,
@@ -115,7 +114,7 @@ def create_function(session: SqlSession, words: Words, *, replace: bool) -> Resu
         )
     while not words.done and not words.eat("RETURN"):
         words.at += 1
-    if reads_tables(words) and not if_not_exists:
+    if not in_jar and reads_tables(words) and not if_not_exists:
         body = words.rest()
         head = text[: len(text) - len(body)]
         function = TempFunction(head, body, session.current_catalog, session.database)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from sql_sessions import Sql
 
 from oracle import RestServer
@@ -115,6 +116,18 @@ def test_functions_of_spark_hide_those_of_a_catalog(sql: Sql) -> None:
     sql("DROP TEMPORARY FUNCTION hidden; DROP FUNCTION IF EXISTS fns.none")
     assert sql("SELECT hidden(1)") == [[2]]
     sql("DROP FUNCTION hidden")
+
+
+def test_temporary_functions_in_jars_are_those_of_spark(sql: Sql) -> None:
+    # Spark with Hive's classes calls it; this session has none.
+    found = "AS 'org.apache.hadoop.hive.ql.udf.generic.GenericUDFAbs'"
+    with pytest.raises(PySparkException, match=r"INVALID_UDF_IMPLEMENTATION|No handler"):
+        sql(f"CREATE TEMPORARY FUNCTION in_jar {found}; SELECT in_jar(-1)")
+    with pytest.raises(PySparkException, match="CANNOT_LOAD_FUNCTION_CLASS"):
+        sql("CREATE TEMPORARY FUNCTION nowhere AS 'no.such.Class'")
+    with pytest.raises(UnsupportedFeature, match="functions of catalogs in jars"):
+        sql(f"CREATE FUNCTION in_catalog {found}")
+    sql("DROP TEMPORARY FUNCTION IF EXISTS in_jar")
 
 
 def test_functions_may_leave_their_type_to_spark(sql: Sql) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from sql_sessions import Sql
 
-from paimon_core.errors import PaimonError
 from paimon_spark.sql.errors import error_type
 
 pytestmark = pytest.mark.spark
@@ -272,9 +271,3 @@ def test_literals_mean_what_they_mean_in_spark(sql: Sql) -> None:
             sql("TRUNCATE TABLE numbers" + NUMBERS[NUMBERS.index(";") :])
     finally:
         sql("SET spark.sql.ansi.enabled=true")
-
-
-def test_functions_in_jars_are_refused(sql: Sql) -> None:
-    with pytest.raises(PaimonError, match="functions in jars") as caught:
-        sql("CREATE TEMPORARY FUNCTION f AS 'a.b.C' USING JAR '/x.jar'")
-    assert error_type(caught.value) == "UnsupportedOperationException"

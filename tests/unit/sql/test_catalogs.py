@@ -445,7 +445,6 @@ def test_what_is_refused_as_in_java(sql: Sql) -> None:
         "CREATE DATABASE d LOCATION '/x'": "Cannot specify location",
         "ALTER TABLE t SET LOCATION '/x'": "SET LOCATION is not supported",
         "CREATE FUNCTION f AS 'x'": "does not support CREATE FUNCTION",
-        "CREATE TEMPORARY FUNCTION f AS 'x'": "functions in jars",
         "DROP FUNCTION sys.max_pt": "does not support DROP FUNCTION",
         "DROP FUNCTION default.f": "ROUTINE_NOT_FOUND",
         "CALL sys.compact(table => 't', partitions => 'd=x', where => 'd = 1')": "cannot be used together",
