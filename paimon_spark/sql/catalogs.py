@@ -16,11 +16,13 @@ from typing import Final
 from paimon_core.catalog.catalog import Catalog
 from paimon_core.catalog.filesystem import FileSystemCatalog
 from paimon_core.catalog.open import METASTORE, open_catalog
+from paimon_core.options import parse_bool
 
 CATALOG: Final = "paimon"
 PREFIX: Final = "spark.sql.catalog."
 _NAMED: Final = "catalog:"
 _DEFAULT_DATABASE: Final = "defaultDatabase"
+_FUNCTIONS: Final = "v1Function.enabled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +35,18 @@ class CatalogRef:
 
     @property
     def default_database(self) -> str:
-        """The database that `USE` of the catalog chooses.  Java: `SparkCatalogOptions`."""
+        """The database that `USE` of the catalog chooses."""
+        return self._option(_DEFAULT_DATABASE, "default")
+
+    @property
+    def has_functions(self) -> bool:
+        """Whether the functions that it keeps are used; some run code of jars."""
+        return parse_bool(self._option(_FUNCTIONS, "true"))
+
+    def _option(self, key: str, default: str) -> str:
+        """An option of Spark's connector, whatever its case.  Java: `SparkCatalogOptions`."""
         lowered = {k.lower(): v for k, v in self.options.items()}
-        return lowered.get(_DEFAULT_DATABASE.lower(), "default")
+        return lowered.get(key.lower(), default)
 
 
 OpenCatalog = Callable[[str, Mapping[str, str]], Catalog]

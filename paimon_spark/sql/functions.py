@@ -1,7 +1,7 @@
 """SHOW, DESCRIBE, CREATE and DROP FUNCTION.
 
 The database `sys` has Paimon's own functions, the Spark session temporary ones, REST catalogs those
-in SQL (`catalog_functions`).
+in SQL and in jars (`catalog_functions`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from paimon_core.catalog.rest.functions import Function
 from paimon_core.errors import UnsupportedFeature
 from paimon_spark.sql.errors import AnalysisError
 from paimon_spark.sql.query.catalog_functions import (
+    create_class_function,
     create_sql_function,
     describe_catalog_function,
     functions_of,
@@ -84,9 +85,8 @@ def describe_function(session: SqlSession, words: Words) -> Result:
 def create_function(session: SqlSession, words: Words, *, replace: bool) -> Result:
     """CREATE [OR REPLACE] [TEMPORARY] FUNCTION, from TEMPORARY or FUNCTION on.
 
-    Temporary functions are Spark's.  UnsupportedFeature for others in jars, and for names of `sys`;
-    AnalysisError in catalogs that keep no functions, and for names of Spark's own functions, as in
-    Java.
+    Temporary functions are Spark's.  UnsupportedFeature for names of `sys`; AnalysisError in
+    catalogs that keep no functions, and for names of Spark's own functions, as in Java.
     """
     text = words.text[words.tokens[words.at].start :]
     temporary = words.eat_any("TEMPORARY", "TEMP")
@@ -97,13 +97,11 @@ def create_function(session: SqlSession, words: Words, *, replace: bool) -> Resu
     in_jar = words.eat("AS") and words.is_string()
     if not temporary:
         _check_free(session, parts, in_jar=in_jar, replace=replace)
-        if in_jar:
-            raise UnsupportedFeature(
-                "functions in jars",
-                f"function {name}: functions of catalogs in jars are not supported",
-                next_step="define it with RETURN, or create a TEMPORARY function",
-            )
         place = session.table_name(parts)
+        if in_jar:
+            return create_class_function(
+                session, place, words, replace=replace, if_not_exists=if_not_exists
+            )
         return create_sql_function(
             session,
             place,

@@ -11,7 +11,7 @@ from sql_sessions import Sql
 
 from oracle import RestServer
 from paimon_core.errors import UnsupportedFeature
-from paimon_spark.sql.errors import AnalysisError, error_text
+from paimon_spark.sql.errors import AnalysisError, QueryFailed, SqlSyntaxError, error_text
 
 pytestmark = [pytest.mark.spark, pytest.mark.oracle]
 
@@ -51,7 +51,7 @@ def test_functions_of_a_rest_catalog(sql: Sql) -> None:
         'CALL sys.create_function(\'f\', \'[{"id": 0, "name": "x", "type": "INT"}]\', '
         '\'[{"id": 0, "name": "y", "type": "BIGINT"}]\', true, \'made\', \'k=v\')'
     )
-    with pytest.raises(UnsupportedFeature, match="not defined in SQL"):
+    with pytest.raises(UnsupportedFeature, match="neither in SQL nor by a class"):
         sql("SELECT f(1)")
     change = '{"action": "addDefinition", "name": "spark", "definition": {"type": "sql", "definition": "x * 3L"}}'
     sql(f"CALL sys.alter_function(`function` => 'fns.f', `change` => '{change}')")
@@ -118,16 +118,43 @@ def test_functions_of_spark_hide_those_of_a_catalog(sql: Sql) -> None:
     sql("DROP FUNCTION hidden")
 
 
+ABSOLUTE = "org.apache.hadoop.hive.ql.udf.generic.GenericUDFAbs"
+"""A class of Hive; only sessions with Hive support can call it."""
+NO_HIVE = r"INVALID_UDF_IMPLEMENTATION|No handler"
+
+
 def test_temporary_functions_in_jars_are_those_of_spark(sql: Sql) -> None:
-    # Spark with Hive's classes calls it; this session has none.
-    found = "AS 'org.apache.hadoop.hive.ql.udf.generic.GenericUDFAbs'"
-    with pytest.raises(PySparkException, match=r"INVALID_UDF_IMPLEMENTATION|No handler"):
-        sql(f"CREATE TEMPORARY FUNCTION in_jar {found}; SELECT in_jar(-1)")
+    with pytest.raises(PySparkException, match=NO_HIVE):
+        sql(f"CREATE TEMPORARY FUNCTION in_jar AS '{ABSOLUTE}'; SELECT in_jar(-1)")
     with pytest.raises(PySparkException, match="CANNOT_LOAD_FUNCTION_CLASS"):
         sql("CREATE TEMPORARY FUNCTION nowhere AS 'no.such.Class'")
-    with pytest.raises(UnsupportedFeature, match="functions of catalogs in jars"):
-        sql(f"CREATE FUNCTION in_catalog {found}")
     sql("DROP TEMPORARY FUNCTION IF EXISTS in_jar")
+
+
+def test_functions_of_a_catalog_in_jars(sql: Sql, tmp_path: Path, rest_server: RestServer) -> None:
+    jar = tmp_path / "functions.jar"
+    sql(f"CREATE FUNCTION in_jar AS '{ABSOLUTE}' USING JAR '{jar}', FILE '{tmp_path}/it''s'")
+    stored = [r for r in rest_server.requests() if r["path"].endswith("/functions")][-1]
+    for text in ('"resourceType":"jar"', '"className"', '"functionName":"in_jar"', '"file"'):
+        assert text in str(stored).replace('": "', '":"').replace("\\", "")
+    assert sql("DESCRIBE FUNCTION in_jar") == [["Function: fns.in_jar"], [f"Class: {ABSOLUTE}"]]
+    described = sql("DESCRIBE FUNCTION EXTENDED fns.in_jar")
+    assert described[2] == [f"File Resources: {jar}, {tmp_path}/it's"]
+    with pytest.raises(AnalysisError, match="already exists"):
+        sql(f"CREATE FUNCTION in_jar AS '{ABSOLUTE}'")
+    with pytest.raises(QueryFailed, match=rf"fns.in_jar: Spark cannot load its class {ABSOLUTE}"):
+        sql("SELECT in_jar(-1)")
+    sql(f"CREATE OR REPLACE FUNCTION in_jar AS '{ABSOLUTE}'")
+    with pytest.raises(PySparkException, match=NO_HIVE):
+        sql("SELECT in_jar(-1)")
+    for rest in ("USING ZIP 'x'", "USING JAR", "x"):
+        with pytest.raises(SqlSyntaxError):
+            sql(f"CREATE FUNCTION wrong AS '{ABSOLUTE}' {rest}")
+    sql("SET spark.sql.catalog.rest.v1Function.enabled=false")
+    assert sql("SHOW USER FUNCTIONS LIKE 'in_jar'") == []
+    with pytest.raises(AnalysisError, match="does not support CREATE FUNCTION"):
+        sql(f"CREATE FUNCTION other AS '{ABSOLUTE}'")
+    sql("RESET `spark.sql.catalog.rest.v1Function.enabled`; DROP FUNCTION in_jar")
 
 
 def test_functions_may_leave_their_type_to_spark(sql: Sql) -> None:

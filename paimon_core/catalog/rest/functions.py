@@ -35,6 +35,43 @@ class Function:
         found = self.definitions.get(SPARK) or {}
         return str(found["definition"]) if found.get("type") == "sql" else None
 
+    @property
+    def java_class(self) -> JavaClass | None:
+        """The class for Spark if it is one."""
+        found = self.definitions.get(SPARK) or {}
+        if found.get("type") != "file":
+            return None
+        resources = (
+            Resource(r["resourceType"], r["uri"]) for r in found.get("fileResources") or ()
+        )
+        return JavaClass(found["className"], tuple(resources))
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A file that a class needs; `kind` is jar, file or archive."""
+
+    kind: str
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class JavaClass:
+    """A class that computes a function.  Java: `FunctionDefinition.FileFunctionDefinition`."""
+
+    name: str
+    resources: tuple[Resource, ...] = ()
+
+    def definition(self, function: str) -> dict[str, Any]:
+        """The definition of a function of this name, as catalogs store it."""
+        return {
+            "type": "file",
+            "fileResources": [{"resourceType": r.kind, "uri": r.uri} for r in self.resources],
+            "language": "JAVA",
+            "className": self.name,
+            "functionName": function,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class RestFunctions:
@@ -98,4 +135,9 @@ def _checked_definition(engine: str, found: object) -> dict[str, Any]:
         raise TypeError(f"the definition for {engine} is no object")
     if found.get("type") == "sql":
         checked_text(found.get("definition"), "definition")
+    if found.get("type") == "file":
+        checked_text(found.get("className"), "className")
+        for resource in found.get("fileResources") or ():
+            checked_text(resource["resourceType"], "resourceType")
+            checked_text(resource["uri"], "uri")
     return found

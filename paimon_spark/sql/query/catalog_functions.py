@@ -1,7 +1,8 @@
-"""SQL functions that a catalog keeps: a REST catalog does, as in Java.
+"""Functions that a catalog keeps: a REST catalog does, as in Java.
 
-A query that calls one gets a temporary function of the Spark session with the same body.  Java:
-`spark/catalog/functions/SQLFunctionConverter`, `CreatePaimonV1FunctionCommand`.
+A query that calls one gets a temporary function of the Spark session with the same body or class.
+Java: `spark/catalog/functions/SQLFunctionConverter` and `FileFunctionConverter`,
+`CreatePaimonV1FunctionCommand`.
 """
 
 from __future__ import annotations
@@ -12,31 +13,34 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Final
 
-from paimon_core.catalog.rest.functions import SPARK, Function, RestFunctions
+from paimon_core.catalog.rest.functions import SPARK, Function, JavaClass, Resource, RestFunctions
 from paimon_core.catalog.rest.rest_catalog import RestCatalog
 from paimon_core.errors import PaimonError, UnsupportedFeature
 from paimon_core.types.data_types import DataField, DataType
 from paimon_core.types.sql import type_to_sql
 from paimon_spark.sql.catalogs import PREFIX
-from paimon_spark.sql.errors import CALLED, AnalysisError
+from paimon_spark.sql.errors import CALLED, AnalysisError, QueryFailed, error_text
 from paimon_spark.sql.query.catalog_views import being_read, place_of
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession
 from paimon_spark.sql.table_name import TableName
-from paimon_spark.sql.text.names import quoted
+from paimon_spark.sql.text.names import quoted, quoted_text
 from paimon_spark.sql.text.tokens import QUERY_WORDS, START, Words
 from paimon_spark.sql.text.types import null_text, read_schema_text, read_type
 
 _DIGITS: Final = 16
+_RESOURCES: Final = ("JAR", "FILE", "ARCHIVE")
 _IS_QUERY: Final = "spark.sql-function.is-query"
 _SETTING: Final = "sqlConfig."
 _ANSI: Final = "spark.sql.ansi.enabled"
 
 
 def functions_of(session: SqlSession, catalog: str) -> RestFunctions | None:
-    """The functions of a catalog, None for one that keeps none."""
-    found = session.catalog_named(catalog)
-    return RestFunctions(found.client) if isinstance(found, RestCatalog) else None
+    """The functions of a catalog, None for one that keeps none, or whose functions are not used."""
+    found, ref = session.catalog_named(catalog), session.find(catalog)
+    if not isinstance(found, RestCatalog) or (ref is not None and not ref.has_functions):
+        return None
+    return RestFunctions(found.client)
 
 
 def is_own_of_spark(session: SqlSession, name: str, scope: str = "ALL") -> bool:
@@ -100,20 +104,62 @@ def create_sql_function(
         comment=comment,
         options={_IS_QUERY: str(is_query).lower(), **_settings(session)},
     )
-    old = functions.find(name.identifier)
+    return _store(
+        functions,
+        function,
+        lambda: _checked(session, function, name, rewritten),
+        replace=replace,
+        if_not_exists=if_not_exists,
+    )
+
+
+def create_class_function(
+    session: SqlSession, name: TableName, words: Words, *, replace: bool, if_not_exists: bool
+) -> Result:
+    """What follows AS in CREATE FUNCTION name AS 'class' [USING JAR 'uri', ..].
+
+    As in Java, the class is looked for when a query calls the function.
+    """
+    functions = functions_of(session, name.catalog)
+    assert functions is not None
+    found, resources = words.string(), []
+    if words.eat("USING"):
+        while True:
+            kind = words.eat_any(*_RESOURCES) or words.fail(", ".join(_RESOURCES))
+            resources.append(Resource(kind.lower(), words.string()))
+            if not words.eat(","):
+                break
+    words.end()
+    definition = JavaClass(found, tuple(resources)).definition(name.table)
+    function = Function(name=name.identifier, definitions={SPARK: definition})
+    return _store(
+        functions, function, lambda: function, replace=replace, if_not_exists=if_not_exists
+    )
+
+
+def _store(
+    functions: RestFunctions,
+    function: Function,
+    checked: Callable[[], Function],
+    *,
+    replace: bool,
+    if_not_exists: bool,
+) -> Result:
+    """Create the function that `checked` returns, if there may be one of this name."""
+    old = functions.find(function.name)
     if old is not None:
         if if_not_exists:
             return NOTHING
         if not replace:
             raise AnalysisError(
-                f"[ROUTINE_ALREADY_EXISTS] Cannot create the function {name.identifier} because it "
+                f"[ROUTINE_ALREADY_EXISTS] Cannot create the function {function.name} because it "
                 "already exists"
             )
-    checked = _checked(session, function, name, rewritten)
+    new = checked()
     if old is not None:
-        functions.drop(name.identifier)  # as in Java, these are two steps
+        functions.drop(function.name)  # as in Java, these are two steps
     try:
-        functions.create(checked)
+        functions.create(new)
     except PaimonError:
         if old is not None:
             with suppress(PaimonError):
@@ -160,6 +206,12 @@ def _numbered(fields: Sequence[DataField]) -> list[DataField]:
 
 def describe_catalog_function(function: Function, *, extended: bool) -> Result:
     """DESCRIBE FUNCTION [EXTENDED], as Java's `DescribePaimonV1FunctionCommand`."""
+    made_by = function.java_class
+    if made_by is not None:
+        told = [f"Function: {function.name}", f"Class: {made_by.name}"]
+        if extended:
+            told.append(f"File Resources: {', '.join(r.uri for r in made_by.resources)}")
+        return Result(("function_desc",), [[line] for line in told])
     lines = [("Function:", function.name), ("Type:", "SCALAR")]
     names = [f.name for f in function.inputs]
     width = max(map(len, names), default=0)
@@ -186,7 +238,7 @@ def replace_catalog_functions(
     """The query with temporary functions in place of those of REST catalogs.
 
     `rewritten` gives the body of a function that is a query.  A name without a database means a
-    function of Spark if there is one.  UnsupportedFeature for functions in Java.
+    function of Spark if there is one.  UnsupportedFeature for lambdas in Java.
     """
     if "(" not in text:
         return text
@@ -246,13 +298,44 @@ def _temporary(
     rewritten: Callable[[str], str],
 ) -> str:
     function = functions.find(name.identifier)
+    made_by = None if function is None else function.java_class
+    if made_by is not None:
+        return _of_class(session, made_by, name)
     if function is None or function.sql is None or not function.returns:
         raise UnsupportedFeature(
             "functions in Java",
-            f"function {name.identifier} is not defined in SQL",
+            f"function {name.identifier} is defined neither in SQL nor by a class",
             next_step="use Java Paimon for it",
         )
     return _defined(session, function, name, rewritten)
+
+
+def _of_class(session: SqlSession, made_by: JavaClass, name: TableName) -> str:
+    """The temporary function of this class; QueryFailed if Spark cannot load it."""
+    definition = f"AS {quoted_text(made_by.name)}"
+    if made_by.resources:
+        files = (f"{r.kind.upper()} {quoted_text(r.uri)}" for r in made_by.resources)
+        definition += f" USING {', '.join(files)}"
+    called = _called(definition, name)
+    try:
+        session.spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION {called} {definition}")
+    except Exception as e:
+        cause = getattr(e, "java_exception", None)
+        told = error_text(e) if cause is None else str(cause.getMessage())
+        raise QueryFailed(
+            f"function {name.identifier}: Spark cannot load its class {made_by.name}: {told}",
+            next_step="put the files of the function where Spark can read them",
+        ) from e
+    return called
+
+
+def _called(told_apart: str, name: TableName) -> str:
+    """The name of the temporary function that stands for one of a catalog.
+
+    Functions of two databases may have one name, and sessions share the functions of Spark.
+    """
+    digest = hashlib.sha256(told_apart.encode()).hexdigest()[:_DIGITS]
+    return quoted(f"{CALLED}{digest}_{name.table}")
 
 
 def _defined(
@@ -273,10 +356,7 @@ def _defined(
     settings = {
         k.removeprefix(_SETTING): v for k, v in function.options.items() if k.startswith(_SETTING)
     }
-    # Functions of two databases may have one name, and sessions share the functions of Spark.
-    told_apart = f"{definition}{sorted(settings.items())}"
-    digest = hashlib.sha256(told_apart.encode()).hexdigest()[:_DIGITS]
-    called = quoted(f"{CALLED}{digest}_{name.table}")
+    called = _called(f"{definition}{sorted(settings.items())}", name)
     with _under(session, settings):
         session.spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION {called}{definition}")
     return called
