@@ -26,7 +26,7 @@ from paimon_spark.sql.procedures import Procedures
 from paimon_spark.sql.query.queries import query_dataframe, rewritten, rewritten_view, run_query
 from paimon_spark.sql.query.registered import drop_registered
 from paimon_spark.sql.result import Result
-from paimon_spark.sql.session import SqlSession
+from paimon_spark.sql.session import SqlSession, settings_that_count
 from paimon_spark.sql.system_tables import is_system_table
 from paimon_spark.sql.text.names import quoted
 from paimon_spark.sql.text.splitter import split_statements
@@ -296,6 +296,7 @@ def sql(
             start_spark=lambda: spark,
             env=env or system_environment(),
             procedures=procedures,
+            conf=settings_that_count(spark),
         )
     session.spark  # noqa: B018 - Spark runs already: statements see its temporary views
     frame: DataFrame | None = None

@@ -232,9 +232,7 @@ class SqlSession:
     def take_settings(self) -> None:
         """Take over what `spark.conf.set` and `unset` have changed since the last statement."""
         settings = _settings_of(self.spark)
-        counting = (k for k in settings if k.startswith(_PREFIXES) or k in OWN_SETTINGS)
-        kept = {k for k in self.conf if k in settings}.union(counting)
-        self.conf = {k: settings[k] for k in settings if k in kept}
+        self.conf = {k: v for k, v in settings.items() if k in self.conf or _counts(k)}
 
     @property
     def has_spark(self) -> bool:
@@ -546,6 +544,15 @@ class SqlSession:
             yield
         finally:
             self.conf = before
+
+
+def settings_that_count(spark: SparkSession) -> dict[str, str]:
+    """The settings of Spark that a session takes over."""
+    return {k: v for k, v in _settings_of(spark).items() if _counts(k)}
+
+
+def _counts(key: str) -> bool:
+    return key.startswith(_PREFIXES) or key in OWN_SETTINGS
 
 
 def _settings_of(spark: Any) -> dict[str, str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from catalog_kinds import options_of_kind
 
 from paimon_core.errors import SchemaError
 from paimon_spark.sql.run import sql
@@ -47,6 +48,23 @@ def test_settings_of_the_spark_session_count(tmp_path: Path, spark: Any) -> None
     with pytest.raises(SchemaError, match="bucket"):
         rows(spark, tmp_path, "SELECT * FROM t")
     spark.conf.unset("spark.paimon.bucket")
+
+
+def test_the_catalog_of_the_spark_session_is_the_first_to_be_opened(
+    tmp_path: Path, spark: Any
+) -> None:
+    warehouse = tmp_path / "lake"
+    options = options_of_kind("jdbc-sqlite", tmp_path) | {"defaultDatabase": "mine"}
+    keys = {f"spark.sql.catalog.paimon.{k}": v for k, v in options.items()}
+    try:
+        for key, value in keys.items():
+            spark.conf.set(key, value)
+        assert rows(spark, warehouse, "SHOW DATABASES") == [["mine"]]
+        assert rows(spark, warehouse, "SELECT current_database()") == [["mine"]]
+    finally:
+        for key in keys:
+            spark.conf.unset(key)
+    assert not (warehouse / "default.db").exists()
 
 
 def test_statements_without_a_query_need_no_job(tmp_path: Path, spark: Any) -> None:
