@@ -24,8 +24,9 @@ from paimon_core.retention.registered_partitions import synchronise_partitions
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
 from paimon_maintenance.job.job import Committed, RunContext
 from paimon_maintenance.job.metadata_job import Action, MetadataPlan, metadata_steps
-from paimon_maintenance.job.plan import Retained, SnapshotPin
+from paimon_maintenance.job.plan import SnapshotPin
 from paimon_maintenance.job.text import counted
+from paimon_maintenance.jobs.versions.other_buckets import with_other_buckets
 from paimon_maintenance.jobs.versions.target import target_of
 
 Arguments = Mapping[str, object]
@@ -91,14 +92,7 @@ def make_as_latest(
             )
         )
     buckets = table.options.value(BUCKET)
-    other = {e.partition for e in back if e.total_buckets != buckets > 0}
-    kept = []
-    if other:
-        why = (
-            f"the files that come back to {counted(len(other), 'partitions')} have another number; "
-            f"writers are refused there until rescale has run"
-        )
-        kept.append(Retained(what=f"the option bucket={buckets}", why=why))
+    kept = with_other_buckets(table, back)
     between = [t for t in tags if target.id < t.snapshot.id and t not in ours]
     covered = any(all(t.snapshot.id > b.snapshot.id for b in between) for t in ours)
     tags_new = bool(between) and not covered and (bool(added) or (changes.is_empty and protected))

@@ -38,6 +38,7 @@ from paimon_maintenance.job.plan import Retained, SnapshotPin, retained_files
 from paimon_maintenance.job.text import counted, human_bytes
 from paimon_maintenance.jobs.versions.consumers_ahead import left_ahead
 from paimon_maintenance.jobs.versions.inflight_commits import wait_for_inflight_commits
+from paimon_maintenance.jobs.versions.other_buckets import with_other_buckets
 from paimon_maintenance.jobs.versions.reference_text import describe_references
 from paimon_maintenance.jobs.versions.removal_steps import (
     follow_removal,
@@ -119,6 +120,8 @@ def make(table: FileStoreTable, arguments: Arguments, context: RunContext) -> Pl
         kept.append(Retained(what=f"snapshot {target.id}", why=why))
     kept += retained_files(garbage.held)
     kept += left_ahead(table, going)
+    if target.schema_id != table.schema.id:  # a rescale changes the schema
+        kept += with_other_buckets(table, scan_files(table, target))
     if interrupted:
         actions.append(Action(f"finish {counted(len(interrupted), 'interrupted runs')}"))
     return MetadataPlan(
