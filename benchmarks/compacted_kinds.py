@@ -24,7 +24,7 @@ KINDS: dict[str, dict[str, str]] = {
     "deletion vectors": {},
     "sorted by another column": {"pk-clustering-override": "true", "clustering.columns": "s1"},
     "B-trees of a text and a number": {"pk-btree.index.columns": "s1,l1"},
-    "bitmap of a number": {"pk-bitmap.index.columns": "l2"},
+    "bitmap of a unique number": {"pk-bitmap.index.columns": "l2"},
 }
 FULL = Work(
     job="compact",
