@@ -45,6 +45,7 @@ def step_generate(request: dict[str, Any]) -> dict[str, Any]:
 def step_ours(request: dict[str, Any]) -> dict[str, Any]:
     """The whole job on this process's one thread, or through Spark."""
     prepare_process()  # as the command line does
+    COMPACT.load()
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     engine: Any = LocalEngine()
