@@ -6,8 +6,8 @@ Each key has one live row above level 0, whatever file it is in, so these files 
 files of level 0 are always taken all together: two compactions of a bucket then never miss each
 other's rows, because both delete the same files.
 
-- A minor compaction sorts the new rows into files of their own, and merges what Java's does:
-  neighbors of which some overlap or are small.
+- A minor compaction sorts the new rows into files of their own, and merges neighbors that overlap
+  or are small.
 - A full one leaves files that do not overlap, without deletes and deletion vectors.  Java also
   sorts the new rows into files of their own, and merges all other files each time.
 """
@@ -108,7 +108,11 @@ def _groups(
 def _sections(
     files: Sequence[DataFileMeta], schema: TableSchema, schema_of: Callable[[int], TableSchema]
 ) -> list[list[DataFileMeta]]:
-    """Return the files in the order of the clustering columns, those together that overlap."""
+    """Return the files in the order of the clustering columns, those together that overlap.
+
+    Files that only touch do not overlap, unlike in Java: rows with one value may fill many files,
+    which would be merged in each compaction.
+    """
     columns = schema.row_type.project(schema.options.value(CLUSTERING_COLUMNS))
     for file in files:
         stored = {f.id: f.type for f in schema_of(file.schema_id).fields}
@@ -118,7 +122,7 @@ def _sections(
     bound: Key = ()
     ranged = (KeyedFile.of(f, columns) for f in files)
     for found in sorted(ranged, key=lambda r: (r.low, r.high, r.file.file_name)):
-        if sections and found.low <= bound:
+        if sections and found.low < bound:
             sections[-1].append(found.file)
             bound = max(bound, found.high)
         else:

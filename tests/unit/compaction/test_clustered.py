@@ -184,6 +184,22 @@ def test_more_rows_than_fit_into_memory(tmp_path: Path, monkeypatch: pytest.Monk
     assert file.row_count == 4000
 
 
+def test_files_of_one_value_are_not_merged_again(tmp_path: Path) -> None:
+    table = _create(tmp_path, bucket="1", **{"target-file-size": "3 kb"})
+    for commits in range(2):
+        keys = range(commits, 9000, commits + 1)
+        _write(
+            table,
+            [{"a": n, "b": "", "c": float(n % 2), "d": str(n), "e": None} for n in keys],
+            [0] * len(keys),
+        )
+    assert compact_table(table, full=True, env=ENV)
+    files = _check_files(table, ("c",))
+    assert len(files) > 3
+    for full in (True, False):
+        assert compact_table(table, full=full, env=ENV) == ()
+
+
 @pytest.mark.parametrize("full", [False, True])
 def test_rows_that_are_replaced_meanwhile_are_not_lost(full: bool, tmp_path: Path) -> None:  # noqa: FBT001
     """A merge of compacted files does not name the new files that another compaction takes."""
@@ -225,7 +241,9 @@ MB = 1024**2
         ([], True, None),
         ([(1, 0, 9, 200)], True, None),
         # Overlapping files are merged, and small ones with their neighbors.
-        ([(1, 0, 5, 100), (1, 5, 9, 100)], False, [{0, 1}]),
+        ([(1, 0, 5, 100), (1, 4, 9, 100)], False, [{0, 1}]),
+        ([(1, 0, 5, 100), (1, 5, 5, 100), (1, 5, 9, 100)], False, None),
+        ([(1, 0, 5, 100), (1, 5, 5, 100), (1, 5, 9, 100)], True, None),
         ([(1, 0, 4, 100), (1, 5, 9, 100)], False, None),
         ([(1, 0, 4, 10), (1, 5, 9, 10)], False, [{0, 1}]),
         ([(1, 0, 4, 10), (1, 5, 9, 100), (1, 10, 11, 10)], False, None),
