@@ -6,7 +6,7 @@ is done or not done, and the next repair continues.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Protocol
@@ -21,12 +21,12 @@ from paimon_core.file_store_table import FileStoreTable
 from paimon_core.io.file_io import parent
 from paimon_core.io.read_retry import read_whole
 from paimon_core.lsm.key_order import stored_key_order
-from paimon_core.manifest.data_file import ManifestEntry
+from paimon_core.manifest.data_file import FileKind, ManifestEntry
 from paimon_core.manifest.manifest_list import read_manifest_list
 from paimon_core.paths import MAIN_BRANCH
 from paimon_core.refs.consumers import Consumer
 from paimon_core.scan.key_bounds import is_clustered
-from paimon_core.scan.manifests import LEAST_BLOCK_BYTES
+from paimon_core.scan.manifests import LEAST_BLOCK_BYTES, read_entries
 from paimon_core.scan.scan import scan_files
 from paimon_core.snapshot.numbered_files import LATEST
 from paimon_core.snapshot.snapshot import CommitKind, Snapshot
@@ -188,25 +188,46 @@ class SizesFix:
         return not all(self.branch.io.exists(self.branch.paths.manifest(n)) for n in lists)
 
 
+def _contradicts(snapshot: Snapshot, rows: Mapping[str, int]) -> bool:
+    """Whether the snapshot counts other records than its lists, by part, have."""
+    pairs = [
+        (snapshot.delta_record_count, rows.get("delta")),
+        (snapshot.changelog_record_count, rows.get("changelog")),
+    ]
+    if {"base", "delta"} <= rows.keys():
+        pairs.append((snapshot.total_record_count, rows["base"] + rows["delta"]))
+    return any(told is not None and real is not None and told != real for told, real in pairs)
+
+
+def _rows(entries: Iterable[ManifestEntry]) -> int:
+    return sum(e.file.row_count if e.kind is FileKind.ADD else -e.file.row_count for e in entries)
+
+
 def with_true_sizes(branch: FileStoreTable, snapshot: Snapshot) -> Snapshot | None:
     """The snapshot with the actual sizes of its manifest lists; None without a difference.
 
     Also None if one of the lists is missing, corrupt or shorter than the snapshot says, because the
     size is then not the problem: a list that was cut between two blocks reads like a whole one.
+    And if the lists are not those of the snapshot by its numbers of records: with their sizes in
+    the snapshot, jobs would believe them.
     """
     sizes: dict[str, int] = {}
+    rows: dict[str, int] = {}
     for part in ("base", "delta", "changelog"):
         name = getattr(snapshot, f"{part}_manifest_list")
         size = getattr(snapshot, f"{part}_manifest_list_size")
         if name is None or size is None:
             continue
         try:
-            found = read_manifest_list(branch.io, branch.paths.manifest(name)).size
+            found = read_manifest_list(branch.io, branch.paths.manifest(name))
+            rows[part] = sum(_rows(read_entries(branch, meta)) for meta in found)
         except (FileNotFoundError, CorruptTable):
             return None
-        if found <= size - LEAST_BLOCK_BYTES:
+        if found.size <= size - LEAST_BLOCK_BYTES:
             return None
-        sizes[f"{part}_manifest_list_size"] = found
+        sizes[f"{part}_manifest_list_size"] = found.size
+    if _contradicts(snapshot, rows):
+        return None
     right = replace(snapshot, **sizes)  # type: ignore[arg-type]  # sizes of lists only
     return None if right == snapshot else right
 

@@ -269,3 +269,18 @@ def test_the_plan_is_json(lake):
         "missing_data_file",
         "wrong_hint",
     }
+
+
+def test_the_size_of_another_list_is_not_believed(lake: Lake) -> None:
+    """With it in the snapshot, jobs would delete what the list of the snapshot names."""
+    lake.fill(2)
+    table = lake.table()
+    last = table.latest_or_not_found()
+    mine, other = (
+        Path(table.paths.manifest(table.snapshots.get(n).base_manifest_list))
+        for n in (last.id - 1, last.id)
+    )
+    mine.write_bytes(other.read_bytes())
+    assert "wrong_size" in {f.problem for f in check_table(lake.table()).findings}
+    plan = plan_table(request(lake, repairs=["correct_sizes"]))
+    assert plan.is_empty
