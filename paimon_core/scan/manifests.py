@@ -59,7 +59,8 @@ def manifest_list(
 ) -> list[ManifestFileMeta]:
     """Return the manifests in list `name`; CorruptTable if it is missing, unreadable or was cut.
 
-    With `exact`, also if it is longer by a block than its snapshot says, so another one.
+    With `exact`, also if it is longer by a block than its snapshot says, so another one, unless
+    another program has added fields.
     """
     cache, path = table.manifests, table.paths.manifest(name)
     try:
@@ -68,7 +69,9 @@ def manifest_list(
         raise missing_metadata(table, path, snapshot.id) from e
     wanted = snapshot.list_size(name)
     lost = 0 if wanted is None else wanted - found.size
-    if wanted is not None and (abs(lost) if exact else lost) >= LEAST_BLOCK_BYTES:
+    if exact and not any(meta.unknown for meta in found):
+        lost = abs(lost)
+    if wanted is not None and lost >= LEAST_BLOCK_BYTES:
         raise wrong_list_size(table, path, found.size, wanted)
     check_not_emptied(found, path, snapshot, name, table=table.name)
     return found.copy()
@@ -176,8 +179,12 @@ def check_exact(table: FileStoreTable, meta: ManifestFileMeta, *, added: int, de
 
 
 def check_as_listed(table: FileStoreTable, meta: ManifestFileMeta, found: SizedEntries) -> None:
-    """Raise CorruptTable as `check_size` and `check_exact` do."""
-    check_size(table, meta, found.size)
+    """Raise CorruptTable as `check_exact` does, and as `check_size` for known fields.
+
+    Another program may have added fields, and left the size in the list as it was.
+    """
+    if not any(e.unknown or e.file.unknown for e in found.entries):
+        check_size(table, meta, found.size)
     added = sum(e.kind is FileKind.ADD for e in found.entries)
     check_exact(table, meta, added=added, deleted=len(found) - added)
 
