@@ -2,8 +2,8 @@
 
     ./caretaker python benchmarks/compacted_kinds.py --rows 600000
 
-The columns of `compaction.py`, in three commits into one bucket, of which the first two are
-compacted; 30 % of the keys of a commit are old.
+The table has the columns of `compaction.py` and one bucket.  Three commits fill it, and 30 % of the
+keys of a commit exist already.  The first two commits are compacted before the measurement.
 """
 
 from __future__ import annotations
