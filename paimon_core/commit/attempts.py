@@ -200,8 +200,10 @@ class Attempts:
             return False
 
     def _is_newest(self, base: Snapshot | None) -> bool:
+        if base is None:
+            return True
         newest = self.table.snapshots.latest()
-        return base is None or newest is None or newest.identity == base.identity
+        return newest is None or newest.identity == base.identity
 
     def _are_over(self) -> bool:
         options = self.table.options
