@@ -26,7 +26,12 @@ import pyarrow as pa
 
 from paimon_core.compaction.unit import CompactUnit
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.index.deletion_vectors import Positions, union
+from paimon_core.index.deletion_vectors import (
+    NOTHING_DELETED,
+    Positions,
+    union,
+    with_deleted_rows,
+)
 from paimon_core.lsm.engines.traits import traits_of
 from paimon_core.lsm.key_column import Rows
 from paimon_core.lsm.key_order import has_signed_zeros, key_digits, sort_rows
@@ -106,18 +111,15 @@ class ClusteredRows:
     def _stored_keys(self, file: DataFileMeta) -> Iterator[tuple[pa.RecordBatch, Positions]]:
         """Yield the keys of the live rows of a file, with their positions."""
         unit, key = self.unit, self.table.schema.key_type
-        deleted = self.vectors.get(file.file_name)
-        first = 0
-        for batch in read_table_file(
+        batches = read_table_file(
             self.table, unit.partition, unit.bucket, file, key, batch_rows=_KEYS_AT_ONCE
-        ):
-            positions = np.arange(first, first + batch.num_rows)
+        )
+        deleted = self.vectors.get(file.file_name, NOTHING_DELETED)
+        first = 0
+        for batch, gone in with_deleted_rows(batches, deleted):
+            live = np.delete(np.arange(batch.num_rows), gone)
+            yield batch.take(index_array(live)) if len(gone) else batch, live + first
             first += batch.num_rows
-            if deleted is not None:
-                live = ~np.isin(positions, deleted)
-                yield batch.filter(pa.array(live)), positions[live]
-            else:
-                yield batch, positions
 
     def _hidden(self, name: str) -> Positions | None:
         found = self.superseded.get(name)

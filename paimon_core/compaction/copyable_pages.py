@@ -30,14 +30,14 @@ import pyarrow.parquet as pq
 
 from paimon_core.compaction.page_copy import LEAST_BYTES, MOST_BYTES, has_current_columns
 from paimon_core.compaction.unit import CompactUnit, KeyRange, Rewrite
-from paimon_core.compaction.untouched import NOTHING_DELETED, untouched
+from paimon_core.compaction.untouched import untouched
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.data_format import format_of
 from paimon_core.format.parquet.assembler import COPIED_CODECS, layout_like
 from paimon_core.format.parquet.chunks import StoredColumn, StoredGroup, stored_number
 from paimon_core.format.parquet.stored_page import Raw, value_of_bound
 from paimon_core.format.stored_file import WHOLE_BELOW, StoredFile, open_stored_file
-from paimon_core.index.deletion_vectors import Positions
+from paimon_core.index.deletion_vectors import NOTHING_DELETED, Positions
 from paimon_core.index.file_index.writer import indexed_columns
 from paimon_core.lsm.changelog_producers import changelog_producer_of
 from paimon_core.lsm.engines.traits import newest_file_wins

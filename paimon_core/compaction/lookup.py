@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from paimon_core.errors import CorruptTable
 from paimon_core.format.row_groups import RowGroupEnds, row_group_ends
-from paimon_core.index.deletion_vectors import Positions
+from paimon_core.index.deletion_vectors import NOTHING_DELETED, Positions, with_deleted_rows
 from paimon_core.lsm.key_column import BoolArray, Rows
 from paimon_core.lsm.key_order import Key, KeyView, has_signed_zeros, key_digits, sort_rows
 from paimon_core.lsm.tree.sorted_run import KeyedFile, SortedRun
@@ -238,8 +238,7 @@ class _Level:
         self, file: DataFileMeta, first: int
     ) -> Iterator[tuple[pa.RecordBatch, Positions]]:
         """Yield the existing rows of a file from this one on, with their positions."""
-        deleted = self._vectors.get(file.file_name)
-        for batch in read_table_file(
+        batches = read_table_file(
             self._reader.table,
             self._reader.partition,
             self._reader.bucket,
@@ -248,11 +247,11 @@ class _Level:
             key_value=True,
             batch_rows=self._rows,
             rows=range(first, file.row_count),
-        ):
+        )
+        deleted = self._vectors.get(file.file_name, NOTHING_DELETED)
+        for batch, gone in with_deleted_rows(batches, deleted, first):
             there = np.ones(batch.num_rows, np.bool_)
-            if deleted is not None:
-                begin, end = np.searchsorted(deleted, (first, first + batch.num_rows))
-                there[deleted[begin:end] - first] = False
+            there[gone] = False
             if self._keep is not None:
                 there &= self._keep(batch)
             chosen = np.flatnonzero(there)

@@ -19,13 +19,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_core.compaction.unit import CompactUnit
-from paimon_core.compaction.untouched import NOTHING_DELETED, untouched
+from paimon_core.compaction.untouched import untouched
 from paimon_core.file_store_table import FileStoreTable
 from paimon_core.format.data_format import format_of
 from paimon_core.format.parquet.assembler import COPIED_CODECS, layout_like
 from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
 from paimon_core.format.stored_file import StoredFile, open_stored_file
-from paimon_core.index.deletion_vectors import Positions
+from paimon_core.index.deletion_vectors import NOTHING_DELETED, Positions
 from paimon_core.index.file_index.writer import indexed_columns
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.read.data_file import missing_data_file

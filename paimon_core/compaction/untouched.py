@@ -9,8 +9,6 @@ import numpy as np
 
 from paimon_core.index.deletion_vectors import Positions
 
-NOTHING_DELETED: Positions = np.empty(0, np.int64)
-
 
 def untouched(
     borders: Sequence[int], deleted: Positions, *, least: int, most: int

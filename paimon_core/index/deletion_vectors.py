@@ -30,6 +30,7 @@ from paimon_core.manifest.data_file import DeletionVectorRange, IndexFileMeta
 
 Positions = npt.NDArray[np.int64]
 """Sorted, distinct row positions."""
+NOTHING_DELETED: Final[Positions] = np.empty(0, np.int64)
 
 DELETION_VECTORS_INDEX: Final = "DELETION_VECTORS"
 MOST_POSITIONS: Final = 1 << 25
@@ -164,12 +165,20 @@ def without_deleted(
     if deleted is None:
         yield from batches
         return
+    for batch, rows in with_deleted_rows(batches, deleted, first):
+        if len(rows):
+            keep = np.ones(batch.num_rows, np.bool_)
+            keep[rows] = False
+            yield batch.filter(pa.array(keep))
+        else:
+            yield batch
+
+
+def with_deleted_rows(
+    batches: Iterator[pa.RecordBatch], deleted: Positions, first: int = 0
+) -> Iterator[tuple[pa.RecordBatch, Positions]]:
+    """Yield each batch with the numbers of its deleted rows; input as in `without_deleted`."""
     for batch in batches:
         begin, end = np.searchsorted(deleted, (first, first + batch.num_rows))
-        if begin == end:
-            yield batch
-        else:
-            keep = np.ones(batch.num_rows, np.bool_)
-            keep[deleted[begin:end] - first] = False
-            yield batch.filter(pa.array(keep))
+        yield batch, deleted[begin:end] - first
         first += batch.num_rows

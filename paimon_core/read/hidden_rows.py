@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.index.deletion_vectors import Positions, without_deleted
+from paimon_core.index.deletion_vectors import NOTHING_DELETED, Positions, without_deleted
 from paimon_core.lsm.engines.traits import traits_of
 from paimon_core.lsm.key_column import int_values
 from paimon_core.lsm.merge_engine import MergeEngine, without_deletes
@@ -60,8 +60,7 @@ def hidden_rows(
         return {}
     bucket = (entries[0].partition, entries[0].bucket)
     vectors = bucket_vectors(table, bucket, index_files)
-    nothing = np.zeros(0, np.int64)
-    found = {e.file.file_name: vectors.get(e.file.file_name, nothing) for e in entries}
+    found = {e.file.file_name: vectors.get(e.file.file_name, NOTHING_DELETED) for e in entries}
     if not table.has_primary_key:
         return found
     files = [e.file for e in entries]

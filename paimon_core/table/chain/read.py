@@ -20,7 +20,7 @@ import pyarrow as pa
 from paimon_core.errors import NotFound, UnsupportedFeature
 from paimon_core.features import CHAIN_TABLE, chain_branches, check_rows_readable
 from paimon_core.file_store_table import FileStoreTable
-from paimon_core.index.deletion_vectors import Positions
+from paimon_core.index.deletion_vectors import Positions, with_deleted_rows
 from paimon_core.lsm.merge_engine import MergedRows, MergeEngine, MergeSlice
 from paimon_core.lsm.tree.interval_partition import interval_partition
 from paimon_core.manifest.data_file import DataFileMeta, ManifestEntry
@@ -275,14 +275,11 @@ def _with_deletes(
     if deleted is None:
         yield from batches
         return
-    first = 0
-    for batch in batches:
-        begin, end = np.searchsorted(deleted, (first, first + batch.num_rows))
+    for batch, rows in with_deleted_rows(batches, deleted):
         place = batch.schema.get_field_index(VALUE_KIND)
         kinds = batch.column(place).to_numpy().copy()
-        kinds[deleted[begin:end] - first] = RowKind.DELETE
+        kinds[rows] = RowKind.DELETE
         yield batch.set_column(place, batch.schema.field(place), int8_array(kinds))
-        first += batch.num_rows
 
 
 @dataclass(frozen=True, slots=True)
