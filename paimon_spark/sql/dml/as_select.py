@@ -142,9 +142,14 @@ def _fill_new(
 
 def _check_nulls(name: TableName, schema: TableSchema, frame: DataFrame) -> None:
     """WriteRefused for a null in a column that the table will have as NOT NULL."""
-    for field in schema.fields:
-        if not field.type.nullable and frame.where(f"{quoted(field.name)} IS NULL").head(1):
-            raise null_refused(name.identifier, field.name)
+    needed = [f.name for f in schema.fields if not f.type.nullable]
+    if not needed:
+        return
+    columns = [quoted(n) for n in needed]
+    found = frame.where(" OR ".join(f"{c} IS NULL" for c in columns)).select(*columns).head(1)
+    if found:
+        column = next(n for n, value in zip(needed, found[0], strict=True) if value is None)
+        raise null_refused(name.identifier, column)
 
 
 def _planned(
