@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from paimon_maintenance.cli.main import main
+from paimon_maintenance.job.exit_codes import ExitCode
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,13 @@ def caretaker(*words: object) -> Ran:
     with redirect_stdout(out), redirect_stderr(err):
         code = main([str(w) for w in words])
     return Ran(code, out.getvalue(), err.getvalue())
+
+
+def compact(warehouse: Path, strategy: str) -> None:
+    """Compact db.t, if there is anything to compact."""
+    words = ("--strategy", strategy, "--engine", "local")
+    ran = caretaker("run", "compact", "db.t", "-w", warehouse, *words)
+    assert ran.code in (ExitCode.SUCCESS, ExitCode.NOTHING_TO_DO), ran.err
 
 
 def read_rows(warehouse: Path, *more: object) -> list[list[Any]]:

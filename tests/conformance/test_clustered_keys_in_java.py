@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import caretaker, in_order
+from command_line import caretaker, compact, in_order
 from replay import run_step
 
 from oracle import Oracle
@@ -38,12 +38,6 @@ OPTIONS = {
     "deletion-vectors.enabled": "true",
     "write-only": "true",
 }
-
-
-def _compact(warehouse: Path, strategy: str) -> None:
-    words = ("--strategy", strategy, "--engine", "local")
-    ran = caretaker("run", "compact", "db.t", "-w", warehouse, *words)
-    assert ran.code in (ExitCode.SUCCESS, ExitCode.NOTHING_TO_DO), ran.err
 
 
 def _model_of(rows: dict[int, list[Any]]) -> list[list[Any]]:
@@ -90,14 +84,14 @@ def test_taking_turns(columns: str, engine: str, oracle: Oracle, tmp_path: Path)
         if turn in (3, 7, 10) and not deletes_wait:
             java.one("compact", full=turn == 7, dynamic={"write-only": "false"})
         else:
-            _compact(tmp_path, "full" if turn % 4 == 0 else "minor")
+            compact(tmp_path, "full" if turn % 4 == 0 else "minor")
             deletes_wait = False
         assert in_order(java.rows()) == _model_of(written), turn
         assert in_order(run_step({"op": "read", **at})["rows"]) == _model_of(written)
         ran = caretaker("verify", "db.t", "-w", tmp_path, "--deep")
         assert ran.code == ExitCode.SUCCESS, ran.out
-    _compact(tmp_path, "full")
-    _compact(tmp_path, "full")
+    compact(tmp_path, "full")
+    compact(tmp_path, "full")
     table = open_table(str(tmp_path), "db.t")
     latest = table.latest_or_not_found()
     assert len(describe_files(table, latest)["files"]) == table.options.value(BUCKET)
@@ -109,7 +103,7 @@ def test_taking_turns(columns: str, engine: str, oracle: Oracle, tmp_path: Path)
         rows = [[k, 77, "new"] for k in keys]
         java.one("write", rows=rows)
         written |= {k: row for k, row in zip(keys, rows, strict=True) if _wins(engine, k, written)}
-        _compact(tmp_path, "minor")
+        compact(tmp_path, "minor")
     rows = [[k, 78, None] for k in (4, 99)]
     java.one("write", rows=rows)
     written |= {row[0]: row for row in rows if _wins(engine, row[0], written)}
@@ -181,7 +175,7 @@ def test_deletes_that_java_keeps(oracle: Oracle, tmp_path: Path) -> None:
     expected = in_order([["+I", *row] for row in left])
     for strategy in ("minor", "full"):
         assert in_order(caretaker("read", "db.t", "-w", tmp_path).rows) == expected
-        _compact(tmp_path, strategy)
+        compact(tmp_path, strategy)
     assert in_order(caretaker("read", "db.t", "-w", tmp_path).rows) == expected
     assert in_order(java.rows()) == expected
     table = open_table(str(tmp_path), "db.t")
@@ -206,7 +200,7 @@ def test_changes_are_those_of_java(
             java.one("write", rows=rows)
         else:
             assert "error" not in run_step({"op": "write", **at, "rows": rows})
-        _compact(tmp_path, "full" if turn == 2 else "minor")
+        compact(tmp_path, "full" if turn == 2 else "minor")
     latest = open_table(str(tmp_path), "db.t").latest_or_not_found().id
     for first in (None, 1, 3):
         step = {} if first is None else {"from": first}

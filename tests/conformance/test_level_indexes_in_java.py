@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from command_line import caretaker, in_order
+from command_line import caretaker, compact, in_order
 from disk import on_disk, referenced
 from replay import run_step
 
@@ -46,12 +46,6 @@ FILTERS: dict[str, tuple[dict[str, Any], Callable[[Any, Any], bool]]] = {
     "null": ({"field": "v", "op": "isNull"}, lambda v, n: v is None),
     "greater": ({"field": "n", "op": ">", "value": "5.00"}, lambda v, n: n and float(n) > 5),
 }
-
-
-def _compact(warehouse: Path, strategy: str) -> None:
-    words = ("--strategy", strategy, "--engine", "local")
-    ran = caretaker("run", "compact", "db.t", "-w", warehouse, *words)
-    assert ran.code in (ExitCode.SUCCESS, ExitCode.NOTHING_TO_DO), ran.err
 
 
 def _level_indexes(table: FileStoreTable) -> list[tuple[int, object, IndexFileMeta]]:
@@ -121,7 +115,7 @@ def test_taking_turns(kind: str, seed: int, oracle_2_0_0: Oracle, tmp_path: Path
         if turn in (4, 7):
             java.one("compact", full=turn == 7, dynamic={"write-only": "false"})
         else:
-            _compact(tmp_path, "full" if turn % 4 == 3 else "minor")
+            compact(tmp_path, "full" if turn % 4 == 3 else "minor")
         _check_coverage(open_table(str(tmp_path), "db.t"))
         # A minor compaction may leave new rows where queries do not see them.
         seen = {row[1]: row[2:] for row in java.rows()}
@@ -153,7 +147,7 @@ def test_java_looks_rows_up_in_our_index(kind: str, oracle_2_0_0: Oracle, tmp_pa
     java.one("create_table", columns=COLUMNS, primary_keys=["k"], options=options)
     java.one("write", rows=[[1, "a", None], [2, "b", None]])
     java.one("write", rows=[[3, "a", None]])
-    _compact(tmp_path, "full")
+    compact(tmp_path, "full")
     asked = {"field": "v", "op": "=", "value": "a"}
     assert [row[1] for row in java.one("read", filter=asked)["rows"]] == [1, 3]
     table = open_table(str(tmp_path), "db.t")
@@ -185,7 +179,7 @@ def test_two_compactions_at_once(oracle_2_0_0: Oracle, tmp_path: Path) -> None:
         java.one("write", rows=[[k, f"{number}", None] for k in range(number, number + 9)])
         table = open_table(str(tmp_path), "db.t")
         slow = compact_buckets(table, buckets_of(table), full=True, env=env)
-        _compact(tmp_path, "full")
+        compact(tmp_path, "full")
         with pytest.raises(CommitConflict):
             commit(table, [m for r in slow for m in r.to_messages()], user="u", env=env)
         _check_coverage(table)
@@ -206,7 +200,7 @@ def test_index_files_are_those_of_java(kind: str, oracle_2_0_0: Oracle, tmp_path
         ]
         oracle_2_0_0.one("write", rows=rows)
     shutil.copytree(tmp_path / "db.db", tmp_path / "java.db")
-    _compact(tmp_path, "full")
+    compact(tmp_path, "full")
     oracle_2_0_0.one("compact", full=True, database="java", dynamic={"write-only": "false"})
     found = []
     for name in ("db.t", "java.t"):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from command_line import caretaker, in_order
+from command_line import caretaker, compact, in_order
 from lakes import Lake
 from small_pages import small_pages
 from sql_sessions import Sql
@@ -60,12 +60,6 @@ def _rows(java: Oracle, warehouse: Path) -> list[list[Any]]:
     return sorted(row[1:] for row in ours)
 
 
-def _compact(warehouse: Path, strategy: str) -> None:
-    words = ("--strategy", strategy, "--engine", "local")
-    ran = caretaker("run", "compact", "db.t", "-w", warehouse, *words)
-    assert ran.code in (ExitCode.SUCCESS, ExitCode.NOTHING_TO_DO), ran.err
-
-
 @pytest.fixture(autouse=True)
 def pages_are_copied() -> Iterator[None]:
     """With the numbers that they hold, where that is right."""
@@ -98,13 +92,13 @@ def test_taking_turns(engine: str, oracle_2_0_0: Oracle, tmp_path: Path) -> None
                     model.setdefault(row[0], row)
         if number % 4 == 3:
             if number % 8 == 3:
-                _compact(tmp_path / "lake", "full" if number > 8 else "minor")
+                compact(tmp_path / "lake", "full" if number > 8 else "minor")
             else:
                 java.one("compact", full=number > 8, dynamic={"write-only": "false"})
         found = _rows(java, tmp_path / "lake")
         if engine not in {*late, "aggregation"}:
             assert found == [model[k] for k in sorted(model)]
-    _compact(tmp_path / "lake", "full")
+    compact(tmp_path / "lake", "full")
     found = _rows(java, tmp_path / "lake")
     assert engine == "aggregation" or found == [model[k] for k in sorted(model)]
     assert caretaker("verify", "db.t", "-w", tmp_path / "lake", "--deep").code == ExitCode.SUCCESS
@@ -132,7 +126,7 @@ def test_a_commit_that_comes_second_wins(oracle_2_0_0: Oracle, tmp_path: Path) -
     table = open_table(str(tmp_path), "db.t")
     numbers = [e.file.max_sequence_number for e in scan_files(table, table.latest_or_not_found())]
     assert sorted(numbers) == [1, 2]
-    _compact(tmp_path, "full")
+    compact(tmp_path, "full")
     assert _rows(java, tmp_path) == rows
 
 
@@ -190,7 +184,7 @@ def test_compacted_files_hold_the_numbers(tmp_path: Path) -> None:
     lake.create(options=OPTIONS)
     for keys, value in ((range(2000), "old"), (range(1000, 1010), "new")):
         lake.append({"k": list(keys), "v": [value] * len(keys)})
-        _compact(tmp_path, "full")  # the first one only moves the file to another level
+        compact(tmp_path, "full")  # the first one only moves the file to another level
     table = lake.table()
     (entry,) = scan_files(table, table.latest_or_not_found())
     path = table.paths.data_file(entry.partition, entry.bucket, entry.file)
