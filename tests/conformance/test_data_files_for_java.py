@@ -6,6 +6,7 @@ import uuid
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from paimon_core.commit.committer import commit
@@ -145,6 +146,27 @@ def test_not_a_number_is_not_lost_by_statistics(oracle, tmp_path, file_format):
         assert [r[1] for r in oracle.rows(filter=condition)] == expected
     condition = {"field": "f", "op": "<", "value": 0.0}
     assert [r[1] for r in oracle.rows(filter=condition)] == [2]
+
+
+def test_not_a_number_in_some_row_groups_is_not_lost(oracle, tmp_path):
+    """Bounds of doubles are only in the footers of row groups, and of pages, without NaN."""
+    columns = [{"name": "k", "type": "INT"}, {"name": "f", "type": "DOUBLE"}]
+    oracle.defaults(warehouse=tmp_path, database="db", table="ours")
+    options = {"target-file-size": "100 kb", "file.compression": "none"}
+    oracle.one("create_table", columns=columns, options=options)
+    with_nan = {5, 9_000, 59_999}
+    rows = [[k, "NaN" if k in with_nan else k / 2] for k in range(60_000)]
+    write_ours(tmp_path, rows)
+    footers = [pq.read_metadata(p) for p in (tmp_path / "db.db" / "ours").rglob("data-*.parquet")]
+    groups = [f.row_group(i) for f in footers for i in range(f.num_row_groups)]
+    known = [group.column(1).statistics for group in groups]
+    assert {s is not None and s.has_min_max for s in known} == {True, False}
+    for value in (-1.0, 15_000.0, 29_990.0):
+        for op, rest in ((">", lambda x, v: x > v), ("<", lambda x, v: x < v)):
+            condition = {"field": "f", "op": op, "value": value}
+            found = {r[1] for r in oracle.rows(filter=condition)}
+            expected = {k for k, x in rows if rest(float(x), value)}
+            assert found == (expected | with_nan if op == ">" else expected), condition
 
 
 @pytest.mark.parametrize(

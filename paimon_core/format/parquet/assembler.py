@@ -35,9 +35,9 @@ from paimon_core.format.parquet.footer import (
     GROUP_COLUMNS,
     MAGIC,
     footer_bytes,
+    footer_of,
     structs_of,
 )
-from paimon_core.format.parquet.int96 import footer_of
 from paimon_core.format.parquet.stored_page import (
     Raw,
     StoredPage,

@@ -1,4 +1,4 @@
-"""Opens Parquet files with limits on the claims of their footer.
+"""Opens Parquet files with limits on the claims of their footer, and changes footers.
 
 In a footer, every list starts with its length, and Arrow allocates room for the elements before it
 reads them.  Every element takes bytes of the file, so the file size limits every valid length.
@@ -6,7 +6,7 @@ reads them.  Every element takes bytes of the file, so the file size limits ever
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Any, Final, cast
@@ -25,6 +25,8 @@ from paimon_core.format.parquet.thrift_compact import (
 )
 
 MAGIC: Final = b"PAR1"
+FLOAT_BOUNDS: Final = {"paimon-caretaker.float-bounds": "without NaN"}
+"""Key-value metadata of files that have bounds of FLOAT and DOUBLE only where there is no NaN."""
 TAIL: Final = 8
 """The bytes after the footer: its length and the magic number."""
 # Field numbers of parquet.thrift.
@@ -36,6 +38,8 @@ CHUNK_META = 3
 META_TYPE, META_ENCODINGS, META_CODEC, META_STATISTICS = 1, 2, 4, 12
 REPEATED: Final = 2
 _REQUIRED: Final = 0
+_META_PATH: Final = 3
+_COLUMN_INDEX: Final = (6, 7)
 _SIZES: Final = 16
 _TEXT_BYTES, _REPETITIONS, _DEFINITIONS = 1, 2, 3
 _BOUNDS: Final = (1, 2, 5, 6)
@@ -52,9 +56,9 @@ _ENCODINGS: Final = range(10)
 _LEAST_ELEMENT_BYTES: Final = 64
 """The minimum file bytes per column of a row group: its footer entry and its page."""
 _LEAST_LIMIT: Final = 10_000
-KEPT_FOOTERS: Final = 64
+KEPT_FOOTERS: Final = 32
 """Decoded footers that a process keeps: compactions and slices open files several times."""
-KEPT_BYTES: Final = 16 * 1024
+KEPT_BYTES: Final = 32 * 1024
 """Larger footers are not kept: decoded, they take about fifty times their bytes."""
 _MOST_ELEMENTS: Final = 500_000
 _MOST_TEXT: Final = 100 * 1024 * 1024
@@ -148,6 +152,33 @@ def footer_bytes(source: Any) -> bytes:
         raise CorruptTable(f"a Parquet footer of {length:,} bytes in a file of {size:,}")
     source.seek(size - TAIL - length)
     return cast("bytes", source.read(length))
+
+
+def footer_of(tail: bytes) -> bytes:
+    """Return the footer from a file's last bytes, which must contain all of it."""
+    length = int.from_bytes(tail[-TAIL:-4], "little")
+    return tail[len(tail) - TAIL - length : -TAIL]
+
+
+def with_changed_footer(tail: bytes, change: Callable[[Struct], None]) -> bytes:
+    """Return the last bytes of a file with its footer as `change`, called with it, leaves it."""
+    old = footer_of(tail)
+    metadata = decode_struct(old)
+    change(metadata)
+    footer = encode_struct(metadata)
+    return tail[: len(tail) - TAIL - len(old)] + footer + len(footer).to_bytes(4, "little") + MAGIC
+
+
+def drop_bounds(footer: Struct, columns: Sequence[Collection[str]]) -> None:
+    """Remove the statistics, also those of pages, of columns by name, given for each row group."""
+    groups = structs_of(footer, FILE_ROW_GROUPS)
+    for group, names in zip(groups, columns, strict=True):
+        paths = [[name.encode()] for name in names]
+        for chunk in structs_of(group, GROUP_COLUMNS) if paths else ():
+            meta = cast("Struct", field_value(chunk, CHUNK_META))
+            if cast("ThriftList", field_value(meta, _META_PATH)).items in paths:
+                meta[:] = [f for f in meta if f.id != META_STATISTICS]
+                chunk[:] = [f for f in chunk if f.id not in _COLUMN_INDEX]
 
 
 def structs_of(parent: Struct, number: int) -> list[Struct]:

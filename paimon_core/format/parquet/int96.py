@@ -26,10 +26,8 @@ from paimon_core.format.parquet.footer import (
     FILE_ROW_GROUPS,
     FILE_SCHEMA,
     GROUP_COLUMNS,
-    MAGIC,
     META_STATISTICS,
     META_TYPE,
-    TAIL,
     footer_bytes,
     metadata_of,
     structs_of,
@@ -39,7 +37,6 @@ from paimon_core.format.parquet.thrift_compact import (
     Field,
     Struct,
     decode_struct,
-    encode_struct,
     field_value,
 )
 from paimon_core.types.buffers import valid_rows
@@ -121,17 +118,9 @@ def with_raw_int96(footer: Struct) -> Struct:
     return _retyped(footer, _INT96, _FIXED)
 
 
-def int96_footer(tail: bytes) -> bytes:
-    """Return the tail of a Parquet file (footer, length, magic) with 12-byte columns as INT96."""
-    old = footer_of(tail)
-    footer = encode_struct(_retyped(decode_struct(old), _FIXED, _INT96))
-    return tail[: len(tail) - TAIL - len(old)] + footer + len(footer).to_bytes(4, "little") + MAGIC
-
-
-def footer_of(tail: bytes) -> bytes:
-    """Return the footer from a Parquet file's last bytes, which must contain all of it."""
-    length = int.from_bytes(tail[-TAIL:-4], "little")
-    return tail[len(tail) - TAIL - length : -TAIL]
+def with_int96(footer: Struct) -> Struct:
+    """Return the footer, changed in place, with its columns of 12 plain bytes as INT96."""
+    return _retyped(footer, _FIXED, _INT96)
 
 
 def _retyped(metadata: Struct, old: int, new: int) -> Struct:

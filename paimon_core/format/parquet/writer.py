@@ -5,8 +5,8 @@ is INT96.  Differences from Java's files that the format allows:
 
 - several row groups instead of one, so that the memory of writing is bounded;
 - a dictionary only where a sample shows a benefit;
-- no minimum and maximum of FLOAT and DOUBLE in the footer: Arrow ignores NaN in them, and an engine
-  that sorts NaN above all numbers would skip rows.
+- bounds of FLOAT and DOUBLE only in row groups without NaN: Arrow ignores NaN in them, and an
+  engine that sorts it above all numbers would skip rows.  Such files have the mark `FLOAT_BOUNDS`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.format.arrow_conversion import with_children, without_validity
 from paimon_core.format.dictionary_choice import dictionary_columns, leaves
-from paimon_core.format.parquet.int96 import RAW_TYPE, from_timestamps, int96_footer
+from paimon_core.format.parquet.footer import FLOAT_BOUNDS, drop_bounds, with_changed_footer
+from paimon_core.format.parquet.int96 import RAW_TYPE, from_timestamps, with_int96
+from paimon_core.format.parquet.thrift_compact import Struct
 from paimon_core.types.arrow import arrow_schema, stored_schema
 from paimon_core.types.data_types import RowType
 
@@ -70,9 +73,13 @@ class ParquetFileWriter:
             for i, (f, g) in enumerate(zip(self._schema, self._file_schema, strict=True))
             if not f.type.equals(g.type)
         ]
+        self._has_int96 = not self._file_schema.equals(stored)
+        self._floats = [f.name for f in self._file_schema if pa.types.is_floating(f.type)]
+        self._with_nan: list[set[str]] = []
+        """The FLOAT and DOUBLE columns that hold NaN, for each row group."""
         self._dictionaries = dictionaries
         self._sink = sink
-        self._tail = _Tail(sink) if not self._file_schema.equals(stored) else None
+        self._tail = _Tail(sink) if self._has_int96 or self._floats else None
         self._writer: pq.ParquetWriter | None = None
         self._row_group_bytes = row_group_bytes
         self._waiting: list[pa.RecordBatch] = []
@@ -94,12 +101,14 @@ class ParquetFileWriter:
         self._flush()
         # Schema.empty_table imports pandas.
         writer = self._writer or self._open(pa.Table.from_batches([], self._schema))
-        if self._tail is None:
+        if self._floats:
+            writer.add_key_value_metadata(FLOAT_BOUNDS)
+        if self._tail is None or not (self._has_int96 or any(self._with_nan)):
             writer.close()
         else:
             self._tail.hold()
             writer.close()
-            self._sink.write(int96_footer(self._tail.held()))
+            self._sink.write(with_changed_footer(self._tail.held(), self._correct))
         size = int(self._sink.tell())
         self._sink.close()
         return size
@@ -124,8 +133,15 @@ class ParquetFileWriter:
             table = table.cast(self._file_schema)
         writer = self._writer or self._open(table)
         writer.write_table(table, row_group_size=table.num_rows)
+        self._with_nan.append({name for name in self._floats if _has_nan(table.column(name))})
         self._encoded_bytes += self._waiting_bytes
         self._waiting_bytes = 0
+
+    def _correct(self, footer: Struct) -> None:
+        """Change what Arrow writes about INT96 and NaN."""
+        if self._has_int96:
+            with_int96(footer)
+        drop_bounds(footer, self._with_nan)
 
     def _open(self, first: pa.Table) -> pq.ParquetWriter:
         paths = [
@@ -139,7 +155,8 @@ class ParquetFileWriter:
             compression=self._codec,
             compression_level=self._level,
             use_dictionary=(self._dictionaries and dictionary_columns(first)) or False,
-            write_statistics=[p for p, t in paths if not _unordered(t)] or False,
+            write_statistics=[p for p, t in paths if p in self._floats or not _unordered(t)]
+            or False,
             store_schema=False,
             store_decimal_as_integer=True,
             write_time_adjusted_to_utc=True,
@@ -189,6 +206,10 @@ class _Tail:
 
     def seekable(self) -> bool:
         return False
+
+
+def _has_nan(column: pa.ChunkedArray) -> bool:
+    return bool(pc.any(pc.is_nan(column)).as_py())
 
 
 def _unordered(t: pa.DataType) -> bool:
