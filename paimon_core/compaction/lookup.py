@@ -31,7 +31,7 @@ from paimon_core.lsm.key_order import Key, KeyView, has_signed_zeros, key_digits
 from paimon_core.lsm.tree.sorted_run import KeyedFile, SortedRun
 from paimon_core.manifest.data_file import DataFileMeta
 from paimon_core.read.data_file import read_table_file
-from paimon_core.read.section import SectionReader, batch_rows
+from paimon_core.read.section import MOST_ROWS, SectionReader, batch_rows
 from paimon_core.schema.key_value import kv_schema
 from paimon_core.types.buffers import index_array
 from paimon_core.types.data_types import RowType
@@ -156,7 +156,8 @@ class _Level:
         self._files = [KeyedFile.of(f, self._key) for f in run.files]
         self._highs = [f.high for f in self._files]
         self._first_file = first_file
-        self._rows = batch_rows((run,), reader.read_type, side_by_side=1)
+        # More rows at once would be decoded although nobody asks for them.
+        self._rows = min(MOST_ROWS, batch_rows((run,), reader.read_type, side_by_side=1))
         self._open = -1
         self._ends = RowGroupEnds()
         self._next_row = 0

@@ -54,6 +54,10 @@ PLAIN_BYTES: Final = 32 * 1024**2
 MOST_ROWS: Final = 8192
 LEAST_ROWS: Final = 16
 """Limits on the rows of a batch: more are not faster, fewer cost more per row than they save."""
+_EQUAL_RUNS: Final = 10
+"""The number of runs of one size of which `MOST_ROWS` are best.  Of fewer runs, or where one has
+most of the rows, more rows are: what is merged at once costs a millisecond, however little it is.
+"""
 _LEAST_SHARE: Final = 0.25
 _MOST_NAMES: Final = 10
 _EXPANSION: Final = 3
@@ -243,7 +247,9 @@ def batch_rows(section: Section, read_type: RowType, *, side_by_side: int) -> in
     width = row_width(read_type, sum(f.file_size for f in files) / rows)
     # Up to two batches of each run are buffered, and one more copy of them is being merged.
     fitting = WAITING_BYTES // (3 * side_by_side * width)
-    return max(LEAST_ROWS, min(MOST_ROWS, fitting))
+    largest = max(sum(f.row_count for f in run.files) for run in section)
+    best = MOST_ROWS * max(1, _EQUAL_RUNS * largest // rows)
+    return max(LEAST_ROWS, min(BATCH_ROWS, best, fitting))
 
 
 def plain_rows(file: DataFileMeta, read_type: RowType) -> int:

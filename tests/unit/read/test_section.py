@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from paimon_core.format.data_format import BATCH_ROWS
 from paimon_core.lsm.tree.sorted_run import Section, SortedRun
 from paimon_core.read.section import LEAST_ROWS, MAX_FAN_IN, MOST_ROWS, batch_rows, fan_in
 from paimon_core.types.data_types import ArrayType, RowType
@@ -42,6 +43,10 @@ def test_runs_side_by_side(fields: RowType, size: int, most: int) -> None:
 
 def test_rows_at_a_time() -> None:
     assert batch_rows(section(10, size=50 * MB, rows=500_000), NARROW, side_by_side=10) == MOST_ROWS
+    two = batch_rows(section(2, size=50 * MB, rows=500_000), NARROW, side_by_side=2)
+    assert two == 5 * MOST_ROWS
+    skewed = (*section(1, size=400 * MB, rows=4_000_000), *section(9, size=MB, rows=10_000))
+    assert batch_rows(skewed, NARROW, side_by_side=2) == BATCH_ROWS
     huge = section(10, size=500 * MB, rows=500)
     assert batch_rows(huge, NARROW, side_by_side=10) == LEAST_ROWS
     assert batch_rows(section(1, size=0, rows=0), NARROW, side_by_side=1) == MOST_ROWS
