@@ -146,21 +146,28 @@ class StatsCollector:
             _Column(f.type, file_format, detail)
             for f, detail in zip(columns.fields, details, strict=True)
         ]
+        self._passed: frozenset[int] = frozenset()
+
+    def pass_over(self, places: Collection[int]) -> None:
+        """Leave these columns out of `update`: `add_known` will be called for them."""
+        self._passed = frozenset(places)
 
     def update(self, arrays: Sequence[pa.Array]) -> None:
         """Add the next rows: one array per column."""
-        for column, array in zip(self._columns, arrays, strict=True):
-            column.update(array)
+        for place, (column, array) in enumerate(zip(self._columns, arrays, strict=True)):
+            if place not in self._passed:
+                column.update(array)
 
     def update_column(self, place: int, array: pa.Array) -> None:
         """Add the next rows of one column."""
         self._columns[place].update(array)
 
-    def add_known(self, place: int, nulls: int, bounds: Sequence[Any] = ()) -> None:
+    def add_known(self, place: int, nulls: int, bounds: Sequence[Any] | None = ()) -> None:
         """Add rows of one column by their null count and bounds, without reading them.
 
         `bounds` include the least and the greatest value, as Arrow numbers, strings or Decimals;
-        they are empty if all values are null, or if `wants_bounds` is false.
+        they are empty if all values are null, or if `wants_bounds` is false, and None if they are
+        unknown: then those of the whole file are.
         """
         self._columns[place].add_known(nulls, bounds)
 
@@ -234,16 +241,17 @@ class _Column:
         self._nulls += array.null_count
         if not self.bounds or array.null_count == len(array):
             return
-        bounds = _float_bounds(array) if self._float else _ordered_bounds(array)
+        bounds = _float_bounds(array) if self._float else ordered_bounds(array)
         if bounds is None:
             self.bounds = False
         else:
             self._widen(*bounds)
 
-    def add_known(self, nulls: int, bounds: Sequence[Any]) -> None:
+    def add_known(self, nulls: int, bounds: Sequence[Any] | None) -> None:
         if self.counts:
             self._nulls += nulls
-            for value in bounds if self.bounds else ():
+            self.bounds = self.bounds and bounds is not None
+            for value in bounds if self.bounds and bounds else ():
                 self._widen(value, value)
 
     def _widen(self, low: Any, high: Any) -> None:
@@ -275,7 +283,8 @@ def sorts_before(left: Any, right: Any) -> bool:
     return bool(left < right)
 
 
-def _ordered_bounds(array: pa.Array) -> tuple[Any, Any] | None:
+def ordered_bounds(array: pa.Array | pa.ChunkedArray) -> tuple[Any, Any] | None:
+    """Return minimum and maximum of a column with values, for `add_known`; None if unknown."""
     kind = array.type
     if pa.types.is_timestamp(kind):
         array = array.view(pa.int64())

@@ -26,7 +26,7 @@ from paimon_core.format.blob.descriptor import dedicated_columns, parse_descript
 from paimon_core.format.blob.elements import with_blobs
 from paimon_core.format.blob.pack_references import REFERENCES_SUFFIX, references
 from paimon_core.format.data_format import FormatWriter, open_writer
-from paimon_core.format.parquet.writer import ROW_GROUP_BYTES
+from paimon_core.format.parquet.writer import ROW_GROUP_BYTES, ParquetFileWriter
 from paimon_core.index.file_index.writer import INDEX_SUFFIX, FileIndexWriter, indexed_columns
 from paimon_core.io.file_io import FileIO, delete_abandoned, named_in_errors
 from paimon_core.manifest.data_file import DataFileMeta, FileSource
@@ -93,6 +93,7 @@ class _RollingWriter(ABC):
         self._row_group_bytes = min(row_group_bytes, self._target)
         self._indexed = indexed_columns(schema.options)
         self._index: FileIndexWriter | None = None
+        self._stats: FileStats
         self._started = 0
         self._done: list[DataFileMeta] = []
         self._path = ""
@@ -167,6 +168,8 @@ class _RollingWriter(ABC):
         self._started += 1
         self._writer = self._format_writer(self._path, self._row_group_bytes)
         self._begin()
+        if isinstance(self._writer, ParquetFileWriter):
+            self._stats.pass_over(self._writer.bounded)
         if self._indexed:
             self._index = FileIndexWriter(self._schema.row_type, self._indexed)
         return self._writer
@@ -186,6 +189,9 @@ class _RollingWriter(ABC):
         assert self._writer is not None
         with named_in_errors(self._path):
             size = self._writer.close()
+        if isinstance(self._writer, ParquetFileWriter):
+            for name, nulls, bounds in self._writer.bounds():
+                self._stats.add_known(name, nulls, bounds)
         self._writer = None
         file = self._describe(self._path.rsplit("/", 1)[1], size)
         if self._outside is not None:

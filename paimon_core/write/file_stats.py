@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Collection, Sequence
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -68,6 +68,15 @@ class FileStats:
     def update(self, values: Sequence[pa.Array]) -> None:
         """Add the next rows: the value columns in order."""
         self._collector.update(values)
+
+    def pass_over(self, columns: Collection[str]) -> None:
+        """Leave these columns out of `update`: `add_known` will be called for them."""
+        self._collector.pass_over([i for i, n in enumerate(self._type.names) if n in columns])
+
+    def add_known(self, name: str, nulls: int, bounds: Sequence[Any] | None) -> None:
+        """Add rows of one column, as `StatsCollector.add_known`; other columns are ignored."""
+        if name in self._type.names:
+            self._collector.add_known(self._type.names.index(name), nulls, bounds)
 
     @property
     def collector(self) -> StatsCollector:

@@ -13,6 +13,7 @@ from long_run import examples
 
 from paimon_core.format.column_stats import Detail, StatsCollector, StatsMode, narrowed
 from paimon_core.format.data_format import open_writer, read_batches
+from paimon_core.format.parquet.writer import ParquetFileWriter
 from paimon_core.io.local import LocalFileIO
 from paimon_core.options import Options
 from paimon_core.types.arrow import arrow_schema, column_from_internal, column_to_internal
@@ -148,6 +149,19 @@ def same(left, right):
     return left == right
 
 
+def assert_bounds_are_true(writer, row_type, arrays):
+    """The footer's statistics are those that are found by looking at all values."""
+    details = [Detail.FULL] * len(arrays)
+    seen = StatsCollector(row_type, details, "parquet")
+    seen.update(arrays)
+    told = StatsCollector(row_type, details, "parquet")
+    for name, nulls, bounds in writer.bounds():
+        told.add_known(row_type.names.index(name), nulls, bounds)
+    for name in writer.bounded:
+        place = row_type.names.index(name)
+        assert told.results()[place] == seen.results()[place]
+
+
 @settings(max_examples=examples(60))
 @given(tables(), st.sampled_from(["parquet", "orc", "avro"]), st.integers(1, 40))
 def test_rows_come_back(table, file_format, cut):
@@ -166,6 +180,8 @@ def test_rows_come_back(table, file_format, cut):
         for start in range(0, batch.num_rows, cut):
             writer.write(batch.slice(start, cut))
         assert writer.close() == Path(path).stat().st_size
+        if isinstance(writer, ParquetFileWriter):
+            assert_bounds_are_true(writer, row_type, arrays)
         read = pa.Table.from_batches(read_batches(IO, path, row_type, batch_rows=7), schema)
     read.validate(full=True)
     for i, t in enumerate(row_type.types):

@@ -11,20 +11,24 @@ is INT96.  Differences from Java's files that the format allows:
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from paimon_core.errors import UnsupportedFeature
 from paimon_core.format.arrow_conversion import with_children, without_validity
+from paimon_core.format.column_stats import has_minimum, ordered_bounds
 from paimon_core.format.dictionary_choice import dictionary_columns, leaves
+from paimon_core.format.parquet.chunks import value_of
 from paimon_core.format.parquet.footer import FLOAT_BOUNDS, drop_bounds, with_changed_footer
 from paimon_core.format.parquet.int96 import RAW_TYPE, from_timestamps, with_int96
 from paimon_core.format.parquet.thrift_compact import Struct
 from paimon_core.types.arrow import arrow_schema, stored_schema
-from paimon_core.types.data_types import RowType
+from paimon_core.types.data_types import AtomicType, RowType, TypeRoot
 
 ROW_GROUP_BYTES: Final = 48 * 1024 * 1024
 """The Arrow bytes that are collected for a row group; about half of that on disk."""
@@ -34,6 +38,8 @@ FIRST_RATIO: Final = 0.5
 """The estimated bytes on disk per Arrow byte before anything is written."""
 # BROTLI needs a library that no bundle of Java Paimon contains; users install it themselves.
 # Arrow has no LZO.
+_LONGEST_BOUND: Final = 4096
+"""The bytes of a minimum or maximum beyond which Arrow leaves it out of the footer."""
 _CODECS: Final = {
     "zstd": "zstd",
     "snappy": "snappy",
@@ -74,9 +80,20 @@ class ParquetFileWriter:
             if not f.type.equals(g.type)
         ]
         self._has_int96 = not self._file_schema.equals(stored)
+        self._ordered = _ordered(self._file_schema)
         self._floats = [f.name for f in self._file_schema if pa.types.is_floating(f.type)]
         self._with_nan: list[set[str]] = []
         """The FLOAT and DOUBLE columns that hold NaN, for each row group."""
+        self._types = {
+            f.name: f.type
+            for f in row_type
+            if f.name in self._ordered
+            and isinstance(f.type, AtomicType)
+            and _has_known_bounds(f.type)
+        }
+        self._long: dict[tuple[int, str], tuple[Any, Any] | None] = {}
+        """Bounds of texts that Arrow leaves out of the footer, by row group and column."""
+        self._metadata: list[pq.FileMetaData] = []
         self._dictionaries = dictionaries
         self._sink = sink
         self._tail = _Tail(sink) if self._has_int96 or self._floats else None
@@ -113,6 +130,34 @@ class ParquetFileWriter:
         self._sink.close()
         return size
 
+    @property
+    def bounded(self) -> Collection[str]:
+        """Return the columns of which `bounds` tells the statistics."""
+        return self._types.keys()
+
+    def bounds(self) -> Iterator[tuple[str, int, Sequence[Any] | None]]:
+        """Yield (column, nulls, bounds) for the row groups of the closed file, from its footer.
+
+        As `StatsCollector.add_known` takes them; Java takes them from there, too.
+        """
+        (metadata,) = self._metadata
+        columns = [f.name for f in self._file_schema for _ in leaves("", pa.nulls(0, f.type))]
+        wanted = [(i, name) for i, name in enumerate(columns) if name in self._types]
+        for number, group in enumerate(map(metadata.row_group, range(metadata.num_row_groups))):
+            for leaf, name in wanted:
+                chunk = group.column(leaf)
+                statistics = chunk.statistics
+                bounds: Sequence[Any] | None = ()
+                if (number, name) in self._long:
+                    bounds = self._long[number, name]
+                elif statistics.has_min_max:
+                    stored = (statistics.min_raw, statistics.max_raw)
+                    bounds = [value_of(raw, self._types[name]) for raw in stored]
+                    bounds = None if None in bounds else bounds
+                elif statistics.null_count < chunk.num_values:
+                    bounds = None
+                yield name, statistics.null_count, bounds
+
     def abort(self) -> None:
         if self._writer is not None:
             self._writer.is_open = False  # or its destructor would write a footer
@@ -133,6 +178,10 @@ class ParquetFileWriter:
             table = table.cast(self._file_schema)
         writer = self._writer or self._open(table)
         writer.write_table(table, row_group_size=table.num_rows)
+        for name in self._types:
+            column = table.column(name)
+            if pa.types.is_string(column.type) and _longest(column) > _LONGEST_BOUND:
+                self._long[len(self._with_nan), name] = ordered_bounds(column)
         self._with_nan.append({name for name in self._floats if _has_nan(table.column(name))})
         self._encoded_bytes += self._waiting_bytes
         self._waiting_bytes = 0
@@ -144,25 +193,20 @@ class ParquetFileWriter:
         drop_bounds(footer, self._with_nan)
 
     def _open(self, first: pa.Table) -> pq.ParquetWriter:
-        paths = [
-            (path, leaf.type)
-            for f in self._file_schema
-            for path, leaf in leaves(f.name, pa.nulls(0, f.type))
-        ]
         self._writer = pq.ParquetWriter(
             self._tail or self._sink,
             self._file_schema,
             compression=self._codec,
             compression_level=self._level,
             use_dictionary=(self._dictionaries and dictionary_columns(first)) or False,
-            write_statistics=[p for p, t in paths if p in self._floats or not _unordered(t)]
-            or False,
+            write_statistics=self._ordered or False,
             store_schema=False,
             store_decimal_as_integer=True,
             write_time_adjusted_to_utc=True,
             write_page_checksum=True,
             write_page_index=True,
             max_rows_per_page=PAGE_ROWS,
+            metadata_collector=self._metadata,
         )
         return self._writer
 
@@ -208,12 +252,38 @@ class _Tail:
         return False
 
 
+def _has_known_bounds(data_type: AtomicType) -> bool:
+    """Return whether the footer tells minimum and maximum of such a column, as they are."""
+    # It leaves out those with NaN, and the sign of zeros.
+    is_float = data_type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+    return not is_float and has_minimum(data_type, "parquet")
+
+
+def _longest(column: pa.ChunkedArray) -> int:
+    """Return the bytes of the longest text."""
+    longest = 0
+    for chunk in column.chunks:
+        buffer = chunk.buffers()[1]
+        if len(chunk) and buffer is not None:
+            ends = np.frombuffer(buffer, np.int32, len(chunk) + 1, 4 * chunk.offset)
+            longest = max(longest, int((ends[1:] - ends[:-1]).max()))
+    return longest
+
+
 def _has_nan(column: pa.ChunkedArray) -> bool:
     return bool(pc.any(pc.is_nan(column)).as_py())
 
 
-def _unordered(t: pa.DataType) -> bool:
-    return bool(pa.types.is_floating(t) or t.equals(RAW_TYPE))
+def _ordered(schema: pa.Schema) -> list[str]:
+    """Return the paths of the leaf columns that get statistics."""
+    paths = [
+        (path, leaf.type.equals(RAW_TYPE) or (pa.types.is_floating(leaf.type) and path != f.name))
+        for f in schema
+        for path, leaf in leaves(f.name, pa.nulls(0, f.type))
+    ]
+    # Arrow takes paths as text: a field `b` of a column `a` has that of a column `a.b`.
+    unordered = {path for path, is_unordered in paths if is_unordered}
+    return [path for path, _ in paths if path not in unordered]
 
 
 def _file_type(t: pa.DataType) -> pa.DataType:
