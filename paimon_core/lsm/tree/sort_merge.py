@@ -161,6 +161,7 @@ class _RunBuffer:
         "_batches",
         "_begin",
         "_key",
+        "_sizes",
         "_views",
         "bytes",
         "going_on",
@@ -178,6 +179,7 @@ class _RunBuffer:
         self._batches = batches
         self._key = key
         self._views: deque[KeyView] = deque()
+        self._sizes: deque[int] = deque()  # the bytes of their batches
         self._begin = 0  # rows of the first view that are merged
 
     def fill(self, rows: int) -> None:
@@ -191,8 +193,9 @@ class _RunBuffer:
                 if self.rows and view.at(0) < self.last:
                     raise _UnsortedRun(self.index)
                 self._views.append(view)
+                self._sizes.append(batch.nbytes)
                 self.rows += batch.num_rows
-                self.bytes += batch.nbytes
+                self.bytes += self._sizes[-1]
                 self.last = view.at(batch.num_rows - 1)
 
     def take_below(self, cut: Key | None) -> _Part | None:
@@ -214,7 +217,7 @@ class _RunBuffer:
                 self._begin = end
                 break
             self._views.popleft()
-            self.bytes -= view.batch.nbytes
+            self.bytes -= self._sizes.popleft()
             self._begin = 0
         return _Part(self.index, batches, first, last) if batches else None
 
