@@ -66,7 +66,7 @@ PARTS: Final = (
         "half the keys of a tenth again, in one stretch or in ten, over one file or files of 128 MB.",
         script="new_tenth",
         minutes=2.5,
-        normal=("--rows", "3000000", "--times", "5"),
+        normal=("--rows", "3000000", "--times", "9"),
         short=("--rows", "500000", "--times", "1"),
         large=("--rows", "5000000", "--times", "3"),
     ),
