@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -77,6 +77,71 @@ def level_index_files(table: FileStoreTable) -> LevelIndexFiles:
     return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelBuild:
+    """The index of a column of one level to build."""
+
+    partition: bytes
+    bucket: int
+    index: LevelIndex
+    level: int
+    files: tuple[DataFileMeta, ...]
+
+    @property
+    def sources(self) -> Sources:
+        """Return the files with their numbers of rows, as the index names them."""
+        return Sources.of(self.level, self.files)
+
+    @property
+    def read_bytes(self) -> int:
+        """Return the bytes of the files of which one column is read."""
+        return sum(f.file_size for f in self.files)
+
+
+def missing_level_indexes(
+    table: FileStoreTable,
+    result: CompactResult,
+    live: Sequence[DataFileMeta],
+    known: LevelIndexFiles,
+) -> tuple[CompactResult, list[LevelBuild]]:
+    """Return the result of a whole bucket without stale index files, and the indexes to build.
+
+    `live` are the files of the bucket in the planned snapshot.
+    """
+    levels: dict[int, list[DataFileMeta]] = defaultdict(list)
+    gone = {(f.file_name, f.level) for f in result.before}
+    left = [f for f in live if (f.file_name, f.level) not in gone]
+    for covered in filter(is_indexed, (*left, *result.after)):
+        levels[covered.level].append(covered)
+    builds: list[LevelBuild] = []
+    removed: list[IndexFileMeta] = []
+    for index in level_indexes(table.schema):
+        own = [
+            f
+            for f in known.get((result.partition, result.bucket), _NO_FILES)
+            if (f.index_type, indexed_id(f)) == (index.kind, index.field.id)
+        ]
+        wanted = {level: Sources.of(level, files) for level, files in levels.items()}
+        for file in own:
+            sources = sources_of(file)
+            if sources is not None and wanted.get(sources.level) == sources:
+                del wanted[sources.level]
+            else:
+                removed.append(file)
+        builds += (
+            LevelBuild(
+                partition=result.partition,
+                bucket=result.bucket,
+                index=index,
+                level=level,
+                files=tuple(levels[level]),
+            )
+            for level in sorted(wanted)
+        )
+    deleted = (*result.deleted_index_files, *removed)
+    return replace(result, deleted_index_files=deleted), builds
+
+
 def with_level_indexes(
     table: FileStoreTable,
     result: CompactResult,
@@ -87,64 +152,36 @@ def with_level_indexes(
 ) -> CompactResult:
     """Return the result of a whole bucket with the index files to add and to remove.
 
-    `live` are the files of the bucket in the planned snapshot.  On failure, written index files are
-    deleted again, those of the result, too.
+    `live` as in `missing_level_indexes`.  On failure, written index files are deleted again, those
+    of the result, too.
     """
-    indexes = level_indexes(table.schema)
-    if not indexes:
-        return result
-    levels: dict[int, list[DataFileMeta]] = defaultdict(list)
-    gone = {(f.file_name, f.level) for f in result.before}
-    left = [f for f in live if (f.file_name, f.level) not in gone]
-    for covered in filter(is_indexed, (*left, *result.after)):
-        levels[covered.level].append(covered)
+    result, builds = missing_level_indexes(table, result, live, known)
     built: list[IndexFileMeta] = []
-    removed: list[IndexFileMeta] = []
     try:
-        for index in indexes:
-            own = [
-                f
-                for f in known.get((result.partition, result.bucket), _NO_FILES)
-                if (f.index_type, indexed_id(f)) == (index.kind, index.field.id)
-            ]
-            wanted = {level: Sources.of(level, files) for level, files in levels.items()}
-            for file in own:
-                sources = sources_of(file)
-                if sources is not None and wanted.get(sources.level) == sources:
-                    del wanted[sources.level]
-                else:
-                    removed.append(file)
-            for level, sources in sorted(wanted.items()):
-                built.append(_build(table, result, index, sources, levels[level], new_uuid))
+        for build in builds:
+            # Of a failed call, `extend` need not tell what was built before.
+            built.append(build_level_index(table, build, new_uuid=new_uuid))  # noqa: PERF401
     except BaseException:
         written = (*result.new_index_files, *built)
         paths = [table.paths.index_file(result.partition, result.bucket, f) for f in written]
         delete_abandoned(table.io, paths)
         raise
-    return replace(
-        result,
-        new_index_files=(*result.new_index_files, *built),
-        deleted_index_files=(*result.deleted_index_files, *removed),
-    )
+    return replace(result, new_index_files=(*result.new_index_files, *built))
 
 
-def _build(
-    table: FileStoreTable,
-    result: CompactResult,
-    index: LevelIndex,
-    sources: Sources,
-    files: Sequence[DataFileMeta],
-    new_uuid: Callable[[], str],
+def build_level_index(
+    table: FileStoreTable, build: LevelBuild, *, new_uuid: Callable[[], str]
 ) -> IndexFileMeta:
     """Write the index file of a level.  Holds the column of the level in memory."""
-    column = _column(table, result, index, sources, files)
+    column = _column(table, build)
+    index, sources = build.index, build.sources
     options, keys = index.options, KeyType(index.field.type, index.field.name)
     write, size, compression, level = _WRITERS[index.kind]
     codec = Codec(options.value(compression), options.value(level))
     file = IndexFileMeta(
         index_type=index.kind, file_name=f"index-{new_uuid()}-0", file_size=0, row_count=0
     )
-    path = table.paths.index_file(result.partition, result.bucket, file)
+    path = table.paths.index_file(build.partition, build.bucket, file)
     try:
         written = write(
             table.io,
@@ -174,20 +211,14 @@ def _build(
     )
 
 
-def _column(
-    table: FileStoreTable,
-    result: CompactResult,
-    index: LevelIndex,
-    sources: Sources,
-    files: Sequence[DataFileMeta],
-) -> pa.Array:
+def _column(table: FileStoreTable, build: LevelBuild) -> pa.Array:
     """Return the values of all rows of the files by name, also of those that are deleted."""
-    field, by_name = index.field, {f.file_name: f for f in files}
+    field, by_name = build.index.field, {f.file_name: f for f in build.files}
     arrays: list[pa.Array] = []
-    for name, rows in sources.files:
+    for name, rows in build.sources.files:
         before = sum(map(len, arrays))
         for batch in read_table_file(
-            table, result.partition, result.bucket, by_name[name], RowType(fields=(field,))
+            table, build.partition, build.bucket, by_name[name], RowType(fields=(field,))
         ):
             values = batch.column(field.name)
             if field.type.root in CHARACTER_TYPES:

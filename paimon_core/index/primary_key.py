@@ -14,7 +14,7 @@ and readers ignore an entry that names other files than the level has.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -56,7 +56,7 @@ class Sources:
     files: tuple[tuple[str, int], ...]
 
     @classmethod
-    def of(cls, level: int, files: list[DataFileMeta]) -> Self:
+    def of(cls, level: int, files: Iterable[DataFileMeta]) -> Self:
         """Return these files of a level as sources."""
         return cls(level, tuple(sorted((f.file_name, f.row_count) for f in files)))
 

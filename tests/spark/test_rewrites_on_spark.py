@@ -12,6 +12,8 @@ from command_line import caretaker, read_rows
 from evolving_tables import EVOLVING
 from lakes import Lake
 
+from paimon_core.compaction import level_indexes
+from paimon_core.index.primary_key import sources_of
 from paimon_core.predicate import Leaf, Op
 from paimon_core.read.table_read import read_table
 from paimon_maintenance.engines.spark.engine import SparkEngine
@@ -77,6 +79,24 @@ def test_a_global_index(
     wanted = Leaf(Op.EQ, "v", (rows[700][2],))
     found = [b.num_rows for b in read_table(table, snapshot, predicate=wanted)]
     assert sum(found) == sum(row[2] == rows[700][2] for row in rows)
+
+
+def test_indexes_of_levels(
+    spark: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Executors build the indexes of a bucket that was cut; the driver reads no column."""
+    lake = Lake(tmp_path)
+    lake.primary_key(**{"deletion-vectors.enabled": "true", "pk-bitmap.index.columns": "v"})
+    lake.fill(3, rows=400)
+    monkeypatch.delattr(level_indexes, "_column")
+    run(spark, lake, "compact", strategy="full", slice_bytes="4 kb")
+    table = lake.table()
+    (file,) = (e.index_file for e in table.index_entries(table.latest_or_not_found()))
+    sources = sources_of(file)
+    assert sources is not None
+    assert sources.rows == 400
+    assert caretaker("verify", "db.t", "-w", lake.warehouse).code == 0
+    assert lake.on_disk() == lake.referenced()
 
 
 def test_sort_compact_in_ranges(spark: SparkEngine, tmp_path: Path) -> None:

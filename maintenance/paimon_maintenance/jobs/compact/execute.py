@@ -8,16 +8,22 @@ their files, and the run makes a new plan for their buckets; the others are comm
 from __future__ import annotations
 
 import logging
+import pickle
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from paimon_core.commit.committer import commit as commit_messages
 from paimon_core.commit.row_group_conflict import torn_rows, update_of_lost_ids
 from paimon_core.compaction.due import delete_results
 from paimon_core.compaction.evolution import distinct_rows, rows_left
-from paimon_core.compaction.level_indexes import level_index_files, with_level_indexes
+from paimon_core.compaction.level_indexes import (
+    LevelBuild,
+    build_level_index,
+    level_index_files,
+    missing_level_indexes,
+)
 from paimon_core.compaction.postpone import replay
 from paimon_core.compaction.rewrite import rewrite
 from paimon_core.compaction.slices import is_cut, slice_unit
@@ -28,7 +34,7 @@ from paimon_core.errors import CorruptTable, PaimonError
 from paimon_core.file_store_table import BucketMode, FileStoreTable
 from paimon_core.index.deletion_vectors import DELETION_VECTORS_INDEX
 from paimon_core.index.primary_key import level_indexes
-from paimon_core.io.file_io import map_parallel
+from paimon_core.io.file_io import delete_abandoned, map_parallel
 from paimon_core.manifest.data_file import DataFileMeta, IndexFileMeta
 from paimon_core.read.data_evolution import has_data_evolution
 from paimon_core.scan.scan import scan_files
@@ -130,8 +136,8 @@ def execute(
                 finished=finished,
             )
             done += zip(units, results, strict=True)
-    gathered = _gathered(table, plan, done)
-    _write_index_files(table, plan, gathered, context)
+        gathered = _gathered(table, plan, done)
+        _write_index_files(table, plan, gathered, context)
     return gathered
 
 
@@ -196,34 +202,90 @@ def _write_index_files(
 
     A bucket whose index file cannot be written is dropped like one with a failed unit.
     """
-    indexes = level_index_files(table)
 
     def finish(key: BucketKey) -> CompactResult | Exception:
-        files, new_uuid = plan.files[key], context.env.new_uuid
         try:
-            result = with_index_files(
+            return with_index_files(
                 table,
                 gathered.results[key],
                 plan.vector_files.get(key, ()),
-                live=[f.file_name for f in files],
-                new_uuid=new_uuid,
+                live=[f.file_name for f in plan.files[key]],
+                new_uuid=context.env.new_uuid,
             )
-            return with_level_indexes(table, result, files, indexes, new_uuid=new_uuid)
         except (OSError, PaimonError) as e:
             return e
 
-    indexed = bool(level_indexes(table.schema))
-    keys = [
-        key
-        for key, result in gathered.results.items()
-        if indexed or result.superseded or plan.vector_files.get(key)
-    ]
+    keys = [k for k, r in gathered.results.items() if r.superseded or plan.vector_files.get(k)]
     for key, finished in zip(keys, map_parallel(table.io, finish, keys), strict=True):
         if isinstance(finished, CompactResult):
             gathered.results[key] = finished
         else:
-            delete_results(table, [gathered.results.pop(key)])
-            gathered.failed.append((key, FailedUnit(label=_label(plan, key), error=finished)))
+            failed = FailedUnit(label=_label(plan, key), error=finished)
+            _drop(table, gathered, key, [failed])
+    if level_indexes(table.schema):
+        _build_level_indexes(table, plan, gathered, context)
+
+
+def _build_level_indexes(
+    table: FileStoreTable, plan: CompactPlan, gathered: CompactedBatch, context: RunContext
+) -> None:
+    """Build the indexes of the changed levels on the engine (changes `gathered`)."""
+    known = level_index_files(table)
+    builds: list[tuple[BucketKey, LevelBuild]] = []
+    for key, result in gathered.results.items():
+        gathered.results[key], missing = missing_level_indexes(
+            table, result, plan.files[key], known
+        )
+        builds += ((key, build) for build in missing)
+    units = [
+        WorkUnit(
+            payload=pickle.dumps(build),
+            expected_bytes=build.read_bytes // len(table.schema.fields),
+            label=f"{_label(plan, key)}: index of {build.index.field.name}, level {build.level}",
+        )
+        for key, build in builds
+    ]
+    context.progress.expect(len(units), sum(u.expected_bytes for u in units))
+
+    def delete(payloads: list[bytes]) -> None:
+        for payload in payloads:
+            (partition, bucket), file = pickle.loads(payload)  # noqa: S301 - our own
+            delete_abandoned(table.io, [table.paths.index_file(partition, bucket, file)])
+
+    with deleting_on_failure(delete) as finished:
+        results = run_units(
+            units,
+            partial(_built, table, context.env),
+            engine=context.engine,
+            progress=context.progress,
+            finished=finished,
+        )
+    failed: dict[BucketKey, list[FailedUnit]] = defaultdict(list)
+    for (key, _), unit, outcome in zip(builds, units, results, strict=True):
+        if outcome.payload is None:
+            failed[key].append(failed_unit(outcome, unit.label))
+            continue
+        _, file = pickle.loads(outcome.payload)  # noqa: S301 - our own
+        result = gathered.results[key]
+        new_index_files = (*result.new_index_files, file)
+        gathered.results[key] = replace(result, new_index_files=new_index_files)
+    for key, failures in failed.items():
+        _drop(table, gathered, key, failures)
+
+
+def _built(table: FileStoreTable, env: Environment, payload: bytes) -> bytes:
+    """The bucket and the index file of one level; runs on executors."""
+    build: LevelBuild = pickle.loads(payload)  # noqa: S301 - our own
+    file = build_level_index(table, build, new_uuid=env.new_uuid)
+    return pickle.dumps(((build.partition, build.bucket), file))
+
+
+def _drop(
+    table: FileStoreTable, gathered: CompactedBatch, key: BucketKey, failed: Iterable[FailedUnit]
+) -> None:
+    """Delete the new files of a bucket, and note why (changes `gathered`)."""
+    delete_results(table, [gathered.results.pop(key)])
+    gathered.failed += ((key, unit) for unit in failed)
 
 
 def _wrong_result(
