@@ -56,7 +56,7 @@ def copied_files(warehouse: Path) -> list[bool]:
     table = open_table(str(warehouse), "db.ours")
     return [
         str(pq.read_metadata(table.paths.data_file(e.partition, e.bucket, e.file)).created_by)
-        .startswith(CREATED_BY)
+        .startswith(f"{CREATED_BY} ")
         for e in scan_files(table, table.latest_or_not_found())
     ]  # fmt: skip
 

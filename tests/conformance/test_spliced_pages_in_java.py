@@ -78,7 +78,7 @@ def test_merged_as_java_merges(oracle: Oracle, tmp_path: Path) -> None:
     whole = oracle.rows(table="ours")
     assert compact(tmp_path) >= 300
     oracle.one("compact", table="java")
-    assert all(text.startswith(CREATED_BY) for text in made_by(tmp_path))
+    assert all(text.startswith(f"{CREATED_BY} ") for text in made_by(tmp_path))
 
     assert oracle.rows(table="ours") == oracle.rows(table="java") == whole
     assert statistics(oracle, "ours") == statistics(oracle, "java")

@@ -134,7 +134,7 @@ def rows_of(table: FileStoreTable, files: Sequence[DataFileMeta]) -> list[list[A
 
 
 def is_copied(table: FileStoreTable, file: DataFileMeta) -> bool:
-    return str(pq.read_metadata(path_of(table, file)).created_by).startswith(CREATED_BY)
+    return str(pq.read_metadata(path_of(table, file)).created_by).startswith(f"{CREATED_BY} ")
 
 
 @settings(max_examples=examples(80))

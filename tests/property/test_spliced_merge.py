@@ -185,7 +185,7 @@ def rows_of(table: FileStoreTable, files: Sequence[DataFileMeta]) -> list[list[A
 
 def copies(table: FileStoreTable, file: DataFileMeta) -> bool:
     """Whether the file was assembled from pages."""
-    return str(pq.read_metadata(path_of(table, file)).created_by).startswith(CREATED_BY)
+    return str(pq.read_metadata(path_of(table, file)).created_by).startswith(f"{CREATED_BY} ")
 
 
 def without_names(file: DataFileMeta) -> DataFileMeta:

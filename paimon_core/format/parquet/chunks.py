@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_core.errors import CorruptTable
-from paimon_core.format.parquet.footer import FLOAT_BOUNDS
 from paimon_core.format.parquet.index_bytes import (
     DATA_PAGES,
     DICTIONARY_PAGE,
@@ -59,9 +58,10 @@ ENCODINGS: Final = {
 }
 """Numbers of the encodings in parquet.thrift, by the names that Arrow gives them."""
 _KNOWN_WRITERS: Final = ("parquet-mr", "parquet-cpp-arrow", CREATED_BY)
-# Arrow ignores NaN in minimum and maximum; other writers then omit both, and so does this library,
-# which marks the files that Arrow writes for it.
-_ARROW: Final = "parquet-cpp-arrow"
+# Arrow ignores NaN in minimum and maximum; other writers then omit both, and so does this library.
+ARROW: Final = "parquet-cpp-arrow"
+ENCODED_BY: Final = f"{CREATED_BY}-arrow"
+"""The `created_by` prefix, in place of Arrow's, of files that Arrow encoded for this library."""
 # Field numbers of parquet.thrift: of a page's header, and of its part for each kind of page.
 _KIND, _UNPACKED, _SIZE, _CHECKSUM = 1, 2, 3, 4
 _VALUES: Final = 1
@@ -178,10 +178,7 @@ def stored_groups(
     created_by = metadata.created_by or ""
     if not created_by.startswith(_KNOWN_WRITERS) or not _same_schema(metadata, like):
         return None
-    marks = {key.encode(): value.encode() for key, value in FLOAT_BOUNDS.items()}
-    believe_floats = (
-        not created_by.startswith(_ARROW) or marks.items() <= (metadata.metadata or {}).items()
-    )
+    believe_floats = not created_by.startswith(ARROW)
     groups = []
     first_row = 0
     for number in range(metadata.num_row_groups):

@@ -25,8 +25,6 @@ from paimon_core.format.parquet.thrift_compact import (
 )
 
 MAGIC: Final = b"PAR1"
-FLOAT_BOUNDS: Final = {"paimon-caretaker.float-bounds": "without NaN"}
-"""Key-value metadata of files that have bounds of FLOAT and DOUBLE only where there is no NaN."""
 TAIL: Final = 8
 """The bytes after the footer: its length and the magic number."""
 # Field numbers of parquet.thrift.
@@ -167,6 +165,21 @@ def with_changed_footer(tail: bytes, change: Callable[[Struct], None]) -> bytes:
     change(metadata)
     footer = encode_struct(metadata)
     return tail[: len(tail) - TAIL - len(old)] + footer + len(footer).to_bytes(4, "little") + MAGIC
+
+
+def with_writer(tail: bytes, old: str, new: str) -> bytes:
+    """Return the last bytes of a file with another `created_by`, which is the last text in it.
+
+    Unchanged if the old one is not there.  Decoding the footer of a wide table takes much longer.
+    """
+    footer = footer_of(tail)
+    stored, wanted = (bytes([len(text)]) + text.encode() for text in (old, new))
+    at = footer.rfind(stored)
+    if at < 0:
+        return tail
+    changed = footer[:at] + wanted + footer[at + len(stored) :]
+    indexes = tail[: len(tail) - TAIL - len(footer)]
+    return indexes + changed + len(changed).to_bytes(4, "little") + MAGIC
 
 
 def drop_bounds(footer: Struct, columns: Sequence[Collection[str]]) -> None:

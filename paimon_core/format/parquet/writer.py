@@ -6,7 +6,7 @@ is INT96.  Differences from Java's files that the format allows:
 - several row groups instead of one, so that the memory of writing is bounded;
 - a dictionary only where a sample shows a benefit;
 - bounds of FLOAT and DOUBLE only in row groups without NaN: Arrow ignores NaN in them, and an
-  engine that sorts it above all numbers would skip rows.  Such files have the mark `FLOAT_BOUNDS`.
+  engine that sorts it above all numbers would skip rows.  `created_by` tells files of both kinds.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from paimon_core.errors import UnsupportedFeature
 from paimon_core.format.arrow_conversion import with_children, without_validity
 from paimon_core.format.column_stats import has_minimum, ordered_bounds
 from paimon_core.format.dictionary_choice import dictionary_columns, leaves
-from paimon_core.format.parquet.chunks import value_of
-from paimon_core.format.parquet.footer import FLOAT_BOUNDS, drop_bounds, with_changed_footer
+from paimon_core.format.parquet.chunks import ARROW, ENCODED_BY, value_of
+from paimon_core.format.parquet.footer import drop_bounds, with_changed_footer, with_writer
 from paimon_core.format.parquet.int96 import RAW_TYPE, from_timestamps, with_int96
 from paimon_core.format.parquet.thrift_compact import Struct
 from paimon_core.types.arrow import arrow_schema, stored_schema
-from paimon_core.types.data_types import AtomicType, RowType, TypeRoot
+from paimon_core.types.data_types import FLOAT_TYPES, AtomicType, RowType, TypeRoot
 
 ROW_GROUP_BYTES: Final = 48 * 1024 * 1024
 """The Arrow bytes that are collected for a row group; about half of that on disk."""
@@ -118,14 +118,12 @@ class ParquetFileWriter:
         self._flush()
         # Schema.empty_table imports pandas.
         writer = self._writer or self._open(pa.Table.from_batches([], self._schema))
-        if self._floats:
-            writer.add_key_value_metadata(FLOAT_BOUNDS)
-        if self._tail is None or not (self._has_int96 or any(self._with_nan)):
+        if self._tail is None:
             writer.close()
         else:
             self._tail.hold()
             writer.close()
-            self._sink.write(with_changed_footer(self._tail.held(), self._correct))
+            self._sink.write(self._corrected(self._tail.held()))
         size = int(self._sink.tell())
         self._sink.close()
         return size
@@ -186,11 +184,18 @@ class ParquetFileWriter:
         self._encoded_bytes += self._waiting_bytes
         self._waiting_bytes = 0
 
-    def _correct(self, footer: Struct) -> None:
-        """Change what Arrow writes about INT96 and NaN."""
-        if self._has_int96:
-            with_int96(footer)
-        drop_bounds(footer, self._with_nan)
+    def _corrected(self, tail: bytes) -> bytes:
+        """Return the end of the file without what is wrong about INT96 and NaN."""
+
+        def correct(footer: Struct) -> None:
+            if self._has_int96:
+                with_int96(footer)
+            drop_bounds(footer, self._with_nan)
+
+        if self._has_int96 or any(self._with_nan):
+            tail = with_changed_footer(tail, correct)
+        created_by = self._metadata[0].created_by or ""
+        return with_writer(tail, created_by, created_by.replace(ARROW, ENCODED_BY))
 
     def _open(self, first: pa.Table) -> pq.ParquetWriter:
         self._writer = pq.ParquetWriter(
@@ -254,9 +259,9 @@ class _Tail:
 
 def _has_known_bounds(data_type: AtomicType) -> bool:
     """Return whether the footer tells minimum and maximum of such a column, as they are."""
-    # It leaves out those with NaN, and the sign of zeros.
-    is_float = data_type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
-    return not is_float and has_minimum(data_type, "parquet")
+    # It leaves out NaN and the sign of zeros, and does not tell bytes from texts.
+    not_told = (*FLOAT_TYPES, TypeRoot.BLOB)
+    return data_type.root not in not_told and has_minimum(data_type, "parquet")
 
 
 def _longest(column: pa.ChunkedArray) -> int:

@@ -15,6 +15,7 @@ from paimon_core.format.parquet.footer import (
     GROUP_COLUMNS,
     footer_bytes,
     structs_of,
+    with_writer,
 )
 from paimon_core.format.parquet.stored_page import group_pages, value_of_bound
 from paimon_core.format.parquet.thrift_compact import decode_struct
@@ -98,6 +99,17 @@ def test_bounds_are_written_unless_there_is_nan(make):
     assert pq.read_table(pa.BufferReader(data)).num_rows == 9
 
 
+def test_the_footer_says_whose_file_it_is():
+    version = pa.__version__
+    metadata = pq.read_metadata(pa.BufferReader(written()))
+    assert metadata.created_by == f"paimon-caretaker-arrow version {version}"
+    tail = b"index" + b"footer" + (6).to_bytes(4, "little") + b"PAR1"
+    assert with_writer(tail, "oote", "x") == tail  # not a text with its length
+    tail = b"index" + b"\x03foo\x03fooz" + (9).to_bytes(4, "little") + b"PAR1"
+    changed = b"index" + b"\x03foo\x05otherz" + (11).to_bytes(4, "little") + b"PAR1"
+    assert with_writer(tail, "foo", "other") == changed
+
+
 def test_copies_keep_bounds_and_files_of_others_have_none():
     data = written()
     like = layout_like(COLUMNS, "zstd")
@@ -106,7 +118,7 @@ def test_copies_keep_bounds_and_files_of_others_have_none():
     assert groups is not None
     assert [(c.minimum, c.maximum) for c in groups[0].columns[1:3]] == [(-2.0, 1.5), (0.0, 7.0)]
     # Arrow writes the same bounds whether there is NaN or not.
-    table = pq.read_table(pa.BufferReader(data), columns=["d"])
+    table = pq.ParquetFile(pa.BufferReader(data)).read(columns=["d"])
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd", store_schema=False)
     other = pq.read_metadata(pa.BufferReader(sink.getvalue()))
