@@ -160,11 +160,9 @@ def footer_of(tail: bytes) -> bytes:
 
 def with_changed_footer(tail: bytes, change: Callable[[Struct], None]) -> bytes:
     """Return the last bytes of a file with its footer as `change`, called with it, leaves it."""
-    old = footer_of(tail)
-    metadata = decode_struct(old)
+    metadata = decode_struct(footer_of(tail))
     change(metadata)
-    footer = encode_struct(metadata)
-    return tail[: len(tail) - TAIL - len(old)] + footer + len(footer).to_bytes(4, "little") + MAGIC
+    return _with_footer(tail, encode_struct(metadata))
 
 
 def with_writer(tail: bytes, old: str, new: str) -> bytes:
@@ -175,11 +173,12 @@ def with_writer(tail: bytes, old: str, new: str) -> bytes:
     footer = footer_of(tail)
     stored, wanted = (bytes([len(text)]) + text.encode() for text in (old, new))
     at = footer.rfind(stored)
-    if at < 0:
-        return tail
-    changed = footer[:at] + wanted + footer[at + len(stored) :]
-    indexes = tail[: len(tail) - TAIL - len(footer)]
-    return indexes + changed + len(changed).to_bytes(4, "little") + MAGIC
+    return tail if at < 0 else _with_footer(tail, footer[:at] + wanted + footer[at + len(stored) :])
+
+
+def _with_footer(tail: bytes, footer: bytes) -> bytes:
+    indexes = tail[: len(tail) - TAIL - len(footer_of(tail))]
+    return indexes + footer + len(footer).to_bytes(4, "little") + MAGIC
 
 
 def drop_bounds(footer: Struct, columns: Sequence[Collection[str]]) -> None:

@@ -386,7 +386,7 @@ def test_an_orc_footer_of_gigabytes() -> None:
 
 
 def _damaged_parquet(change: Callable[[bytes], bytes]) -> bytes:
-    from paimon_core.format.parquet.int96 import footer_of
+    from paimon_core.format.parquet.footer import footer_of
 
     sink = BytesIO()
     pq.write_table(pa.table({"c": np.arange(40_000, dtype=np.int32)}), sink, row_group_size=20_000)
