@@ -43,7 +43,8 @@ class FileStats:
         thin: bool = False,
     ) -> None:
         self._type = value_type
-        self._key_at = [value_type.names.index(k) for k in key_names]
+        self._places = {name: i for i, name in enumerate(value_type.names)}
+        self._key_at = [self._places[k] for k in key_names]
         self._dense = options.value(STATS_DENSE_STORE)
         keys = RowType(fields=tuple(value_type.fields[i] for i in self._key_at))
         if file_format == "avro" and key_names:
@@ -71,12 +72,12 @@ class FileStats:
 
     def pass_over(self, columns: Collection[str]) -> None:
         """Leave these columns out of `update`: `add_known` will be called for them."""
-        self._collector.pass_over([i for i, n in enumerate(self._type.names) if n in columns])
+        self._collector.pass_over([self._places[n] for n in columns if n in self._places])
 
     def add_known(self, name: str, nulls: int, bounds: Sequence[Any] | None) -> None:
         """Add rows of one column, as `StatsCollector.add_known`; other columns are ignored."""
-        if name in self._type.names:
-            self._collector.add_known(self._type.names.index(name), nulls, bounds)
+        if name in self._places:
+            self._collector.add_known(self._places[name], nulls, bounds)
 
     @property
     def collector(self) -> StatsCollector:

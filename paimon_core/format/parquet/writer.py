@@ -6,7 +6,8 @@ is INT96.  Differences from Java's files that the format allows:
 - several row groups instead of one, so that the memory of writing is bounded;
 - a dictionary only where a sample shows a benefit;
 - bounds of FLOAT and DOUBLE only in row groups without NaN: Arrow ignores NaN in them, and an
-  engine that sorts it above all numbers would skip rows.  `created_by` tells files of both kinds.
+  engine that sorts it above all numbers would skip rows.  Such files do not have Arrow's name in
+  `created_by`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -36,10 +36,10 @@ PAGE_ROWS: Final = 20_000
 """The rows of a page, as in Java: the pages of most columns end at the same rows."""
 FIRST_RATIO: Final = 0.5
 """The estimated bytes on disk per Arrow byte before anything is written."""
-# BROTLI needs a library that no bundle of Java Paimon contains; users install it themselves.
-# Arrow has no LZO.
 _LONGEST_BOUND: Final = 4096
 """The bytes of a minimum or maximum beyond which Arrow leaves it out of the footer."""
+# BROTLI needs a library that no bundle of Java Paimon contains; users install it themselves.
+# Arrow has no LZO.
 _CODECS: Final = {
     "zstd": "zstd",
     "snappy": "snappy",
@@ -84,12 +84,11 @@ class ParquetFileWriter:
         self._floats = [f.name for f in self._file_schema if pa.types.is_floating(f.type)]
         self._with_nan: list[set[str]] = []
         """The FLOAT and DOUBLE columns that hold NaN, for each row group."""
+        ordered = set(self._ordered)  # a table may have thousands of columns
         self._types = {
             f.name: f.type
             for f in row_type
-            if f.name in self._ordered
-            and isinstance(f.type, AtomicType)
-            and _has_known_bounds(f.type)
+            if f.name in ordered and isinstance(f.type, AtomicType) and _has_known_bounds(f.type)
         }
         self._long: dict[tuple[int, str], tuple[Any, Any] | None] = {}
         """Bounds of texts that Arrow leaves out of the footer, by row group and column."""
@@ -266,13 +265,7 @@ def _has_known_bounds(data_type: AtomicType) -> bool:
 
 def _longest(column: pa.ChunkedArray) -> int:
     """Return the bytes of the longest text."""
-    longest = 0
-    for chunk in column.chunks:
-        buffer = chunk.buffers()[1]
-        if len(chunk) and buffer is not None:
-            ends = np.frombuffer(buffer, np.int32, len(chunk) + 1, 4 * chunk.offset)
-            longest = max(longest, int((ends[1:] - ends[:-1]).max()))
-    return longest
+    return pc.max(pc.binary_length(column)).as_py() or 0
 
 
 def _has_nan(column: pa.ChunkedArray) -> bool:
