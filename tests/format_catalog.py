@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,26 @@ from paimon_core.names import Boundary
 from paimon_core.options import PATH, Options
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.format.format_table import FormatTable, check_format_table
+from paimon_core.table.format.registered import check_may_keep, keeps_partitions
 from paimon_spark.sql.session import SqlSession
+
+
+@dataclass
+class KeptPartitions:
+    """`FormatPartitions` in memory, as the server of Paimon 2.0 keeps them."""
+
+    known: list[dict[str, str]] = field(default_factory=list)
+
+    def specs(self) -> list[dict[str, str]]:
+        return list(self.known)
+
+    def add(self, specs: Sequence[Mapping[str, str]], *, if_not_exists: bool) -> None:
+        if not if_not_exists and any(spec in self.known for spec in specs):
+            raise AlreadyExists("a partition already exists")
+        self.known += (dict(spec) for spec in specs if spec not in self.known)
+
+    def drop(self, specs: Sequence[Mapping[str, str]]) -> None:
+        self.known = [spec for spec in self.known if spec not in specs]
 
 
 @dataclass
@@ -27,15 +46,20 @@ class KeptFormatTables:
 
     folder: Path
     tables: dict[str, FormatTable] = field(default_factory=dict)
+    partitions: dict[str, KeptPartitions] = field(default_factory=dict)
 
     def names(self, database: str) -> list[str]:
         return sorted(n.partition(".")[2] for n in self.tables if n.startswith(f"{database}."))
 
     def find(self, identifier: str) -> FormatTable | None:
-        return self.tables.get(identifier)
+        found = self.tables.get(identifier)
+        if found is None or not keeps_partitions(found.schema):
+            return found
+        return replace(found, registered=self.partitions.setdefault(identifier, KeptPartitions()))
 
     def create(self, identifier: str, schema: TableSchema) -> None:
         check_format_table(schema)
+        check_may_keep(identifier, schema, external=schema.options.value(PATH) is not None)
         if identifier in self.tables:
             raise AlreadyExists(f"table {identifier} already exists")
         path = schema.options.value(PATH)

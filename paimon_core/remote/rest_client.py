@@ -126,8 +126,13 @@ class RestClient:
         """
         self._send("DELETE", path, parameters or {}, None, frozenset({_TOO_MANY}))
 
-    def pages(self, path: str, key: str, read: Callable[[Any], Any] = name_of) -> list[Any]:
-        """The elements of all pages, by default names; `read` takes them as in `reading`."""
+    def pages(
+        self, path: str, key: str, read: Callable[[Any], Any] = name_of, *, sparse: bool = False
+    ) -> list[Any]:
+        """The elements of all pages, by default names; `read` takes them as in `reading`.
+
+        An empty page is the last one unless pages may be `sparse`.
+        """
         found: list[Any] = []
         parameters: dict[str, str] = {}
         tokens: set[str] = set()
@@ -138,7 +143,7 @@ class RestClient:
                 if not isinstance(elements, list):
                     raise TypeError(f"{key} is no list")
                 found += map(read, elements)
-            if not token or not elements:
+            if not token or not (elements or sparse):
                 return found
             parameters = {"pageToken": str(token)}
             if parameters["pageToken"] in tokens:

@@ -12,7 +12,7 @@ from paimon_core.environment import Environment, system_environment
 from paimon_core.errors import InvalidArgument, UnsupportedFeature
 from paimon_spark.sql import call, functions, settings, show, views
 from paimon_spark.sql.catalogs import CATALOG
-from paimon_spark.sql.ddl import alter, databases, partitions, tables
+from paimon_spark.sql.ddl import alter, databases, format_partitions, partitions, tables
 from paimon_spark.sql.ddl import tags as tag_statements
 from paimon_spark.sql.ddl.comments import comment_on
 from paimon_spark.sql.dml import copy_into, insert, merge, row_level
@@ -128,10 +128,11 @@ def _own(session: SqlSession, words: Words) -> Result | None:
             return comment_on(session, _after(words, 1))
         case "REFRESH":
             return views.refresh(session, _after(words, 1))
-        case "MSCK" | "LOAD":
-            command = "LOAD DATA" if words.eat("LOAD") else "MSCK REPAIR TABLE"
+        case "MSCK" | "REPAIR":
+            return format_partitions.repair(session, words)
+        case "LOAD":
             raise AnalysisError(
-                f"[NOT_SUPPORTED_COMMAND_FOR_V2_TABLE] {command} is not supported for v2 tables"
+                "[NOT_SUPPORTED_COMMAND_FOR_V2_TABLE] LOAD DATA is not supported for v2 tables"
             )
         case "EXPLAIN":
             return explain(session, _after(words, 1))

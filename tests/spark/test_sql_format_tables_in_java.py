@@ -90,9 +90,6 @@ def test_java_reads_those_of_a_rest_catalog(
     sql("DROP TABLE texts")
     assert [row[1] for row in sql("SHOW TABLES")] == ["csvs", "parquets", "theirs"]
     assert open_catalog(rest_server.options).list_tables("formats") == []
-    sql("ALTER TABLE theirs SET TBLPROPERTIES ('metastore.partitioned-table' = 'true')")
-    with pytest.raises(UnsupportedFeature, match="its catalog decides which partitions it has"):
-        sql("SELECT * FROM theirs")
     sql("DROP TABLE theirs")
 
 

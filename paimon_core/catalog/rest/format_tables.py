@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from paimon_core.catalog.rest.format_partitions import RestFormatPartitions
 from paimon_core.catalog.rest.payloads import audit_of, changes_json, identifier_json, schema_json
 from paimon_core.catalog.table_files import with_table_defaults
 from paimon_core.ddl.schema_change import SchemaChange
@@ -14,7 +15,7 @@ from paimon_core.io.confined import ConfinedFileIO
 from paimon_core.io.file_io import FileIO
 from paimon_core.io.open import open_file_io
 from paimon_core.names import Boundary, checked_text, checked_texts, optional_text
-from paimon_core.options import PARTITIONED_TABLE, PATH, Options
+from paimon_core.options import PATH, Options
 from paimon_core.remote.rest_client import ResourceNotFound, RestClient, reading
 from paimon_core.schema.table_schema import TableSchema
 from paimon_core.table.format.format_table import (
@@ -23,6 +24,7 @@ from paimon_core.table.format.format_table import (
     check_format_table,
     is_format_table,
 )
+from paimon_core.table.format.registered import check_may_keep, keeps_partitions
 from paimon_core.table.open import split_identifier
 from paimon_core.types.sql import field_from_json
 
@@ -79,8 +81,9 @@ class RestFormatTables:
             io=ConfinedFileIO(io, Boundary(root)),
             root=root,
             external=bool(external),
-            partitions_in_catalog=bool(schema.partition_keys)
-            and schema.options.value(PARTITIONED_TABLE),
+            registered=RestFormatPartitions(self.catalog.client, path)
+            if keeps_partitions(schema)
+            else None,
             catalog_properties=audit_of(found),
         )
 
@@ -89,6 +92,7 @@ class RestFormatTables:
         wanted = with_table_defaults(schema, self.catalog.client.options)
         check_format_table(wanted)
         folder = wanted.options.value(PATH)
+        check_may_keep(identifier, wanted, external=folder is not None)
         if folder is not None:
             io, root = open_file_io(folder, self.catalog.client.options)
             io.make_dirs(root)

@@ -43,6 +43,7 @@ from paimon_core.io.fresh_listing import listed_file
 from paimon_core.paths import escape_path_name, is_hidden, unescape_path_name
 from paimon_core.predicate import Predicate, fields_of, matches_row, split_conjuncts
 from paimon_core.table.format.format_table import FormatTable
+from paimon_core.table.format.registered import check_may_keep, texts_of
 from paimon_core.table.other_tables import refused, table_around, table_of_file
 from paimon_core.types.partition_text import parse_partition_text, partition_text
 
@@ -100,8 +101,50 @@ def format_partitions(
 ) -> list[FormatPartition]:
     """The partitions that have a folder and may hold rows of the predicate, sorted by folder.
 
-    CorruptTable for a folder whose name is no value of the partition column.
+    Of a table whose partitions the catalog keeps, those that are registered.  CorruptTable for a
+    folder whose name is no value of the partition column.
     """
+    found = partition_folders(table, predicate)
+    registered = registered_texts(table)
+    if registered is None:
+        return found
+    if found and not registered:
+        log.warning(
+            "table=%s has folders and no registered partitions; MSCK REPAIR TABLE registers them",
+            table.name,
+        )
+    return [p for p in found if p.texts in registered]
+
+
+def registered_texts(table: FormatTable) -> frozenset[tuple[str, ...]] | None:
+    """The texts of the folders of the catalog's partitions; None if it keeps none.
+
+    InvalidArgument where it may not keep them; CorruptTable for a partition of other columns.
+    """
+    if table.registered is None:
+        return None
+    check_may_keep(table.name, table.schema, external=table.external)
+    specs = table.registered.specs()
+    return frozenset(texts_of(table.name, table.schema.partition_keys, specs))
+
+
+def known_partitions(table: FormatTable) -> list[FormatPartition]:
+    """The partitions of a table: registered ones, with or without a folder, or else folders."""
+    registered = registered_texts(table)
+    if registered is None:
+        return format_partitions(table)
+    found = []
+    for texts in registered:
+        path = partition_folder(table, texts)
+        values = tuple(_value(table, level, text, path) for level, text in enumerate(texts))
+        found.append(FormatPartition(texts, values, path))
+    return sorted(found, key=lambda p: p.path)
+
+
+def partition_folders(
+    table: FormatTable, predicate: Predicate | None = None
+) -> list[FormatPartition]:
+    """As `format_partitions`, whether or not the partitions are registered."""
     found = [FormatPartition((), (), table.root)]
     keys = table.schema.partition_keys
     for level in range(len(keys)):

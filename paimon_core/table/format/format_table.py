@@ -11,13 +11,9 @@ from typing import Final
 
 from paimon_core.errors import InvalidArgument, SchemaError, UnsupportedFeature
 from paimon_core.io.confined import ConfinedFileIO
-from paimon_core.options import (
-    PARTITION_DEFAULT_NAME,
-    PARTITION_LEGACY_NAME,
-    PARTITIONED_TABLE,
-    Options,
-)
+from paimon_core.options import PARTITION_DEFAULT_NAME, PARTITION_LEGACY_NAME, Options
 from paimon_core.schema.table_schema import TableSchema
+from paimon_core.table.format.registered import FormatPartitions
 
 TYPE: Final = "type"
 FORMAT_TABLE: Final = "format-table"
@@ -66,7 +62,7 @@ class FormatTable:
     - `schema`: columns, partition columns and options.
     - `location`: the folder as the catalog spells it; `root`: the same as a path in `io`.
     - `external`: whether dropping the table leaves its files.
-    - `partitions_in_catalog`: whether only those partitions count that the catalog knows.
+    - `registered`: the partitions in the catalog, if only these count.
     - `catalog_properties`: what the catalog says beside the schema, such as the owner.
     """
 
@@ -76,7 +72,7 @@ class FormatTable:
     io: ConfinedFileIO
     root: str
     external: bool = False
-    partitions_in_catalog: bool = False
+    registered: FormatPartitions | None = field(default=None, compare=False, repr=False)
     catalog_properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -150,19 +146,3 @@ def check_format_table(schema: TableSchema) -> None:
     for key in _NEVER_EMPTY.get(format_of_table(schema), ()):
         if not file_option(schema.options, key):
             raise InvalidArgument(f"{key} must not be empty.", next_step=f"give {key} a value")
-
-
-def check_partitions_in_files(table: FormatTable) -> None:
-    """UnsupportedFeature if the catalog, and not the folders, says which partitions there are.
-
-    Paimon has that since 2.0, in REST catalogs.
-    """
-    if table.partitions_in_catalog:
-        raise UnsupportedFeature(
-            "format tables whose partitions the catalog manages",
-            f"format table {table.name} has {PARTITIONED_TABLE.key}=true: its catalog decides which "
-            "partitions it has",
-            table=table.name,
-            next_step=f"ALTER TABLE ... UNSET TBLPROPERTIES ('{PARTITIONED_TABLE.key}'), or use "
-            "Java Paimon",
-        )

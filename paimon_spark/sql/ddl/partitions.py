@@ -18,13 +18,14 @@ from paimon_core.paths import escape_path_name
 from paimon_core.retention.registered_partitions import unregistered
 from paimon_core.scan.scan import scan_files
 from paimon_core.table.chain.overwrite import replace_partitions
-from paimon_core.table.format.files import format_partitions
-from paimon_core.table.format.format_table import FormatTable, check_partitions_in_files
+from paimon_core.table.format.files import known_partitions
+from paimon_core.table.format.format_table import FormatTable
 from paimon_core.types.binary_row import decode_row, encode_row
 from paimon_core.types.casts.text import java_to_string, parse_text
 from paimon_core.types.data_types import TIMESTAMP_TYPES, TypeRoot
 from paimon_core.types.datetimes import iso_date, parse_sql_date
 from paimon_core.types.java_numbers import double_text
+from paimon_spark.sql.ddl.format_partitions import add_to_catalog, drop_from_catalog
 from paimon_spark.sql.errors import AnalysisError, SqlSyntaxError
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession
@@ -144,11 +145,10 @@ def _plain_text(text: str) -> str | None:
 def live_partitions(table: FileStoreTable | FormatTable) -> list[dict[str, object]]:
     """The internal values of each partition that has files, sorted by their folder.
 
-    Of a format table, of each that has a folder.
+    Of a format table, of each that has a folder or that its catalog keeps.
     """
     if isinstance(table, FormatTable):
-        check_partitions_in_files(table)
-        found = format_partitions(table) if table.schema.partition_keys else []
+        found = known_partitions(table) if table.schema.partition_keys else []
         return [dict(zip(table.schema.partition_keys, p.values, strict=True)) for p in found]
     latest = table.snapshots.latest()
     if latest is None or not table.schema.partition_keys:
@@ -202,28 +202,12 @@ def show_partitions(session: SqlSession, words: Words) -> Result:
     return Result(("partition",), sorted([partition_names(session, table, p)] for p in found))
 
 
-def check_partitions_of(session: SqlSession, name: TableName, operation: str) -> None:
-    """UnsupportedFeature for a format table, whose partitions are its folders.
-
-    Java: `PaimonFormatTablePartitionDdlExec`.
-    """
-    if session.known_format(name) is not None:
-        raise UnsupportedFeature(
-            f"{operation} PARTITION of format tables",
-            f"{operation} PARTITION is supported only for a Format Table with catalog-managed "
-            f"partitions, but partitions of {name.identifier} are discovered from the filesystem.",
-            table=name.identifier,
-            next_step="INSERT OVERWRITE the partition, or make or delete the folder",
-        )
-
-
 def add_partitions(session: SqlSession, name: TableName, words: Words) -> Result:
     """ALTER TABLE ADD [IF NOT EXISTS] PARTITION (..) PARTITION (..).
 
     Partitions come with their rows, as in Java: they are only checked, and added to the metastore
     if it keeps them.
     """
-    check_partitions_of(session, name, "ADD")
     words.need("ADD")
     if_not_exists = words.eat("IF", "NOT", "EXISTS")
     specs = []
@@ -232,13 +216,16 @@ def add_partitions(session: SqlSession, name: TableName, words: Words) -> Result
         if words.looks_at("LOCATION"):
             raise UnsupportedFeature("locations of partitions", table=name.identifier)
     words.end()
+    of_format = session.known_format(name)
+    if of_format is not None:
+        wanted = [_complete_values(session, of_format, spec) for spec in specs]
+        add_to_catalog(of_format, wanted, if_not_exists=if_not_exists)
+        return NOTHING
     table = session.open(name, to_write=True)
     there = live_partitions(table)
     added = []
     for spec in specs:
-        values = spec_values(session, table, spec)
-        if set(values) != set(table.schema.partition_keys):
-            raise _incomplete(table, values)
+        values = _complete_values(session, table, spec)
         if matching(there, values) and not if_not_exists:
             raise AnalysisError(
                 f"[PARTITIONS_ALREADY_EXIST] Cannot ADD the partition(s) PARTITION "
@@ -255,17 +242,22 @@ def add_partitions(session: SqlSession, name: TableName, words: Words) -> Result
     return NOTHING
 
 
-def _incomplete(table: FileStoreTable, values: Mapping[str, object]) -> AnalysisError:
-    return AnalysisError(
-        f"[INVALID_PARTITION_OPERATION] Partition spec is invalid. The spec ({', '.join(values)}) "
-        f"must match the partition columns ({', '.join(table.schema.partition_keys)})",
-        table=table.name,
-    )
+def _complete_values(
+    session: SqlSession, table: FileStoreTable | FormatTable, spec: Spec
+) -> dict[str, object]:
+    """As `spec_values`; AnalysisError if a partition column is missing."""
+    values = spec_values(session, table, spec)
+    if set(values) != set(table.schema.partition_keys):
+        raise AnalysisError(
+            f"[INVALID_PARTITION_OPERATION] Partition spec is invalid. The spec ({', '.join(values)}) "
+            f"must match the partition columns ({', '.join(table.schema.partition_keys)})",
+            table=table.name,
+        )
+    return values
 
 
 def drop_partitions(session: SqlSession, name: TableName, words: Words) -> Result:
     """ALTER TABLE DROP [IF EXISTS] PARTITION (..), PARTITION (..): one commit."""
-    check_partitions_of(session, name, "DROP")
     words.need("DROP")
     if_exists = words.eat("IF", "EXISTS")
     specs = []
@@ -274,8 +266,13 @@ def drop_partitions(session: SqlSession, name: TableName, words: Words) -> Resul
         specs.append(read_spec(words))
         if not words.eat(","):
             break
-    words.eat("PURGE")
+    purge = words.eat("PURGE")
     words.end()
+    of_format = session.known_format(name)
+    if of_format is not None:
+        wanted = [spec_values(session, of_format, spec) for spec in specs]
+        drop_from_catalog(of_format, wanted, if_exists=if_exists, purge=purge)
+        return NOTHING
     table = session.open(name, to_write=True)
     there = live_partitions(table)
     chosen: list[Mapping[str, object]] = []

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_core.catalog.hive.format_sync import sync_partitions
-from paimon_core.errors import InvalidArgument, PaimonError, RowsChanged
+from paimon_core.errors import CommitStateUnknown, InvalidArgument, PaimonError, RowsChanged
 from paimon_core.io.file_io import renames_atomically
 from paimon_core.paths import TO_ESCAPE, escape_path_name, is_hidden, unescape_path_name
 from paimon_core.table.format.files import (
@@ -22,12 +22,14 @@ from paimon_core.table.format.files import (
     files_to_replace,
     format_partitions,
     partition_folder,
+    partition_folders,
     partition_texts,
     publish,
     staging,
     too_long,
 )
-from paimon_core.table.format.format_table import FormatTable, check_partitions_in_files
+from paimon_core.table.format.format_table import FormatTable
+from paimon_core.table.format.registered import check_may_keep
 from paimon_core.types.data_types import DataField, TypeRoot
 from paimon_core.types.partition_text import parse_partition_text
 from paimon_spark.sql.errors import text_for_spark
@@ -105,7 +107,8 @@ def write_format(
     Other errors as in `publish`.
     """
     check_columns(table)
-    check_partitions_in_files(table)
+    if table.registered is not None:
+        check_may_keep(table.name, table.schema, external=table.external)
     static = static or {}
     with staging(table) as folder:
         files = [
@@ -125,7 +128,26 @@ def write_format(
         texts = partition_texts(table, [static[k] for k in keys])
         written.add(texts)
         table.io.make_dirs(partition_folder(table, texts))
+    _register(table, sorted(written))
     sync_partitions(table, sorted(written))
+
+
+def _register(table: FormatTable, written: Sequence[tuple[str, ...]]) -> None:
+    """Tell the catalog which partitions have rows now, if it keeps them."""
+    if table.registered is None or not written:
+        return
+    keys = table.schema.partition_keys
+    specs = [dict(zip(keys, texts, strict=True)) for texts in written]
+    try:
+        table.registered.add(specs, if_not_exists=True)
+    except (OSError, PaimonError) as e:
+        raise CommitStateUnknown(
+            f"format table {table.name} has the new rows, but the catalog may not know all of their "
+            f"partitions: {e}",
+            table=table.name,
+            next_step=f"MSCK REPAIR TABLE {table.name}, which registers them; do not run the "
+            "statement again",
+        ) from e
 
 
 def check_writable(table: FormatTable, rows: DataFrame) -> None:
@@ -142,8 +164,8 @@ def _replaced(
     *,
     dynamic: bool,
 ) -> list[FormatPartition]:
-    """The partitions that the new rows replace."""
-    partitions = format_partitions(table)
+    """The partitions that the new rows replace, registered or not."""
+    partitions = partition_folders(table)
     keys = table.schema.partition_keys
     if not keys:
         return partitions

@@ -20,7 +20,7 @@ from paimon_core.table.format.files import (
     data_files,
     format_partitions,
 )
-from paimon_core.table.format.format_table import FormatTable, check_partitions_in_files
+from paimon_core.table.format.format_table import FormatTable
 from paimon_core.types.data_types import DataField, TypeRoot
 from paimon_core.types.partition_text import sql_text
 from paimon_spark.sql.frames.characters import with_metadata
@@ -64,10 +64,9 @@ def format_dataframe(
     """The rows of a format table; `wanted` and `conditions` as in `table_dataframe`.
 
     Partitions that no condition allows are not listed.  UnsupportedFeature for columns that the
-    format does not have, and for partitions that a catalog manages.
+    format does not have.
     """
     check_columns(table)
-    check_partitions_in_files(table)
     predicate = pushed(table, conditions)
     partitions = format_partitions(table, predicate)
     listed = map_parallel(table.io, lambda p: data_files(table, p), partitions)

@@ -23,6 +23,7 @@ import pytest
 from paimon_core.catalog.open import open_catalog
 from paimon_core.catalog.rest import token_io
 from paimon_core.catalog.rest.commit import RestSnapshotCommit
+from paimon_core.catalog.rest.format_partitions import RestFormatPartitions
 from paimon_core.catalog.rest.rest_catalog import RestCatalog
 from paimon_core.catalog.rest.token_io import TokenFileIO
 from paimon_core.catalog.rest.version_management import RestVersions
@@ -261,6 +262,33 @@ def test_all_pages_are_read(server: _Server, client: RestClient) -> None:
     assert server.seen[0][1] == "/v1/p%2Fx/databases/d.b/tables"
     assert server.seen[1][1].endswith("?pageToken=a%20b%2F%2B") or "a+b%2F%2B" in server.seen[1][1]
     assert len(server.seen) == 3
+
+
+def test_partitions_of_format_tables(server: _Server, client: RestClient) -> None:
+    """Pages of partitions may be empty; new ones are sent in parts, unless all must be new."""
+    server.answers[:] = [
+        (200, {}, {"partitions": [{"spec": {"p": "a"}}], "nextPageToken": "1"}),
+        (200, {}, {"partitions": [], "nextPageToken": "2"}),
+        (200, {}, {"partitions": [{"spec": {"p": "b"}, "recordCount": 0}]}),
+        (200, {}, {}),
+    ]
+    partitions = RestFormatPartitions(client, "/v1/t")
+    assert partitions.specs() == [{"p": "a"}, {"p": "b"}]
+    many = [{"p": str(i)} for i in range(1001)]
+    partitions.add(many, if_not_exists=True)
+    partitions.add(many, if_not_exists=False)
+    partitions.drop(many)
+    sent = [(path, json.loads(body)) for command, path, _, body in server.seen if command == "POST"]
+    assert [(path, len(body.pop("partitionSpecs")), body) for path, body in sent] == [
+        ("/v1/t/partitions", 1000, {"ignoreIfExists": True}),
+        ("/v1/t/partitions", 1, {"ignoreIfExists": True}),
+        ("/v1/t/partitions", 1001, {"ignoreIfExists": False}),
+        ("/v1/t/partitions/drop", 1000, {"ignoreIfNotExists": True}),
+        ("/v1/t/partitions/drop", 1, {"ignoreIfNotExists": True}),
+    ]
+    server.answers[:] = [(409, {}, {"message": "exists", "code": 409})]
+    with pytest.raises(AlreadyExists):
+        partitions.add(many[:1], if_not_exists=False)
 
 
 def test_the_servers_options_are_merged(server: _Server) -> None:
