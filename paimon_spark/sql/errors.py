@@ -97,6 +97,12 @@ class ReferenceNotFound(NotFound):
     """The snapshot or branch that a procedure names does not exist."""
 
 
+class PartitionsRegistered(AlreadyExists):
+    """Partitions of a format table that are to be added are in the catalog; nothing was added."""
+
+    default_next_step = "add the others, or add IF NOT EXISTS"
+
+
 class QueryFailed(PaimonError):
     """A query ended with an error that PySpark passes on as a trace of the JVM."""
 
@@ -108,6 +114,8 @@ def error_type(error: BaseException) -> str:
     match error:
         case SqlSyntaxError():
             return "ParseException"
+        case PartitionsRegistered() | UnknownKeyColumn():
+            return "IllegalStateException"
         case IncompatibleRows() | TableNotLoaded():
             return "RuntimeException"
         case SnapshotNotFound():
@@ -118,8 +126,6 @@ def error_type(error: BaseException) -> str:
             return "AnalysisException"
         case UnsupportedFeature() | ForbiddenChange():
             return "UnsupportedOperationException"
-        case UnknownKeyColumn():
-            return "IllegalStateException"
         case WriteRefused() | QueryFailed() | NullInRequiredColumn() | BucketCountChanged():
             return "SparkException"
         case SchemaError() | InvalidArgument():

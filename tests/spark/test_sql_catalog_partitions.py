@@ -17,7 +17,7 @@ from paimon_core.errors import (
     UnsupportedFeature,
 )
 from paimon_core.io.confined import ConfinedFileIO
-from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.errors import AnalysisError, PartitionsRegistered
 from paimon_spark.sql.run import execute
 from paimon_spark.sql.text.splitter import split_statements
 
@@ -76,7 +76,7 @@ def test_added_and_dropped(sql: Lake) -> None:
     sql("ALTER TABLE t ADD PARTITION (dt = 'a', hh = 1) PARTITION (dt = 'a', hh = 2)")
     assert (sql.folder / "dt=a" / "hh=1").is_dir()
     assert sql("SELECT * FROM t") == []
-    with pytest.raises(AnalysisError, match="already exist"):
+    with pytest.raises(PartitionsRegistered, match="already exist"):
         sql("ALTER TABLE t ADD PARTITION (dt = 'n', hh = 1) PARTITION (dt = 'a', hh = 1)")
     assert sql.shown() == ["dt=a/hh=1", "dt=a/hh=2"]
     sql("ALTER TABLE t ADD IF NOT EXISTS PARTITION (dt = 'b', hh = 1) PARTITION (dt = 'a', hh = 1)")

@@ -15,9 +15,9 @@ from paimon_core.table.format.files import (
     registered_texts,
 )
 from paimon_core.table.format.format_table import FormatTable
-from paimon_core.table.format.registered import FormatPartitions
+from paimon_core.table.format.registered import FormatPartitions, check_may_keep
 from paimon_core.types.partition_text import partition_text
-from paimon_spark.sql.errors import AnalysisError
+from paimon_spark.sql.errors import AnalysisError, PartitionsRegistered
 from paimon_spark.sql.result import NOTHING, Result
 from paimon_spark.sql.session import SqlSession
 from paimon_spark.sql.text.tokens import Words
@@ -29,17 +29,13 @@ Values = Mapping[str, object]
 def add_to_catalog(table: FormatTable, wanted: Sequence[Values], *, if_not_exists: bool) -> None:
     """Register partitions, all or none unless `if_not_exists`, and make their folders."""
     registered = _registered(table, "ADD")
-    known = registered_texts(table) or frozenset()
     texts = [tuple(_texts(table, values).values()) for values in wanted]
     folders = [partition_folder(table, t) for t in texts]
     try:
         registered.add(_specs(table, texts), if_not_exists=if_not_exists)
     except AlreadyExists as e:
-        shown = ", ".join(_shown(table, t) for t in texts if t in known)
-        raise AnalysisError(
-            f"[PARTITIONS_ALREADY_EXIST] Cannot ADD the partition(s) {shown} in table {table.name} "
-            f"because they already exist: {e.message}",
-            table=table.name,
+        raise PartitionsRegistered(
+            f"Some partitions of table {table.name} already exist: {e.message}", table=table.name
         ) from e
     for folder in folders:
         table.io.make_dirs(folder)
@@ -127,7 +123,10 @@ def repair(session: SqlSession, words: Words) -> Result:
 
 
 def _registered(table: FormatTable, operation: str) -> FormatPartitions:
-    """The catalog's partitions; UnsupportedFeature if the folders are the partitions."""
+    """The catalog's partitions; UnsupportedFeature if the folders are the partitions.
+
+    InvalidArgument where the catalog may not keep them.
+    """
     if table.registered is None:
         raise UnsupportedFeature(
             f"{operation} PARTITION of format tables",
@@ -136,6 +135,7 @@ def _registered(table: FormatTable, operation: str) -> FormatPartitions:
             table=table.name,
             next_step="INSERT OVERWRITE the partition, or make or delete the folder",
         )
+    check_may_keep(table.name, table.schema, external=table.external)
     return table.registered
 
 
