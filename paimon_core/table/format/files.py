@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -104,16 +104,13 @@ def format_partitions(
     Of a table whose partitions the catalog keeps, those that are registered.  CorruptTable for a
     folder whose name is no value of the partition column.
     """
-    found = partition_folders(table, predicate)
     registered = registered_texts(table)
-    if registered is None:
-        return found
-    if found and not registered:
+    if registered is not None and not registered and partition_folders(table):
         log.warning(
             "table=%s has folders and no registered partitions; MSCK REPAIR TABLE registers them",
             table.name,
         )
-    return [p for p in found if p.texts in registered]
+    return partition_folders(table, predicate, only=registered)
 
 
 def registered_texts(table: FormatTable) -> frozenset[tuple[str, ...]] | None:
@@ -142,12 +139,19 @@ def known_partitions(table: FormatTable) -> list[FormatPartition]:
 
 
 def partition_folders(
-    table: FormatTable, predicate: Predicate | None = None
+    table: FormatTable,
+    predicate: Predicate | None = None,
+    *,
+    only: Collection[tuple[str, ...]] | None = None,
 ) -> list[FormatPartition]:
-    """As `format_partitions`, whether or not the partitions are registered."""
+    """As `format_partitions`, whether or not the partitions are registered.
+
+    With `only`, the partitions with these texts, and no other folders are listed.
+    """
     found = [FormatPartition((), (), table.root)]
     keys = table.schema.partition_keys
     for level in range(len(keys)):
+        wanted = None if only is None else {texts[: level + 1] for texts in only}
         known = frozenset(keys[: level + 1])
         # What is false for the first columns is false for all folders below.
         tests = [p for p in _conjuncts(predicate) if keys[level] in fields_of(p) <= known]
@@ -156,7 +160,8 @@ def partition_folders(
             p
             for partitions in listed
             for p in partitions
-            if all(matches_row(t, dict(zip(keys, p.values, strict=False))) for t in tests)
+            if (wanted is None or p.texts in wanted)
+            and all(matches_row(t, dict(zip(keys, p.values, strict=False))) for t in tests)
         ]
     return sorted(found, key=lambda p: p.path)
 

@@ -76,7 +76,7 @@ def drop_from_catalog(
         return
     for texts_going in going:
         partition_folder(table, texts_going)  # what cannot be a folder of the table is refused
-    folders = [p for p in partition_folders(table) if p.texts in going]
+    folders = partition_folders(table, only=going)
     for partition in folders:
         files_to_replace(table, partition)
     registered.drop(_specs(table, sorted(going)))
