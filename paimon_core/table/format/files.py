@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -43,7 +43,7 @@ from paimon_core.io.fresh_listing import listed_file
 from paimon_core.paths import escape_path_name, is_hidden, unescape_path_name
 from paimon_core.predicate import Predicate, fields_of, matches_row, split_conjuncts
 from paimon_core.table.format.format_table import FormatTable
-from paimon_core.table.format.registered import check_may_keep, texts_of
+from paimon_core.table.format.registered import texts_of
 from paimon_core.table.other_tables import refused, table_around, table_of_file
 from paimon_core.types.partition_text import parse_partition_text, partition_text
 
@@ -118,18 +118,22 @@ def registered_texts(table: FormatTable) -> frozenset[tuple[str, ...]] | None:
 
     InvalidArgument where it may not keep them; CorruptTable for a partition of other columns.
     """
-    if table.registered is None:
+    registry = table.registry()
+    if registry is None:
         return None
-    check_may_keep(table.name, table.schema, external=table.external)
-    specs = table.registered.specs()
-    return frozenset(texts_of(table.name, table.schema.partition_keys, specs))
+    return texts_of(table.name, table.schema.partition_keys, registry.specs())
+
+
+def specs_of(table: FormatTable, texts: Iterable[Sequence[str]]) -> list[dict[str, str]]:
+    """Partitions with these texts as the catalog names them."""
+    return [dict(zip(table.schema.partition_keys, t, strict=True)) for t in texts]
 
 
 def known_partitions(table: FormatTable) -> list[FormatPartition]:
     """The partitions of a table: registered ones, with or without a folder, or else folders."""
     registered = registered_texts(table)
     if registered is None:
-        return format_partitions(table)
+        return partition_folders(table)
     found = []
     for texts in registered:
         path = partition_folder(table, texts)

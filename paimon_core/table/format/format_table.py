@@ -13,7 +13,7 @@ from paimon_core.errors import InvalidArgument, SchemaError, UnsupportedFeature
 from paimon_core.io.confined import ConfinedFileIO
 from paimon_core.options import PARTITION_DEFAULT_NAME, PARTITION_LEGACY_NAME, Options
 from paimon_core.schema.table_schema import TableSchema
-from paimon_core.table.format.registered import FormatPartitions
+from paimon_core.table.format.registered import FormatPartitions, check_may_keep
 
 TYPE: Final = "type"
 FORMAT_TABLE: Final = "format-table"
@@ -74,6 +74,12 @@ class FormatTable:
     external: bool = False
     registered: FormatPartitions | None = field(default=None, compare=False, repr=False)
     catalog_properties: Mapping[str, str] = field(default_factory=dict)
+
+    def registry(self) -> FormatPartitions | None:
+        """`registered`; InvalidArgument where the catalog may not keep partitions."""
+        if self.registered is not None:
+            check_may_keep(self.name, self.schema, external=self.external)
+        return self.registered
 
     @property
     def options(self) -> Options:

@@ -63,9 +63,9 @@ def check_may_keep(identifier: str, schema: TableSchema, *, external: bool) -> N
 
 def texts_of(
     table: str, keys: Sequence[str], specs: Iterable[Mapping[str, str]]
-) -> list[tuple[str, ...]]:
-    """The texts of the folders of partitions, each once; CorruptTable for other columns."""
-    found: dict[tuple[str, ...], None] = {}
+) -> frozenset[tuple[str, ...]]:
+    """The texts of the folders of partitions; CorruptTable for other columns."""
+    found: set[tuple[str, ...]] = set()
     for spec in specs:
         if spec.keys() != set(keys):
             raise CorruptTable(
@@ -74,5 +74,5 @@ def texts_of(
                 table=table,
                 next_step="correct the partitions in the catalog",
             )
-        found[tuple(spec[k] for k in keys)] = None
-    return list(found)
+        found.add(tuple(spec[k] for k in keys))
+    return frozenset(found)

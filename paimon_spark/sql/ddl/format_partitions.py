@@ -5,7 +5,7 @@ Java: `PaimonFormatTablePartitionDdlExec`, `format/FormatTablePartitionRepair`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from paimon_core.errors import AlreadyExists, PaimonError, StorageError, UnsupportedFeature
 from paimon_core.table.format.files import (
@@ -13,9 +13,10 @@ from paimon_core.table.format.files import (
     partition_folder,
     partition_folders,
     registered_texts,
+    specs_of,
 )
 from paimon_core.table.format.format_table import FormatTable
-from paimon_core.table.format.registered import FormatPartitions, check_may_keep
+from paimon_core.table.format.registered import FormatPartitions
 from paimon_core.types.partition_text import partition_text
 from paimon_spark.sql.errors import AnalysisError, PartitionsRegistered
 from paimon_spark.sql.result import NOTHING, Result
@@ -32,7 +33,7 @@ def add_to_catalog(table: FormatTable, wanted: Sequence[Values], *, if_not_exist
     texts = [tuple(_texts(table, values).values()) for values in wanted]
     folders = [partition_folder(table, t) for t in texts]
     try:
-        registered.add(_specs(table, texts), if_not_exists=if_not_exists)
+        registered.add(specs_of(table, texts), if_not_exists=if_not_exists)
     except AlreadyExists as e:
         raise PartitionsRegistered(
             f"Some partitions of table {table.name} already exist: {e.message}", table=table.name
@@ -79,7 +80,7 @@ def drop_from_catalog(
     folders = partition_folders(table, only=going)
     for partition in folders:
         files_to_replace(table, partition)
-    registered.drop(_specs(table, sorted(going)))
+    registered.drop(specs_of(table, sorted(going)))
     for partition in folders:
         try:
             table.io.delete_dir(partition.path)
@@ -116,9 +117,9 @@ def repair(session: SqlSession, words: Words) -> Result:
     known = registered_texts(table) or frozenset()
     folders = {p.texts for p in partition_folders(table)}
     if adds and folders - known:
-        table.registered.add(_specs(table, sorted(folders - known)), if_not_exists=True)
+        table.registered.add(specs_of(table, sorted(folders - known)), if_not_exists=True)
     if drops and known - folders:
-        table.registered.drop(_specs(table, sorted(known - folders)))
+        table.registered.drop(specs_of(table, sorted(known - folders)))
     return NOTHING
 
 
@@ -127,7 +128,8 @@ def _registered(table: FormatTable, operation: str) -> FormatPartitions:
 
     InvalidArgument where the catalog may not keep them.
     """
-    if table.registered is None:
+    registry = table.registry()
+    if registry is None:
         raise UnsupportedFeature(
             f"{operation} PARTITION of format tables",
             f"{operation} PARTITION is supported only for a Format Table with catalog-managed "
@@ -135,8 +137,7 @@ def _registered(table: FormatTable, operation: str) -> FormatPartitions:
             table=table.name,
             next_step="INSERT OVERWRITE the partition, or make or delete the folder",
         )
-    check_may_keep(table.name, table.schema, external=table.external)
-    return table.registered
+    return registry
 
 
 def _texts(table: FormatTable, values: Values) -> dict[str, str]:
@@ -148,10 +149,6 @@ def _texts(table: FormatTable, values: Values) -> dict[str, str]:
             text = partition_text(value, field.type, legacy_name=table.legacy_names)
             found[field.name] = table.default_partition if text is None else text
     return found
-
-
-def _specs(table: FormatTable, texts: Iterable[Sequence[str]]) -> list[dict[str, str]]:
-    return [dict(zip(table.schema.partition_keys, t, strict=True)) for t in texts]
 
 
 def _shown(table: FormatTable, texts: Sequence[str]) -> str:

@@ -25,11 +25,12 @@ from paimon_core.table.format.files import (
     partition_folders,
     partition_texts,
     publish,
+    specs_of,
     staging,
     too_long,
 )
 from paimon_core.table.format.format_table import FormatTable
-from paimon_core.table.format.registered import check_may_keep
+from paimon_core.table.format.registered import FormatPartitions
 from paimon_core.types.data_types import DataField, TypeRoot
 from paimon_core.types.partition_text import parse_partition_text
 from paimon_spark.sql.errors import text_for_spark
@@ -107,8 +108,7 @@ def write_format(
     Other errors as in `publish`.
     """
     check_columns(table)
-    if table.registered is not None:
-        check_may_keep(table.name, table.schema, external=table.external)
+    registry = table.registry()
     static = static or {}
     with staging(table) as folder:
         files = [
@@ -128,18 +128,17 @@ def write_format(
         texts = partition_texts(table, [static[k] for k in keys])
         written.add(texts)
         table.io.make_dirs(partition_folder(table, texts))
-    _register(table, sorted(written))
+    if registry is not None and written:
+        _register(table, registry, sorted(written))
     sync_partitions(table, sorted(written))
 
 
-def _register(table: FormatTable, written: Sequence[tuple[str, ...]]) -> None:
-    """Tell the catalog which partitions have rows now, if it keeps them."""
-    if table.registered is None or not written:
-        return
-    keys = table.schema.partition_keys
-    specs = [dict(zip(keys, texts, strict=True)) for texts in written]
+def _register(
+    table: FormatTable, registry: FormatPartitions, written: Sequence[tuple[str, ...]]
+) -> None:
+    """Tell the catalog which partitions have rows now."""
     try:
-        table.registered.add(specs, if_not_exists=True)
+        registry.add(specs_of(table, written), if_not_exists=True)
     except (OSError, PaimonError) as e:
         raise CommitStateUnknown(
             f"format table {table.name} has the new rows, but the catalog may not know all of their "
