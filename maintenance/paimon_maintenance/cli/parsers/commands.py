@@ -372,8 +372,9 @@ def _spark_archive(commands: Commands[Parser]) -> None:
         "let Spark start sooner, by an archive of its classes",
         "Starts Spark once and keeps the classes that it loads in a file of 170 MB in\n"
         "~/.cache/caretaker/spark (or below $XDG_CACHE_HOME). Drivers that this user starts on this\n"
-        "machine use it: those of commands, and those of Airflow's tasks in client mode. Run it\n"
-        "again after an update of PySpark or Java: a JVM ignores an archive of other classes.",
+        "machine use it: those of commands, and those of Airflow's tasks in client mode. Their\n"
+        "executors use it, too, if they find it in the same folder. Run it again after an update of\n"
+        "PySpark or Java: a JVM ignores an archive of other classes.",
         ("caretaker spark-archive",),
     )
     output_options(parser)

@@ -2,7 +2,7 @@
 
 Jobs read and write in Python, and the JVM only passes bytes on.  The optimizing compiler takes more
 processor time than it saves: without it, Spark starts in two thirds of the time.  An archive of
-classes (`class_archive`) spares the driver nearly half of what is left.
+classes (`class_archive`) spares nearly half of what is left.
 """
 
 from __future__ import annotations
@@ -10,9 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
-from paimon_maintenance.engines.spark.class_archive import SUBMIT_OPTIONS, archive_options
+from paimon_maintenance.engines.spark.class_archive import (
+    SUBMIT_OPTIONS,
+    archive_options,
+    archive_options_elsewhere,
+)
 
 JAVA_OPTIONS: Final = "JDK_JAVA_OPTIONS"
 """The variable with options of every JVM that a process starts."""
@@ -33,6 +38,14 @@ def driver_environment(*, queries: bool = False) -> dict[str, str]:
         for name, options in ours.items()
         if options
     }
+
+
+def executor_options(java_home: Path, *, queries: bool = False) -> str:
+    """Return the value of `EXECUTOR_OPTIONS`; empty if there is nothing to set.
+
+    `java_home` is that of the driver, which executors mostly have, too.
+    """
+    return " ".join(filter(None, ("" if queries else QUICK, archive_options_elsewhere(java_home))))
 
 
 @contextmanager

@@ -26,8 +26,8 @@ from paimon_maintenance.engines.process import executor_settings, prepare_librar
 from paimon_maintenance.engines.shipping import package_parents, write_packages
 from paimon_maintenance.engines.spark.jvm import (
     EXECUTOR_OPTIONS,
-    QUICK,
     driver_environment,
+    executor_options,
     in_environment,
 )
 from paimon_maintenance.engines.spark.loss import is_not_of_py4j, jvm_exit_code
@@ -304,8 +304,9 @@ def _session(
         builder = builder.config(key, value)
     at_start = {**conf, "spark.master": master or DEFAULT_MASTER}
     with nullcontext() if submitted or verbose else _quiet_jvm(at_start):
-        if not queries and not _is_set(EXECUTOR_OPTIONS, at_start):
-            builder = builder.config(EXECUTOR_OPTIONS, QUICK)
+        if not _is_set(EXECUTOR_OPTIONS, at_start):
+            options = executor_options(_java_home(), queries=queries)
+            builder = builder.config(EXECUTOR_OPTIONS, options) if options else builder
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     if submitted and _is_local(session.sparkContext.master):
@@ -391,6 +392,14 @@ def _is_set(key: str, conf: Mapping[str, str]) -> bool:
     settings = SparkConf().setAll(list(conf.items()))
     SparkContext._ensure_initialized(conf=settings)  # noqa: SLF001 - as above
     return key in conf or SparkConf().contains(key)
+
+
+def _java_home() -> Path:
+    """Return the Java of the driver's JVM, which runs."""
+    from pyspark import SparkContext  # noqa: PLC0415 - see `_start`
+
+    jvm = SparkContext._jvm  # noqa: SLF001 - nothing public has it
+    return Path(jvm.System.getProperty("java.home"))  # type: ignore[union-attr]
 
 
 def _is_connect(master: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""Which archive of classes a driver's JVM gets, and what else it starts with."""
+"""Which archive of classes a JVM of Spark gets, and what else it starts with."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from pathlib import Path
 import pytest
 from command_line import caretaker
 
+from paimon_maintenance.engines.spark import class_archive
 from paimon_maintenance.engines.spark.class_archive import (
     SUBMIT_OPTIONS,
     archive_folder,
     archive_in,
     archive_options,
 )
-from paimon_maintenance.engines.spark.jvm import JAVA_OPTIONS, driver_environment
+from paimon_maintenance.engines.spark.jvm import (
+    JAVA_OPTIONS,
+    QUICK,
+    driver_environment,
+    executor_options,
+)
 from paimon_maintenance.job.exit_codes import ExitCode
 
 
@@ -40,6 +46,23 @@ def test_a_driver_gets_the_archive_and_what_the_environment_says(
     assert list(driver_environment(queries=True)) == [SUBMIT_OPTIONS]
     archive.unlink()
     assert list(driver_environment()) == [JAVA_OPTIONS]
+
+
+def test_an_executor_gets_an_archive_that_others_cannot_have_made_on_its_machine(
+    archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java, folder = archive.parent / "java", archive.parents[1]
+    base = java / "lib" / "server" / "classes.jsa"
+    monkeypatch.setattr(class_archive, "_is_ours", lambda _: True)
+    assert executor_options(java) == QUICK
+    base.parent.mkdir(parents=True)
+    base.write_bytes(b"")
+    assert executor_options(java).startswith(f"{QUICK} -XX:SharedArchiveFile={base}:{archive} ")
+    assert executor_options(java, queries=True).startswith("-XX:SharedArchiveFile=")
+    monkeypatch.setattr(class_archive, "_is_ours", lambda path: path != folder)
+    assert archive_options()
+    assert executor_options(java) == QUICK
+    assert executor_options(java, queries=True) == ""
 
 
 @pytest.mark.parametrize("of_others", ["file", "folder", "home"])
