@@ -19,6 +19,7 @@ from paimon_core.errors import (
     PaimonError,
     ReferenceExists,
     SchemaError,
+    StorageError,
     UnknownKeyColumn,
     UnsupportedFeature,
     missing_file,
@@ -44,6 +45,10 @@ _MISSING: Final = (
     re.compile(r"\[PATH_NOT_FOUND\] Path does not exist: (.+?/bucket-[\w-]+/[^/]+?)\.\s+SQLSTATE"),
 )
 """What Spark's own reader of data files says as it opens, reads and lists one."""
+_NO_CLIENT: Final = re.compile(
+    r"(?:Class (org\.apache\.hadoop\.fs\.\S+) not found|No FileSystem for scheme \"?(\w+)\"?)"
+)
+"""What Hadoop says about a store for which it has no client."""
 
 
 class SqlSyntaxError(InvalidArgument):
@@ -135,6 +140,11 @@ def error_type(error: BaseException) -> str:
     return type(error).__name__
 
 
+def own_error(error: Exception) -> Exception:
+    """The error of ours that an error of Spark tells of; the error itself if it tells of none."""
+    return error_of_task(error) or error_of_store(error) or error_of_query(error) or error
+
+
 def error_text(error: BaseException) -> str:
     """The message of the error, without the trace that Spark appends."""
     text = str(error).partition("\n\nJVM stacktrace:")[0].partition(";\n'")[0]
@@ -158,6 +168,19 @@ def error_of_query(error: BaseException) -> QueryFailed | None:
     return QueryFailed(" ".join(dict.fromkeys(found))) if found else None
 
 
+def error_of_store(error: BaseException) -> StorageError | None:
+    """The error of a store that Spark's own readers and writers cannot reach; None for others."""
+    missing = _NO_CLIENT.search(str(error)) if _is_of_spark(error) else None
+    if missing is None:
+        return None
+    found = missing[1] or f"for {missing[2]}://"
+    return StorageError(
+        f"Spark has no Hadoop client {found}, with which it reads and writes format tables",
+        next_step="add the package of the store to spark.jars.packages, for S3 "
+        "org.apache.hadoop:hadoop-aws in the version of Spark's Hadoop (docs/stores.md)",
+    )
+
+
 def text_for_spark(error: PaimonError) -> str:
     """The text to give to `raise_error`, from which `error_of_task` makes the error again."""
     return f"\n{errors.__name__}.{type(error).__name__}: {error}\n"
@@ -168,7 +191,7 @@ def error_of_task(error: BaseException) -> PaimonError | None:
 
     A file that Spark's own reader misses is one, too.
     """
-    if not type(error).__module__.startswith(("pyspark.", "py4j.")):
+    if not _is_of_spark(error):
         return None
     for pattern in _MISSING:
         missing = pattern.search(str(error))
@@ -183,3 +206,7 @@ def error_of_task(error: BaseException) -> PaimonError | None:
     made = kind(message, next_step=next_step)
     made.message = message  # that of UnsupportedFeature begins with words of its own
     return made
+
+
+def _is_of_spark(error: BaseException) -> bool:
+    return type(error).__module__.startswith(("pyspark.", "py4j."))

@@ -39,7 +39,7 @@ from paimon_spark.sql.catalogs import (
     catalog_at,
     find_catalog,
 )
-from paimon_spark.sql.errors import AnalysisError, error_of_query, error_of_task
+from paimon_spark.sql.errors import AnalysisError, own_error
 from paimon_spark.sql.kept_frames import KeptFrames
 from paimon_spark.sql.procedures import Procedures
 from paimon_spark.sql.spark_settings import CASE_SENSITIVE, OWN_SETTINGS, ZONE_KEY
@@ -493,7 +493,7 @@ class SqlSession:
         try:
             yield
         except Exception as e:
-            found = self._explained(error_of_task(e) or error_of_query(e) or e)
+            found = self._explained(own_error(e))
             if found is e:
                 raise
             raise found from e

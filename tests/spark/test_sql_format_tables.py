@@ -283,6 +283,17 @@ def test_a_replaced_external_table_has_the_new_rows_only(sql: Run, tmp_path: Pat
     assert sql("SELECT * FROM t") == [[2]]
 
 
+def test_without_a_client_of_the_store_the_old_table_stays(sql: Run) -> None:
+    sql("CREATE TABLE t USING csv AS SELECT 1 AS id")
+    away = "USING csv LOCATION 's3://bucket/t' AS SELECT id FROM t"
+    with pytest.raises(StorageError, match=r"no Hadoop client .*S3AFileSystem") as e:
+        sql(f"CREATE OR REPLACE TABLE t {away}")
+    assert "hadoop-aws" in e.value.next_step
+    assert sql("SELECT * FROM t") == [[1]]
+    with pytest.raises(StorageError, match=r"no Hadoop client"):
+        sql(f"CREATE TABLE u {away}")
+
+
 def test_a_replacement_that_the_store_refuses_says_that_the_rows_are_gone(
     sql: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 MB = 1024**2
 SMALLEST_TASK_BYTES = 16 * MB
-LARGEST_TASK_BYTES = 512 * MB
+LARGEST_TASK_BYTES = 256 * MB
 TASKS_PER_SLOT = 4
 """Tasks per slot: more than one, so that fast slots take over work from slow ones."""
 
@@ -37,10 +37,12 @@ def task_count(sizes: Sequence[int], *, slots: int) -> int:
     """The number of tasks for units of these sizes on `slots` cores.
 
     Even an empty task costs about 70 ms, and a lost task runs again.  So tasks are neither tiny nor
-    huge, and there are a few per slot if there is enough work.
+    huge, and there are a few per slot if there is enough work: a multiple of the slots, since tasks
+    of equal size would leave some slots idle at the end.
     """
     whole = sum(sizes)
     wanted = whole // max(1, slots * TASKS_PER_SLOT)
     target = min(max(wanted, SMALLEST_TASK_BYTES), LARGEST_TASK_BYTES)
     by_bytes = -(-whole // target) if whole else 1
-    return max(1, min(len(sizes), by_bytes))
+    rounded = by_bytes if by_bytes < slots else -(-by_bytes // slots) * slots
+    return max(1, min(len(sizes), rounded))

@@ -35,7 +35,7 @@ from paimon_spark.sql.dml.format_writes import check_writable, format_rows, writ
 from paimon_spark.sql.dml.large_writes import rows_to_write, writes_distributed, written_files
 from paimon_spark.sql.dml.postpone import prepare_in_buckets
 from paimon_spark.sql.dml.writes import fetched, null_checked, overwriting, write_query
-from paimon_spark.sql.errors import SqlSyntaxError, error_of_query, error_of_task, null_refused
+from paimon_spark.sql.errors import SqlSyntaxError, null_refused, own_error
 from paimon_spark.sql.frames.characters import CHARACTERS, COMMENT
 from paimon_spark.sql.query.queries import query_dataframe
 from paimon_spark.sql.result import NOTHING, Result
@@ -112,7 +112,8 @@ def _fill_new(
         frame = _kept_twice(frame) if writes_distributed(frame) else _fetched(session, frame)
         if makes_format_table(clauses):
             planned = _planned(session, name, columns, clauses)
-            check_writable(planned, format_rows(planned, frame, planned.schema.fields, {}))
+            place = clauses.location or (old or session.open(name)).root
+            check_writable(planned, format_rows(planned, frame, planned.schema.fields, {}), place)
         else:
             _check_nulls(name, table_schema(session, name, columns, clauses), frame)
         replace_with(session, name, columns, clauses)
@@ -131,7 +132,7 @@ def _fill_new(
             raise
         raise CommitStateUnknown(
             f"table {name.identifier} was dropped and created again, but its new rows could not be "
-            f"written: {error_of_task(e) or error_of_query(e) or e}",
+            f"written: {own_error(e)}",
             table=name.identifier,
             next_step=f"its old files are in {old.location}"
             if old is not None and old.external

@@ -35,7 +35,12 @@ from paimon_core.types.data_types import DataField, TypeRoot
 from paimon_core.types.partition_text import parse_partition_text
 from paimon_spark.sql.errors import text_for_spark
 from paimon_spark.sql.frames.characters import stored_text
-from paimon_spark.sql.frames.format_frames import csv_options, has_header, spark_path
+from paimon_spark.sql.frames.format_frames import (
+    check_client,
+    csv_options,
+    has_header,
+    spark_path,
+)
 from paimon_spark.sql.frames.format_text import (
     TEXT_FORMATS,
     as_text,
@@ -149,10 +154,17 @@ def _register(
         ) from e
 
 
-def check_writable(table: FormatTable, rows: DataFrame) -> None:
-    """Compute the rows of `format_rows` as files would hold them, and fail where a write would."""
+def check_writable(table: FormatTable, rows: DataFrame, place: str) -> None:
+    """Compute the rows of `format_rows` as files would hold them, and fail where a write would.
+
+    `place` is a folder of the store that the files will be in.
+    """
     check_columns(table)
-    stored = rows if by_python(table) else _stored(table, rows)
+    if by_python(table):
+        stored = rows
+    else:
+        check_client(rows.sparkSession, place)
+        stored = _stored(table, rows)
     stored.write.format("noop").mode("overwrite").save()
 
 

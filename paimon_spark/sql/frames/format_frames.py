@@ -38,7 +38,7 @@ from paimon_spark.sql.text.names import quoted, quoted_text
 from paimon_spark.sql.text.types import null_text, read_schema_text
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.readwriter import DataFrameReader
 
 _PATTERN: Final = frozenset("{}[]*?\\")
@@ -51,6 +51,7 @@ _KNOWN: Final = "__known"
 _STORE: Final = re.compile("^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 """What names the store in a path."""
 _ROW: Final = "__row"
+_NO_FILE: Final = ".no-such-file"
 _MODES: Final = ("permissive", "dropmalformed", "failfast")
 
 
@@ -113,6 +114,18 @@ def spark_path(path: str) -> str:
     """The path of a file as Hadoop names its store."""
     scheme, separator, rest = path.partition("://")
     return f"{_OBJECT_STORES.get(scheme, scheme)}://{rest}" if separator else path
+
+
+def check_client(spark: SparkSession, folder: str) -> None:
+    """Raise Spark's error if it has no client for the store of the folder, or no access to it."""
+    from pyspark.errors import AnalysisException  # noqa: PLC0415 - only with a session
+
+    try:
+        # Connect asks the server only for the schema.
+        _ = spark.read.text(f"{spark_path(folder)}/{_NO_FILE}").schema
+    except AnalysisException as e:
+        if e.getCondition() != "PATH_NOT_FOUND":
+            raise
 
 
 def _by_pattern(paths: Sequence[str]) -> list[list[str]]:

@@ -43,5 +43,13 @@ def test_tasks_are_neither_tiny_nor_huge():
     assert many == -(-64 * MB * 10_000 // LARGEST_TASK_BYTES)
 
 
+@given(st.integers(1, 10_000), st.integers(1, 64))
+def test_no_slot_is_idle_in_the_last_round(units, slots):
+    count = task_count([LARGEST_TASK_BYTES] * units, slots=slots)
+    assert count <= units
+    assert count == units or count % slots == 0 or count < slots
+    assert count >= min(units, slots)
+
+
 def test_no_units_of_no_bytes_need_a_task_each():
     assert task_count([0, 0, 0], slots=4) == 1
