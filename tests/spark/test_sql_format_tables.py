@@ -283,7 +283,7 @@ def test_a_replaced_external_table_has_the_new_rows_only(sql: Run, tmp_path: Pat
     assert sql("SELECT * FROM t") == [[2]]
 
 
-def test_without_a_client_of_the_store_the_old_table_stays(sql: Run) -> None:
+def test_without_a_client_of_the_store_the_old_table_stays(sql: Run, tmp_path: Path) -> None:
     sql("CREATE TABLE t USING csv AS SELECT 1 AS id")
     away = "USING csv LOCATION 's3://bucket/t' AS SELECT id FROM t"
     with pytest.raises(StorageError, match=r"no Hadoop client .*S3AFileSystem") as e:
@@ -292,6 +292,9 @@ def test_without_a_client_of_the_store_the_old_table_stays(sql: Run) -> None:
     assert sql("SELECT * FROM t") == [[1]]
     with pytest.raises(StorageError, match=r"no Hadoop client"):
         sql(f"CREATE TABLE u {away}")
+    here = f"LOCATION '{tmp_path}/[x{{'"  # no pattern
+    sql(f"CREATE OR REPLACE TABLE t USING csv {here} AS SELECT id FROM t")
+    assert sql("SELECT * FROM t") == [[1]]
 
 
 def test_a_replacement_that_the_store_refuses_says_that_the_rows_are_gone(

@@ -121,8 +121,9 @@ def check_client(spark: SparkSession, folder: str) -> None:
     from pyspark.errors import AnalysisException  # noqa: PLC0415 - only with a session
 
     try:
+        reader = spark.read.option(_NO_PATTERNS, "false")
         # Connect asks the server only for the schema.
-        _ = spark.read.text(f"{spark_path(folder)}/{_NO_FILE}").schema
+        _ = reader.text(f"{spark_path(folder)}/{_NO_FILE}").schema
     except AnalysisException as e:
         if e.getCondition() != "PATH_NOT_FOUND":
             raise
