@@ -32,7 +32,10 @@ from paimon_maintenance.jobs.versions import inflight_commits  # noqa: E402
 
 def race(of: Pristine, rounds: int, seed: int, oracle: Oracle, place: Path) -> tuple[int, int]:
     """How many rounds were run on a table, and how many of them failed."""
-    pairs = list(itertools.product(OURS, [*JAVA, *OURS]))
+    # Java's core takes the row ids from what it compacts, also alone: only its engines, which the
+    # oracle has not, compact tables with data evolution.
+    java = [b for b in JAVA if of.name != "data evolution" or b != "java compact"]
+    pairs = list(itertools.product(OURS, [*java, *OURS]))
     chosen = sampled(list(rounds_of(of, pairs, place / "count")), rounds, seed)
     failed = 0
     for what in chosen:
