@@ -11,7 +11,13 @@ import pytest
 from format_catalog import session_with_formats
 from pyspark.errors import PySparkException
 
-from paimon_core.errors import CommitStateUnknown, InvalidArgument, StorageError, UnsupportedFeature
+from paimon_core.errors import (
+    CommitStateUnknown,
+    ImmutableOption,
+    InvalidArgument,
+    StorageError,
+    UnsupportedFeature,
+)
 from paimon_core.io.local import LocalFileIO
 from paimon_spark.sql.dml import format_writes
 from paimon_spark.sql.errors import WriteRefused
@@ -295,6 +301,18 @@ def test_without_a_client_of_the_store_the_old_table_stays(sql: Run, tmp_path: P
     here = f"LOCATION '{tmp_path}/[x{{'"  # no pattern
     sql(f"CREATE OR REPLACE TABLE t USING csv {here} AS SELECT id FROM t")
     assert sql("SELECT * FROM t") == [[1]]
+
+
+def test_the_options_of_a_session_do_not_count_for_a_table_that_is_replaced(sql: Run) -> None:
+    sql("""
+        CREATE TABLE t (id INT);
+        INSERT INTO t VALUES (1);
+        SET spark.paimon.bucket = 7
+    """)
+    with pytest.raises(ImmutableOption):
+        sql("SELECT * FROM t")
+    sql("CREATE OR REPLACE TABLE t USING csv AS SELECT 2 AS id")
+    assert sql("SELECT * FROM t") == [[2]]
 
 
 def test_a_replacement_that_the_store_refuses_says_that_the_rows_are_gone(

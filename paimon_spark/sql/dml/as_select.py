@@ -112,7 +112,8 @@ def _fill_new(
         frame = _kept_twice(frame) if writes_distributed(frame) else _fetched(session, frame)
         if makes_format_table(clauses):
             planned = _planned(session, name, columns, clauses)
-            place = clauses.location or (old or session.open(name)).root
+            replaced = old or session.catalog_for(name).get_table(name.identifier)
+            place = clauses.location or replaced.root
             check_writable(planned, format_rows(planned, frame, planned.schema.fields, {}), place)
         else:
             _check_nulls(name, table_schema(session, name, columns, clauses), frame)

@@ -14,7 +14,7 @@ from paimon_core.errors import (
     UnsupportedFeature,
 )
 from paimon_spark.source.functions import descriptor_of, descriptor_text
-from paimon_spark.sql.errors import error_of_task
+from paimon_spark.sql.errors import error_of_store, error_of_task
 
 TRACE = """An exception was thrown from the Python worker:
 Traceback (most recent call last):
@@ -67,6 +67,19 @@ def test_a_file_that_the_reader_of_spark_misses(told: str) -> None:
 def test_a_path_of_the_statement_is_no_file_of_a_table() -> None:
     told = "[PATH_NOT_FOUND] Path does not exist: file:/exports/new.parquet. SQLSTATE: 42K03"
     assert error_of_task(PySparkException(told)) is None
+
+
+def test_a_store_without_a_client_is_named() -> None:
+    missing = "ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found\n\tat"
+    for told, named in (
+        (f"{CALLED}{missing}", "org.apache.hadoop.fs.s3a.S3AFileSystem,"),
+        (f'{CALLED}No FileSystem for scheme "gs"\n\tat', "for gs://,"),
+    ):
+        error = error_of_store(PySparkException(told))
+        assert error is not None
+        assert f"no Hadoop client {named}" in error.message
+    assert error_of_store(ValueError(missing)) is None
+    assert error_of_store(PySparkException("Class example.Own not found")) is None
 
 
 def test_other_errors_are_not_ours() -> None:
