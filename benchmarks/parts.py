@@ -88,7 +88,8 @@ PARTS: Final = (
         title="One huge bucket on a cluster",
         about="The same bucket on a standalone cluster with one, two and four executors of 512 MB, each held to a quarter "
         "of a processor, so that four do not wait for each other on a small machine. The phase `execute` includes the start of Spark, "
-        "which takes four times as long with this limit; the slices do not. Efficiency is the speed-up by the number of executors.",
+        "which takes four times as long with this limit, and is measured without the archive of `caretaker spark-archive`; the slices "
+        "do not. Efficiency is the speed-up by the number of executors.",
         script="cluster",
         minutes=4,
         normal=("--rows", "12000000", "--share", "0.25", "--made", f"{_MADE}/bucket-12m"),

@@ -11,6 +11,7 @@ T = TypeVar("T")
 MB = 1024**2
 SMALLEST_TASK_BYTES = 16 * MB
 LARGEST_TASK_BYTES = 256 * MB
+"""As much as a slice of a huge bucket has: two in one task would make the last round longer."""
 TASKS_PER_SLOT = 4
 """Tasks per slot: more than one, so that fast slots take over work from slow ones."""
 
