@@ -47,6 +47,8 @@ from paimon_core.io.open import open_file_io
 from paimon_core.write.row_writer import RowWriter
 
 ENV = replace(system_environment(), sleep_millis=lambda _: None)
+IN_TIME_SECONDS = 40
+"""Enough for a deadline of some seconds on a busy machine; without one it would be a minute."""
 
 
 @pytest.fixture(scope="module")
@@ -312,7 +314,7 @@ def test_a_store_that_does_not_serve_is_given_up_in_time(store: SlowStore, what:
         started = time.perf_counter()
         with pytest.raises(StorageError, match=r"s3://b\w+/warehouse/.*attempts? in ") as caught:
             call()
-        assert time.perf_counter() - started < 4
+        assert time.perf_counter() - started < IN_TIME_SECONDS
         assert not isinstance(caught.value, StorageAccessDenied)
     assert len(store.requests) <= 8 * 3
 
@@ -324,7 +326,7 @@ def test_few_requests_go_to_a_store_that_is_overloaded(store: SlowStore) -> None
     with pytest.raises(StorageError, match="503 SlowDown"):
         io.read_bytes(f"{root}/f")
     assert len(store.requests) <= 8
-    assert time.perf_counter() - started < 16
+    assert time.perf_counter() - started < IN_TIME_SECONDS
 
 
 def test_what_passes_is_tried_again(store: SlowStore) -> None:
@@ -355,7 +357,7 @@ def test_streams_are_tried_again_and_bounded(store: SlowStore) -> None:
         started = time.perf_counter()
         with pytest.raises(StorageError, match=f"{root}/big"):
             source.read()
-        assert time.perf_counter() - started < 20
+        assert time.perf_counter() - started < IN_TIME_SECONDS
 
 
 def test_a_listing_without_its_next_page_is_no_complete_one(store: SlowStore) -> None:

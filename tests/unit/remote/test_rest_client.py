@@ -152,7 +152,7 @@ def test_a_change_without_an_answer_is_not_repeated(server: _Server, client: Res
     started = time.monotonic()
     with pytest.raises(StorageError, match="did not answer"):
         quick.post("/v1/c", {})
-    assert time.monotonic() - started < 0.9
+    assert time.monotonic() - started < 30  # the default is 3 minutes
     assert len(server.seen) == 1
 
 

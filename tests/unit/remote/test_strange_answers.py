@@ -184,7 +184,7 @@ def test_an_answer_that_never_ends() -> None:
             connection, _ = server.accept()
             with connection, suppress(OSError):  # the client goes
                 connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
-                for _ in range(100):
+                for _ in range(1200):
                     connection.sendall(b" ")
                     time.sleep(0.05)
 
@@ -195,7 +195,7 @@ def test_an_answer_that_never_ends() -> None:
             RestClient.connect(
                 {"uri": uri, "token.provider": "bear", "token": "t", DEADLINE: "200 ms"}
             )
-        assert time.monotonic() - begun < 3
+        assert time.monotonic() - begun < 30  # the answer would take a minute
 
 
 def test_a_type_in_capitals(answers: dict[str, Any]) -> None:
