@@ -433,6 +433,6 @@ def test_a_commit_that_never_gets_a_reply_is_unknown_and_not_lost(store: SlowSto
     messages = writer.prepare_commit()
     store.add(Fault("hang", {CONDITIONAL_PUT}, "snapshot-1$"))
     warehouse = table.root.rsplit("/", 2)[0]
-    impatient = FileSystemCatalog(warehouse, within(store, "1 s")).get_table("db.t")
+    impatient = FileSystemCatalog(warehouse, within(store, "5 s")).get_table("db.t")
     with pytest.raises(CommitStateUnknown):
         commit(impatient, messages, user="me", env=ENV)

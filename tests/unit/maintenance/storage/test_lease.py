@@ -197,7 +197,7 @@ def test_renewing_never_takes_a_lost_lease_back(
         lease._stop.clear()
         thread = threading.Thread(target=lease._renew)
         thread.start()
-        thread.join(5)
+        thread.join(60)
         assert not thread.is_alive()
         assert files(lake) == []
 
